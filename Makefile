@@ -1,0 +1,50 @@
+# Every target sets up what it needs first (tools/setup.sh); a second run finds it done.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PY := .venv/bin/python
+CARGO_FEATURES := --features hyperchunk-udf/worker-bin
+# Outside the checkout, so that a second one finds third-party crates built.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hyperchunk/target
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
+
+.PHONY: help setup demo test lint quick bench docs clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-7s %s\n", $$1, $$2 }'
+
+setup: ## everything the other targets need, with the package in .venv/
+	@tools/setup.sh system build test lint docs demo package
+
+demo: ## live datasets on a real Sentinel-2 scene; ends with the path of the picture
+	@tools/setup.sh system test demo package
+	@$(PY) examples/ndvi_demo.py
+
+test: ## every test, then the time it took
+	@tools/test.sh
+
+lint: ## formatting, lints, types, layering, licences
+	@tools/setup.sh system test lint package
+	@tools/lint.sh
+
+quick: ## the inner loop: formatting, cargo check, fast tests
+	@tools/setup.sh test lint package
+	cargo fmt --all --check
+	cargo check --locked --workspace $(CARGO_FEATURES)
+	$(PY) -m ruff check -q .
+	$(PY) -m pytest -q -m 'not slow'
+
+bench: ## the cost of live datasets against plain reads
+	@tools/setup.sh system test package
+	@$(PY) bench/live_datasets.py
+
+docs: ## the site, in site/
+	@tools/setup.sh docs
+	@$(PY) -m mkdocs build --strict
+
+clean: ## removes .venv/, built artefacts and reports (cargo's output stays)
+	rm -rf .venv site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf python/hyperchunk/_core*.so python/hyperchunk/plugins/*.so python/hyperchunk/plugins/worker-python
+	rm -rf python/hyperchunk/libexec

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Formatting, lints, types, layering and licences. Called by `make lint`, which set up what this needs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+py=.venv/bin/python
+
+step() {
+    echo "lint: $*"
+    "$@"
+}
+
+step cargo fmt --all --check
+step cargo clippy --locked --quiet --workspace --all-targets --features hyperchunk-udf/worker-bin -- -D warnings
+step "$py" tools/tidy.py
+step "$py" tools/licences.py
+step "$py" -m ruff check --quiet .
+step "$py" -m ruff format --quiet --check .
+step "$py" -m mypy
+step env MYPYPATH=python "$py" -m mypy.stubtest hyperchunk._core
+echo "lint: all clean"

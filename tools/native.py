@@ -1,0 +1,122 @@
+"""Builds the native artefacts of the package: the extension module, the filter plugin and the worker.
+
+Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install: one
+`cargo build` and a copy of what changed. Standard library only."""
+
+import filecmp
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+# Where an artefact goes, from the package's parent folder, and the cargo target that makes it.
+ARTEFACTS = {
+    "_core": "hyperchunk/_core.abi3.so",
+    "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
+    "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
+}
+PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-udf"]
+FEATURES = "hyperchunk-udf/worker-bin"
+
+
+def fail(message: str) -> NoReturn:
+    """Ends the build with one line, which pip shows as it is."""
+    sys.exit(f"hyperchunk: {message}")
+
+
+def target_dir() -> str:
+    """The folder for cargo's output: outside the checkout, so that a second checkout finds third-party crates built."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return os.environ.get("CARGO_TARGET_DIR") or str(Path(cache) / "hyperchunk" / "target")
+
+
+def environment() -> dict[str, str]:
+    """The environment for cargo; rustup's default folder is on the path even where no login shell put it there."""
+    rustup = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin"
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(rustup)])
+    return os.environ | {"PATH": path, "CARGO_TARGET_DIR": target_dir()}
+
+
+def check_tools(env: dict[str, str]) -> None:
+    """Ends the build with one line if a tool it needs is missing."""
+    path = env["PATH"]
+    if shutil.which("cargo", path=path) is None:
+        fail("cargo is missing: install Rust 1.88 or newer with rustup (`rustup toolchain install stable`).")
+    if shutil.which(env.get("CC", "cc").split()[0], path=path) is None:
+        fail("a C compiler is missing: install one, on Debian or Ubuntu `apt-get install build-essential`.")
+    if shutil.which("make", path=path) is None:
+        fail("make is missing (LuaJIT's build needs it): on Debian or Ubuntu `apt-get install build-essential`.")
+    if shutil.which(env.get("CXX", "c++").split()[0], path=path) is None:
+        message = "no C++ compiler: live datasets written in C++ will not run until `apt-get install g++`."
+        print(f"hyperchunk: {message}", file=sys.stderr)
+
+
+def build(root: Path) -> dict[str, Path]:
+    """Runs cargo in `root`; returns place in the package -> built file."""
+    env = environment()
+    check_tools(env)
+    command = ["cargo", "build", "--release", "--locked", "--features", FEATURES]
+    command += ["--message-format=json-render-diagnostics"]
+    command += [argument for package in PACKAGES for argument in ("-p", package)]
+    done = subprocess.run(command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        fail("`cargo build` failed; its messages are above.")
+    return artefacts(done.stdout)
+
+
+def artefacts(messages: str) -> dict[str, Path]:
+    """Finds the artefacts in cargo's JSON messages."""
+    found: dict[str, Path] = {}
+    for line in messages.splitlines():
+        message = json.loads(line)
+        if message.get("reason") != "compiler-artifact":
+            continue
+        place = ARTEFACTS.get(message["target"]["name"])
+        kinds = message["target"]["kind"]
+        if place is None or not {"cdylib", "bin"} & set(kinds):
+            continue
+        file = message["executable"] or next(f for f in message["filenames"] if f.endswith((".so", ".dylib")))
+        found[place] = Path(file)
+    if missing := set(ARTEFACTS.values()) - found.keys():
+        fail(f"`cargo build` did not make {', '.join(sorted(missing))}.")
+    return found
+
+
+def place(artefacts: dict[str, Path], python: Path) -> list[str]:
+    """Copies what changed into an editable install's source folder; returns the places that changed.
+
+    A running process may have the old file mapped, so a new file takes its name and the old one is never written."""
+    changed = []
+    for name, built in artefacts.items():
+        target = python / name
+        if target.exists() and filecmp.cmp(built, target, shallow=False):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.{os.getpid()}")
+        shutil.copy2(built, fresh)
+        fresh.replace(target)
+        changed.append(name)
+    return changed
+
+
+def name_interpreter(python: Path, interpreter: str) -> None:
+    """Tells the plugin which Python runs functions: outside site-packages it can't tell from its own path."""
+    note = python / "hyperchunk" / "plugins" / "worker-python"
+    if not note.exists() or note.read_text() != interpreter + "\n":
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(interpreter + "\n")
+
+
+def main() -> None:
+    """Refreshes the editable install of this checkout."""
+    root = Path(__file__).resolve().parent.parent
+    for name in place(build(root), root / "python"):
+        print(f"hyperchunk: built python/{name}")
+    name_interpreter(root / "python", sys.executable)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Sets up what the targets of the Makefile need: tools/setup.sh [GROUP …]
+# A GROUP is `system` (packages of the operating system), `package` (Hyperchunk itself, editable, in .venv/) or X of a
+# tools/requirements-X.txt. Safe to run again: what is there already costs a hash.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+
+say() { echo "setup: $*"; }
+fail() { echo "setup: $*" >&2; exit 1; }
+
+# usable PYTHON: is it 3.11 or newer, with venv?
+usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        if [[ -n $candidate ]] && command -v "$candidate" >/dev/null && usable "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# install PACKAGE…: through apt-get, as root or with a sudo that asks nothing; fails where that can't be.
+install() {
+    local as_root=()
+    command -v apt-get >/dev/null || return 1
+    if [[ $(id -u) -ne 0 ]]; then
+        command -v sudo >/dev/null && sudo -n true 2>/dev/null || return 1
+        as_root=(sudo -n)
+    fi
+    say "installing system packages: $*"
+    as_root+=(env DEBIAN_FRONTEND=noninteractive)
+    "${as_root[@]}" apt-get update -qq </dev/null >/dev/null 2>&1 || true
+    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@" </dev/null >.venv/.apt.log 2>&1
+}
+
+system() {
+    local packages=()
+    command -v "${CC:-cc}" >/dev/null && command -v "${CXX:-c++}" >/dev/null && command -v g++ >/dev/null || packages+=(gcc g++ libc6-dev)
+    command -v make >/dev/null || packages+=(make)
+    command -v h5cc >/dev/null || packages+=(libhdf5-dev)
+    command -v h5dump >/dev/null && command -v h5repack >/dev/null || packages+=(hdf5-tools)
+    [[ ${#packages[@]} -gt 0 ]] || return 0
+    # One try for each set of missing packages; what needs them says so when it runs.
+    if [[ $(cat .venv/.tried-system 2>/dev/null) == "${packages[*]}" ]] || ! install "${packages[@]}"; then
+        echo "${packages[*]}" >.venv/.tried-system
+        say "missing, and not installable from here: ${packages[*]} (apt-get install ${packages[*]}); tests that need them skip"
+    fi
+}
+
+venv() {
+    .venv/bin/python -c 'import pip' 2>/dev/null && return
+    local python
+    if ! python=$(find_python); then
+        install python3 python3-venv || true
+        python=$(find_python) || fail "needs Python 3.11 or newer with venv: apt-get install python3 python3-venv"
+    fi
+    say "making .venv/ with $("$python" --version)"
+    # Not --clear: the lock lies in the folder too.
+    rm -rf .venv/.stamp-* .venv/bin .venv/lib .venv/lib64 .venv/include .venv/pyvenv.cfg
+    "$python" -m venv .venv
+}
+
+pip() { .venv/bin/python -m pip --disable-pip-version-check --no-input "$@" </dev/null; }
+
+# stamped NAME KEY COMMAND…: runs COMMAND unless it succeeded before with the same KEY.
+stamped() {
+    local stamp=.venv/.stamp-$1 key=$2
+    shift 2
+    [[ $(cat "$stamp" 2>/dev/null) == "$key" ]] && return
+    "$@"
+    echo "$key" >"$stamp"
+}
+
+requirements() {
+    local plain=tools/requirements-$1.txt bare=tools/requirements-$1-nodeps.txt files=()
+    [[ -f $plain ]] || fail "no such group: $1"
+    files=("$plain")
+    [[ -f $bare ]] && files+=("$bare")
+    stamped "$1" "$(cat "${files[@]}" | sha256sum)" install_requirements "$1" "${files[@]}"
+}
+
+install_requirements() {
+    say "installing Python packages: $1"
+    pip install -q -r "$2"
+    [[ -z ${3:-} ]] || pip install -q --no-deps -r "$3"
+}
+
+package() {
+    requirements build
+    .venv/bin/python tools/native.py
+    stamped package "$(echo "$root" | cat - pyproject.toml hatch_build.py | sha256sum)" install_package
+}
+
+install_package() {
+    say "installing hyperchunk (editable)"
+    pip install -q --no-build-isolation -e .
+}
+
+mkdir -p .venv
+if command -v flock >/dev/null; then
+    exec 9>.venv/.lock
+    flock 9
+fi
+venv
+for group in "$@"; do
+    case $group in
+        system) system ;;
+        package) package ;;
+        *) requirements "$group" ;;
+    esac
+done

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Every test, Rust's then Python's, and one line with the time they took. Called by `make test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+start=${CI_START:-$(date +%s)}
+state=${CI_STATE:-$(tools/warmth.sh)}
+
+tools/setup.sh system test package
+cargo test --locked --workspace --features hyperchunk-udf/worker-bin
+.venv/bin/python -m pytest python/tests
+elapsed=$(($(date +%s) - start))
+echo "CI time: $((elapsed / 60)) min $((elapsed % 60)) s, $state, on $(nproc) cores"
