@@ -5,10 +5,6 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 PY := .venv/bin/python
-CARGO_FEATURES := --features hyperchunk-udf/worker-bin
-# Outside the checkout, so that a second one finds third-party crates built.
-export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hyperchunk/target
-export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .PHONY: help setup demo test lint quick bench docs clean
 
@@ -31,10 +27,7 @@ lint: ## formatting, lints, types, layering, licences
 
 quick: ## the inner loop: formatting, cargo check, fast tests
 	@tools/setup.sh test lint package
-	cargo fmt --all --check
-	cargo check --locked --workspace $(CARGO_FEATURES)
-	$(PY) -m ruff check -q .
-	$(PY) -m pytest -q -m 'not slow'
+	@tools/quick.sh
 
 bench: ## the cost of live datasets against plain reads
 	@tools/setup.sh system test package

@@ -1,5 +1,6 @@
-"""The build hook: one `cargo build`, and its three artefacts go into the wheel (or, for an editable install, into
-`python/hyperchunk/`)."""
+"""The build hook: one `cargo build`, whose three artefacts go into the wheel.
+
+An editable install gets them in `python/hyperchunk/`."""
 
 import sys
 import sysconfig

@@ -2,6 +2,7 @@
 # Formatting, lints, types, layering and licences. Called by `make lint`, which set up what this needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/env.sh
 py=.venv/bin/python
 
 step() {

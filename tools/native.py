@@ -1,7 +1,7 @@
 """Builds the native artefacts of the package: the extension module, the filter plugin and the worker.
 
-Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install: one
-`cargo build` and a copy of what changed. Standard library only."""
+Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install:
+one `cargo build` and a copy of what changed. Standard library only."""
 
 import filecmp
 import json
@@ -28,13 +28,13 @@ def fail(message: str) -> NoReturn:
 
 
 def target_dir() -> str:
-    """The folder for cargo's output: outside the checkout, so that a second checkout finds third-party crates built."""
+    """The folder for cargo's output: outside the checkout, so that a second one finds third-party crates built."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return os.environ.get("CARGO_TARGET_DIR") or str(Path(cache) / "hyperchunk" / "target")
 
 
 def environment() -> dict[str, str]:
-    """The environment for cargo; rustup's default folder is on the path even where no login shell put it there."""
+    """The environment for cargo, with rustup's folder on the path even where no login shell put it there."""
     rustup = Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin"
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(rustup)])
     return os.environ | {"PATH": path, "CARGO_TARGET_DIR": target_dir()}
@@ -48,7 +48,7 @@ def check_tools(env: dict[str, str]) -> None:
     if shutil.which(env.get("CC", "cc").split()[0], path=path) is None:
         fail("a C compiler is missing: install one, on Debian or Ubuntu `apt-get install build-essential`.")
     if shutil.which("make", path=path) is None:
-        fail("make is missing (LuaJIT's build needs it): on Debian or Ubuntu `apt-get install build-essential`.")
+        fail("make is missing: install it, on Debian or Ubuntu `apt-get install build-essential`.")
     if shutil.which(env.get("CXX", "c++").split()[0], path=path) is None:
         message = "no C++ compiler: live datasets written in C++ will not run until `apt-get install g++`."
         print(f"hyperchunk: {message}", file=sys.stderr)
@@ -88,7 +88,7 @@ def artefacts(messages: str) -> dict[str, Path]:
 def place(artefacts: dict[str, Path], python: Path) -> list[str]:
     """Copies what changed into an editable install's source folder; returns the places that changed.
 
-    A running process may have the old file mapped, so a new file takes its name and the old one is never written."""
+    A running process may have the old file mapped: a new one takes its name, and the old one is never written."""
     changed = []
     for name, built in artefacts.items():
         target = python / name

@@ -4,6 +4,7 @@
 # tools/requirements-X.txt. Safe to run again: what is there already costs a hash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/env.sh
 root=$PWD
 
 say() { echo "setup: $*"; }

@@ -2,6 +2,7 @@
 # Every test, Rust's then Python's, and one line with the time they took. Called by `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/env.sh
 start=${CI_START:-$(date +%s)}
 state=${CI_STATE:-$(tools/warmth.sh)}
 

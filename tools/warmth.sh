@@ -2,10 +2,10 @@
 # Says whether a run that starts now is warm (environment set up, crates built) or cold.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-target=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/target}
-if [[ -e .venv/.stamp-package && -d $target ]]; then
+source tools/env.sh
+if [[ -e .venv/.stamp-package && -d $CARGO_TARGET_DIR/debug/deps ]]; then
     echo warm
-elif [[ -d $target ]]; then
+elif [[ -d $CARGO_TARGET_DIR ]]; then
     echo "cold but for crates built before"
 else
     echo cold
