@@ -28,7 +28,7 @@ def fail(message: str) -> NoReturn:
 
 
 def target_dir() -> str:
-    """The folder for cargo's output: outside the checkout, so that a second one finds third-party crates built."""
+    """The folder for cargo's output: outside the checkout, so that a second one finds crates built."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     return os.environ.get("CARGO_TARGET_DIR") or str(Path(cache) / "hyperchunk" / "target")
 
@@ -88,7 +88,7 @@ def artefacts(messages: str) -> dict[str, Path]:
 def place(artefacts: dict[str, Path], python: Path) -> list[str]:
     """Copies what changed into an editable install's source folder; returns the places that changed.
 
-    A running process may have the old file mapped: a new one takes its name, and the old one is never written."""
+    A running process may have the old file mapped: a new one takes its name, the old one is never written."""
     changed = []
     for name, built in artefacts.items():
         target = python / name
