@@ -1,0 +1,103 @@
+//! Landlock: no file of the system, and for a compiler only those that it needs.
+
+use std::path::Path;
+use std::ptr;
+
+use ::landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+
+use super::{Policy, Runtime};
+use crate::error::{Error, ErrorKind, Result, fail};
+
+/// Directories that a compiler reads and starts programs from. Those that a system lacks are left out.
+const COMPILER_TREES: [&str; 7] =
+    ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.conf.d"];
+/// Single files that a compiler reads.
+const COMPILER_FILES: [&str; 2] = ["/etc/ld.so.cache", "/etc/ld.so.conf"];
+
+/// Restricts the calling thread to the policy's files and returns the kernel's Landlock version.
+///
+/// Fails if the kernel has no Landlock, or if not all of what its version offers is in force.
+pub(super) fn restrict(policy: &Policy) -> Result<u32> {
+    let version = kernel_version()?;
+    let abi = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
+    let mut rules = build(abi).map_err(landlock_error)?;
+    if policy.runtime == Runtime::Compiler {
+        rules = add_compiler_rules(rules, abi, policy.scratch.as_deref())?;
+    }
+    let status = rules.restrict_self().map_err(landlock_error)?;
+    // The crate reports an old or missing Landlock as success, with this status as the only difference.
+    if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
+        fail!(Worker, "lockdown: Landlock is not in full force: {:?}", status.ruleset);
+    }
+    Ok(version)
+}
+
+/// The number of the kernel's Landlock interface.
+fn kernel_version() -> Result<u32> {
+    const VERSION_FLAG: u32 = 1;
+    let no_rules = ptr::null::<u8>();
+    // SAFETY: with this flag and no attributes the call returns a number and does nothing else.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, no_rules, 0_usize, VERSION_FLAG) };
+    match u32::try_from(version) {
+        Ok(version) if version >= 1 => Ok(version),
+        _ => Err(Error::last_os("lockdown: this kernel has no Landlock, or it is switched off")),
+    }
+}
+
+/// A rule set that handles, and so denies, every right of this version.
+fn build(abi: ABI) -> Result<RulesetCreated, ::landlock::RulesetError> {
+    // The version is the kernel's own, so a right that turns out to be missing is an error and nothing to tolerate.
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
+    // Asking for an empty set is an error too.
+    let net = AccessNet::from_all(abi);
+    if !net.is_empty() {
+        rules = rules.handle_access(net)?;
+    }
+    let scope = Scope::from_all(abi);
+    if !scope.is_empty() {
+        rules = rules.scope(scope)?;
+    }
+    rules.create()
+}
+
+fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, scratch: Option<&Path>) -> Result<RulesetCreated> {
+    let read_tree = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+    for path in COMPILER_TREES {
+        rules = add_rule(rules, Path::new(path), read_tree, true)?;
+    }
+    for path in COMPILER_FILES {
+        rules = add_rule(rules, Path::new(path), AccessFs::ReadFile.into(), true)?;
+    }
+    let write_file = (AccessFs::WriteFile | AccessFs::Truncate) & AccessFs::from_all(abi);
+    rules = add_rule(rules, Path::new("/dev/null"), write_file | AccessFs::ReadFile, false)?;
+    let Some(scratch) = scratch else {
+        fail!(Worker, "lockdown: a compiler needs a scratch directory");
+    };
+    let write_tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
+    add_rule(rules, scratch, write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir, false)
+}
+
+/// Allows `access` at and below `path`. A path that does not exist is skipped only if it is `optional`.
+fn add_rule(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+    optional: bool,
+) -> Result<RulesetCreated> {
+    if optional && !path.exists() {
+        return Ok(rules);
+    }
+    let opened = PathFd::new(path)
+        .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: {}: {error}", path.display())))?;
+    rules.add_rule(PathBeneath::new(opened, access)).map_err(landlock_error)
+}
+
+fn landlock_error(error: ::landlock::RulesetError) -> Error {
+    Error::new(ErrorKind::Worker, format!("lockdown: Landlock: {error}"))
+}

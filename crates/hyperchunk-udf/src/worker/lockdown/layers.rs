@@ -1,0 +1,85 @@
+//! The set of layers that are in force, as it travels in the worker's ready message.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of sandbox layers; on the wire a `u32`, for people a list of names.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Layers(pub u32);
+
+const NAMES: [(Layers, &str); 8] = [
+    (Layers::NO_NEW_PRIVS, "no_new_privs"),
+    (Layers::RLIMITS, "rlimits"),
+    (Layers::LANDLOCK, "landlock"),
+    (Layers::SECCOMP, "seccomp"),
+    (Layers::USERNS, "userns"),
+    (Layers::NETNS, "netns"),
+    (Layers::IPCNS, "ipcns"),
+    (Layers::UTSNS, "utsns"),
+];
+
+impl Layers {
+    /// No layer.
+    pub const NONE: Layers = Layers(0);
+    /// No program that is started can gain privileges; also: descriptors closed, capabilities dropped, not dumpable.
+    pub const NO_NEW_PRIVS: Layers = Layers(1);
+    /// Resource limits.
+    pub const RLIMITS: Layers = Layers(1 << 1);
+    /// Landlock, with everything that the kernel's version of it offers.
+    pub const LANDLOCK: Layers = Layers(1 << 2);
+    /// The system call filters.
+    pub const SECCOMP: Layers = Layers(1 << 3);
+    /// A user namespace of its own.
+    pub const USERNS: Layers = Layers(1 << 4);
+    /// An empty network namespace.
+    pub const NETNS: Layers = Layers(1 << 5);
+    /// A System V IPC namespace of its own.
+    pub const IPCNS: Layers = Layers(1 << 6);
+    /// A host name namespace of its own.
+    pub const UTSNS: Layers = Layers(1 << 7);
+    /// The layers without which nothing runs.
+    pub const MANDATORY: Layers = Layers(0b1111);
+
+    /// Whether every layer of `other` is in this set.
+    pub fn contains(self, other: Layers) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The names of the layers in this set. Bits without a name are left out.
+    pub fn names(self) -> Vec<&'static str> {
+        NAMES.iter().filter(|(layer, _)| self.contains(*layer)).map(|(_, name)| *name).collect()
+    }
+
+    /// The set with these names, or the first name that is no layer.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Layers, &'a str> {
+        names.into_iter().try_fold(Layers::NONE, |set, name| {
+            NAMES.iter().find(|(_, known)| *known == name).map(|(layer, _)| set | *layer).ok_or(name)
+        })
+    }
+}
+
+impl BitOr for Layers {
+    type Output = Layers;
+
+    fn bitor(self, other: Layers) -> Layers {
+        Layers(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Layers {
+    fn bitor_assign(&mut self, other: Layers) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Display for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join(", "))
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layers({self})")
+    }
+}

@@ -1,0 +1,134 @@
+//! The wall around a function: everything the worker gives up before it looks at untrusted code.
+//!
+//! The language's own sandbox is never the boundary; this is. [`restrict`] puts up independent layers, because each
+//! stops something that no other does:
+//!
+//! | Layer | What only it stops |
+//! |---|---|
+//! | no_new_privs | set-user-id programs (and it is what lets an ordinary user use the next two) |
+//! | rlimits | memory and CPU bombs, core dumps with input data in them |
+//! | Landlock | files, where a runtime must keep `open` (loading a shared object, a compiler) |
+//! | seccomp | everything that is not a file: processes, signals, sockets, `stat`, new kernel interfaces |
+//! | namespaces | the network and System V IPC once more; best effort, since many containers refuse them |
+//!
+//! The first four are mandatory: [`restrict`] **fails closed** and the worker must then exit without touching the
+//! function. Nothing here can be undone by the process that called it.
+//!
+//! A denied system call is never run. It ends the process: ordinary ones through a handler that writes down which call
+//! it was ([`StatusPage`], a hint for the error message and no more), and those on the list of calls that no honest
+//! function tries, plus the 32-bit and x32 calls, by the kernel's own hand.
+#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+
+mod calls;
+mod landlock;
+mod layers;
+mod namespaces;
+mod parent;
+mod process;
+mod rlimits;
+mod seccomp;
+mod status;
+mod syscall_names;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use crate::error::{Result, fail};
+
+pub use layers::Layers;
+pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
+pub use syscall_names::syscall_name;
+
+/// The descriptor of the worker's control socket: the only one that a function's process may send on or receive from.
+///
+/// It has to be a connected `SOCK_SEQPACKET` (or `SOCK_STREAM`) pair: on such a socket an address given to `sendmsg`
+/// leads nowhere.
+pub const CONTROL_SOCKET: RawFd = 3;
+
+/// What kind of program is about to run; decides the system calls that it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// LuaJIT inside the worker; `jit` says whether it may make executable memory.
+    Lua {
+        /// Whether traces are compiled to machine code.
+        jit: bool,
+    },
+    /// A shared object that is about to be loaded. Until [`end_loading`] the process may open files read-only (as far
+    /// as Landlock lets it, which is: files that were handed to it) and map them executable.
+    Cpp,
+    /// CPython with every module that the function may use imported already.
+    Python,
+    /// A C++ compiler, which is started by `execve` after [`restrict`] and may start its own passes.
+    Compiler,
+}
+
+/// What [`restrict`] shall leave to the process.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The kind of program.
+    pub runtime: Runtime,
+    /// Bytes of address space on top of what is mapped now. Inputs and outputs that are mapped later count.
+    pub memory: u64,
+    /// Seconds of CPU time of the whole process, from its start. A soft limit: the host can raise it for each run.
+    pub cpu_seconds: u64,
+    /// The largest file that may be written; 0 for everything but a compiler.
+    pub file_size: u64,
+    /// The one writable directory of a compiler; `None` for everything else.
+    pub scratch: Option<PathBuf>,
+    /// The descriptors that stay open. List 0, 1 and 2 too: all others are closed.
+    pub keep_descriptors: Vec<RawFd>,
+}
+
+/// What [`restrict`] achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The layers that are in force.
+    pub layers: Layers,
+    /// The number of the kernel's Landlock interface (at least 1).
+    pub landlock_abi: u32,
+}
+
+/// Puts up every layer around the calling process, for good.
+///
+/// It must be called when the process has one thread only, after [`prepare`], and after the runtime has read every
+/// file that it needs. If it fails, the process is in an unknown, partly restricted state: report the error and exit.
+///
+/// The process also gets its own session, and ends when its parent does.
+pub fn restrict(policy: &Policy) -> Result<Report> {
+    match (policy.runtime, &policy.scratch) {
+        (Runtime::Compiler, None) => fail!(Worker, "lockdown: a compiler needs a scratch directory"),
+        (Runtime::Compiler, Some(_)) | (_, None) => {}
+        (_, Some(_)) => fail!(Worker, "lockdown: only a compiler has a scratch directory"),
+    }
+    process::require_one_thread()?;
+    process::leave_session();
+    process::default_signals()?;
+    process::no_new_privileges()?;
+    process::close_descriptors_but(&policy.keep_descriptors)?;
+    let mut layers = Layers::NO_NEW_PRIVS;
+    layers |= namespaces::enter(policy.runtime)?;
+    process::drop_capabilities()?;
+    process::clear_personality()?;
+    // Both are reset by the kernel when the credentials change, so not before this point.
+    parent::die_with_host()?;
+    process::forbid_inspection()?;
+    rlimits::apply(policy, layers)?;
+    layers |= Layers::RLIMITS;
+    let landlock_abi = landlock::restrict(policy)?;
+    layers |= Layers::LANDLOCK;
+    seccomp::restrict(policy.runtime)?;
+    layers |= Layers::SECCOMP;
+    Ok(Report { layers, landlock_abi })
+}
+
+/// Ends the loading phase of [`Runtime::Cpp`]: from here on no file can be opened or looked at and no memory made
+/// executable. A process that was restricted for another runtime must not call it.
+///
+/// The object's constructors ran before this call, with the rights of the loading phase, and could stay there by never
+/// returning. So the loading phase must hold as a sandbox by itself (it does; what it lacks is listed in
+/// `calls::LOADING`), and this is a reduction on top.
+pub fn end_loading() -> Result<()> {
+    seccomp::end_loading()
+}

@@ -1,0 +1,62 @@
+//! Namespaces: an empty network, no System V IPC, no shared host name. Best effort.
+//!
+//! No pid namespace, since that would cost a fork, and no mount namespace: Landlock and the system call filter leave
+//! nothing to be seen of either.
+
+use std::ffi::c_int;
+use std::fs;
+
+use super::process::allow_inspection;
+use super::{Layers, Runtime};
+use crate::error::Result;
+
+/// The user and group that the process is to itself; outside it stays who it was.
+const NOBODY: u32 = 65534;
+
+/// Ubuntu's switch that leaves user namespaces without capabilities, and so without a way to map a user into them.
+const CRIPPLED: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+
+/// Enters as many namespaces as the system grants and tells which.
+pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
+    let mut layers = Layers::NONE;
+    if may_enter_user_namespace(runtime) {
+        // SAFETY: getuid and getgid cannot fail and have no memory effects.
+        let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+        if unshare(libc::CLONE_NEWUSER) {
+            layers |= Layers::USERNS;
+            map_ids(user, group)?;
+        }
+    }
+    // One by one: a system may have some of them only, and root gets these without a user namespace.
+    for (flag, layer) in [
+        (libc::CLONE_NEWNET, Layers::NETNS),
+        (libc::CLONE_NEWIPC, Layers::IPCNS),
+        (libc::CLONE_NEWUTS, Layers::UTSNS),
+    ] {
+        if unshare(flag) {
+            layers |= layer;
+        }
+    }
+    Ok(layers)
+}
+
+/// An unmapped user cannot create files, which matters to nobody but a compiler; and there is no way back out.
+fn may_enter_user_namespace(runtime: Runtime) -> bool {
+    runtime != Runtime::Compiler || fs::read_to_string(CRIPPLED).map_or(true, |text| text.trim() != "1")
+}
+
+fn unshare(flag: c_int) -> bool {
+    // SAFETY: these flags change which kernel objects this process sees and touch none of its memory.
+    unsafe { libc::unshare(flag) == 0 }
+}
+
+/// Maps the user and group into the new namespace. Failing is harmless: an unmapped user may do less, not more.
+fn map_ids(user: u32, group: u32) -> Result<()> {
+    // Entering the namespace gained capabilities, for which the kernel makes a process undumpable, and the files of
+    // such a process in /proc belong to root.
+    allow_inspection()?;
+    let _ = fs::write("/proc/self/setgroups", "deny");
+    let _ = fs::write("/proc/self/uid_map", format!("{NOBODY} {user} 1\n"));
+    let _ = fs::write("/proc/self/gid_map", format!("{NOBODY} {group} 1\n"));
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Small things that a process gives up, each one system call or two.
+
+use std::ffi::{c_int, c_ulong};
+use std::fs;
+use std::mem;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use crate::error::{Error, ErrorKind, Result, fail};
+
+const NONE: c_ulong = 0;
+
+/// Fails unless the calling thread is the only one: Landlock and seccomp filters would not cover the others.
+pub(super) fn require_one_thread() -> Result<()> {
+    let tasks =
+        fs::read_dir("/proc/self/task").map_err(|error| Error::io("lockdown: /proc/self/task", &error))?;
+    match tasks.count() {
+        1 => Ok(()),
+        count => fail!(
+            Worker,
+            "lockdown: the worker has {count} threads and needs to have one (for numpy, set OPENBLAS_NUM_THREADS=1)"
+        ),
+    }
+}
+
+/// Leaves the terminal and the host's process group. It fails only for a process that leads a group already.
+pub(super) fn leave_session() {
+    // SAFETY: setsid has no memory effects.
+    let _ = unsafe { libc::setsid() };
+}
+
+/// Undoes what signal settings were inherited or made by runtimes, so that a crash or a spent CPU limit ends the process
+/// with the signal that says so: an ignored SIGXCPU would switch that limit off, and a handler that reports a crash
+/// would itself run into the system call filter.
+pub(super) fn default_signals() -> Result<()> {
+    for signal in
+        [libc::SIGXCPU, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTERM]
+    {
+        // SAFETY: SIG_DFL is a valid disposition of each of these signals.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(Error::last_os("lockdown: signal"));
+        }
+    }
+    // SAFETY: a sigset_t is a plain array of integers.
+    let mut none: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: `none` is a local that sigemptyset only writes to.
+    unsafe { libc::sigemptyset(&mut none) };
+    // SAFETY: `none` is initialised and the old mask is not asked for.
+    if unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()) } != 0 {
+        return Err(Error::last_os("lockdown: sigprocmask"));
+    }
+    Ok(())
+}
+
+/// No program that this process starts can gain privileges.
+pub(super) fn no_new_privileges() -> Result<()> {
+    prctl("PR_SET_NO_NEW_PRIVS", libc::PR_SET_NO_NEW_PRIVS, 1)
+}
+
+/// No core dumps, and no other process of the user may look at or into this one.
+pub(super) fn forbid_inspection() -> Result<()> {
+    prctl("PR_SET_DUMPABLE", libc::PR_SET_DUMPABLE, 0)
+}
+
+/// The opposite, for the moment in which `/proc/self/uid_map` must be writable.
+pub(super) fn allow_inspection() -> Result<()> {
+    prctl("PR_SET_DUMPABLE", libc::PR_SET_DUMPABLE, 1)
+}
+
+fn unsigned(value: c_int) -> c_ulong {
+    c_ulong::try_from(value).unwrap_or_default()
+}
+
+fn prctl(name: &str, option: c_int, value: c_ulong) -> Result<()> {
+    // SAFETY: every option that is used here takes integers only and changes attributes of this process.
+    if unsafe { libc::prctl(option, value, NONE, NONE, NONE) } != 0 {
+        return Err(Error::last_os(format_args!("lockdown: {name}")));
+    }
+    Ok(())
+}
+
+/// Closes every descriptor that is not in `keep`.
+pub(super) fn close_descriptors_but(keep: &[RawFd]) -> Result<()> {
+    for (first, last) in gaps(keep)? {
+        // SAFETY: descriptors are numbers; whoever owned one of these is never used again (see `restrict`).
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0_u32) } != 0 {
+            return Err(Error::last_os("lockdown: close_range"));
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of descriptors around those in `keep`, both ends included.
+pub(super) fn gaps(keep: &[RawFd]) -> Result<Vec<(u32, u32)>> {
+    let mut sorted = keep
+        .iter()
+        .map(|fd| u32::try_from(*fd))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|_| Error::new(ErrorKind::Worker, "lockdown: a descriptor to keep is negative"))?;
+    sorted.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut next = 0;
+    for fd in sorted {
+        if fd > next {
+            gaps.push((next, fd - 1));
+        }
+        next = next.max(fd + 1);
+    }
+    gaps.push((next, u32::MAX));
+    Ok(gaps)
+}
+
+/// Gives up every capability: those of a worker that was started by root, and those that a process gets in a user
+/// namespace of its own.
+pub(super) fn drop_capabilities() -> Result<()> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: c_int,
+    }
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Data {
+        effective: u32,
+        permitted: u32,
+        inheritable: u32,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = Header { version: VERSION_3, pid: 0 };
+    let none = [Data { effective: 0, permitted: 0, inheritable: 0 }; 2];
+    // SAFETY: header and data have the kernel's layout of version 3, which reads two data elements.
+    if unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) } != 0 {
+        return Err(Error::last_os("lockdown: capset"));
+    }
+    Ok(())
+}
+
+/// Switches off "readable means executable", which a process inherits and which would hollow out the rule against
+/// executable memory.
+pub(super) fn clear_personality() -> Result<()> {
+    const QUERY: c_ulong = 0xffff_ffff;
+    // SAFETY: personality takes an integer and changes flags of this process only; this value changes none.
+    let current = unsafe { libc::personality(QUERY) };
+    if current < 0 {
+        return Err(Error::last_os("lockdown: personality"));
+    }
+    if current & libc::READ_IMPLIES_EXEC == 0 {
+        return Ok(());
+    }
+    // SAFETY: as above; one flag is taken away.
+    if unsafe { libc::personality(unsigned(current & !libc::READ_IMPLIES_EXEC)) } < 0 {
+        return Err(Error::last_os("lockdown: personality"));
+    }
+    Ok(())
+}

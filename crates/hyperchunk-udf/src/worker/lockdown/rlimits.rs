@@ -1,0 +1,78 @@
+//! Resource limits.
+
+use std::fs;
+
+use super::{Layers, Policy, Runtime};
+use crate::error::{Error, ErrorKind, Result};
+
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
+/// Processes of a compiler: driver, compiler proper, assembler, linker and its helpers.
+const COMPILER_PROCESSES: u64 = 64;
+
+/// Sets every limit. A limit that is lower already stays.
+pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
+    set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
+    set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, policy.file_size)?;
+    set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, 64)?;
+    set("RLIMIT_MEMLOCK", libc::RLIMIT_MEMLOCK, 0)?;
+    set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
+    set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;
+    match policy.runtime {
+        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python => set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?,
+        // The kernel counts all processes of the user, or those in the user namespace. Only of the latter can we tell
+        // how many are too many.
+        Runtime::Compiler if layers.contains(Layers::USERNS) => {
+            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, COMPILER_PROCESSES)?;
+        }
+        Runtime::Compiler => {}
+    }
+    set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
+    // Soft only: the host raises it before each run, which it could not do (unless it is root) had the hard limit been
+    // lowered. The function cannot: the filter has no setrlimit and no prlimit.
+    let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max;
+    put(
+        "RLIMIT_CPU",
+        libc::RLIMIT_CPU,
+        libc::rlimit { rlim_cur: policy.cpu_seconds.min(hard), rlim_max: hard },
+    )
+}
+
+/// The bytes of address space in use.
+fn mapped_bytes() -> Result<u64> {
+    let path = "/proc/self/statm";
+    let text =
+        fs::read_to_string(path).map_err(|error| Error::io(format_args!("lockdown: {path}"), &error))?;
+    // SAFETY: sysconf has no memory effects.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok();
+    let pages = text.split(' ').next().and_then(|field| field.parse::<u64>().ok());
+    pages
+        .zip(page)
+        .and_then(|(pages, page)| pages.checked_mul(page))
+        .ok_or_else(|| Error::new(ErrorKind::Worker, format!("lockdown: {path} cannot be understood")))
+}
+
+fn set(name: &str, resource: Resource, limit: u64) -> Result<()> {
+    let limit = limit.min(get(name, resource)?.rlim_max);
+    put(name, resource, libc::rlimit { rlim_cur: limit, rlim_max: limit })
+}
+
+fn get(name: &str, resource: Resource) -> Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a local that the call only writes to.
+    if unsafe { libc::getrlimit(resource, &mut limit) } != 0 {
+        return Err(Error::last_os(format_args!("lockdown: {name}")));
+    }
+    Ok(limit)
+}
+
+fn put(name: &str, resource: Resource, limit: libc::rlimit) -> Result<()> {
+    // SAFETY: `limit` is initialised and only read.
+    if unsafe { libc::setrlimit(resource, &limit) } != 0 {
+        return Err(Error::last_os(format_args!("lockdown: {name}")));
+    }
+    Ok(())
+}

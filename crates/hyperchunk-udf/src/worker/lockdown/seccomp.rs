@@ -1,0 +1,270 @@
+//! System call filters.
+//!
+//! A filter of the `seccompiler` crate knows two verdicts, so one process gets several filters. The kernel runs all of
+//! them and takes the strictest verdict (kill, then trap, then an errno, then allow), hence:
+//!
+//! - the *allow-list* decides what passes: allow, or else trap;
+//! - the others take calls away from it again: kill or answer with an errno, or else allow. A call that is to be
+//!   answered with an errno is in the allow-list too, or the trap would win.
+//!
+//! The allow-list is installed last, because it denies the call that installs filters.
+//!
+//! Filters see numbers only. Where an argument points to memory (a path, the flags of `clone3`) a filter that trusted
+//! it could be raced, so such calls are allowed or denied whole.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_long};
+use std::process;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, sock_filter,
+};
+
+use super::{CONTROL_SOCKET, Runtime, calls};
+use crate::error::{Error, ErrorKind, Result, fail};
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: TargetArch = TargetArch::x86_64;
+#[cfg(target_arch = "aarch64")]
+const ARCH: TargetArch = TargetArch::aarch64;
+
+/// Installs the filters for `runtime`.
+pub(super) fn restrict(runtime: Runtime) -> Result<()> {
+    programs(runtime, Phase::First)?.iter().try_for_each(|program| install(program))
+}
+
+/// Installs the filters that end the loading phase.
+pub(super) fn end_loading() -> Result<()> {
+    programs(Runtime::Cpp, Phase::Final)?.iter().try_for_each(|program| install(program))
+}
+
+/// Which of the two sets of filters; only a C++ object has a second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    First,
+    Final,
+}
+
+/// The filters for `runtime`, in the order in which they are to be installed.
+pub(super) fn programs(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>> {
+    build(runtime, phase)
+        .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
+}
+
+fn build(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>, BackendError> {
+    if phase == Phase::Final {
+        return Ok(vec![allow_list(runtime, phase)?.or_else(SeccompAction::Trap)?]);
+    }
+    let mut never = Table::default();
+    never.every(calls::NEVER);
+    if runtime != Runtime::Compiler {
+        never.every(calls::NEVER_FUNCTIONS);
+    }
+    let mut programs = no_foreign_numbers();
+    programs.push(never.verdict(SeccompAction::KillProcess)?);
+    for (errno, table) in answered(runtime) {
+        programs.push(table.verdict(SeccompAction::Errno(errno.unsigned_abs()))?);
+    }
+    programs.push(allow_list(runtime, phase)?.or_else(SeccompAction::Trap)?);
+    Ok(programs)
+}
+
+/// The calls that are answered with an errno instead of ending the process.
+fn answered(runtime: Runtime) -> Vec<(c_int, Table)> {
+    let mut list = vec![
+        // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
+        (libc::ENOSYS, Table::of(&[libc::SYS_clone3])),
+    ];
+    if runtime != Runtime::Compiler {
+        // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at
+        // the result: with an errno, a failed assertion ends as what it is and not as a denied call.
+        list.push((libc::EPERM, Table::of(&[libc::SYS_rt_sigprocmask])));
+    }
+    if runtime == Runtime::Python {
+        list.push((libc::EPERM, Table::of(&[libc::SYS_rt_sigaction])));
+        list.push((libc::EACCES, Table::of(calls::PYTHON_PATHS)));
+        // "Is this a terminal?"
+        list.push((libc::ENOTTY, Table::of(&[libc::SYS_ioctl])));
+    }
+    list
+}
+
+/// What passes.
+fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
+    let mut table = Table::default();
+    table.every(calls::COMMON);
+    for (_, answered) in answered(runtime) {
+        table.0.extend(answered.0);
+    }
+    if runtime == Runtime::Compiler {
+        table.every(calls::COMPILER);
+        table.when(libc::SYS_clone, &[no_bits(0, NEW_NAMESPACES)])?;
+        for option in [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA] {
+            table.when(libc::SYS_prctl, &[equals(0, option)])?;
+        }
+        return Ok(table);
+    }
+    for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        table.when(libc::SYS_write, &[equals(0, fd)])?;
+    }
+    for call in [libc::SYS_recvmsg, libc::SYS_recvfrom, libc::SYS_sendmsg] {
+        table.when(call, &[equals(0, CONTROL_SOCKET)])?;
+    }
+    table.when(libc::SYS_sendto, &[equals(0, CONTROL_SOCKET), is_null(4)])?;
+    // The Rust library asks in debug builds whether a descriptor that it closes is open.
+    table.when(libc::SYS_fcntl, &[equals(1, libc::F_GETFD)])?;
+    // The end of abort(): a signal to nobody but this process.
+    let own_id = c_int::try_from(process::id()).unwrap_or(c_int::MAX);
+    table.when(libc::SYS_tgkill, &[equals(0, own_id), equals(2, libc::SIGABRT)])?;
+    let loading = runtime == Runtime::Cpp && phase == Phase::First;
+    if loading {
+        table.every(calls::LOADING);
+        let writing =
+            libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE | libc::O_PATH;
+        table.when(libc::SYS_openat, &[no_bits(2, writing)])?;
+        // One more filter can only take away. No flags: one of them makes a descriptor that others could answer on.
+        table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, 0)])?;
+    }
+    if loading || runtime == (Runtime::Lua { jit: true }) {
+        table.every(&[libc::SYS_mmap, libc::SYS_mprotect]);
+    } else {
+        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+            table.when(call, &[no_bits(2, libc::PROT_EXEC)])?;
+        }
+    }
+    if runtime == Runtime::Python {
+        for command in [libc::F_SETFD, libc::F_GETFL, libc::F_DUPFD_CLOEXEC] {
+            table.when(libc::SYS_fcntl, &[equals(1, command)])?;
+        }
+    }
+    Ok(table)
+}
+
+const NEW_NAMESPACES: c_int = libc::CLONE_NEWNS
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Names an anonymous mapping; newer C libraries do so for their heaps.
+const PR_SET_VMA: c_int = 0x5356_4d41;
+
+/// `SECCOMP_SET_MODE_FILTER`.
+const SET_MODE_FILTER: c_int = 1;
+
+/// System calls and the conditions under which each is meant. No conditions: always.
+#[derive(Clone, Debug, Default)]
+struct Table(BTreeMap<i64, Vec<SeccompRule>>);
+
+impl Table {
+    fn of(calls: &[c_long]) -> Table {
+        let mut table = Table::default();
+        table.every(calls);
+        table
+    }
+
+    /// Adds `calls` whatever their arguments.
+    fn every(&mut self, calls: &[c_long]) {
+        for call in calls {
+            let earlier = self.0.insert(*call, Vec::new());
+            debug_assert!(
+                earlier.is_none_or(|rules| rules.is_empty()),
+                "call {call} with and without conditions"
+            );
+        }
+    }
+
+    /// Adds `call` where all `conditions` hold, as an alternative to those added before.
+    fn when(&mut self, call: c_long, conditions: &[Condition]) -> Result<(), BackendError> {
+        let conditions = conditions.iter().map(Condition::compile).collect::<Result<Vec<_>, _>>()?;
+        let rule = SeccompRule::new(conditions)?;
+        let earlier = self.0.insert(call, Vec::new());
+        debug_assert!(
+            earlier.as_ref().is_none_or(|rules| !rules.is_empty()),
+            "call {call} is there without conditions"
+        );
+        let mut rules = earlier.unwrap_or_default();
+        rules.push(rule);
+        self.0.insert(call, rules);
+        Ok(())
+    }
+
+    /// The filter that gives the calls in this table `verdict` and lets all others pass.
+    fn verdict(self, verdict: SeccompAction) -> Result<BpfProgram, BackendError> {
+        SeccompFilter::new(self.0, SeccompAction::Allow, verdict, ARCH)?.try_into()
+    }
+
+    /// The filter that lets the calls in this table pass and gives all others `verdict`.
+    fn or_else(self, verdict: SeccompAction) -> Result<BpfProgram, BackendError> {
+        SeccompFilter::new(self.0, verdict, SeccompAction::Allow, ARCH)?.try_into()
+    }
+}
+
+/// A condition on the argument at an index.
+struct Condition(u8, SeccompCmpArgLen, SeccompCmpOp, u64);
+
+impl Condition {
+    fn compile(&self) -> Result<SeccompCondition, BackendError> {
+        let Condition(index, length, operator, value) = self;
+        SeccompCondition::new(*index, length.clone(), operator.clone(), *value)
+    }
+}
+
+/// An `int` argument: the kernel ignores the upper half of the register, so the filter has to.
+fn equals(index: u8, value: c_int) -> Condition {
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value.cast_unsigned()))
+}
+
+fn no_bits(index: u8, bits: c_int) -> Condition {
+    let mask = u64::from(bits.cast_unsigned());
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), 0)
+}
+
+fn is_null(index: u8) -> Condition {
+    Condition(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
+}
+
+/// Kills at every call of the x32 interface, which has the architecture of x86_64 and numbers of its own.
+/// (A 32-bit call has another architecture, at which each filter of `seccompiler` kills.)
+#[cfg(target_arch = "x86_64")]
+fn no_foreign_numbers() -> Vec<BpfProgram> {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const NUMBER_OFFSET: u32 = 0;
+    const X32_BIT: u32 = 0x4000_0000;
+    let step = |code, k| sock_filter { code, jt: 0, jf: 0, k };
+    vec![vec![
+        step(LOAD_WORD, NUMBER_OFFSET),
+        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32_BIT },
+        step(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
+        step(RETURN, libc::SECCOMP_RET_ALLOW),
+    ]]
+}
+
+#[cfg(target_arch = "aarch64")]
+fn no_foreign_numbers() -> Vec<BpfProgram> {
+    Vec::new()
+}
+
+/// Installs a filter in the calling thread. The crate's own function would need `prctl` in the loading phase too.
+fn install(program: &[sock_filter]) -> Result<()> {
+    const {
+        assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());
+        assert!(align_of::<sock_filter>() == align_of::<libc::sock_filter>());
+    }
+    let Ok(len) = u16::try_from(program.len()) else {
+        fail!(Worker, "lockdown: a system call filter is too long");
+    };
+    let description =
+        libc::sock_fprog { len, filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut() };
+    // SAFETY: the kernel copies `len` instructions of the layout checked above and writes nothing.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const description) };
+    if result != 0 {
+        return Err(Error::last_os("lockdown: seccomp"));
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What the worker was stopped for: a page shared with the host, and the signal handler that writes it.
+
+use std::ffi::{c_int, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+/// The value of [`StatusPage::magic`] once the handler is installed.
+pub const STATUS_MAGIC: u32 = 0x4843_5354;
+
+/// The exit code of a worker that was stopped at a denied system call.
+pub const DENIED_EXIT_CODE: c_int = 120;
+
+/// A small page shared with the host, zeroed by it.
+///
+/// The function's process can write to it at will, so to the host it is a hint for the error message and never a
+/// reason to believe anything.
+#[repr(C)]
+#[derive(Debug)]
+pub struct StatusPage {
+    /// [`STATUS_MAGIC`] once [`prepare`] has run.
+    pub magic: AtomicU32,
+    /// The number of the system call that was denied. It means something only if `reason` is not 0.
+    pub syscall: AtomicI32,
+    /// A [`StopReason`]; written last.
+    pub reason: AtomicU32,
+}
+
+/// Why a process was stopped, as far as it could still tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum StopReason {
+    /// It tried a system call that its policy does not have, or not with these arguments.
+    DeniedCall = 1,
+    /// It tried to make memory executable.
+    ExecutableMemory = 2,
+}
+
+impl StatusPage {
+    /// The reason and the system call, if the page tells one.
+    pub fn stop(&self) -> Option<(StopReason, i32)> {
+        let reason = match self.reason.load(Ordering::Acquire) {
+            1 => StopReason::DeniedCall,
+            2 => StopReason::ExecutableMemory,
+            _ => return None,
+        };
+        Some((reason, self.syscall.load(Ordering::Relaxed)))
+    }
+}
+
+static PAGE: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
+
+/// Room for the handler: a signal frame with the largest vector state takes some 12 KiB.
+const STACK_BYTES: usize = 64 << 10;
+
+/// `si_code` of a signal that a seccomp filter raised (`SYS_SECCOMP`).
+const SYS_SECCOMP: c_int = 1;
+
+/// Remembers the page and installs the handler for denied system calls, on a stack of its own (the function may have
+/// used up the other one). To be called by the thread that will run the function, before [`restrict`](super::restrict).
+///
+/// Without it, or if it fails (then the page's `magic` stays 0), denied calls end the process all the same, by `SIGSYS`
+/// and with nothing written.
+///
+/// # Safety
+///
+/// `status` is null or points to a page that stays mapped, writable, for the rest of the process's life.
+pub unsafe fn prepare(status: *mut StatusPage) {
+    PAGE.store(status, Ordering::Release);
+    let no_fd = -1;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+    let stack = unsafe {
+        libc::mmap(ptr::null_mut(), STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, no_fd, 0)
+    };
+    if stack == libc::MAP_FAILED {
+        return;
+    }
+    let stack = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: the stack was mapped above and is never unmapped.
+    if unsafe { libc::sigaltstack(&stack, ptr::null_mut()) } != 0 {
+        return;
+    }
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_denied_call;
+    // SAFETY: sigaction is a plain C structure for which all zeros is a valid value (no flags, empty mask).
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: `action` is a local that sigfillset only writes to.
+    unsafe { libc::sigfillset(&mut action.sa_mask) };
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for and does async-signal-safe things only.
+    if unsafe { libc::sigaction(libc::SIGSYS, &action, ptr::null_mut()) } != 0 {
+        return;
+    }
+    // SAFETY: the caller promises that a page that is not null is mapped.
+    if let Some(page) = unsafe { status.as_ref() } {
+        page.magic.store(STATUS_MAGIC, Ordering::Release);
+    }
+}
+
+/// Writes down the call and exits. The kernel has not run the call and never will.
+///
+/// Async-signal-safe: atomics and `_exit`, no allocation, no lock, no formatting.
+extern "C" fn on_denied_call(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
+    let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() };
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
+    let info = unsafe { info.as_ref() };
+    if let (Some(page), Some(info)) = (page, info)
+        && info.si_code == SYS_SECCOMP
+    {
+        let call = denied_call(info);
+        page.syscall.store(call, Ordering::Relaxed);
+        page.reason.store(reason_for(call) as u32, Ordering::Release);
+    }
+    // SAFETY: _exit is async-signal-safe and does not return.
+    unsafe { libc::_exit(DENIED_EXIT_CODE) }
+}
+
+fn denied_call(info: &libc::siginfo_t) -> i32 {
+    // On 64-bit Linux the union of a siginfo starts at byte 16 (three ints and padding), and that of SIGSYS is a
+    // pointer, then the number of the call. x86_64 and aarch64 agree; older libc crates have no accessor for it.
+    const OFFSET: usize = 24;
+    const { assert!(size_of::<libc::siginfo_t>() >= OFFSET + size_of::<i32>()) };
+    let start = ptr::from_ref(info).cast::<u8>();
+    // SAFETY: bytes 24..28 are within the structure, see the assertion, and aligned for an i32.
+    unsafe { start.add(OFFSET).cast::<i32>().read() }
+}
+
+/// The two calls that make memory executable are allowed but for that, so being denied means that.
+fn reason_for(call: i32) -> StopReason {
+    let call = libc::c_long::from(call);
+    if call == libc::SYS_mmap || call == libc::SYS_mprotect {
+        StopReason::ExecutableMemory
+    } else {
+        StopReason::DeniedCall
+    }
+}
