@@ -38,18 +38,26 @@ install() {
     "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$@" </dev/null >.venv/.apt.log 2>&1
 }
 
+# missing: the system packages that would bring what is not here.
+missing() {
+    command -v cc >/dev/null && command -v c++ >/dev/null && command -v g++ >/dev/null || echo gcc g++ libc6-dev
+    command -v make >/dev/null || echo make
+    command -v h5cc >/dev/null || echo libhdf5-dev
+    command -v h5dump >/dev/null && command -v h5repack >/dev/null || echo hdf5-tools
+}
+
 system() {
-    local packages=()
-    command -v "${CC:-cc}" >/dev/null && command -v "${CXX:-c++}" >/dev/null && command -v g++ >/dev/null || packages+=(gcc g++ libc6-dev)
-    command -v make >/dev/null || packages+=(make)
-    command -v h5cc >/dev/null || packages+=(libhdf5-dev)
-    command -v h5dump >/dev/null && command -v h5repack >/dev/null || packages+=(hdf5-tools)
-    [[ ${#packages[@]} -gt 0 ]] || return 0
-    # One try for each set of missing packages; what needs them says so when it runs.
-    if [[ $(cat .venv/.tried-system 2>/dev/null) == "${packages[*]}" ]] || ! install "${packages[@]}"; then
-        echo "${packages[*]}" >.venv/.tried-system
-        say "missing, and not installable from here: ${packages[*]} (apt-get install ${packages[*]}); tests that need them skip"
+    local packages
+    packages=$(missing | xargs)
+    [[ -n $packages ]] || return 0
+    # One try for each set of packages; after it, what needs them says so when it runs.
+    if [[ $(cat .venv/.tried-system 2>/dev/null) != "$packages" ]]; then
+        # shellcheck disable=SC2086 # one word a package
+        install $packages || true
+        echo "$packages" >.venv/.tried-system
+        packages=$(missing | xargs)
     fi
+    [[ -z $packages ]] || say "missing: apt-get install $packages; tests that need them skip"
 }
 
 venv() {
