@@ -1,0 +1,58 @@
+"""The package as a user gets it: `pip install .` in an empty environment, and the source archive."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROBE = """
+import os
+from pathlib import Path
+
+import hyperchunk
+
+home = Path(hyperchunk.__file__).parent
+assert (home / "plugins" / "libhyperchunk_filter.so").is_file()
+assert os.access(home / "libexec" / "hyperchunk-udf-worker", os.X_OK)
+assert (home / "py.typed").is_file()
+hyperchunk.plugins.enable()
+
+import h5py.h5z
+
+assert h5py.h5z.filter_avail(31300)
+print(home)
+"""
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """The output of a command that must succeed, run without the settings of this environment."""
+    ours = ("PYTHON", "HDF5_", "HYPERCHUNK_", "VIRTUAL_ENV")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_pip_install_in_an_empty_environment(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
+    bin_dir = tmp_path / "env" / "bin"
+    run(bin_dir / "python", "-m", "pip", "install", "--disable-pip-version-check", ROOT, cwd=tmp_path)
+    home = run(bin_dir / "python", "-c", PROBE, cwd=tmp_path)
+    assert home.startswith(str(tmp_path)), "the installed package was shadowed by another"
+    assert "hyperchunk" in run(bin_dir / "hyperchunk", "--help", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_source_archive_holds_every_source(tmp_path: Path) -> None:
+    tracked = run("git", "ls-files", "Cargo.*", ".cargo", "crates", "python", cwd=ROOT).split()
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert set(tracked) <= held
