@@ -1,1 +1,189 @@
-//! Tests of the sandbox.
+//! Tests of the sandbox. `tests::harness` says how hostile things are run without harm.
+
+mod attacks;
+mod harness;
+mod languages;
+mod layers;
+
+use std::ptr;
+
+use attacks::{Fate, NO_CONTROL, attacks};
+use harness::{Outcome, PEER, SURVIVED, Shared, call, policy, run, step, worker_start};
+
+use super::{CONTROL_SOCKET, DENIED_EXIT_CODE, Runtime, StopReason, end_loading, restrict, syscall_name};
+
+const FUNCTIONS: [(&str, Runtime); 3] =
+    [("lua", Runtime::Lua { jit: false }), ("cpp", Runtime::Cpp), ("python", Runtime::Python)];
+
+/// The process that `harness::run` starts.
+#[test]
+#[ignore = "started by the other tests, in a process of its own"]
+fn scenario() {
+    let Some(name) = harness::scenario() else { return };
+    match name.as_str() {
+        "attacks" => attack_scenario(),
+        "controls" => each_attack(|name, index| {
+            if !NO_CONTROL.contains(&name) {
+                step(name, |shared| {
+                    worker_start(shared);
+                    shared.put(0, attacks()[index].run());
+                });
+            }
+        }),
+        "allowed" => FUNCTIONS.iter().for_each(|(name, runtime)| {
+            step(name, |shared| {
+                lock(shared, *runtime);
+                honest_calls(shared);
+            });
+        }),
+        other => assert!(layers::scenario(other) || languages::scenario(other), "no scenario {other}"),
+    }
+}
+
+/// The whole way into the sandbox of a function.
+fn lock(shared: &Shared, runtime: Runtime) {
+    worker_start(shared);
+    restrict(&policy(runtime)).unwrap();
+    if runtime == Runtime::Cpp {
+        end_loading().unwrap();
+    }
+}
+
+fn each_attack(mut action: impl FnMut(&str, usize)) {
+    attacks().iter().enumerate().for_each(|(index, attack)| action(attack.name, index));
+}
+
+fn attack_scenario() {
+    for (name, runtime) in FUNCTIONS {
+        each_attack(|attack, index| {
+            step(&format!("{name}/{attack}"), |shared| {
+                // Here, since some arguments are process numbers.
+                let attack = &attacks()[index];
+                lock(shared, runtime);
+                shared.put(0, attack.run());
+            });
+        });
+        #[cfg(target_arch = "x86_64")]
+        step(&format!("{name}/int80"), |shared| {
+            lock(shared, runtime);
+            shared.put(0, i64::from(getpid_by_32_bit_call()));
+        });
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn getpid_by_32_bit_call() -> i32 {
+    let mut result = 20;
+    // SAFETY: the 32-bit getpid takes nothing and changes eax (and, on some kernels, r8 to r11).
+    unsafe {
+        std::arch::asm!("int 0x80", inout("eax") result, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+    }
+    result
+}
+
+#[test]
+fn every_attack_meets_its_fate() {
+    let Some(outcomes) = run("attacks", &[]) else { return };
+    let mut wrong = Vec::new();
+    for (language, runtime) in FUNCTIONS {
+        for attack in attacks() {
+            let name = format!("{language}/{}", attack.name);
+            let outcome = outcomes.iter().find(|outcome| outcome.step == name).unwrap();
+            let fate = attack.fate(runtime);
+            if !met(outcome, fate, attack.number) {
+                wrong.push(format!("{fate:?} expected: {outcome:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for outcome in outcomes.iter().filter(|outcome| outcome.step.ends_with("/int80")) {
+        // Without 32-bit support in the kernel the instruction itself is a fault.
+        let signals = [libc::SIGSYS, libc::SIGSEGV].map(i64::from);
+        assert!(signals.contains(&outcome.signal), "{outcome:?}");
+    }
+}
+
+fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
+    let stopped = |reason| {
+        outcome.code == i64::from(DENIED_EXIT_CODE)
+            && outcome.syscall == number
+            && outcome.reason == i64::from(reason as u32)
+    };
+    match fate {
+        Fate::Denied => stopped(StopReason::DeniedCall),
+        Fate::DeniedExecutable => stopped(StopReason::ExecutableMemory),
+        Fate::Killed => outcome.signal == i64::from(libc::SIGSYS),
+        Fate::Errno(errno) => outcome.code == i64::from(SURVIVED) && outcome.values[0] == -i64::from(errno),
+    }
+}
+
+/// The controls: without a sandbox the same calls do not end the process, and those that matter most succeed.
+#[test]
+fn attacks_work_without_the_sandbox() {
+    let Some(outcomes) = run("controls", &[]) else { return };
+    let ended: Vec<_> = outcomes.iter().filter(|outcome| outcome.code != i64::from(SURVIVED)).collect();
+    assert!(ended.is_empty(), "{ended:#?}");
+    for name in
+        ["open-read", "stat", "access", "memfd", "socket-inet", "socket-unix", "kill-self", "mmap-exec"]
+    {
+        let outcome = outcomes.iter().find(|outcome| outcome.step == name).unwrap();
+        assert!(outcome.values[0] >= 0, "{outcome:?}");
+    }
+}
+
+/// What an honest function needs.
+fn honest_calls(shared: &Shared) {
+    let mut heap = vec![1_u8; 32 << 20];
+    heap.resize(64 << 20, 2);
+    drop(heap);
+    assert!(call(libc::SYS_getpid, [0; 6]) > 0);
+    let mut random = [0_u8; 16];
+    assert_eq!(call(libc::SYS_getrandom, [random.as_mut_ptr() as usize, 16, 0, 0, 0, 0]), 16);
+    let mut time = [0_i64; 2];
+    assert_eq!(call(libc::SYS_clock_gettime, [1, time.as_mut_ptr() as usize, 0, 0, 0, 0]), 0);
+    std::thread::sleep(std::time::Duration::from_millis(1));
+    let message = b"done";
+    // SAFETY: the buffer outlives the call.
+    let sent =
+        unsafe { libc::send(CONTROL_SOCKET, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL) };
+    assert_eq!(sent, 4);
+    let mut answer = [0_u8; 8];
+    // SAFETY: the buffer outlives the call and is as long as told.
+    let received = unsafe { libc::read(PEER, answer.as_mut_ptr().cast(), answer.len()) };
+    assert_eq!(received, 4);
+    eprintln!("a function may write to its error stream");
+    // SAFETY: a new anonymous mapping of the kernel's choice.
+    let page =
+        unsafe { libc::mmap(ptr::null_mut(), 4096, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    assert_ne!(page, libc::MAP_FAILED);
+    // SAFETY: the mapping was made above and is used by nobody.
+    unsafe {
+        assert_eq!(libc::mprotect(page, 4096, libc::PROT_READ), 0);
+        assert_eq!(libc::munmap(page, 4096), 0);
+    }
+    shared.put(0, 1);
+}
+
+#[test]
+fn honest_functions_run() {
+    let Some(outcomes) = run("allowed", &[]) else { return };
+    assert_eq!(outcomes.len(), FUNCTIONS.len());
+    for outcome in outcomes {
+        assert_eq!((outcome.code, outcome.values[0]), (i64::from(SURVIVED), 1), "{outcome:?}");
+    }
+}
+
+#[test]
+fn system_calls_have_names() {
+    assert_eq!(syscall_name(libc::SYS_connect), Some("connect"));
+    assert_eq!(syscall_name(libc::SYS_clone3), Some("clone3"));
+    assert_eq!(syscall_name(-1), None);
+    assert_eq!(syscall_name(1 << 40), None);
+    for list in
+        [super::calls::COMMON, super::calls::COMPILER, super::calls::PYTHON_PATHS, super::calls::NEVER]
+    {
+        for number in list {
+            assert!(syscall_name(*number).is_some(), "call {number}");
+        }
+    }
+}
