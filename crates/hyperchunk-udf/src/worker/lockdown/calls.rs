@@ -112,6 +112,16 @@ pub(super) const PYTHON_PATHS: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// Answered with "no such call" for Python: what numerical libraries do to run faster and can do without (OpenBLAS binds
+/// its buffers to a node, and asks for processors before it makes threads).
+pub(super) const PYTHON_TUNING: &[c_long] = &[
+    libc::SYS_get_mempolicy,
+    libc::SYS_mbind,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_set_mempolicy,
+];
+
 /// Kept by a compiler and the programs that it starts, on top of [`COMMON`]. Landlock says on which files.
 pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_chdir,
@@ -125,7 +135,6 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_fallocate,
     libc::SYS_fchdir,
     libc::SYS_fchmod,
-    libc::SYS_fchmodat,
     libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_fstatfs,
@@ -150,7 +159,6 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_pipe2,
     libc::SYS_pread64,
-    libc::SYS_prlimit64,
     libc::SYS_pselect6,
     libc::SYS_pwrite64,
     libc::SYS_readlinkat,
@@ -168,7 +176,6 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_umask,
     libc::SYS_uname,
     libc::SYS_unlinkat,
-    libc::SYS_utimensat,
     libc::SYS_wait4,
     libc::SYS_waitid,
     libc::SYS_write,
@@ -177,8 +184,6 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_access,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_arch_prctl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_chmod,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_dup2,
     #[cfg(target_arch = "x86_64")]
@@ -211,6 +216,15 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_unlink,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
+];
+
+/// Answered with "not permitted" for a compiler: modes and times of files by path, which Landlock does not govern. The
+/// linker wants to make its output executable, and can do without.
+pub(super) const COMPILER_ATTRIBUTES: &[c_long] = &[
+    libc::SYS_fchmodat,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
 ];
 
 /// What no function and no compiler ever needs: the kernel ends the process at once. Calls that are merely not allowed

@@ -71,7 +71,8 @@ pub struct Policy {
     pub runtime: Runtime,
     /// Bytes of address space on top of what is mapped now. Inputs and outputs that are mapped later count.
     pub memory: u64,
-    /// Seconds of CPU time of the whole process, from its start. A soft limit: the host can raise it for each run.
+    /// Seconds of CPU time of the whole process, from its start. But for a compiler, a soft limit: the
+    /// host can raise it for each run.
     pub cpu_seconds: u64,
     /// The largest file that may be written; 0 for everything but a compiler.
     pub file_size: u64,

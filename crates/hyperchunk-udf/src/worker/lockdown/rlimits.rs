@@ -31,6 +31,9 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
         Runtime::Compiler => {}
     }
     set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
+    if policy.runtime == Runtime::Compiler {
+        return set("RLIMIT_CPU", libc::RLIMIT_CPU, policy.cpu_seconds);
+    }
     // Soft only: the host raises it before each run, which it could not do (unless it is root) had the hard limit been
     // lowered. The function cannot: the filter has no setrlimit and no prlimit.
     let hard = get("RLIMIT_CPU", libc::RLIMIT_CPU)?.rlim_max;

@@ -70,40 +70,43 @@ fn build(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>, BackendError
     Ok(programs)
 }
 
-/// The calls that are answered with an errno instead of ending the process.
-fn answered(runtime: Runtime) -> Vec<(c_int, Table)> {
-    let mut list = vec![
-        // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
-        (libc::ENOSYS, Table::of(&[libc::SYS_clone3])),
-    ];
-    if runtime != Runtime::Compiler {
-        // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at
-        // the result: with an errno, a failed assertion ends as what it is and not as a denied call.
-        list.push((libc::EPERM, Table::of(&[libc::SYS_rt_sigprocmask])));
+/// The calls that are answered with an errno instead of ending the process, by that errno.
+fn answered(runtime: Runtime) -> BTreeMap<c_int, Table> {
+    let mut answers = BTreeMap::<c_int, Table>::new();
+    let mut answer = |errno, calls: &[c_long]| answers.entry(errno).or_default().every(calls);
+    // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
+    answer(libc::ENOSYS, &[libc::SYS_clone3]);
+    if runtime == Runtime::Compiler {
+        answer(libc::EPERM, calls::COMPILER_ATTRIBUTES);
+        return answers;
     }
+    // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at the
+    // result: with an errno, a failed assertion ends as what it is and not as a denied call.
+    answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);
     if runtime == Runtime::Python {
-        // The latter two are asked for by the text form of a socket, in the warning about one that was not closed.
-        list.push((
-            libc::EPERM,
-            Table::of(&[libc::SYS_rt_sigaction, libc::SYS_getsockname, libc::SYS_getpeername]),
-        ));
-        list.push((libc::EACCES, Table::of(calls::PYTHON_PATHS)));
+        answer(libc::EPERM, &[libc::SYS_rt_sigaction]);
+        // Asked for by the text form of a socket, in the warning about one that was not closed.
+        answer(libc::EPERM, &[libc::SYS_getsockname, libc::SYS_getpeername]);
+        answer(libc::EACCES, calls::PYTHON_PATHS);
+        answer(libc::ENOSYS, calls::PYTHON_TUNING);
         // "Is this a terminal?"
-        list.push((libc::ENOTTY, Table::of(&[libc::SYS_ioctl])));
+        answer(libc::ENOTTY, &[libc::SYS_ioctl]);
     }
-    list
+    answers
 }
 
 /// What passes.
 fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
-    for (_, answered) in answered(runtime) {
+    for answered in answered(runtime).into_values() {
         table.0.extend(answered.0);
     }
     if runtime == Runtime::Compiler {
         table.every(calls::COMPILER);
         table.when(libc::SYS_clone, &[no_bits(0, NEW_NAMESPACES)])?;
+        // Its own limits only: those of another process of the user could be lowered until it fails.
+        table.when(libc::SYS_prlimit64, &[equals(0, 0)])?;
         for option in [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA] {
             table.when(libc::SYS_prctl, &[equals(0, option)])?;
         }
@@ -164,12 +167,6 @@ const SET_MODE_FILTER: c_int = 1;
 struct Table(BTreeMap<i64, Vec<SeccompRule>>);
 
 impl Table {
-    fn of(calls: &[c_long]) -> Table {
-        let mut table = Table::default();
-        table.every(calls);
-        table
-    }
-
     /// Adds `calls` whatever their arguments.
     fn every(&mut self, calls: &[c_long]) {
         for call in calls {

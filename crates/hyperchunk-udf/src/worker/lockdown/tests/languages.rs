@@ -181,14 +181,21 @@ fn compile(directory: &Path, source: &str, target: &Path) {
     panic!("{error}");
 }
 
+const COMPILER_ATTACKS: [(&str, i64); 6] = [
+    ("socket", libc::SYS_socket),
+    ("prlimit", libc::SYS_prlimit64),
+    ("kill", libc::SYS_kill),
+    ("chmod", libc::SYS_fchmodat),
+    ("ptrace", libc::SYS_ptrace),
+    ("execveat", libc::SYS_execveat),
+];
+
 fn compiler_scenario() {
     let directory = Directory::in_scenario();
     step("good", |_| compile(&directory, "good.cpp", &directory.join("scratch/good.so")));
     step("include", |_| compile(&directory, "include.cpp", &directory.join("scratch/include.so")));
     step("outside", |_| compile(&directory, "good.cpp", &directory.join("outside.so")));
-    for (name, number) in
-        [("socket", libc::SYS_socket), ("ptrace", libc::SYS_ptrace), ("execveat", libc::SYS_execveat)]
-    {
+    for (name, number) in COMPILER_ATTACKS {
         step(name, |shared| {
             worker_start(shared);
             let scratch = Some(directory.join("scratch"));
@@ -217,7 +224,10 @@ fn a_compiler_compiles_and_sees_nothing_else() {
     assert_eq!(find("include").code, 1, "{:?}", find("include"));
     assert_eq!(find("outside").code, 1, "{:?}", find("outside"));
     assert!(!directory.0.join("outside.so").exists());
-    assert_eq!(find("socket").syscall, libc::SYS_socket);
+    for (name, number) in &COMPILER_ATTACKS[..3] {
+        assert_eq!(find(name).syscall, *number, "{name}");
+    }
+    assert_eq!(find("chmod").values[0], -i64::from(libc::EPERM));
     for name in ["ptrace", "execveat"] {
         assert_eq!(find(name).signal, i64::from(libc::SIGSYS), "{name}");
     }

@@ -1,16 +1,16 @@
 //! Tests of the layers other than the system call filter, and of what happens where one is missing.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hint;
 use std::os::fd::AsRawFd as _;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use super::super::{Layers, Runtime, parent, process, restrict, rlimits, seccomp};
+use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimits, seccomp};
 use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
 use super::lock;
 
@@ -20,7 +20,23 @@ const LUA: Runtime = Runtime::Lua { jit: false };
 
 pub(super) fn scenario(name: &str) -> bool {
     match name {
-        "report" => step(name, |shared| restrict_and_report(shared, LUA)),
+        "report" => {
+            step("restrict", |shared| {
+                let start = Instant::now();
+                restrict_and_report(shared, LUA);
+                shared.put(3, i64::try_from(start.elapsed().as_micros()).unwrap());
+            });
+            step("capabilities", |shared| {
+                let entered = namespaces::enter(LUA).unwrap();
+                process::drop_capabilities().unwrap();
+                let status = fs::read_to_string("/proc/self/status").unwrap();
+                let none = |set| status.contains(&format!("{set}:\t0000000000000000\n"));
+                let dropped = ["CapInh", "CapPrm", "CapEff", "CapAmb"].into_iter().all(none);
+                shared.put(0, i64::from(dropped));
+                let nobody = status.contains("Uid:\t65534\t65534\t65534\t65534\n");
+                shared.put(1, i64::from(nobody || !entered.contains(Layers::USERNS)));
+            });
+        }
         "missing" => missing_scenario(),
         "limits" => limits_scenario(),
         "crashes" => {
@@ -200,11 +216,14 @@ const NAMESPACES: [Layers; 4] = [Layers::USERNS, Layers::NETNS, Layers::IPCNS, L
 #[test]
 fn the_layers_reached_are_reported() {
     let Some(outcomes) = run("report", &[]) else { return };
-    let outcome = find(&outcomes, "report");
+    let outcome = find(&outcomes, "restrict");
     assert_eq!(outcome.code, i64::from(SURVIVED), "{outcome:?}");
     assert!(layers(outcome).contains(Layers::MANDATORY), "{outcome:?}");
     assert!(outcome.values[1] >= 1);
-    eprintln!("layers: {}; Landlock {}", layers(outcome), outcome.values[1]);
+    let [_, abi, _, time, ..] = outcome.values[..] else { unreachable!() };
+    eprintln!("layers: {}; Landlock {abi}; {time} µs", layers(outcome));
+    let capabilities = find(&outcomes, "capabilities");
+    assert_eq!(capabilities.values[..2], [1, 1], "{capabilities:?}");
 }
 
 #[test]
