@@ -46,6 +46,10 @@ pub(super) enum Phase {
     Final,
 }
 
+fn is_loading(runtime: Runtime, phase: Phase) -> bool {
+    runtime == Runtime::Cpp && phase == Phase::First
+}
+
 /// The filters for `runtime`, in the order in which they are to be installed.
 pub(super) fn programs(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>> {
     build(runtime, phase)
@@ -53,25 +57,34 @@ pub(super) fn programs(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>
 }
 
 fn build(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>, BackendError> {
+    let mut programs = Vec::new();
+    let mut answers = answered(runtime, phase);
     if phase == Phase::Final {
-        return Ok(vec![allow_list(runtime, phase)?.or_else(SeccompAction::Trap)?]);
+        // Those of the first phase are still in force.
+        let before = answered(runtime, Phase::First);
+        answers.retain(|errno, table| before.get(errno) != Some(table));
+    } else {
+        programs.extend(no_foreign_numbers());
+        programs.push(never(runtime).verdict(SeccompAction::KillProcess)?);
     }
-    let mut never = Table::default();
-    never.every(calls::NEVER);
-    if runtime != Runtime::Compiler {
-        never.every(calls::NEVER_FUNCTIONS);
-    }
-    let mut programs = no_foreign_numbers();
-    programs.push(never.verdict(SeccompAction::KillProcess)?);
-    for (errno, table) in answered(runtime) {
+    for (errno, table) in answers {
         programs.push(table.verdict(SeccompAction::Errno(errno.unsigned_abs()))?);
     }
     programs.push(allow_list(runtime, phase)?.or_else(SeccompAction::Trap)?);
     Ok(programs)
 }
 
+fn never(runtime: Runtime) -> Table {
+    let mut never = Table::default();
+    never.every(calls::NEVER);
+    if runtime != Runtime::Compiler {
+        never.every(calls::NEVER_FUNCTIONS);
+    }
+    never
+}
+
 /// The calls that are answered with an errno instead of ending the process, by that errno.
-fn answered(runtime: Runtime) -> BTreeMap<c_int, Table> {
+fn answered(runtime: Runtime, phase: Phase) -> BTreeMap<c_int, Table> {
     let mut answers = BTreeMap::<c_int, Table>::new();
     let mut answer = |errno, calls: &[c_long]| answers.entry(errno).or_default().every(calls);
     // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
@@ -83,14 +96,18 @@ fn answered(runtime: Runtime) -> BTreeMap<c_int, Table> {
     // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at the
     // result: with an errno, a failed assertion ends as what it is and not as a denied call.
     answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);
+    // printf() asks, before its first line, what kind of file it writes to and whether it is a terminal, and does not mind
+    // getting no answer. (For the first, newer C libraries use fstat, which is allowed.)
+    answer(libc::ENOTTY, &[libc::SYS_ioctl]);
+    if runtime != Runtime::Python && !is_loading(runtime, phase) {
+        answer(libc::EACCES, &[libc::SYS_newfstatat]);
+    }
     if runtime == Runtime::Python {
         answer(libc::EPERM, &[libc::SYS_rt_sigaction]);
         // Asked for by the text form of a socket, in the warning about one that was not closed.
         answer(libc::EPERM, &[libc::SYS_getsockname, libc::SYS_getpeername]);
         answer(libc::EACCES, calls::PYTHON_PATHS);
         answer(libc::ENOSYS, calls::PYTHON_TUNING);
-        // "Is this a terminal?"
-        answer(libc::ENOTTY, &[libc::SYS_ioctl]);
     }
     answers
 }
@@ -99,7 +116,7 @@ fn answered(runtime: Runtime) -> BTreeMap<c_int, Table> {
 fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
-    for answered in answered(runtime).into_values() {
+    for answered in answered(runtime, phase).into_values() {
         table.0.extend(answered.0);
     }
     if runtime == Runtime::Compiler {
@@ -124,7 +141,7 @@ fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
     // The end of abort(): a signal to nobody but this process.
     let own_id = c_int::try_from(process::id()).unwrap_or(c_int::MAX);
     table.when(libc::SYS_tgkill, &[equals(0, own_id), equals(2, libc::SIGABRT)])?;
-    let loading = runtime == Runtime::Cpp && phase == Phase::First;
+    let loading = is_loading(runtime, phase);
     if loading {
         table.every(calls::LOADING);
         let writing =
@@ -163,7 +180,7 @@ const PR_SET_VMA: c_int = 0x5356_4d41;
 const SET_MODE_FILTER: c_int = 1;
 
 /// System calls and the conditions under which each is meant. No conditions: always.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Table(BTreeMap<i64, Vec<SeccompRule>>);
 
 impl Table {

@@ -152,6 +152,11 @@ fn honest_calls(shared: &Shared) {
     let received = unsafe { libc::read(PEER, answer.as_mut_ptr().cast(), answer.len()) };
     assert_eq!(received, 4);
     eprintln!("a function may write to its error stream");
+    // SAFETY: the string is a literal; a null stream stands for all.
+    unsafe {
+        assert!(libc::puts(c"and to its output, by way of the C library".as_ptr()) > 0);
+        assert_eq!(libc::fflush(ptr::null_mut()), 0);
+    }
     // SAFETY: a new anonymous mapping of the kernel's choice.
     let page =
         unsafe { libc::mmap(ptr::null_mut(), 4096, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };

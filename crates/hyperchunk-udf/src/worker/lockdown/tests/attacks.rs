@@ -56,8 +56,8 @@ pub(super) fn attacks() -> Vec<Attack> {
     add("open-read", libc::SYS_openat, &[CWD, passwd, 0, 0], Denied, eacces);
     add("open-write", libc::SYS_openat, &[CWD, passwd, 1, 0], Denied, eacces);
     add("openat2", libc::SYS_openat2, &[CWD, passwd, scratch, 24], Denied, eacces);
-    add("stat", libc::SYS_newfstatat, &[CWD, passwd, scratch, 0], Denied, eacces);
-    add("stat-empty", libc::SYS_newfstatat, &[0, c"".as_ptr() as usize, scratch, 0x1000], Denied, eacces);
+    add("stat", libc::SYS_newfstatat, &[CWD, passwd, scratch, 0], eacces, eacces);
+    add("stat-empty", libc::SYS_newfstatat, &[0, c"".as_ptr() as usize, scratch, 0x1000], eacces, eacces);
     add("statx", libc::SYS_statx, &[CWD, passwd, 0, 0x7ff, scratch], Denied, eacces);
     add("access", libc::SYS_faccessat, &[CWD, passwd, 4], Denied, eacces);
     add("readlink", libc::SYS_readlinkat, &[CWD, passwd, scratch, 64], Denied, eacces);
@@ -66,7 +66,7 @@ pub(super) fn attacks() -> Vec<Attack> {
     add("ftruncate", libc::SYS_ftruncate, &[2, 0], Denied, eacces);
     add("fallocate", libc::SYS_fallocate, &[2, 3, 0, 4096], Denied, Denied);
     add("memfd", libc::SYS_memfd_create, &[c"x".as_ptr() as usize, 0], Denied, Denied);
-    add("ioctl", libc::SYS_ioctl, &[2, 0x5412, scratch], Denied, Errno(libc::ENOTTY));
+    add("ioctl", libc::SYS_ioctl, &[2, 0x5412, scratch], Errno(libc::ENOTTY), Errno(libc::ENOTTY));
     add("dup", libc::SYS_dup, &[2], Denied, Denied);
     add("fcntl-setfl", libc::SYS_fcntl, &[2, 4, 0], Denied, Denied);
     add("fcntl-seals", libc::SYS_fcntl, &[2, 1033, 1], Denied, Denied);

@@ -57,6 +57,31 @@ fn is_there(program: &CStr) -> bool {
     }
 }
 
+/// A constructor, both ways to print, an exception, the heap.
+const OBJECT: &str = r#"
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+static std::map<std::string, int> factors{{"twice", 2}};
+extern "C" int twice(int x) {
+    std::vector<double> large(1 << 20, 1.0);
+    std::cout << "printed by a stream " << large.size() << std::endl;
+    std::printf("printed by printf %f
+", std::sin(large[7]));
+    std::fflush(stdout);
+    try {
+        throw std::runtime_error("caught");
+    } catch (const std::exception &error) {
+        std::cerr << error.what() << std::endl;
+    }
+    return factors.at("twice") * x;
+}
+"#;
+
 /// What is tried in the loading phase and after it.
 const OBJECT_STEPS: [&str; 7] =
     ["call", "read", "write", "create", "after/open", "after/executable", "after/filter"];
@@ -78,6 +103,10 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     let mut file = File::options().write(true).open(format!("/proc/self/fd/{PAYLOAD}")).unwrap();
     file.write_all(object).unwrap();
     drop(file);
+    for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
+        // SAFETY: libraries of the system, which are to be loaded before files are out of reach.
+        assert!(!unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) }.is_null());
+    }
     restrict(&policy(Runtime::Cpp)).unwrap();
     let flags = match name {
         "read" => Some(libc::O_RDONLY),
@@ -91,7 +120,7 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
         shared.put(0, call(libc::SYS_openat, [libc::AT_FDCWD as usize, passwd, flags, 0, 0, 0]));
         return;
     }
-    // SAFETY: the object was made by the test and has no constructors.
+    // SAFETY: the object was made by the test, and its constructors are harmless.
     let handle = unsafe { libc::dlopen(c"/proc/self/fd/5".as_ptr(), libc::RTLD_NOW) };
     if handle.is_null() {
         // SAFETY: after a failure dlerror returns a valid string.
@@ -101,7 +130,7 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     let symbol = unsafe { libc::dlsym(handle, c"twice".as_ptr()) };
     assert!(!symbol.is_null());
     end_loading().unwrap();
-    // SAFETY: the symbol is the function below, in C.
+    // SAFETY: the symbol is the function of OBJECT.
     let twice = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(symbol) };
     shared.put(0, i64::from(twice(21)));
     match name {
@@ -116,15 +145,17 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
 
 #[test]
 fn an_object_loads_and_then_has_less() {
-    if !is_there(c"/usr/bin/cc") {
+    if !is_there(COMPILER) {
         return;
     }
     let directory = Directory::new("object");
-    let source = directory.0.join("object.c");
+    let source = directory.0.join("object.cpp");
     let object = directory.0.join("object.so");
-    fs::write(&source, "int twice(int x) { return 2 * x; }\n").unwrap();
-    let built =
-        Command::new("/usr/bin/cc").args(["-shared", "-fPIC", "-o"]).args([&object, &source]).status();
+    fs::write(&source, OBJECT).unwrap();
+    let built = Command::new(COMPILER.to_str().unwrap())
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&object, &source])
+        .status();
     assert!(built.unwrap().success());
     let Some(outcomes) = run("object", &[(DIRECTORY, &directory.0)]) else { return };
     let find = |name: &str| -> Outcome {
