@@ -70,8 +70,7 @@ static std::map<std::string, int> factors{{"twice", 2}};
 extern "C" int twice(int x) {
     std::vector<double> large(1 << 20, 1.0);
     std::cout << "printed by a stream " << large.size() << std::endl;
-    std::printf("printed by printf %f
-", std::sin(large[7]));
+    std::printf("printed by printf %f\n", std::sin(large[7]));
     std::fflush(stdout);
     try {
         throw std::runtime_error("caught");
