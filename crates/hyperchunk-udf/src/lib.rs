@@ -7,7 +7,20 @@
 //! **Invariant:** nothing from a file is executed, loaded or compiled in the reading process.
 
 pub mod backend;
+pub mod chunking;
+pub mod cpp;
 pub mod datatype;
 pub mod error;
 pub mod escape;
+pub mod host;
+pub mod keys;
+pub mod memory;
+pub mod profile;
+pub mod protocol;
+pub mod record;
 pub mod scan;
+pub mod signature;
+pub mod socket;
+pub mod spec;
+pub mod stub;
+pub mod worker;

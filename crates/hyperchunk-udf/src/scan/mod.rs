@@ -1,4 +1,115 @@
 //! Finds the datasets that a source names, by parsing it.
+//!
+//! Each `lib.getData("x")`, `getDims`, `getType`, `getSize` and `array` call must give its dataset as a constant,
+//! because the names are recorded when the function is attached: they are what the function may see later. A source
+//! is only ever parsed here; nothing of it is run, imported or compiled.
+//!
+//! [`Scan::names`] keeps every spelling of the source, so `/NIR` and `NIR` can both be there;
+//! [`crate::spec::resolve`] knows that they are one dataset.
 
 mod cpp;
 mod lua;
+pub mod python;
+#[cfg(test)]
+mod tests;
+mod token;
+
+use crate::backend::Backend;
+use crate::error::{Result, fail};
+use crate::escape::escape;
+use std::collections::HashSet;
+use std::path::Path;
+
+/// The largest source that is scanned, in bytes.
+pub const MAX_SOURCE: usize = 16 << 20;
+
+/// The functions of `lib` whose first argument names a dataset.
+const METHODS: [&str; 5] = ["getData", "getDims", "getType", "getSize", "array"];
+
+/// What a source says about datasets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// The names given to `lib`, in the order in which they first appear.
+    pub names: Vec<String>,
+}
+
+/// Finds the datasets that `source` names.
+///
+/// `python` is the interpreter that parses Python sources; the other back ends do not need it.
+///
+/// # Errors
+/// - `Syntax`, with the line: a name that is not a constant, text that cannot be parsed, a NUL byte, or no
+///   `dynamic_dataset`
+/// - `Unsupported`: compiled Lua
+/// - `Limit`: more than [`MAX_SOURCE`] bytes
+/// - `NotFound`, `Worker`, `Limit`: no Python, or one that fails or takes too long
+pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Scan> {
+    if source.len() > MAX_SOURCE {
+        fail!(Limit, "the source is {} bytes long; at most {MAX_SOURCE} bytes are allowed", source.len())
+    }
+    if source.starts_with("\x1bLJ") || source.starts_with("\x1bLua") {
+        fail!(Unsupported, "this is compiled Lua; attach the source text, which runs on every machine")
+    }
+    if let Some(at) = source.bytes().position(|b| b == 0) {
+        let line = source.bytes().take(at).filter(|&b| b == b'\n').count() + 1;
+        fail!(Syntax, "line {line}: the source has a NUL byte, so it is not a text file")
+    }
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let names = match (backend, python) {
+        (Backend::Lua, _) => lua::scan(source)?,
+        (Backend::Cpp, _) => cpp::scan(source)?,
+        (Backend::Python, Some(python)) => python::scan(python, source)?,
+        (Backend::Python, None) => {
+            fail!(NotFound, "no Python was found to read this source with; install Python 3.11 or newer")
+        }
+    };
+    Ok(Scan { names })
+}
+
+/// Collects names once each, in the order in which they come.
+#[derive(Debug, Default)]
+struct Names {
+    list: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: Vec<u8>, line: u32) -> Result<()> {
+        let Ok(name) = String::from_utf8(name) else {
+            fail!(Syntax, "line {line}: this dataset name is not valid UTF-8, or has an unknown escape")
+        };
+        if name.is_empty() || name.contains('\0') {
+            fail!(Syntax, "line {line}: {:?} cannot be the name of a dataset", escape(&name, 80))
+        }
+        if self.seen.insert(name.clone()) {
+            self.list.push(name);
+        }
+        Ok(())
+    }
+}
+
+fn is_method(name: &[u8]) -> bool {
+    METHODS.iter().any(|m| m.as_bytes() == name)
+}
+
+/// The error for a call whose name is computed; `advice` is how to write it in that language.
+fn not_constant<T>(line: u32, method: &str, advice: &str) -> Result<T> {
+    fail!(
+        Syntax,
+        "line {line}: lib.{method} needs the dataset's name as a string constant, as in {advice}; names must be \
+         constants because they are recorded when the function is attached"
+    )
+}
+
+/// The error for a source without an entry point.
+fn no_entry<T>(declaration: &str) -> Result<T> {
+    fail!(Syntax, "the source does not define dynamic_dataset; write its computation in `{declaration}`")
+}
+
+/// The error for `lib` or one of its functions used as a value, where calls could no longer be seen.
+fn passed_on<T>(line: u32, what: &str, advice: &str) -> Result<T> {
+    fail!(
+        Syntax,
+        "line {line}: {what} is passed on here, so the names that it gets cannot be seen; call it as {advice} instead"
+    )
+}

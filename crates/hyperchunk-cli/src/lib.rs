@@ -1,0 +1,75 @@
+//! The `hyperchunk` command: the same from the Python package and from cargo.
+//!
+//! **Invariant:** no logic; it parses arguments, calls the other crates and prints.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
+
+mod doctor;
+mod env;
+mod key;
+mod udf;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// HDF5 that computes, streams and scales.
+#[derive(Parser, Debug)]
+#[command(name = "hyperchunk", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Live datasets: programs stored in a file as datasets.
+    #[command(subcommand)]
+    Udf(udf::Command),
+    /// The key that signs what you attach.
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Print what other programs need in their environment: eval "$(hyperchunk env)".
+    Env(env::Arguments),
+    /// Tell whether live datasets run here, and how well they are contained.
+    Doctor,
+}
+
+/// What commands return: a message for people, printed to standard error.
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments. `libhdf5` is the library
+/// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
+pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and versions come this way, too. A closed terminal is no reason to fail.
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    let library = libhdf5.as_deref();
+    let outcome = match arguments.command {
+        Command::Udf(command) => udf::run(command, library),
+        Command::Key(command) => key::run(&command),
+        Command::Env(command) => env::run(&command),
+        Command::Doctor => doctor::run(library),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("hyperchunk: {error}");
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn arguments_are_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

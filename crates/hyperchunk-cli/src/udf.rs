@@ -1,0 +1,249 @@
+//! `hyperchunk udf`.
+
+use crate::Outcome;
+use clap::Subcommand;
+use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_udf::chunking;
+use hyperchunk_udf::escape::{escape, escape_lines};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Store a program in a file as one dataset or more.
+    ///
+    /// The datasets that the program names with lib.getData and that the file has are its inputs; the others are its
+    /// outputs. An output is described as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float. Without a
+    /// description, it takes the shape and type of the inputs, if they all have the same.
+    #[command(after_help = ATTACH_HELP)]
+    Attach {
+        /// The HDF5 file.
+        file: PathBuf,
+        /// The program: .py (Python), .lua (Lua) or .cpp (C++).
+        source: PathBuf,
+        /// The outputs.
+        #[arg(value_name = "NAME[:RESOLUTION:TYPE]")]
+        outputs: Vec<String>,
+        /// Run the function once a chunk, on that block of its inputs: auto, or a shape such as 16x4000. Without it,
+        /// the function sees whole arrays.
+        #[arg(long, value_name = "auto|SHAPE")]
+        chunks: Option<String>,
+        /// Replace what has an output's name.
+        #[arg(long)]
+        overwrite: bool,
+        /// Do not sign. Readers then run it in the profile `untrusted`, which refuses C++.
+        #[arg(long)]
+        unsigned: bool,
+        /// Check everything, write nothing.
+        #[arg(long)]
+        dry_run: bool,
+        /// Print the records as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the live datasets of a file.
+    Ls {
+        /// The HDF5 file.
+        file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a live dataset: what it is, who signed it, its source.
+    Show {
+        /// FILE:/DATASET
+        target: String,
+        /// Print the source alone.
+        #[arg(long, conflicts_with = "json")]
+        source: bool,
+        /// Print the record as it is stored.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the records and signatures of a file, or of one live dataset, running nothing.
+    Verify {
+        /// FILE or FILE:/DATASET
+        target: String,
+    },
+    /// Remove a live dataset from a file.
+    Rm {
+        /// FILE:/DATASET
+        target: String,
+    },
+}
+
+const ATTACH_HELP: &str = "\
+Examples:
+  hyperchunk udf attach scene.h5 ndvi.lua
+  hyperchunk udf attach scene.h5 ndvi.py NDVI:4000x4000:float --chunks auto
+
+Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float double";
+
+pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
+    let library = || Library::load(library);
+    match command {
+        Command::Attach { file, source, outputs, chunks, overwrite, unsigned, dry_run, json } => {
+            let chunking = chunking::from_option(chunks.as_deref())?;
+            let options = edit::Options { overwrite, unsigned, chunking, dry_run };
+            let attached = edit::attach(library()?, &file, &source, &outputs, &options)?;
+            if json {
+                let records: Vec<_> = attached.iter().map(|a| parse(&a.json)).collect();
+                println!("{}", Value::Array(records));
+                return Ok(());
+            }
+            for one in &attached {
+                println!("{}", describe_attached(one, dry_run));
+            }
+            if unsigned && attached.iter().any(|a| a.record.backend == hyperchunk_udf::backend::Backend::Cpp) {
+                eprintln!("hyperchunk: warning: unsigned C++ runs nowhere: the profile `untrusted` refuses native code");
+            }
+        }
+        Command::Ls { file, json } => ls(&edit::list(library()?, &file)?, json),
+        Command::Show { target, source, json } => {
+            let (file, dataset) = edit::split_target(&target)?;
+            let entry = edit::find(library()?, Path::new(file), dataset)?;
+            if json {
+                println!("{}", entry.json);
+            } else if source {
+                print!("{}", escape_lines(&entry.record?.0.source, usize::MAX));
+            } else {
+                show(&entry)?;
+            }
+        }
+        Command::Verify { target } => verify(library()?, &target)?,
+        Command::Rm { target } => {
+            let (file, dataset) = edit::split_target(&target)?;
+            edit::remove(library()?, Path::new(file), dataset)?;
+            println!("removed {}", escape(&target, 300));
+        }
+    }
+    Ok(())
+}
+
+fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
+    let record = &one.record;
+    let list = |slots: &[hyperchunk_udf::record::Slot]| {
+        slots.iter().map(|s| escape(&s.name, 80)).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "{}{}: {} {} {}, inputs: {}, {}, {}",
+        if dry_run { "would attach " } else { "attached " },
+        escape(&record.output.name, 200),
+        record.backend.short_name(),
+        record.output.datatype.name(),
+        shape(&record.output.dims),
+        if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
+        if record.blockwise { format!("{} chunks of {}", one.chunks, shape(&record.chunk)) } else { "one chunk".to_owned() },
+        match &record.signature {
+            Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+            None => "not signed".to_owned(),
+        },
+    )
+}
+
+fn shape(dims: &[u64]) -> String {
+    dims.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}
+
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}
+
+fn ls(entries: &[edit::Entry], as_json: bool) {
+    if as_json {
+        let rows: Vec<_> = entries.iter().map(row_json).collect();
+        println!("{}", Value::Array(rows));
+        return;
+    }
+    for entry in entries {
+        let path = escape(&entry.path, 200);
+        match &entry.record {
+            Ok((record, signer)) => {
+                let profile = match &entry.profile {
+                    Ok(p) => format!("profile {}", p.name),
+                    Err(e) => format!("does not run here: {e}"),
+                };
+                println!(
+                    "{path}\t{}\t{} {}\t{}\t{profile}",
+                    record.backend.short_name(),
+                    record.output.datatype.name(),
+                    shape(&record.output.dims),
+                    signer.map_or_else(|| "unsigned".to_owned(), |f| f.to_string()),
+                );
+            }
+            Err(error) => println!("{path}\tinvalid: {error}"),
+        }
+    }
+}
+
+fn row_json(entry: &edit::Entry) -> Value {
+    let mut row = json!({
+        "path": entry.path,
+        "stub_bytes": entry.stub_bytes,
+        "record_bytes": entry.record_bytes,
+        "profile": entry.profile.as_ref().map_or(Value::Null, |p| json!(p.name)),
+    });
+    let more = match &entry.record {
+        Ok((record, signer)) => json!({
+            "backend": record.backend.short_name(),
+            "datatype": record.output.datatype.name(),
+            "dims": record.output.dims,
+            "chunk": record.chunk,
+            "blockwise": record.blockwise,
+            "inputs": record.inputs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+            "signer": signer.map(|f| f.to_string()),
+        }),
+        Err(error) => json!({ "error": error.to_string() }),
+    };
+    if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
+        row.extend(more);
+    }
+    row
+}
+
+fn show(entry: &edit::Entry) -> Outcome {
+    let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
+    let inputs: Vec<_> = record
+        .inputs
+        .iter()
+        .map(|s| format!("{} ({} {})", escape(&s.name, 80), s.datatype.name(), shape(&s.dims)))
+        .collect();
+    let who = match (&record.signature, signer) {
+        (Some(s), Some(f)) => format!("{f} {} {}", escape(&s.name, 80), escape(&s.email, 80)),
+        _ => "nobody".to_owned(),
+    };
+    println!("dataset   {}", escape(&entry.path, 300));
+    println!("computes  {} ({} {})", escape(&record.output.name, 200), record.output.datatype.name(), shape(&record.output.dims));
+    println!("language  {}", record.backend.short_name());
+    println!("inputs    {}", if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") });
+    println!("chunks    {}{}", shape(&record.chunk), if record.blockwise { ", one evaluation each" } else { ", one evaluation" });
+    println!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
+    println!("attached  {}", escape(&record.created, 40));
+    println!("signed by {}", who.trim_end());
+    match &entry.profile {
+        Ok(profile) => println!("profile   {}", profile.name),
+        Err(error) => println!("profile   does not run here: {error}"),
+    }
+    println!("\n{}", escape_lines(&record.source, usize::MAX));
+    Ok(())
+}
+
+fn verify(library: &'static Library, target: &str) -> Outcome {
+    let entries = match edit::split_target(target) {
+        Ok((file, dataset)) => vec![edit::find(library, Path::new(file), dataset)?],
+        Err(_) => edit::list(library, Path::new(target))?,
+    };
+    let mut bad = 0;
+    for entry in &entries {
+        let path = escape(&entry.path, 200);
+        match &entry.record {
+            Ok((_, Some(signer))) => println!("{path}\tsigned by {signer}"),
+            Ok((_, None)) => println!("{path}\tnot signed"),
+            Err(error) => {
+                bad += 1;
+                println!("{path}\tINVALID: {error}");
+            }
+        }
+    }
+    if bad > 0 { Err(format!("{bad} of {} live datasets are invalid", entries.len()).into()) } else { Ok(()) }
+}

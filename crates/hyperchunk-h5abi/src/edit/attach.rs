@@ -1,0 +1,352 @@
+//! Attaching a function to a file.
+//!
+//! The source is parsed, its inputs are found, it is tried in the sandbox, signed, and stored: the dataset is made
+//! without a name, gets its stubs and its record, and is linked last, so that an interrupted attach leaves no dataset
+//! that would read as zeros.
+
+use super::open::open;
+use crate::errors::failure;
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::live::{CLIENT_DATA_VERSION, absolute};
+use crate::symbols::Hid;
+use crate::{Error, ErrorKind, Result, fail, filter};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::chunking::{Chunking, chunk_numbers};
+use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
+use hyperchunk_udf::keys;
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, Record, Slot};
+use hyperchunk_udf::scan;
+use hyperchunk_udf::signature::SigningKey;
+use hyperchunk_udf::spec::{self, InputInfo, OutputSpec, Resolved, ResolvedOutput};
+use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A record up to this size is a fixed string in the object header; a larger one lies in the file's heap.
+const COMPACT: usize = 60_000;
+/// No source is longer.
+const MAX_SOURCE: u64 = 16 << 20;
+
+/// How to attach.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Replace datasets of the outputs' names.
+    pub overwrite: bool,
+    /// Do not sign: the function runs in the profile `untrusted` everywhere.
+    pub unsigned: bool,
+    /// The shape of the chunks.
+    pub chunking: Chunking,
+    /// Check everything, write nothing.
+    pub dry_run: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { overwrite: false, unsigned: false, chunking: Chunking::Whole, dry_run: false }
+    }
+}
+
+/// What was attached.
+#[derive(Debug)]
+pub struct Attached {
+    /// The record.
+    pub record: Record,
+    /// The record as it is stored.
+    pub json: String,
+    /// The number of chunks.
+    pub chunks: u64,
+}
+
+/// Attaches the source at `source_path` to the file at `path`, once for each output.
+///
+/// # Errors
+/// `Syntax` for a source or description that cannot be understood, `NotFound`, `Exists` (without
+/// [`overwrite`](Options::overwrite)), `Failed` with a compiler's message, `Key` without a signing key, `Io`.
+pub fn attach(
+    library: &'static Library,
+    path: &Path,
+    source_path: &Path,
+    outputs: &[String],
+    options: &Options,
+) -> Result<Vec<Attached>> {
+    let backend = Backend::from_path(source_path)?;
+    let source = read_source(source_path)?;
+    let programs = Programs::find()?;
+    let python = if backend == Backend::Python { Some(programs.python()?) } else { None };
+    let in_source = |e: Error| e.about(source_path.display().to_string());
+    let scan = scan::scan(backend, &source, python.as_deref()).map_err(in_source)?;
+    let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
+    let key = if options.unsigned { None } else { Some(keys::own_key()?) };
+    let file = open(library, path, !options.dry_run)?;
+    filter::register(library)?;
+    let mut input_chunks = HashMap::new();
+    let resolved = spec::resolve(&scan, &specs, &mut |name| look_up(library, file.handle.id, name, &mut input_chunks))
+        .map_err(|e| e.about(path.display().to_string()))?;
+    let compiled = match backend {
+        Backend::Cpp => Some(compile_cpp(&source, &programs).map_err(in_source)?),
+        _ => None,
+    };
+    try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
+    let mut attached = Vec::new();
+    for output in &resolved.outputs {
+        let chunks: Vec<_> =
+            resolved.inputs.iter().filter(|i| i.dims == output.dims).filter_map(|i| input_chunks.get(&i.name).cloned()).collect();
+        let chunk = options.chunking.shape(&output.dims, output.datatype, &chunks)?;
+        let record = record(backend, &source, compiled.as_ref(), &resolved, output, chunk, options, key.as_ref())?;
+        let one = store(library, file.handle.id, record, options).map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
+        attached.push(one);
+    }
+    Ok(attached)
+}
+
+fn read_source(path: &Path) -> Result<String> {
+    let about = || path.display().to_string();
+    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such source").about(about()),
+        _ => Error::io(about(), &e),
+    })?;
+    if meta.len() > MAX_SOURCE {
+        return Err(Error::new(ErrorKind::Limit, format!("the source has more than {} MiB", MAX_SOURCE >> 20)).about(about()));
+    }
+    let bytes = std::fs::read(path).map_err(|e| Error::io(about(), &e))?;
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
+}
+
+fn look_up(
+    library: &'static Library,
+    file: Hid,
+    name: &str,
+    chunks: &mut HashMap<String, Vec<u64>>,
+) -> Result<Option<InputInfo>> {
+    let path = c_name(&absolute(name))?;
+    if !exists(library, file, &absolute(name)) {
+        return Ok(None);
+    }
+    let about = |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
+    let dataset = library.open_dataset(file, &path).map_err(about)?;
+    let dims = library.dims(library.dataset_space(dataset.id)?.id).map_err(about)?;
+    let (_, datatype) = library.native(library.dataset_type(dataset.id)?.id).map_err(about)?;
+    if let Some(chunk) = library.chunk_shape(library.create_plist(dataset.id)?.id) {
+        chunks.insert(name.to_owned(), chunk);
+    }
+    Ok(Some(InputInfo { name: name.to_owned(), dims, datatype }))
+}
+
+/// Whether every link of an absolute path is there and leads to an object.
+fn exists(library: &'static Library, file: Hid, path: &str) -> bool {
+    let ends = path.match_indices('/').map(|(n, _)| n).skip(1).chain([path.len()]);
+    for end in ends {
+        let Ok(part) = c_name(path.get(..end).unwrap_or(path)) else { return false };
+        // SAFETY: a NUL-terminated name; 0 is the default access list.
+        let there = unsafe {
+            (library.f.link_exists)(file, part.as_ptr(), 0) > 0 && (library.f.object_exists)(file, part.as_ptr(), 0) > 0
+        };
+        if !there {
+            return false;
+        }
+    }
+    true
+}
+
+/// Loads the source in the sandbox, so that mistakes show now and not at the first read.
+fn try_source(
+    backend: Backend,
+    source: &str,
+    compiled: Option<&Compiled>,
+    resolved: &Resolved,
+    programs: &Programs,
+) -> Result<()> {
+    let slot = |name: &str, datatype: ElementType, source| JobSlot { name: name.to_owned(), datatype, source };
+    let outputs = resolved.outputs.iter().map(|o| slot(&o.name, o.datatype, Source::Output(64)));
+    let inputs = resolved.inputs.iter().map(|i| slot(&i.name, i.datatype, Source::Copied(64)));
+    let job = Job {
+        backend,
+        source,
+        compiled: compiled.map(|c| c.object.as_slice()),
+        profile: &Profile::own(),
+        file_path: "",
+        slots: outputs.chain(inputs).collect(),
+        files: Vec::new(),
+    };
+    Session::start(&job, programs).map(drop)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call, and each is another part of the record")]
+fn record(
+    backend: Backend,
+    source: &str,
+    compiled: Option<&Compiled>,
+    resolved: &Resolved,
+    output: &ResolvedOutput,
+    chunk: Vec<u64>,
+    options: &Options,
+    key: Option<&SigningKey>,
+) -> Result<Record> {
+    let slot = |o: &ResolvedOutput| Slot { name: o.name.clone(), datatype: o.datatype, dims: o.dims.clone() };
+    let mut record = Record {
+        id: LiveId::random()?,
+        backend,
+        output: slot(output),
+        inputs: resolved
+            .inputs
+            .iter()
+            .map(|i| Slot { name: i.name.clone(), datatype: i.datatype, dims: i.dims.clone() })
+            .collect(),
+        scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
+        chunk,
+        blockwise: options.chunking.blockwise(),
+        created: now(),
+        source: source.to_owned(),
+        compiled: compiled.cloned(),
+        signature: None,
+    };
+    if let Some(key) = key {
+        key.sign(&mut record);
+    }
+    // What cannot be read back must not be written.
+    Record::parse(&record.encode()?)?;
+    Ok(record)
+}
+
+fn store(library: &'static Library, file: Hid, record: Record, options: &Options) -> Result<Attached> {
+    let bytes = record.encode()?;
+    let path = absolute(&record.output.name);
+    let name = c_name(&path)?;
+    // SAFETY: a NUL-terminated name; 0 is the default access list.
+    let taken = exists(library, file, &path) || unsafe { (library.f.link_exists)(file, name.as_ptr(), 0) > 0 };
+    if taken && !options.overwrite {
+        fail!(Exists, "there is something of this name already; --overwrite replaces it")
+    }
+    let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
+    let json = String::from_utf8_lossy(&bytes).into_owned();
+    if !options.dry_run {
+        let dataset = create(library, file, &record)?;
+        write_stubs(library, dataset.id, &record, RecordDigest::of(&bytes))?;
+        write_record(library, dataset.id, &bytes)?;
+        link(library, file, &dataset, &name, taken)?;
+        // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
+        if unsafe { (library.f.file_flush)(file, 1) } < 0 {
+            return Err(failure(library, "cannot write the file"));
+        }
+    }
+    Ok(Attached { record, json, chunks })
+}
+
+fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handle> {
+    let datatype = library.global(native_global(record.output.datatype))?;
+    let space = library.space(&record.output.dims)?;
+    let plist = library.new_plist(c"H5P_CLS_DATASET_CREATE_ID_g")?;
+    let rank = i32::try_from(record.chunk.len()).unwrap_or(i32::MAX);
+    let id = record.id.to_words();
+    let words = [CLIENT_DATA_VERSION, id[0], id[1], id[2], id[3]];
+    const MANDATORY: u32 = 0;
+    // SAFETY: `rank` dimensions and five words, both live.
+    let set = unsafe {
+        (library.f.plist_set_chunk)(plist.id, rank, record.chunk.as_ptr()) >= 0
+            && (library.f.plist_set_filter)(plist.id, FILTER_ID, MANDATORY, words.len(), words.as_ptr()) >= 0
+    };
+    if !set {
+        return Err(failure(library, "the chunks"));
+    }
+    // SAFETY: open identifiers; 0 is the default access list.
+    let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype, space.id, plist.id, 0) };
+    library.wrap_dataset(dataset, "cannot make the dataset")
+}
+
+fn native_global(datatype: ElementType) -> &'static std::ffi::CStr {
+    match datatype {
+        ElementType::Int8 => c"H5T_STD_I8LE_g",
+        ElementType::Int16 => c"H5T_STD_I16LE_g",
+        ElementType::Int32 => c"H5T_STD_I32LE_g",
+        ElementType::Int64 => c"H5T_STD_I64LE_g",
+        ElementType::UInt8 => c"H5T_STD_U8LE_g",
+        ElementType::UInt16 => c"H5T_STD_U16LE_g",
+        ElementType::UInt32 => c"H5T_STD_U32LE_g",
+        ElementType::UInt64 => c"H5T_STD_U64LE_g",
+        ElementType::Float32 => c"H5T_IEEE_F32LE_g",
+        ElementType::Float64 => c"H5T_IEEE_F64LE_g",
+    }
+}
+
+fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest: RecordDigest) -> Result<()> {
+    for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
+        let offset: Vec<u64> = chunk.iter().zip(&record.chunk).map(|(n, c)| n * c).collect();
+        let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;
+        // SAFETY: the offset has the dataset's rank; the bytes are live.
+        let rc = unsafe {
+            (library.f.dataset_write_chunk)(dataset, 0, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
+        };
+        if rc < 0 {
+            return Err(failure(library, "cannot write a chunk"));
+        }
+    }
+    Ok(())
+}
+
+fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result<()> {
+    const VARIABLE: usize = usize::MAX;
+    const UTF8: i32 = 1;
+    const NULL_PADDED: i32 = 1;
+    let compact = bytes.len() <= COMPACT;
+    let text = c_name(&String::from_utf8_lossy(bytes))?;
+    // SAFETY: a copy of a constant type, then closed by its handle.
+    let datatype = library.wrap_type(unsafe { (library.f.type_copy)(library.global(c"H5T_C_S1_g")?) }, "a string type")?;
+    // SAFETY: an open type of ours.
+    let set = unsafe {
+        (library.f.type_set_size)(datatype.id, if compact { bytes.len() } else { VARIABLE }) >= 0
+            && (library.f.type_set_cset)(datatype.id, UTF8) >= 0
+            && (!compact || (library.f.type_set_strpad)(datatype.id, NULL_PADDED) >= 0)
+    };
+    if !set {
+        return Err(failure(library, "a string type"));
+    }
+    let space = library.scalar_space()?;
+    let name = c_name(ATTRIBUTE)?;
+    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
+    let id = unsafe { (library.f.attr_create)(dataset, name.as_ptr(), datatype.id, space.id, 0, 0) };
+    let attribute = library.wrap_attribute(id, "cannot make the record")?;
+    let pointer = text.as_ptr();
+    let data = if compact { pointer.cast() } else { (&raw const pointer).cast() };
+    // SAFETY: a fixed string of that size, or one pointer to a terminated one.
+    if unsafe { (library.f.attr_write)(attribute.id, datatype.id, data) } < 0 {
+        return Err(failure(library, "cannot write the record"));
+    }
+    Ok(())
+}
+
+fn link(library: &'static Library, file: Hid, dataset: &Handle, name: &std::ffi::CStr, replace: bool) -> Result<()> {
+    // SAFETY: a NUL-terminated name; 0 is the default access list.
+    if replace && unsafe { (library.f.link_delete)(file, name.as_ptr(), 0) } < 0 {
+        return Err(failure(library, "cannot replace what is there"));
+    }
+    // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists.
+    if unsafe { (library.f.link_object)(dataset.id, file, name.as_ptr(), 0, 0) } < 0 {
+        return Err(failure(library, "cannot link the dataset (does its group exist?)"));
+    }
+    Ok(())
+}
+
+/// Now, as RFC 3339 in UTC.
+fn now() -> String {
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
+    // SAFETY: all-zero is a valid tm; both pointers are live.
+    let t = unsafe {
+        let mut t: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&raw const seconds, &raw mut t);
+        t
+    };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        t.tm_year + 1900,
+        t.tm_mon + 1,
+        t.tm_mday,
+        t.tm_hour,
+        t.tm_min,
+        t.tm_sec
+    )
+}

@@ -1,0 +1,136 @@
+//! The live datasets of a file.
+
+use super::open::open;
+use crate::errors::failure;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::live::record::{Verified, read};
+use crate::symbols::{Hid, ID_DATASET};
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::Record;
+use hyperchunk_udf::signature::Fingerprint;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
+
+/// A live dataset of a file.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its path in the file.
+    pub path: String,
+    /// Bytes of its stubs.
+    pub stub_bytes: u64,
+    /// Bytes of its record.
+    pub record_bytes: u64,
+    /// The record as it is stored.
+    pub json: String,
+    /// The record and who signed it, or why it is not valid.
+    pub record: Result<(Record, Option<Fingerprint>)>,
+    /// The profile that it would run in here.
+    pub profile: Result<Profile>,
+}
+
+/// Every live dataset of the file, in the order of the links' names. A dataset with several names is listed once a name.
+///
+/// # Errors
+/// `Io` or `NotFound` when the file cannot be read. A damaged record is an [`Entry`], not an error.
+pub fn list(library: &'static Library, path: &Path) -> Result<Vec<Entry>> {
+    let file = open(library, path, false)?;
+    let mut names: Vec<CString> = Vec::new();
+    const BY_NAME: c_int = 0;
+    const INCREASING: c_int = 0;
+    // SAFETY: the visitor gets the list that outlives the call.
+    let rc = unsafe {
+        (library.f.link_visit)(file.handle.id, BY_NAME, INCREASING, collect, (&raw mut names).cast())
+    };
+    if rc < 0 {
+        return Err(failure(library, "cannot list the file").about(path.display().to_string()));
+    }
+    let mut entries = Vec::new();
+    for name in &names {
+        if let Some(entry) = entry(library, file.handle.id, name)? {
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+unsafe extern "C" fn collect(_: Hid, name: *const c_char, _: *const c_void, list: *mut c_void) -> c_int {
+    // SAFETY: HDF5 passes a NUL-terminated name, and the list is ours.
+    unsafe { (*list.cast::<Vec<CString>>()).push(CStr::from_ptr(name).to_owned()) };
+    0
+}
+
+/// The live dataset at `dataset` of the file.
+///
+/// # Errors
+/// `NotFound` when there is no dataset of that name or it is not live.
+pub fn find(library: &'static Library, path: &Path, dataset: &str) -> Result<Entry> {
+    let file = open(library, path, false)?;
+    let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
+    let name = c_name(dataset)?;
+    match entry(library, file.handle.id, &name).map_err(about)? {
+        Some(entry) => Ok(entry),
+        None => Err(about(Error::new(ErrorKind::NotFound, "there is no live dataset of this name"))),
+    }
+}
+
+/// Removes a live dataset. What it was computed from stays.
+///
+/// # Errors
+/// `NotFound` when it is no live dataset, `Io`.
+pub fn remove(library: &'static Library, path: &Path, dataset: &str) -> Result<()> {
+    find(library, path, dataset)?;
+    let file = open(library, path, true)?;
+    let name = c_name(dataset)?;
+    // SAFETY: a NUL-terminated name; 0 is the default access list.
+    if unsafe { (library.f.link_delete)(file.handle.id, name.as_ptr(), 0) } < 0 {
+        return Err(failure(library, "cannot remove it").about(format!("{}:{dataset}", path.display())));
+    }
+    Ok(())
+}
+
+fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Entry>> {
+    // A link may lead nowhere, or to a file that is not there: then it is no live dataset of this one.
+    // SAFETY: a NUL-terminated name; 0 is the default access list.
+    let id = unsafe { (library.f.object_open)(file, name.as_ptr(), 0) };
+    let Ok(object) = library.wrap_object(id, "an object") else { return Ok(None) };
+    // SAFETY: an open identifier.
+    if unsafe { (library.f.id_type)(object.id) } != ID_DATASET {
+        return Ok(None);
+    }
+    let plist = library.create_plist(object.id)?;
+    if library.live_filter(plist.id).is_none() {
+        return Ok(None);
+    }
+    let path = format!("/{}", name.to_string_lossy().trim_start_matches('/'));
+    // SAFETY: an open identifier.
+    let stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
+    let missing = || Error::new(ErrorKind::Unsupported, "it has no record of ours; was it made by HDF5-UDF?".to_owned());
+    let bytes = read(library, object.id).and_then(|b| b.ok_or_else(missing));
+    let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
+    let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new);
+    let profile = match &verified {
+        Ok(v) => Profile::of(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
+        Err(e) => Err(e.clone()),
+    };
+    Ok(Some(Entry {
+        path,
+        stub_bytes,
+        record_bytes: json.len() as u64,
+        json,
+        record: verified.map(|v| (v.record, v.signer)),
+        profile,
+    }))
+}
+
+/// Splits `FILE:/DATASET`; the dataset begins at the first `:/` after which the rest is not part of a file's name.
+///
+/// # Errors
+/// `Syntax`.
+pub fn split_target(text: &str) -> Result<(&str, &str)> {
+    match text.rfind(":/") {
+        Some(at) => Ok((text.get(..at).unwrap_or(""), text.get(at + 1..).unwrap_or(""))),
+        None => fail!(Syntax, "write FILE:/DATASET, for example scene.h5:/NDVI"),
+    }
+}

@@ -1,0 +1,8 @@
+//! Editing existing files through a libhdf5: attaching, listing, removing live datasets.
+
+mod attach;
+mod list;
+mod open;
+
+pub use attach::{Attached, Options, attach};
+pub use list::{Entry, find, list, remove, split_target};

@@ -1,0 +1,102 @@
+//! HDF5's error stack: reading why a call failed, and saying why ours did.
+
+use crate::library::Library;
+use crate::symbols::{ErrorRow, Hid, WALK_UPWARD};
+use crate::{Error, ErrorKind};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::PoisonError;
+
+type Push = unsafe extern "C" fn(Hid, *const c_char, *const c_char, c_uint, Hid, Hid, Hid, *const c_char, ...) -> c_int;
+
+/// Keeps libhdf5 from printing errors that we expect or report ourselves; undone when dropped.
+pub(crate) struct Quiet {
+    library: &'static Library,
+    function: *mut c_void,
+    data: *mut c_void,
+}
+
+impl Quiet {
+    pub(crate) fn new(library: &'static Library) -> Self {
+        let mut quiet = Quiet { library, function: std::ptr::null_mut(), data: std::ptr::null_mut() };
+        // SAFETY: 0 is the default stack; both pointers are live.
+        unsafe {
+            (library.f.error_get_auto)(0, &raw mut quiet.function, &raw mut quiet.data);
+            (library.f.error_set_auto)(0, std::ptr::null_mut(), std::ptr::null_mut());
+        }
+        quiet
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: what error_get_auto gave is handed back.
+        unsafe { (self.library.f.error_set_auto)(0, self.function, self.data) };
+    }
+}
+
+/// The innermost reasons on the library's error stack, as the error of `what`.
+pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error {
+    unsafe extern "C" fn collect(_: c_uint, row: *const ErrorRow, list: *mut c_void) -> c_int {
+        // SAFETY: HDF5 passes a live row, and the list is ours.
+        unsafe {
+            let list = &mut *list.cast::<Vec<String>>();
+            let text = (*row).description;
+            if !text.is_null() && list.len() < 4 {
+                list.push(CStr::from_ptr(text).to_string_lossy().into_owned());
+            }
+        }
+        0
+    }
+    let mut list: Vec<String> = Vec::new();
+    // SAFETY: the visitor gets the list that outlives the call; 0 is the default stack.
+    unsafe {
+        (library.f.error_walk)(0, WALK_UPWARD, collect, (&raw mut list).cast());
+        (library.f.error_clear)(0);
+    }
+    // The innermost reason tells most; ours, of a live dataset that is an input, is always innermost.
+    let reason = list.first().map_or_else(|| "libhdf5 gives no reason".to_owned(), |r| hyperchunk_udf::escape::escape(r, 600));
+    Error::new(ErrorKind::Io, format!("{what}: {reason}"))
+}
+
+/// Pushes `message` as the innermost reason of the failure that the caller will report.
+pub(crate) fn push(library: &Library, message: &str) {
+    let symbol = library.optional(c"H5Epush2");
+    let (Some((class, major, minor)), false) = (error_ids(library), symbol.is_null()) else { return };
+    let Ok(text) = CString::new(message.replace('\0', "\\0")) else { return };
+    // SAFETY: H5Epush2 takes a printf format; ours has one %s for one live string.
+    unsafe {
+        let push = std::mem::transmute::<*mut c_void, Push>(symbol);
+        push(
+            0,
+            c"hyperchunk".as_ptr(),
+            c"live dataset".as_ptr(),
+            0,
+            class,
+            major,
+            minor,
+            c"%s".as_ptr(),
+            text.as_ptr(),
+        );
+    }
+}
+
+/// Our error class and messages in this library.
+fn error_ids(library: &Library) -> Option<(Hid, Hid, Hid)> {
+    let mut ids = library.error_ids.lock().unwrap_or_else(PoisonError::into_inner);
+    if ids.is_none() {
+        const MAJOR: c_int = 0;
+        const MINOR: c_int = 1;
+        // SAFETY: constant NUL-terminated strings.
+        let made = unsafe {
+            let version = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
+            let class = (library.f.error_register_class)(c"hyperchunk".as_ptr(), c"hyperchunk".as_ptr(), version);
+            let major = (library.f.error_create_message)(class, MAJOR, c"Live dataset".as_ptr());
+            let minor = (library.f.error_create_message)(class, MINOR, c"Not evaluated".as_ptr());
+            (class, major, minor)
+        };
+        if made.0 >= 0 && made.1 >= 0 && made.2 >= 0 {
+            *ids = Some(made);
+        }
+    }
+    *ids
+}

@@ -1,0 +1,168 @@
+//! The HDF5 filter 31300: turns the stub of a live chunk into computed values.
+
+use crate::guard::guard;
+use crate::library::Library;
+use crate::{ErrorKind, Result, fail, live};
+use hyperchunk_udf::record::FILTER_ID;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// `H5Z_class2_t`.
+#[repr(C)]
+#[allow(missing_debug_implementations, reason = "a table of function pointers")]
+pub struct FilterClass {
+    version: c_int,
+    id: c_int,
+    encoder_present: c_uint,
+    decoder_present: c_uint,
+    name: *const c_char,
+    can_apply: *const c_void,
+    set_local: *const c_void,
+    filter: unsafe extern "C" fn(),
+}
+
+// SAFETY: the class is constant; its pointers are to constants and code.
+unsafe impl Sync for FilterClass {}
+
+/// The filter as HDF5 registers it.
+pub static CLASS: FilterClass = FilterClass {
+    version: 1,
+    id: FILTER_ID,
+    encoder_present: 1,
+    decoder_present: 1,
+    name: c"hyperchunk live dataset (UDF)".as_ptr(),
+    can_apply: std::ptr::null(),
+    set_local: std::ptr::null(),
+    filter: entry,
+};
+
+/// Makes the filter known to `library`, unless a plugin already has.
+///
+/// # Errors
+/// `Io` when the library refuses.
+pub fn register(library: &'static Library) -> Result<()> {
+    keep_loaded();
+    let quiet = crate::errors::Quiet::new(library);
+    // SAFETY: no pointers.
+    if unsafe { (library.f.filter_available)(FILTER_ID) } > 0 {
+        return Ok(());
+    }
+    // SAFETY: the class lives for ever, and keep_loaded keeps its code.
+    if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
+        return Err(crate::errors::failure(library, "the filter could not be registered"));
+    }
+    drop(quiet);
+    Ok(())
+}
+
+/// HDF5 unloads plugins when it closes, and then runs code of ours no more; threads that still hold state of ours would
+/// run into nothing. So this object stays.
+pub fn keep_loaded() {
+    // SAFETY: all-zero is a valid Dl_info; the address is our own; NOLOAD and NODELETE only count and mark.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr((&raw const CLASS).cast(), &raw mut info) != 0 && !info.dli_fname.is_null() {
+            libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_NODELETE | libc::RTLD_LAZY);
+        }
+    }
+}
+
+/// `H5Z_func_t` takes six arguments; this passes on a seventh: where the call came from, which tells the library.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn entry() {
+    std::arch::naked_asm!(
+        "mov rax, [rsp]",
+        "push rax",
+        "call {body}",
+        "add rsp, 8",
+        "ret",
+        body = sym filter,
+    )
+}
+
+/// See above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn entry() {
+    std::arch::naked_asm!("mov x6, x30", "b {body}", body = sym filter)
+}
+
+const REVERSE: c_uint = 0x100;
+
+/// # Safety
+/// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of which
+/// `bytes` are used, allocated by HDF5.
+unsafe extern "C" fn filter(
+    flags: c_uint,
+    _: usize,
+    _: *const c_uint,
+    bytes: usize,
+    buffer_size: *mut usize,
+    buffer: *mut *mut c_void,
+    caller: usize,
+) -> usize {
+    guard(caller, 0, |library| {
+        if flags & REVERSE == 0 {
+            fail!(
+                Unsupported,
+                "a live dataset is computed and cannot be written; to replace it, remove it first (hyperchunk udf rm)"
+            )
+        }
+        // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
+        let stub = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>(), bytes) };
+        let chunk = live::evaluate(library, stub)?;
+        // SAFETY: by HDF5's contract the buffer may be replaced by another of HDF5's own allocator.
+        unsafe {
+            (library.f.free)(*buffer);
+            *buffer_size = chunk.bytes;
+            *buffer = chunk.release();
+            Ok(*buffer_size)
+        }
+    })
+}
+
+/// A buffer of HDF5's allocator.
+pub(crate) struct ChunkBuffer {
+    library: &'static Library,
+    pointer: *mut c_void,
+    pub(crate) bytes: usize,
+}
+
+/// From this size on, huge pages save more than they cost.
+const HUGE: usize = 8 << 20;
+
+impl ChunkBuffer {
+    pub(crate) fn new(library: &'static Library, bytes: usize) -> Result<Self> {
+        // SAFETY: no pointers; the result is checked.
+        let pointer = unsafe { (library.f.allocate)(bytes, false) };
+        if pointer.is_null() {
+            return Err(crate::Error::new(ErrorKind::Limit, format!("no memory for a chunk of {bytes} bytes")));
+        }
+        if bytes >= HUGE {
+            let start = (pointer as usize).next_multiple_of(4096);
+            let end = (pointer as usize + bytes) / 4096 * 4096;
+            // SAFETY: whole pages inside the buffer; the advice changes no content.
+            unsafe { libc::madvise(start as *mut c_void, end.saturating_sub(start), libc::MADV_HUGEPAGE) };
+        }
+        Ok(ChunkBuffer { library, pointer, bytes })
+    }
+
+    /// The bytes, which hold nothing yet.
+    pub(crate) fn uninitialised(&mut self) -> &mut [std::mem::MaybeUninit<u8>] {
+        // SAFETY: the buffer is ours alone and has that many bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
+    }
+
+    fn release(self) -> *mut c_void {
+        let pointer = self.pointer;
+        std::mem::forget(self);
+        pointer
+    }
+}
+
+impl Drop for ChunkBuffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated by the same library and not handed out.
+        unsafe { (self.library.f.free)(self.pointer) };
+    }
+}

@@ -1,0 +1,204 @@
+//! HDF5 identifiers that close themselves, and the calls on them that we need.
+
+use crate::errors::failure;
+use crate::library::Library;
+use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, DIR_ASCEND, Herr, Hid};
+use crate::{Result, fail};
+use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::stub::MAX_RANK;
+use std::ffi::{CStr, CString, c_char};
+
+/// An identifier with the function that closes it.
+pub(crate) struct Handle {
+    pub(crate) library: &'static Library,
+    pub(crate) id: Hid,
+    close: unsafe extern "C" fn(Hid) -> Herr,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the identifier is ours and open. Closing cannot be undone, so its failure is nobody's business.
+        unsafe { (self.close)(self.id) };
+    }
+}
+
+/// A NUL-terminated copy of a name.
+pub(crate) fn c_name(name: &str) -> Result<CString> {
+    match CString::new(name) {
+        Ok(name) => Ok(name),
+        Err(_) => fail!(Syntax, "a name with a NUL"),
+    }
+}
+
+impl Library {
+    fn own(&'static self, id: Hid, close: unsafe extern "C" fn(Hid) -> Herr, what: &str) -> Result<Handle> {
+        if id < 0 {
+            return Err(failure(self, what));
+        }
+        Ok(Handle { library: self, id, close })
+    }
+
+    pub(crate) fn open_file(&'static self, path: &CStr, flags: u32) -> Result<Handle> {
+        // SAFETY: a NUL-terminated path; 0 is the default access list.
+        let id = unsafe { (self.f.file_open)(path.as_ptr(), flags, 0) };
+        self.own(id, self.f.file_close, "cannot open the file")
+    }
+
+    pub(crate) fn file_of(&'static self, object: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        self.own(unsafe { (self.f.id_file)(object) }, self.f.file_close, "the dataset's file")
+    }
+
+    pub(crate) fn open_dataset(&'static self, at: Hid, name: &CStr) -> Result<Handle> {
+        // SAFETY: a NUL-terminated name; 0 is the default access list.
+        let id = unsafe { (self.f.dataset_open)(at, name.as_ptr(), 0) };
+        self.own(id, self.f.dataset_close, "cannot open it")
+    }
+
+    pub(crate) fn create_plist(&'static self, dataset: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        self.own(unsafe { (self.f.dataset_create_plist)(dataset) }, self.f.plist_close, "its creation properties")
+    }
+
+    pub(crate) fn new_plist(&'static self, class: &CStr) -> Result<Handle> {
+        let class = self.global(class)?;
+        // SAFETY: a class identifier.
+        self.own(unsafe { (self.f.plist_create)(class) }, self.f.plist_close, "a property list")
+    }
+
+    pub(crate) fn access_plist(&'static self, file: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        self.own(unsafe { (self.f.file_access_plist)(file) }, self.f.plist_close, "its access properties")
+    }
+
+    pub(crate) fn space(&'static self, dims: &[u64]) -> Result<Handle> {
+        let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
+        // SAFETY: `rank` dimensions; null makes the maximum the same.
+        let id = unsafe { (self.f.space_create_simple)(rank, dims.as_ptr(), std::ptr::null()) };
+        self.own(id, self.f.space_close, "a dataspace")
+    }
+
+    pub(crate) fn scalar_space(&'static self) -> Result<Handle> {
+        // SAFETY: no pointers.
+        let id = unsafe { (self.f.space_create)(crate::symbols::SPACE_SCALAR) };
+        self.own(id, self.f.space_close, "a dataspace")
+    }
+
+    pub(crate) fn dataset_space(&'static self, dataset: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        self.own(unsafe { (self.f.dataset_space)(dataset) }, self.f.space_close, "its dataspace")
+    }
+
+    pub(crate) fn dataset_type(&'static self, dataset: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        self.own(unsafe { (self.f.dataset_type)(dataset) }, self.f.type_close, "its datatype")
+    }
+
+    pub(crate) fn wrap_type(&'static self, id: Hid, what: &str) -> Result<Handle> {
+        self.own(id, self.f.type_close, what)
+    }
+
+    pub(crate) fn wrap_attribute(&'static self, id: Hid, what: &str) -> Result<Handle> {
+        self.own(id, self.f.attr_close, what)
+    }
+
+    pub(crate) fn wrap_dataset(&'static self, id: Hid, what: &str) -> Result<Handle> {
+        self.own(id, self.f.dataset_close, what)
+    }
+
+    pub(crate) fn wrap_object(&'static self, id: Hid, what: &str) -> Result<Handle> {
+        self.own(id, self.f.object_close, what)
+    }
+
+    /// The shape of a dataspace.
+    pub(crate) fn dims(&self, space: Hid) -> Result<Vec<u64>> {
+        let mut dims = [0; MAX_RANK];
+        // SAFETY: any identifier may be asked.
+        let rank = unsafe { (self.f.space_rank)(space) };
+        let Some(part) = usize::try_from(rank).ok().and_then(|r| dims.get_mut(..r)) else {
+            fail!(Unsupported, "it has no simple shape")
+        };
+        // SAFETY: room for `rank` dimensions, and HDF5 allows no more than 32.
+        if unsafe { (self.f.space_dims)(space, part.as_mut_ptr(), std::ptr::null_mut()) } != rank {
+            return Err(failure(self, "its shape"));
+        }
+        Ok(part.to_vec())
+    }
+
+    /// The type in memory for a type in a file, with our name for it.
+    pub(crate) fn native(&'static self, file_type: Hid) -> Result<(Handle, ElementType)> {
+        // SAFETY: any identifier may be asked.
+        let native = unsafe { (self.f.type_native)(file_type, DIR_ASCEND) };
+        // SAFETY: as above.
+        let class = unsafe { (self.f.type_class)(file_type) };
+        if native < 0 {
+            fail!(Unsupported, "its datatype (class {class}) is not one that functions can use yet: numbers only")
+        }
+        let native = self.wrap_type(native, "its datatype")?;
+        // SAFETY: as above.
+        let (size, sign) = unsafe { ((self.f.type_size)(native.id), (self.f.type_sign)(native.id)) };
+        let element = match (class, size, sign) {
+            (CLASS_FLOAT, 4, _) => ElementType::Float32,
+            (CLASS_FLOAT, 8, _) => ElementType::Float64,
+            (CLASS_INTEGER, 1, 0) => ElementType::UInt8,
+            (CLASS_INTEGER, 2, 0) => ElementType::UInt16,
+            (CLASS_INTEGER, 4, 0) => ElementType::UInt32,
+            (CLASS_INTEGER, 8, 0) => ElementType::UInt64,
+            (CLASS_INTEGER, 1, 1) => ElementType::Int8,
+            (CLASS_INTEGER, 2, 1) => ElementType::Int16,
+            (CLASS_INTEGER, 4, 1) => ElementType::Int32,
+            (CLASS_INTEGER, 8, 1) => ElementType::Int64,
+            _ => fail!(
+                Unsupported,
+                "its datatype (class {class}, {size} bytes) is not one that functions can use yet: integers of 1 to 8 bytes, float and double only"
+            ),
+        };
+        Ok((native, element))
+    }
+
+    /// The path of an object, or of a file, as the library tells it.
+    pub(crate) fn name_of(&self, id: Hid, call: unsafe extern "C" fn(Hid, *mut c_char, usize) -> isize) -> String {
+        let mut buffer = vec![0u8; 4096];
+        // SAFETY: the buffer has that many bytes; HDF5 terminates what it writes.
+        let n = unsafe { call(id, buffer.as_mut_ptr().cast(), buffer.len()) };
+        let end = usize::try_from(n).unwrap_or(0).min(buffer.len() - 1);
+        String::from_utf8_lossy(buffer.get(..end).unwrap_or_default()).into_owned()
+    }
+
+    /// The client data of our filter in a creation list: `None` when the list has another pipeline than ours alone.
+    pub(crate) fn live_filter(&self, plist: Hid) -> Option<Vec<u32>> {
+        // SAFETY: any identifier may be asked.
+        if unsafe { (self.f.plist_filters)(plist) } != 1 {
+            return None;
+        }
+        let (mut flags, mut config, mut n) = (0, 0, 8usize);
+        let mut words = [0u32; 8];
+        let mut name: [c_char; 1] = [0];
+        // SAFETY: all buffers are live and of the sizes that are told.
+        let id = unsafe {
+            (self.f.plist_filter)(
+                plist,
+                0,
+                &raw mut flags,
+                &raw mut n,
+                words.as_mut_ptr(),
+                name.len(),
+                name.as_mut_ptr(),
+                &raw mut config,
+            )
+        };
+        (id == hyperchunk_udf::record::FILTER_ID).then(|| words.get(..n.min(8)).unwrap_or_default().to_vec())
+    }
+
+    /// The chunk shape of a creation list.
+    pub(crate) fn chunk_shape(&self, plist: Hid) -> Option<Vec<u64>> {
+        // SAFETY: any identifier may be asked.
+        if unsafe { (self.f.plist_layout)(plist) } != crate::symbols::LAYOUT_CHUNKED {
+            return None;
+        }
+        let mut dims = [0; MAX_RANK];
+        // SAFETY: room for 32 dimensions, the most that HDF5 has.
+        let rank = unsafe { (self.f.plist_get_chunk)(plist, 32, dims.as_mut_ptr()) };
+        usize::try_from(rank).ok().and_then(|r| dims.get(..r)).map(<[u64]>::to_vec)
+    }
+}

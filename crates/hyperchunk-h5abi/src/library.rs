@@ -1,0 +1,260 @@
+//! Finding a libhdf5: the one that called us, or one to load.
+
+use crate::symbols::{Functions, Hid};
+use crate::{Error, ErrorKind, Result, fail};
+use std::ffi::{CStr, CString, c_char, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// One libhdf5 of this process. A process can have several (h5py's and netCDF4's, say); each has its own identifiers.
+#[allow(missing_debug_implementations, reason = "a table of function pointers")]
+pub struct Library {
+    pub(crate) f: Functions,
+    base: usize,
+    handle: usize,
+    path: PathBuf,
+    /// Where optional functions are, looked up once: 0 is not yet, 1 is absent.
+    pub(crate) fileno: AtomicUsize,
+    pub(crate) push: AtomicUsize,
+    pub(crate) error_ids: Mutex<Option<(Hid, Hid, Hid)>>,
+}
+
+static LIBRARIES: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
+/// The last answer of [`Library::that_contains`]: an address and its library.
+static LAST_ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static LAST_LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Library {
+    /// The library whose code contains `address`, such as the return address of a callback.
+    ///
+    /// # Errors
+    /// `NotFound` when it is no libhdf5, or lacks a function that we need.
+    pub fn that_contains(address: usize) -> Result<&'static Library> {
+        // A library is never unloaded from this list, so a stale pair is still a true one.
+        if LAST_ADDRESS.load(Ordering::Acquire) == address {
+            // SAFETY: set below from a leaked reference, before the address.
+            if let Some(library) = unsafe { LAST_LIBRARY.load(Ordering::Acquire).as_ref() } {
+                if library.contains(address) {
+                    return Ok(library);
+                }
+            }
+        }
+        // SAFETY: all-zero is a valid Dl_info.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: any address may be asked about.
+        if unsafe { libc::dladdr(address as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
+            fail!(NotFound, "the code that called is in no library")
+        }
+        // SAFETY: a NUL-terminated string of the loader.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        let library = Library::register(info.dli_fbase as usize, name, || {
+            // SAFETY: the name is live; NOLOAD loads nothing.
+            let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+            if !loaded.is_null() {
+                return loaded;
+            }
+            // A libhdf5 inside the program itself.
+            // SAFETY: null asks for the main program.
+            unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) }
+        })?;
+        LAST_LIBRARY.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
+        LAST_ADDRESS.store(address, Ordering::Release);
+        Ok(library)
+    }
+
+    /// Loads a libhdf5 for editing files: `preferred`, else `$HYPERCHUNK_LIBHDF5`, else the system's.
+    ///
+    /// # Errors
+    /// `NotFound` with the places that were tried.
+    pub fn load(preferred: Option<&Path>) -> Result<&'static Library> {
+        let given = std::env::var_os("HYPERCHUNK_LIBHDF5").filter(|v| !v.is_empty());
+        let candidates: Vec<PathBuf> = match (given, preferred) {
+            (Some(path), _) => vec![path.into()],
+            (None, Some(path)) => vec![path.into()],
+            (None, None) => SYSTEM.iter().map(PathBuf::from).collect(),
+        };
+        let mut reasons = Vec::new();
+        for path in &candidates {
+            match Library::open(path) {
+                Ok(library) => return Ok(library),
+                Err(error) => reasons.push(error.to_string()),
+            }
+        }
+        fail!(
+            NotFound,
+            "this needs libhdf5 and none could be loaded: install h5py beside hyperchunk (pip install h5py), or set HYPERCHUNK_LIBHDF5 to a libhdf5.so. Tried: {}",
+            reasons.join("; ")
+        )
+    }
+
+    fn open(path: &Path) -> Result<&'static Library> {
+        let name = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| Error::new(ErrorKind::NotFound, "a path with a NUL".to_owned()))?;
+        // SAFETY: a NUL-terminated path; libhdf5's constructors are those of a library that the user chose.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            fail!(NotFound, "{}", last_dl_error())
+        }
+        // SAFETY: a live handle and a NUL-terminated name.
+        let inside = unsafe { libc::dlsym(handle, c"H5open".as_ptr()) };
+        if inside.is_null() {
+            fail!(NotFound, "{} is no libhdf5", path.display())
+        }
+        Library::that_contains(inside as usize)
+    }
+
+    fn register(base: usize, name: &CStr, open: impl FnOnce() -> *mut c_void) -> Result<&'static Library> {
+        let mut list = LIBRARIES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = list.iter().find(|l| l.base == base) {
+            return Ok(library);
+        }
+        let handle = open();
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
+        let f = Functions::load(|symbol| {
+            // SAFETY: a live handle; the table's names end with NUL.
+            unsafe { libc::dlsym(handle, symbol.as_ptr().cast()) }
+        });
+        let f = match f {
+            Ok(f) => f,
+            Err(missing) => fail!(NotFound, "{} lacks {missing}; HDF5 1.10.3 or newer is needed", path.display()),
+        };
+        let library: &'static Library = Box::leak(Box::new(Library {
+            f,
+            base,
+            handle: handle as usize,
+            path,
+            fileno: AtomicUsize::new(0),
+            push: AtomicUsize::new(0),
+            error_ids: Mutex::new(None),
+        }));
+        // SAFETY: no arguments; initialises the library if nobody has.
+        unsafe { (library.f.open)() };
+        list.push(library);
+        Ok(library)
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        // SAFETY: all-zero is a valid Dl_info.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        LAST_ADDRESS.load(Ordering::Relaxed) == address
+            // SAFETY: any address may be asked about.
+            || (unsafe { libc::dladdr(address as *const c_void, &raw mut info) } != 0
+                && info.dli_fbase as usize == self.base)
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A number that no other libhdf5 of this process has.
+    pub(crate) fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Its version.
+    pub fn version(&self) -> (c_uint, c_uint, c_uint) {
+        let (mut a, mut b, mut c) = (0, 0, 0);
+        // SAFETY: three live integers.
+        unsafe { (self.f.version)(&raw mut a, &raw mut b, &raw mut c) };
+        (a, b, c)
+    }
+
+    /// A function or global that not every version has.
+    pub(crate) fn optional(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: a live handle and a NUL-terminated name.
+        unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) }
+    }
+
+    /// The value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
+    ///
+    /// A program that names the global owns the live variable (a COPY relocation), and the library's own stays -1; so
+    /// the program is asked first, if its `H5open` is this library's.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(crate) fn global(&self, name: &CStr) -> Result<Hid> {
+        // SAFETY: look-ups of names; null asks for the main program.
+        let variable = unsafe {
+            let main = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+            let ours = self.optional(c"H5open");
+            let shared = !main.is_null() && libc::dlsym(main, c"H5open".as_ptr()) == ours;
+            let from = if shared { main } else { self.handle as *mut c_void };
+            libc::dlsym(from, name.as_ptr()).cast::<Hid>()
+        };
+        // SAFETY: HDF5 declares its globals of this name as hid_t.
+        match unsafe { variable.as_ref() } {
+            Some(id) => Ok(*id),
+            None => fail!(NotFound, "{} lacks {}", self.path.display(), name.to_string_lossy()),
+        }
+    }
+}
+
+/// Every libhdf5 that this process has loaded, whoever loaded it.
+pub fn loaded() -> Vec<&'static Library> {
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _: usize, names: *mut c_void) -> i32 {
+        // SAFETY: dl_iterate_phdr passes a live row and our own vector.
+        unsafe {
+            let (name, names) = ((*info).dlpi_name, &mut *names.cast::<Vec<CString>>());
+            if !name.is_null() {
+                names.push(CStr::from_ptr(name).to_owned());
+            }
+        }
+        0
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: the callback gets the vector that outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(collect), (&raw mut names).cast()) };
+    let is_hdf5 = |n: &&CString| {
+        let path = n.to_string_lossy();
+        let file = path.rsplit('/').next().unwrap_or("");
+        file.starts_with("libhdf5") && !file.contains("_hl") && !file.contains("_cpp") && !file.contains("_fortran")
+    };
+    let found = names.iter().filter(is_hdf5).filter_map(|name| {
+        // SAFETY: NOLOAD loads nothing.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: a live handle and a NUL-terminated name.
+        let inside = unsafe { libc::dlsym(handle, c"H5open".as_ptr()) };
+        Library::that_contains(inside as usize).ok()
+    });
+    found.collect()
+}
+
+/// Makes `folder` the first place where each loaded libhdf5 looks for plugins; returns how many there are.
+pub fn prepend_plugin_folder(folder: &CStr) -> usize {
+    type Prepend = unsafe extern "C" fn(*const c_char) -> i32;
+    let told = loaded().into_iter().filter(|library| {
+        let symbol = library.optional(c"H5PLprepend");
+        if symbol.is_null() {
+            return false;
+        }
+        // SAFETY: H5PLprepend has had this signature since 1.10.1.
+        unsafe { std::mem::transmute::<*mut c_void, Prepend>(symbol)(folder.as_ptr()) >= 0 }
+    });
+    told.count()
+}
+
+/// Names under which systems ship libhdf5.
+const SYSTEM: &[&str] = &[
+    "libhdf5.so",
+    "libhdf5_serial.so",
+    "libhdf5.so.320",
+    "libhdf5.so.310",
+    "libhdf5.so.200",
+    "libhdf5.so.103",
+    "libhdf5_serial.so.310",
+    "libhdf5_serial.so.103",
+];
+
+fn last_dl_error() -> String {
+    // SAFETY: dlerror returns a string or null, valid until the next dl call of this thread.
+    unsafe {
+        let message = libc::dlerror();
+        if message.is_null() { "unknown error".into() } else { CStr::from_ptr(message).to_string_lossy().into_owned() }
+    }
+}

@@ -1,0 +1,197 @@
+//! One chunk, computed.
+
+use super::locate::locate;
+use super::plan::{Plan, absolute};
+use crate::errors::{Quiet, failure};
+use crate::filter::ChunkBuffer;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::host::{Pool, Session, Source};
+use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::stub::{LiveId, Stub};
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+
+thread_local! {
+    /// The live datasets that this thread is computing, the outermost first.
+    static ACTIVE: RefCell<Vec<LiveId>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The bytes of the chunk that `stub` stands for.
+pub(crate) fn evaluate(library: &'static Library, stub: &[u8]) -> Result<ChunkBuffer> {
+    if cfg!(target_endian = "big") {
+        fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
+    }
+    let stub = Stub::parse(stub)?;
+    let _quiet = Quiet::new(library);
+    let plans = locate(library, &stub)?;
+    let Some((first, others)) = plans.split_first() else { fail!(Worker, "no plan") };
+    let _active = Active::enter(stub.id, first)?;
+    let mut chunk = compute(library, &stub, first).map_err(|e| first.explain(&e))?;
+    for other in others {
+        // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
+        let mut again = compute(library, &stub, other).map_err(|e| other.explain(&e))?;
+        if !same(&mut chunk, &mut again) {
+            fail!(
+                Unsupported,
+                "{} and {} are both open, hold the same live dataset and compute different values; HDF5 does not tell which of them is read. Close one, or attach the function again in one of them",
+                first.file_path,
+                other.file_path
+            )
+        }
+    }
+    Ok(chunk)
+}
+
+fn same(a: &mut ChunkBuffer, b: &mut ChunkBuffer) -> bool {
+    let (a, b) = (a.uninitialised(), b.uninitialised());
+    // SAFETY: compute() has filled every byte of both.
+    a.len() == b.len() && unsafe { libc::memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
+}
+
+struct Active;
+
+impl Active {
+    fn enter(id: LiveId, plan: &Plan) -> Result<Self> {
+        ACTIVE.with_borrow_mut(|active| {
+            if active.contains(&id) {
+                return Err(plan.explain(&Error::new(ErrorKind::Invalid, "it reads itself: the inputs of live datasets form a circle")));
+            }
+            let depth = plan.profile.limits.chain_depth;
+            if active.len() >= depth {
+                let message = format!("more than {depth} live datasets read each other (profile {}, `chain_depth`)", plan.profile.name);
+                return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
+            }
+            active.push(id);
+            Ok(Active)
+        })
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        ACTIVE.with_borrow_mut(Vec::pop);
+    }
+}
+
+fn compute(library: &'static Library, stub: &Stub, plan: &Plan) -> Result<ChunkBuffer> {
+    let record = &plan.verified.record;
+    let (offset, shape) = record.block(&stub.chunk)?;
+    let mut session = plan.session()?;
+    // A worker that ended by itself while it was idle says so only when it is called.
+    let outcome = match run(library, plan, &mut session, &offset, &shape) {
+        Err(_) if session.ended_idle() => {
+            session = plan.session()?;
+            run(library, plan, &mut session, &offset, &shape)
+        }
+        outcome => outcome,
+    };
+    outcome?;
+    let chunk = take_output(library, plan, &session, &shape)?;
+    Pool::global().put(plan.key.clone(), session);
+    Ok(chunk)
+}
+
+fn run(library: &'static Library, plan: &Plan, session: &mut Session, offset: &[u64], shape: &[u64]) -> Result<()> {
+    let record = &plan.verified.record;
+    for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
+        if !matches!(source.source, Source::Copied(_)) {
+            continue;
+        }
+        let whole = vec![0; slot.dims.len()];
+        let cut = record.is_cut(slot);
+        // What was read whole from a file that nobody can write stays as it is.
+        if !cut && plan.read_only && session.stamp == plan.instance {
+            continue;
+        }
+        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
+        let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
+        read_input(library, plan, slot, offset, shape, to)
+            .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(&slot.name, 80))))?;
+    }
+    session.stamp = plan.instance;
+    let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
+        let output = n == 0;
+        let cut = output || record.is_cut(slot);
+        let dims = if cut { shape } else { slot.dims.as_slice() };
+        let skip = match job.source {
+            Source::Mapped { .. } if cut => first_byte(slot, offset),
+            _ => 0,
+        };
+        (skip, dims)
+    });
+    session.call(blocks)
+}
+
+/// The byte in a row-major array where the block at `offset` begins.
+fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
+    let element = slot.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
+    element.saturating_mul(slot.datatype.size() as u64)
+}
+
+/// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
+/// live: then this thread comes back here.
+fn read_input(
+    library: &'static Library,
+    plan: &Plan,
+    slot: &Slot,
+    offset: &[u64],
+    shape: &[u64],
+    to: &mut [u8],
+) -> Result<()> {
+    let name = c_name(&absolute(&slot.name))?;
+    let file = plan.file(library)?;
+    let dataset = library.open_dataset(file.id, &name)?;
+    let (native, datatype) = library.native(library.dataset_type(dataset.id)?.id)?;
+    let space = library.dataset_space(dataset.id)?;
+    if datatype != slot.datatype || library.dims(space.id)? != slot.dims {
+        fail!(Invalid, "it changed while it was read")
+    }
+    if bytes_of(shape, datatype) > to.len() as u64 {
+        fail!(Worker, "no room for a block of {shape:?}")
+    }
+    // The memory space has the rank of the selection: HDF5 is far slower otherwise.
+    let memory = library.space(shape)?;
+    const SET: i32 = 0;
+    let ones: Vec<u64> = vec![1; shape.len()];
+    // SAFETY: all lists have the rank of the space; the buffer has room for the block, in the type that is given.
+    let done = unsafe {
+        (shape.is_empty()
+            || (library.f.space_select)(space.id, SET, offset.as_ptr(), ones.as_ptr(), shape.as_ptr(), ones.as_ptr()) >= 0
+            || shape.is_empty())
+            && (library.f.dataset_read)(dataset.id, native.id, memory.id, space.id, 0, to.as_mut_ptr().cast()) >= 0
+    };
+    if done { Ok(()) } else { Err(failure(library, "cannot read it")) }
+}
+
+/// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
+fn take_output(library: &'static Library, plan: &Plan, session: &Session, shape: &[u64]) -> Result<ChunkBuffer> {
+    let record = &plan.verified.record;
+    let size = record.output.datatype.size() as u64;
+    let bytes = bytes_of(&record.chunk, record.output.datatype);
+    let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
+    let mut chunk = ChunkBuffer::new(library, total)?;
+    let to = chunk.uninitialised();
+    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
+    if shape == record.chunk {
+        session.copy_output(0, 0, to).ok_or_else(lost)?;
+        return Ok(chunk);
+    }
+    to.fill(MaybeUninit::new(0));
+    let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
+    let rows: u64 = shape.iter().rev().skip(1).product();
+    for n in 0..rows {
+        // The position of row n in the block, as the position of its first byte in the chunk.
+        let (mut rest, mut stride) = (n, record.chunk.last().copied().unwrap_or(1).saturating_mul(size));
+        let mut at = 0;
+        for (&s, &c) in shape.iter().rev().skip(1).zip(record.chunk.iter().rev().skip(1)) {
+            at += rest % s * stride;
+            rest /= s;
+            stride = stride.saturating_mul(c);
+        }
+        let range = usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
+        session.copy_output(0, n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
+    }
+    Ok(chunk)
+}

@@ -1,0 +1,12 @@
+//! Evaluating a chunk of a live dataset from inside libhdf5's read.
+//!
+//! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes.
+
+mod evaluate;
+mod locate;
+mod plan;
+pub(crate) mod record;
+
+pub(crate) use evaluate::evaluate;
+pub(crate) use locate::CLIENT_DATA_VERSION;
+pub(crate) use plan::absolute;

@@ -1,0 +1,286 @@
+//! How the chunks of one open live dataset are computed: checked once, used for each chunk.
+
+use super::record::Verified;
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::symbols::{ACC_RDWR, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compile_cpp};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{Slot, bytes_of};
+use std::ffi::c_void;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A plan for the live dataset of one open file.
+pub(crate) struct Plan {
+    /// The library's number of the open file.
+    pub(crate) instance: u64,
+    pub(crate) read_only: bool,
+    /// The reader's own identifier of the dataset. A plan is used only while it is open.
+    dataset: Hid,
+    pub(crate) verified: Arc<Verified>,
+    pub(crate) profile: Profile,
+    /// The path of the dataset, for messages.
+    pub(crate) name: String,
+    /// The path of the file, for messages and `lib.getFilePath`.
+    pub(crate) file_path: String,
+    /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
+    pub(crate) key: SessionKey,
+    /// The file, opened anew for reading only, for the slots that a worker maps.
+    file: Option<File>,
+}
+
+impl Plan {
+    /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
+    pub(crate) fn new(
+        library: &'static Library,
+        dataset: Hid,
+        file: &Handle,
+        instance: u64,
+        verified: Arc<Verified>,
+    ) -> Result<Self> {
+        let name = library.name_of(dataset, library.f.id_name);
+        let file_path = library.name_of(file.id, library.f.file_name);
+        let named = |e: Error| e.about(format!("{file_path}:{name}"));
+        let profile = Profile::of(verified.signer).map_err(named)?;
+        let about = |e: Error| {
+            Error::new(e.kind(), format!("({}): {}", verified.describe(Some(&profile)), e)).about(format!("{file_path}:{name}"))
+        };
+        profile.allow(verified.record.backend, verified.signer).map_err(about)?;
+        check_shape(library, dataset, &verified).map_err(about)?;
+        let mut intent = 0;
+        // SAFETY: one live integer.
+        let known = unsafe { (library.f.file_intent)(file.id, &raw mut intent) } >= 0;
+        let read_only = known && intent & ACC_RDWR == 0;
+        let (on_disk, identity) = on_disk(library, file);
+        let mappable = on_disk.as_ref().filter(|_| read_only);
+        let slots = job_slots(library, file, &verified, mappable).map_err(about)?;
+        let mapped = slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
+        let key = SessionKey {
+            // A file that is not on disk is known by the library's number alone.
+            file: identity.unwrap_or((u64::MAX - library.base() as u64, instance)),
+            record: verified.digest,
+            profile: profile.name,
+            slots,
+        };
+        Ok(Plan {
+            instance,
+            read_only,
+            dataset,
+            verified,
+            profile,
+            name,
+            file_path,
+            key,
+            file: on_disk.filter(|_| mapped).map(|(f, _)| f),
+        })
+    }
+
+    /// The file of the dataset. It is not kept: an open identifier of ours would keep the reader's file open.
+    pub(crate) fn file(&self, library: &'static Library) -> Result<Handle> {
+        library.file_of(self.dataset)
+    }
+
+    /// A worker for this plan: a warm one, or a new one.
+    pub(crate) fn session(&self) -> Result<Session> {
+        if let Some(session) = Pool::global().take(&self.key) {
+            return Ok(session);
+        }
+        let record = &self.verified.record;
+        let programs = Programs::find()?;
+        let compiled = match record.backend {
+            Backend::Cpp => Some(self.compiled(&programs)?),
+            _ => None,
+        };
+        let fd: Vec<BorrowedFd<'_>> = self.file.iter().map(|f| f.as_fd()).collect();
+        let job = Job {
+            backend: record.backend,
+            source: &record.source,
+            compiled: compiled.as_deref().map(Vec::as_slice),
+            profile: &self.profile,
+            file_path: &self.file_path,
+            slots: self.key.slots.clone(),
+            files: fd,
+        };
+        Session::start(&job, &programs)
+    }
+
+    /// The compiled form: the record's if it is for this machine, else one that is compiled here once.
+    fn compiled(&self, programs: &Programs) -> Result<Arc<Vec<u8>>> {
+        static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
+        let record = &self.verified.record;
+        if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
+            return Ok(Arc::new(stored.object.clone()));
+        }
+        let mut cache = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, object)) = cache.iter().find(|(source, _)| *source == record.source) {
+            return Ok(Arc::clone(object));
+        }
+        let object = Arc::new(compile_cpp(&record.source, programs)?.object);
+        if cache.len() >= 16 {
+            cache.remove(0);
+        }
+        cache.push((record.source.clone(), Arc::clone(&object)));
+        Ok(object)
+    }
+
+    /// `error` with the file, the dataset, the language, the key and the profile.
+    pub(crate) fn explain(&self, error: &Error) -> Error {
+        let text = format!("({}): {error}", self.verified.describe(Some(&self.profile)));
+        Error::new(error.kind(), text).about(format!("{}:{}", self.file_path, self.name))
+    }
+}
+
+/// The dataset must be what its record says: shape, type, chunks.
+fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
+    let record = &verified.record;
+    let dims = library.dims(library.dataset_space(dataset)?.id)?;
+    let (_, datatype) = library.native(library.dataset_type(dataset)?.id)?;
+    let chunk = library.chunk_shape(library.create_plist(dataset)?.id).unwrap_or_default();
+    let told = (&record.output.dims, record.output.datatype, &record.chunk);
+    if told != (&dims, datatype, &chunk) {
+        fail!(
+            Invalid,
+            "the dataset is {} {dims:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
+            datatype.name(),
+            told.1.name(),
+            told.0,
+            told.2
+        )
+    }
+    Ok(())
+}
+
+/// The file itself and its identity, when it is one file on disk.
+fn on_disk(library: &'static Library, file: &Handle) -> (Option<(File, u64)>, Option<(u64, u64)>) {
+    let Ok(plist) = library.access_plist(file.id) else { return (None, None) };
+    // SAFETY: an open list that is ours; setting the plain driver on this copy tells its identifier.
+    let plain = unsafe {
+        let driver = (library.f.plist_driver)(plist.id);
+        (library.f.plist_set_sec2)(plist.id) >= 0 && driver == (library.f.plist_driver)(plist.id)
+    };
+    let mut pointer: *mut c_void = std::ptr::null_mut();
+    // SAFETY: one live pointer; 0 is the default list.
+    let known = plain && unsafe { (library.f.file_handle)(file.id, 0, &raw mut pointer) } >= 0;
+    // SAFETY: the plain driver's handle is a pointer to its descriptor.
+    let Some(&fd) = (if known { unsafe { pointer.cast::<i32>().as_ref() } } else { None }) else {
+        return (None, None);
+    };
+    // A descriptor that is passed on keeps its rights, so the file is opened anew, for reading only.
+    let Ok(own) = File::open(format!("/proc/self/fd/{fd}")) else { return (None, None) };
+    let Ok(meta) = own.metadata() else { return (None, None) };
+    // SAFETY: fstat of the library's own descriptor into a live buffer.
+    let same = unsafe {
+        let mut theirs: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut theirs) == 0 && (theirs.st_dev, theirs.st_ino) == (meta.dev(), meta.ino())
+    };
+    if !same || !meta.is_file() {
+        return (None, None);
+    }
+    (Some((own, meta.len())), Some((meta.dev(), meta.ino())))
+}
+
+fn job_slots(
+    library: &'static Library,
+    file: &Handle,
+    verified: &Verified,
+    mappable: Option<&(File, u64)>,
+) -> Result<Vec<JobSlot>> {
+    let record = &verified.record;
+    let block = |slot: &Slot| {
+        let dims = if record.blockwise && slot.dims == record.output.dims { &record.chunk } else { &slot.dims };
+        bytes_of(dims, slot.datatype)
+    };
+    let mut slots = Vec::new();
+    let output = |s: &Slot| JobSlot { name: s.name.clone(), datatype: s.datatype, source: Source::Output(block(s)) };
+    slots.push(output(&record.output));
+    for input in &record.inputs {
+        let source = input_source(library, file, verified, input, mappable)
+            .map_err(|e| Error::new(e.kind(), format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e)))?;
+        let source = source.unwrap_or(Source::Copied(block(input)));
+        slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+    }
+    slots.extend(record.scratch.iter().map(output));
+    Ok(slots)
+}
+
+/// The name in a file for a name in a source: from the root on.
+pub(crate) fn absolute(name: &str) -> String {
+    format!("/{}", name.trim_start_matches('/'))
+}
+
+/// Checks an input, and tells where a worker can map it if it can.
+fn input_source(
+    library: &'static Library,
+    file: &Handle,
+    verified: &Verified,
+    input: &Slot,
+    mappable: Option<&(File, u64)>,
+) -> Result<Option<Source>> {
+    let name = c_name(&absolute(&input.name))?;
+    let dataset = library.open_dataset(file.id, &name).map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
+    let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
+    let file_type = library.dataset_type(dataset.id)?;
+    let (native, datatype) = library.native(file_type.id)?;
+    if dims != input.dims || datatype != input.datatype {
+        fail!(
+            Invalid,
+            "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
+            datatype.name(),
+            input.datatype.name(),
+            input.dims
+        )
+    }
+    let Some((_, size)) = mappable else { return Ok(None) };
+    let plist = library.create_plist(dataset.id)?;
+    // SAFETY: open identifiers.
+    let (contiguous, external, same, offset) = unsafe {
+        (
+            (library.f.plist_layout)(plist.id) == LAYOUT_CONTIGUOUS,
+            (library.f.plist_external_count)(plist.id),
+            (library.f.type_equal)(native.id, file_type.id),
+            (library.f.dataset_offset)(dataset.id),
+        )
+    };
+    let bytes = input.bytes();
+    let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= *size);
+    let aligned = offset % input.datatype.size() as u64 == 0;
+    let record = &verified.record;
+    let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
+    if contiguous && external == 0 && same > 0 && inside && aligned && whole_pieces {
+        return Ok(Some(Source::Mapped { file: 0, offset, bytes }));
+    }
+    Ok(None)
+}
+
+/// Whether every block is one contiguous piece of a row-major array: after the first dimension in which a block has
+/// more than one element, it has them all.
+fn blocks_are_pieces(dims: &[u64], chunk: &[u64]) -> bool {
+    let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
+    dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blocks_are_pieces;
+
+    #[test]
+    fn pieces() {
+        for (dims, chunk, expected) in [
+            (&[4000, 4000][..], &[16, 4000][..], true),
+            (&[4000, 4000], &[16, 2000], false),
+            (&[4000, 4000], &[1, 2000], true),
+            (&[5, 6, 7], &[1, 2, 7], true),
+            (&[5, 6, 7], &[2, 2, 7], false),
+            (&[9], &[3], true),
+            (&[5, 5], &[1, 1], true),
+        ] {
+            assert_eq!(blocks_are_pieces(dims, chunk), expected, "{dims:?} {chunk:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The record attribute of a live dataset.
+
+use crate::errors::failure;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::symbols::{CLASS_STRING, Hid};
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
+use hyperchunk_udf::signature::{self, Fingerprint};
+use hyperchunk_udf::stub::RecordDigest;
+use std::collections::VecDeque;
+use std::ffi::{CStr, c_char};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A record whose signature holds, or that has none.
+#[derive(Debug)]
+pub(crate) struct Verified {
+    pub(crate) digest: RecordDigest,
+    pub(crate) record: Record,
+    pub(crate) signer: Option<Fingerprint>,
+}
+
+impl Verified {
+    /// Parses and verifies the bytes of a record.
+    pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
+        let record = Record::parse(bytes)?;
+        let signer = signature::verify(&record)?;
+        Ok(Verified { digest: RecordDigest::of(bytes), record, signer })
+    }
+
+    /// The language, the key and the profile, for messages.
+    pub(crate) fn describe(&self, profile: Option<&Profile>) -> String {
+        let key = self.signer.map_or_else(|| "unsigned".to_owned(), |f| format!("key {f}"));
+        let profile = profile.map(|p| format!(", profile {}", p.name)).unwrap_or_default();
+        format!("{}, {key}{profile}", self.record.backend.short_name())
+    }
+}
+
+/// Records are looked up by their digest, so an entry can never be out of date.
+static VERIFIED: Mutex<VecDeque<Arc<Verified>>> = Mutex::new(VecDeque::new());
+const MAX_VERIFIED: usize = 64;
+
+/// The record with this digest, from the dataset that should have it.
+pub(crate) fn verified(library: &'static Library, dataset: Hid, digest: RecordDigest) -> Result<Arc<Verified>> {
+    let known = |list: &VecDeque<Arc<Verified>>| list.iter().find(|v| v.digest == digest).map(Arc::clone);
+    if let Some(found) = known(&VERIFIED.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return Ok(found);
+    }
+    let Some(bytes) = read(library, dataset)? else {
+        fail!(Invalid, "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied")
+    };
+    if RecordDigest::of(&bytes) != digest {
+        fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
+    }
+    let new = Arc::new(Verified::new(&bytes)?);
+    let mut list = VERIFIED.lock().unwrap_or_else(PoisonError::into_inner);
+    if list.len() >= MAX_VERIFIED {
+        list.pop_front();
+    }
+    list.push_back(Arc::clone(&new));
+    Ok(new)
+}
+
+/// The bytes of the record attribute; `None` when the dataset has none.
+pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
+    let name = c_name(ATTRIBUTE)?;
+    // SAFETY: a NUL-terminated name.
+    if unsafe { (library.f.attr_exists)(dataset, name.as_ptr()) } <= 0 {
+        return Ok(None);
+    }
+    // SAFETY: as above; 0 is the default access list.
+    let id = unsafe { (library.f.attr_open)(dataset, name.as_ptr(), 0) };
+    let attribute = library.wrap_attribute(id, "its record")?;
+    // SAFETY: an open attribute.
+    let file_type = library.wrap_type(unsafe { (library.f.attr_type)(attribute.id) }, "its record")?;
+    // SAFETY: an open type.
+    let (class, variable, size) = unsafe {
+        let t = file_type.id;
+        ((library.f.type_class)(t), (library.f.type_is_variable_string)(t), (library.f.type_size)(t))
+    };
+    // SAFETY: an open attribute.
+    let space = unsafe { (library.f.attr_space)(attribute.id) };
+    // SAFETY: an open dataspace, then closed.
+    let rank = unsafe {
+        let rank = (library.f.space_rank)(space);
+        (library.f.space_close)(space);
+        rank
+    };
+    if class != CLASS_STRING || rank != 0 || (variable <= 0 && size > MAX_RECORD) {
+        fail!(Invalid, "its record (attribute {ATTRIBUTE}) is not a string")
+    }
+    if variable > 0 {
+        return read_variable(library, attribute.id, file_type.id).map(Some);
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).map_err(|_| Error::new(ErrorKind::Limit, format!("no memory for a record of {size} bytes")))?;
+    bytes.resize(size, 0u8);
+    // SAFETY: the memory type is the file's, a fixed string of `size` bytes.
+    if unsafe { (library.f.attr_read)(attribute.id, file_type.id, bytes.as_mut_ptr().cast()) } < 0 {
+        return Err(failure(library, "its record"));
+    }
+    let end = bytes.iter().rposition(|&b| b != 0).map_or(0, |n| n + 1);
+    bytes.truncate(end);
+    Ok(Some(bytes))
+}
+
+fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) -> Result<Vec<u8>> {
+    let mut text: *mut c_char = std::ptr::null_mut();
+    // SAFETY: a variable-length string is read into one pointer.
+    if unsafe { (library.f.attr_read)(attribute, memory_type, (&raw mut text).cast()) } < 0 || text.is_null() {
+        return Err(failure(library, "its record"));
+    }
+    // SAFETY: HDF5 terminates the strings that it reads.
+    let length = unsafe { CStr::from_ptr(text) }.to_bytes().len();
+    let bytes = if length <= MAX_RECORD {
+        // SAFETY: that many bytes are live.
+        Ok(unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) }.to_vec())
+    } else {
+        Err(Error::new(ErrorKind::Limit, format!("its record has {length} bytes")))
+    };
+    let space = library.scalar_space()?;
+    // SAFETY: what attr_read allocated for this type and space.
+    unsafe { (library.f.vlen_reclaim)(memory_type, space.id, 0, (&raw mut text).cast()) };
+    bytes
+}

@@ -1,0 +1,173 @@
+//! The shape of a live dataset's chunks.
+
+use crate::datatype::ElementType;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::record::bytes_of;
+
+/// How a function is run: once on the whole array, or once a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunking {
+    /// The function sees whole arrays; the dataset is one chunk.
+    Whole,
+    /// Blockwise, in the shape that reads best.
+    Auto,
+    /// Blockwise, in this shape.
+    Shape(Vec<u64>),
+}
+
+/// Output bytes of a block: inputs and result of a typical function stay in the cache of one core.
+const BLOCK_BYTES: u64 = 256 << 10;
+/// An input's chunk shape is taken over when a block has at most this many bytes.
+const MAX_INPUT_CHUNK: u64 = 16 << 20;
+/// HDF5 1.x addresses a chunk with 32 bits.
+const CHUNK_LIMIT: u64 = 1 << 32;
+/// More stubs than this would be a large dataset of their own.
+const MAX_CHUNKS: u64 = 1 << 24;
+
+impl Chunking {
+    /// Parses `auto`, `whole` or a shape such as `16x4000`.
+    ///
+    /// # Errors
+    /// `Syntax`.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Chunking::Auto),
+            "whole" => Ok(Chunking::Whole),
+            _ => match text.split('x').map(|n| n.parse().ok().filter(|&n| n > 0)).collect() {
+                Some(shape) => Ok(Chunking::Shape(shape)),
+                None => fail!(Syntax, "{text:?} is not a chunk shape: write `auto`, `whole` or, for example, `16x4000`"),
+            },
+        }
+    }
+
+    /// Whether the function runs once a chunk.
+    pub fn blockwise(&self) -> bool {
+        *self != Chunking::Whole
+    }
+
+    /// The chunk shape for an output of `dims`. `input_chunks` are the chunk shapes of those inputs that have the
+    /// output's shape and are chunked.
+    ///
+    /// # Errors
+    /// `Syntax` when a given shape does not fit, `Limit` when a chunk would reach 4 GiB.
+    pub fn shape(&self, dims: &[u64], datatype: ElementType, input_chunks: &[Vec<u64>]) -> Result<Vec<u64>> {
+        let shape = match self {
+            Chunking::Whole => dims.to_vec(),
+            Chunking::Auto => auto(dims, datatype, input_chunks),
+            Chunking::Shape(shape) if shape.len() == dims.len() => {
+                shape.iter().zip(dims).map(|(&s, &d)| s.min(d)).collect()
+            }
+            Chunking::Shape(shape) => {
+                fail!(Syntax, "the chunk shape {shape:?} has {} dimensions and the dataset has {}", shape.len(), dims.len())
+            }
+        };
+        if bytes_of(&shape, datatype) >= CHUNK_LIMIT {
+            let advice = "attach with `--chunks auto` if the function works on any block of its inputs";
+            fail!(Limit, "a chunk of {shape:?} would have 4 GiB or more, which HDF5 cannot store: {advice}")
+        }
+        let chunks = dims.iter().zip(&shape).try_fold(1u64, |a, (&d, &s)| a.checked_mul(d.div_ceil(s)));
+        match chunks {
+            Some(n) if n <= MAX_CHUNKS => Ok(shape),
+            _ => fail!(Limit, "chunks of {shape:?} would be more than {MAX_CHUNKS} for a dataset of {dims:?}"),
+        }
+    }
+}
+
+/// The inputs' chunk shape where they are chunked, so that no input chunk is decoded twice; full-width bands otherwise,
+/// so that each block of a contiguous input is one piece of the file.
+fn auto(dims: &[u64], datatype: ElementType, input_chunks: &[Vec<u64>]) -> Vec<u64> {
+    let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
+    if let Some(chunk) = input_chunks.iter().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
+        return chunk.iter().zip(dims).map(|(&c, &d)| c.min(d)).collect();
+    }
+    let mut left = (BLOCK_BYTES / datatype.size() as u64).max(1);
+    // A very large dataset gets larger blocks, so that its stubs stay few.
+    let blocks = dims.iter().fold(1u64, |a, &d| a.saturating_mul(d)) / left;
+    left = left.saturating_mul(blocks.div_ceil(1 << 20).max(1));
+    let mut shape: Vec<u64> = dims
+        .iter()
+        .rev()
+        .map(|&d| {
+            let take = d.min(left).max(1);
+            left /= take;
+            take
+        })
+        .collect();
+    shape.reverse();
+    shape
+}
+
+/// The numbers of all chunks, row-major.
+pub fn chunk_numbers(dims: &[u64], shape: &[u64]) -> impl Iterator<Item = Vec<u64>> {
+    let counts: Vec<u64> = dims.iter().zip(shape).map(|(&d, &s)| d.div_ceil(s)).collect();
+    let mut next = if counts.contains(&0) { None } else { Some(vec![0; counts.len()]) };
+    std::iter::from_fn(move || {
+        let current = next.take()?;
+        let mut following = current.clone();
+        for (n, &count) in following.iter_mut().zip(&counts).rev() {
+            *n += 1;
+            if *n < count {
+                next = Some(following);
+                break;
+            }
+            *n = 0;
+        }
+        Some(current)
+    })
+}
+
+/// Parses a profile of [`Chunking`] from an option that may be absent: whole.
+///
+/// # Errors
+/// Those of [`Chunking::parse`].
+pub fn from_option(text: Option<&str>) -> Result<Chunking, Error> {
+    text.map_or(Ok(Chunking::Whole), Chunking::parse).map_err(|e| {
+        debug_assert_eq!(e.kind(), ErrorKind::Syntax);
+        e.about("--chunks")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(dims: &[u64], inputs: &[Vec<u64>], expected: &[u64]) {
+        let shape = Chunking::Auto.shape(dims, ElementType::Float32, inputs).unwrap();
+        assert_eq!(shape, expected, "{dims:?} {inputs:?}");
+        let count: u64 = dims.iter().zip(&shape).map(|(&d, &s)| d.div_ceil(s)).product();
+        assert_eq!(chunk_numbers(dims, &shape).count() as u64, count);
+    }
+
+    #[test]
+    fn automatic_shapes() {
+        check(&[4000, 4000], &[], &[16, 4000]);
+        check(&[300, 300], &[], &[218, 300]);
+        check(&[10], &[], &[10]);
+        check(&[1 << 20], &[], &[1 << 16]);
+        check(&[100, 200, 300], &[], &[1, 200, 300]);
+        check(&[5, 1 << 20], &[], &[1, 1 << 16]);
+        check(&[4000, 4000], &[vec![256, 256]], &[256, 256]);
+        check(&[100, 100], &[vec![256, 64], vec![10]], &[100, 64]);
+        check(&[100, 4000], &[vec![100_000, 4000]], &[16, 4000]);
+    }
+
+    #[test]
+    fn given_shapes() {
+        let shape = |text: &str| Chunking::parse(text)?.shape(&[100, 50], ElementType::Float64, &[]);
+        assert_eq!(shape("16x4000").unwrap(), [16, 50]);
+        assert_eq!(shape("whole").unwrap(), [100, 50]);
+        for bad in ["", "x", "0x5", "16", "16x16x16", "-1x5", "16X16", "99999999999999999999x1"] {
+            assert!(shape(bad).is_err(), "{bad}");
+        }
+        let big = [40_000, 40_000];
+        let error = Chunking::Whole.shape(&big, ElementType::Float32, &[]).unwrap_err();
+        assert!(error.to_string().contains("--chunks auto"));
+        assert!(Chunking::Shape(vec![1, 1]).shape(&big, ElementType::Float32, &[]).is_err());
+    }
+
+    #[test]
+    fn numbers_are_row_major() {
+        let all: Vec<_> = chunk_numbers(&[3, 4], &[2, 2]).collect();
+        assert_eq!(all, [[0, 0], [0, 1], [1, 0], [1, 1]]);
+    }
+}

@@ -1,0 +1,54 @@
+//! What surrounds a C++ source, and how it is compiled.
+
+/// The text before every source: the global `lib`.
+pub const PRELUDE: &str = include_str!("cpp/prelude.hpp");
+/// The text after it: the entry point.
+pub const EPILOGUE: &str = include_str!("cpp/epilogue.hpp");
+/// The source's name in the compiler's folder.
+pub const SOURCE: &str = "udf.cpp";
+/// The result's name in the folder.
+pub const OBJECT: &str = "udf.so";
+
+/// The compiler's arguments. No option of the machine that compiles: the result is stored in a file for others.
+pub const ARGUMENTS: &[&str] = &[
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-fno-plt",
+    "-Wno-unused-function",
+    "-fmax-errors=5",
+    "-fno-diagnostics-show-caret",
+    "-fdiagnostics-color=never",
+    "-Wl,--hash-style=gnu",
+    "-Wl,-z,noseparate-code",
+    "-Wl,--build-id=none",
+    "-Wl,--gc-sections",
+    "-Wl,-z,defs",
+    "-s",
+];
+
+/// What a compiled form made here runs on.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub const TARGET: &str = concat_target();
+/// What a compiled form made here runs on.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub const TARGET: &str = "unsupported";
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const fn concat_target() -> &'static str {
+    if cfg!(target_arch = "x86_64") {
+        "x86_64-linux-gnu"
+    } else if cfg!(target_arch = "aarch64") {
+        "aarch64-linux-gnu"
+    } else {
+        "unsupported"
+    }
+}
+
+/// The whole text that is compiled for `source`.
+pub fn assemble(source: &str) -> String {
+    format!("{PRELUDE}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{EPILOGUE}")
+}

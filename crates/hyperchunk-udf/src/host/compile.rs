@@ -1,0 +1,95 @@
+//! Compiling a C++ source: always in the sandbox, never in this process.
+
+use super::locate::Programs;
+use super::printed::Printed;
+use super::process::{self, Exit};
+use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+use crate::record::{Compiled, MAX_COMPILED};
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(90);
+/// Only the system's own folders: those are what the sandbox lets a compiler read.
+const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
+
+/// Compiles `source` for this machine.
+///
+/// # Errors
+/// `Failed` with the compiler's first messages; `NotFound` when there is no compiler, with how to get one.
+pub fn compile_cpp(source: &str, programs: &Programs) -> Result<Compiled> {
+    if TARGET == "unsupported" {
+        fail!(Unsupported, "C++ functions do not run on this kind of machine yet")
+    }
+    let Some(compiler) = COMPILERS.iter().map(Path::new).find(|p| p.exists()) else {
+        fail!(NotFound, "C++ functions need a compiler: install g++ (for example: apt-get install g++)")
+    };
+    let folder = Scratch::new()?;
+    let path = folder.0.join(SOURCE);
+    std::fs::write(&path, assemble(source)).map_err(|e| Error::io(path.display(), &e))?;
+    let (mut printed, pipe) = Printed::new()?;
+    let worker = programs.worker()?;
+    let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
+    let mut process = process::spawn(&worker, &arguments, &[], pipe.as_fd(), pipe.as_fd())?;
+    drop(pipe);
+    let exit = process.wait(LIMIT);
+    let text = printed.take();
+    match exit {
+        Some(Exit::Status(0)) => {}
+        None => {
+            process.kill();
+            process.wait(Duration::from_secs(1));
+            fail!(Limit, "the compiler ran longer than {} s", LIMIT.as_secs())
+        }
+        Some(exit) => return Err(Error::new(ErrorKind::Failed, explain(&text, exit))),
+    }
+    let path = folder.0.join(OBJECT);
+    let mut object = Vec::new();
+    std::fs::File::open(&path)
+        .and_then(|f| f.take(MAX_COMPILED as u64 + 1).read_to_end(&mut object))
+        .map_err(|e| Error::io(path.display(), &e))?;
+    if object.len() > MAX_COMPILED {
+        fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED >> 20)
+    }
+    Ok(Compiled { target: TARGET.into(), object })
+}
+
+/// The compiler's errors, each on one line, without its notes.
+fn explain(text: &str, exit: Exit) -> String {
+    let errors: Vec<_> = text.lines().filter(|l| l.contains("error") || l.contains("undefined")).take(5).collect();
+    if errors.is_empty() {
+        return format!("the compiler failed ({exit:?}): {}", escape(text, 400));
+    }
+    format!("it does not compile: {}", escape(&errors.join("; "), 800))
+}
+
+/// A new folder that nobody else can enter, removed when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let base = std::env::temp_dir();
+        let mut name = [0; 8];
+        for _ in 0..8 {
+            getrandom::fill(&mut name).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+            let path = base.join(format!("hyperchunk-compile-{:016x}", u64::from_le_bytes(name)));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Error::io(path.display(), &e)),
+            }
+        }
+        fail!(Io, "no new folder in {}", base.display())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system's own cleaning.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,178 @@
+//! Where the worker's programs are: beside the plugin or module that this code is part of.
+
+use crate::error::{Error, ErrorKind, Result, fail};
+use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+const WORKER: &str = "hyperchunk-udf-worker";
+
+static PACKAGE_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Tells where the Python package lies, for code that is not inside it.
+pub fn set_package_dir(dir: impl Into<PathBuf>) {
+    *PACKAGE_DIR.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(dir.into());
+}
+
+/// The programs that run functions.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    package: Option<PathBuf>,
+    here: PathBuf,
+}
+
+impl Programs {
+    /// Looks around the object that this code was loaded from.
+    ///
+    /// # Errors
+    /// `Worker` when the system does not tell where that is.
+    pub fn find() -> Result<Self> {
+        let here = own_object()?;
+        let set = PACKAGE_DIR.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        // …/hyperchunk/plugins/lib….so and …/hyperchunk/_core….so
+        let around = here.ancestors().skip(1).take(2).find(|d| d.join("libexec").join(WORKER).is_file());
+        Ok(Programs { package: set.or_else(|| around.map(Path::to_owned)), here })
+    }
+
+    /// The folder of the Python package, if this code belongs to one.
+    pub fn package(&self) -> Option<&Path> {
+        self.package.as_deref()
+    }
+
+    /// The folder with the HDF5 plugins, for `HDF5_PLUGIN_PATH`.
+    ///
+    /// # Errors
+    /// `NotFound` when the plugins are not beside this program.
+    pub fn plugin_folder(&self) -> Result<PathBuf> {
+        let plugin = "libhyperchunk_filter.so";
+        let beside = self.here.parent().map(Path::to_owned);
+        let candidates = self.package.iter().map(|p| p.join("plugins")).chain(beside);
+        match candidates.into_iter().find(|d| d.join(plugin).is_file()) {
+            Some(dir) => Ok(dir),
+            None => fail!(NotFound, "{plugin} is missing beside {}; reinstall hyperchunk", self.here.display()),
+        }
+    }
+
+    /// The worker for Lua, C++ and compilers.
+    ///
+    /// # Errors
+    /// `Worker` when it is missing or somebody else could have replaced it.
+    pub fn worker(&self) -> Result<PathBuf> {
+        let mut candidates = Vec::new();
+        if let Some(dir) = &self.package {
+            candidates.push(dir.join("libexec").join(WORKER));
+        }
+        if let Some(dir) = self.here.parent() {
+            // A build folder of cargo.
+            candidates.push(dir.join(WORKER));
+            candidates.extend(dir.parent().map(|d| d.join(WORKER)));
+        }
+        match candidates.iter().find(|p| p.is_file()) {
+            Some(path) => check_program(path),
+            None => fail!(Worker, "{WORKER} is missing beside {}; reinstall hyperchunk", self.here.display()),
+        }
+    }
+
+    /// The Python interpreter for functions in Python: `$HYPERCHUNK_PYTHON`, else the one whose package this is, else
+    /// the one that this process runs, else `python3` in the system's folders.
+    ///
+    /// # Errors
+    /// `Worker` when there is none.
+    pub fn python(&self) -> Result<PathBuf> {
+        if let Some(path) = std::env::var_os("HYPERCHUNK_PYTHON").map(PathBuf::from).filter(|p| p.is_absolute()) {
+            return check_program(&path).map(|_| path);
+        }
+        let candidates = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
+        let system = ["/usr/local/bin/python3", "/usr/bin/python3"].map(PathBuf::from);
+        let mut candidates = candidates.chain(system);
+        // The path is used as it was found: a virtual environment's interpreter is a symbolic link.
+        match candidates.find(|p| p.is_file() && check_program(p).is_ok()) {
+            Some(path) => Ok(path),
+            None => fail!(Worker, "no Python interpreter for functions in Python; set HYPERCHUNK_PYTHON to one that has hyperchunk installed"),
+        }
+    }
+
+    /// The program text that a Python worker starts with.
+    pub fn python_main(&self) -> Option<PathBuf> {
+        self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())
+    }
+}
+
+/// `…/lib/python3.N/site-packages/hyperchunk` belongs to `…/bin/python3.N`; a development build says it in a file.
+fn package_pythons(package: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let Ok(text) = std::fs::read_to_string(package.join("plugins").join("worker-python")) {
+        found.push(PathBuf::from(text.trim_end()));
+    }
+    let site = package.parent();
+    let lib = site.and_then(Path::parent);
+    if let (Some(lib), Some(prefix)) = (lib, lib.and_then(Path::parent).and_then(Path::parent)) {
+        if let Some(name) = lib.file_name().and_then(|n| n.to_str()).filter(|n| n.starts_with("python3")) {
+            found.push(prefix.join("bin").join(name));
+            found.push(prefix.join("bin").join("python3"));
+        }
+    }
+    found
+}
+
+/// `sys.executable` of the Python in this process, if there is one.
+fn embedded_python() -> Option<PathBuf> {
+    type FullPath = unsafe extern "C" fn() -> *const libc::wchar_t;
+    // SAFETY: a look-up of a name in this process.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"Py_GetProgramFullPath".as_ptr()) };
+    if symbol.is_null() {
+        return None;
+    }
+    // SAFETY: CPython documents this function: no arguments, a borrowed wide string or null.
+    let mut wide = unsafe { std::mem::transmute::<*mut libc::c_void, FullPath>(symbol)() };
+    if wide.is_null() {
+        return None;
+    }
+    let mut text = String::new();
+    // SAFETY: the string ends with a zero.
+    while let c @ 1.. = unsafe { *wide } {
+        text.push(char::from_u32(u32::try_from(c).ok()?)?);
+        // SAFETY: not yet at the end.
+        wide = unsafe { wide.add(1) };
+    }
+    Some(PathBuf::from(text))
+}
+
+fn own_object() -> Result<PathBuf> {
+    // SAFETY: all-zero is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let inside = own_object as fn() -> Result<PathBuf>;
+    // SAFETY: any address may be asked about; the answer is borrowed from the loader.
+    let found = unsafe { libc::dladdr(inside as *const libc::c_void, &raw mut info) } != 0 && !info.dli_fname.is_null();
+    if !found {
+        fail!(Worker, "the system does not tell where hyperchunk is installed")
+    }
+    // SAFETY: a NUL-terminated string of the loader.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    // A program started by a bare name has no useful one.
+    let path = if path.is_absolute() { path.to_owned() } else { std::env::current_exe().unwrap_or(path.to_owned()) };
+    std::fs::canonicalize(&path).map_err(|e| Error::io(path.display(), &e))
+}
+
+/// Refuses a program that another user could have put there.
+fn check_program(path: &Path) -> Result<PathBuf> {
+    let real = std::fs::canonicalize(path).map_err(|e| Error::io(path.display(), &e))?;
+    let meta = std::fs::metadata(&real).map_err(|e| Error::io(real.display(), &e))?;
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    let foreign = meta.uid() != user && meta.uid() != 0 && !owned_like_us(&meta);
+    if foreign || meta.mode() & 0o002 != 0 {
+        let message = format!("{} could have been replaced by another user (owner {}, mode {:o})", real.display(), meta.uid(), meta.mode() & 0o7777);
+        return Err(Error::new(ErrorKind::Worker, message));
+    }
+    Ok(real)
+}
+
+/// Software that an administrator installed under an account of its own: the same owner as the object that already
+/// runs in this process.
+fn owned_like_us(meta: &std::fs::Metadata) -> bool {
+    own_object().and_then(|p| std::fs::metadata(p).map_err(|e| Error::io("own object", &e))).is_ok_and(|m| m.uid() == meta.uid())
+}

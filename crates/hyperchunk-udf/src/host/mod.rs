@@ -1,0 +1,18 @@
+//! The reading process's side: starts workers, hands them inputs, takes results, stops them.
+//!
+//! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
+
+mod compile;
+mod locate;
+mod pool;
+mod printed;
+mod probe;
+mod process;
+mod session;
+mod zygote;
+
+pub use compile::compile_cpp;
+pub use locate::{Programs, set_package_dir};
+pub use pool::{Pool, SessionKey};
+pub use probe::probe;
+pub use session::{Job, JobSlot, Session, Source};

@@ -1,0 +1,66 @@
+//! Warm sessions, so that reading a slice does not start a process.
+
+use super::session::{JobSlot, Session};
+use crate::stub::RecordDigest;
+use std::sync::{Mutex, PoisonError};
+
+/// Sessions that are kept.
+const MAX_IDLE: usize = 8;
+/// A session with more memory than this is not kept.
+const MAX_KEPT_BYTES: usize = 512 << 20;
+
+/// What makes two evaluations the same work in the same place, so that one worker may serve both. A worker never
+/// serves another file or another record: it could carry what it saw from one to the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionKey {
+    /// Device and inode of the file, or another number that is never used twice.
+    pub file: (u64, u64),
+    /// The record.
+    pub record: RecordDigest,
+    /// The profile's name.
+    pub profile: &'static str,
+    /// Where the data lies.
+    pub slots: Vec<JobSlot>,
+}
+
+/// The process's sessions.
+#[derive(Debug)]
+pub struct Pool(Mutex<Vec<(SessionKey, Session)>>);
+
+impl Pool {
+    /// The one pool.
+    pub fn global() -> &'static Pool {
+        static POOL: Pool = Pool(Mutex::new(Vec::new()));
+        &POOL
+    }
+
+    /// Takes a session for `key` out of the pool.
+    pub fn take(&self, key: &SessionKey) -> Option<Session> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(_, s)| s.is_ours() && !s.is_over());
+        let at = idle.iter().position(|(k, _)| k == key)?;
+        Some(idle.remove(at).1)
+    }
+
+    /// Puts a session back for the next read.
+    pub fn put(&self, key: SessionKey, session: Session) {
+        if session.shared_bytes() > MAX_KEPT_BYTES {
+            return;
+        }
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() >= MAX_IDLE {
+            idle.remove(0);
+        }
+        idle.push((key, session));
+    }
+
+    /// Ends every idle session: for tests, and for programs that count processes.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The processes of the idle sessions.
+    pub fn pids(&self) -> Vec<i32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, s)| s.pid()).collect()
+    }
+}

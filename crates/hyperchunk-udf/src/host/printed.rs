@@ -1,0 +1,58 @@
+//! What a function prints: read from a pipe that never blocks anybody, cleaned, and passed on.
+
+use crate::error::{Error, Result};
+use crate::escape::escape_lines;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+/// Kept of what one evaluation prints.
+const MAX_BYTES: usize = 64 << 10;
+
+/// A pipe from a worker.
+#[derive(Debug)]
+pub(super) struct Printed(File);
+
+impl Printed {
+    /// The pipe: our end and the worker's. When it is full, what the worker prints is lost.
+    pub(super) fn new() -> Result<(Self, OwnedFd)> {
+        let mut fds = [0; 2];
+        // SAFETY: the array has room for two descriptors.
+        if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return Err(Error::last_os("a pipe"));
+        }
+        // SAFETY: the kernel just gave us both.
+        let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+        Ok((Printed(File::from(ours)), theirs))
+    }
+
+    /// The text that waits in the pipe.
+    pub(super) fn take(&mut self) -> String {
+        let mut waiting = 0;
+        // SAFETY: FIONREAD writes one int.
+        let known = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::FIONREAD, &raw mut waiting) } == 0;
+        if known && waiting == 0 {
+            return String::new();
+        }
+        let mut bytes = vec![0; MAX_BYTES];
+        let mut filled = 0;
+        while let Some(room) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
+            match self.0.read(room) {
+                Ok(n @ 1..) => filled += n,
+                _ => break,
+            }
+        }
+        bytes.truncate(filled);
+        escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
+    }
+
+    /// Writes what waits in the pipe to this process's standard output, as HDF5-UDF does.
+    pub(super) fn forward(&mut self) {
+        let text = self.take();
+        if !text.is_empty() {
+            let mut out = std::io::stdout().lock();
+            // A closed standard output is no reason to fail a read.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}

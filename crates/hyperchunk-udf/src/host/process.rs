@@ -1,0 +1,219 @@
+//! Starting and stopping processes without threads, signal handlers or effects on the host's other children.
+
+use crate::error::{Error, Result, fail};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A process that we can signal without ever hitting another that got its number.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) pid: libc::pid_t,
+    handle: Option<OwnedFd>,
+    /// Whether it is our child, so that we must reap it; else its parent does.
+    child: bool,
+    reaped: Option<Exit>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// With this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Somebody else reaped it.
+    Unknown,
+}
+
+impl Exit {
+    pub(super) fn from_wait(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Exit::Signal(libc::WTERMSIG(status))
+        } else {
+            Exit::Status(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+/// The environment of every worker: nothing of the host's.
+fn environment() -> Vec<CString> {
+    [
+        c"LC_ALL=C.UTF-8",
+        c"PATH=/usr/local/bin:/usr/bin:/bin",
+        // One thread: the sandbox allows no more.
+        c"OPENBLAS_NUM_THREADS=1",
+        c"OMP_NUM_THREADS=1",
+        c"MKL_NUM_THREADS=1",
+        // Keep freed blocks: NumPy's temporaries of one block serve the next.
+        c"MALLOC_TRIM_THRESHOLD_=268435456",
+        c"MALLOC_MMAP_THRESHOLD_=268435456",
+        c"MALLOC_TOP_PAD_=1048576",
+    ]
+    .map(CString::from)
+    .to_vec()
+}
+
+/// Starts `program`. `fds` become descriptors 3, 4, …; `stdout` and `stderr` the standard ones; all others close.
+pub(super) fn spawn(
+    program: &Path,
+    arguments: &[&std::ffi::OsStr],
+    fds: &[BorrowedFd<'_>],
+    stdout: BorrowedFd<'_>,
+    stderr: BorrowedFd<'_>,
+) -> Result<Process> {
+    let c = |bytes: &[u8]| {
+        CString::new(bytes).map_err(|_| Error::new(crate::error::ErrorKind::Worker, "a path with a NUL".to_owned()))
+    };
+    let path = c(program.as_os_str().as_bytes())?;
+    let mut words = vec![path.clone()];
+    for a in arguments {
+        words.push(c(a.as_bytes())?);
+    }
+    let environment = environment();
+    let list = |v: &[CString]| v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>();
+    let (argv, envp) = (list(&words), list(&environment));
+    // Above every number that the new process will use, so that no dup2 overwrites a source.
+    let high: Vec<OwnedFd> =
+        [stdout, stderr].iter().chain(fds).map(|&fd| duplicate_high(fd)).collect::<Result<_>>()?;
+    let mut pid = 0;
+    // SAFETY: the attribute objects are initialised before they are used and destroyed after; every pointer is to live
+    // NUL-terminated data; both lists end with null.
+    let rc = unsafe {
+        let mut actions: libc::posix_spawn_file_actions_t = std::mem::zeroed();
+        let mut attributes: libc::posix_spawnattr_t = std::mem::zeroed();
+        libc::posix_spawn_file_actions_init(&raw mut actions);
+        libc::posix_spawnattr_init(&raw mut attributes);
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::posix_spawnattr_setsigmask(&raw mut attributes, &raw const signals);
+        libc::sigfillset(&raw mut signals);
+        libc::posix_spawnattr_setsigdefault(&raw mut attributes, &raw const signals);
+        let flags = libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
+        libc::posix_spawnattr_setflags(&raw mut attributes, libc::c_short::try_from(flags).unwrap_or(0));
+        libc::posix_spawn_file_actions_addopen(&raw mut actions, 0, c"/dev/null".as_ptr(), libc::O_RDONLY, 0);
+        for (target, fd) in (1..).zip(&high) {
+            libc::posix_spawn_file_actions_adddup2(&raw mut actions, fd.as_raw_fd(), target);
+        }
+        let rc = libc::posix_spawn(
+            &raw mut pid,
+            path.as_ptr(),
+            &raw const actions,
+            &raw const attributes,
+            argv.as_ptr(),
+            envp.as_ptr(),
+        );
+        libc::posix_spawn_file_actions_destroy(&raw mut actions);
+        libc::posix_spawnattr_destroy(&raw mut attributes);
+        rc
+    };
+    if rc != 0 {
+        let error = std::io::Error::from_raw_os_error(rc);
+        fail!(Worker, "starting {}: {error}", program.display())
+    }
+    Ok(Process { pid, handle: open_handle(pid), child: true, reaped: None })
+}
+
+fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    // SAFETY: plain system call on a live descriptor.
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 64) };
+    if copy < 0 {
+        return Err(Error::last_os("a descriptor for the worker"));
+    }
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn open_handle(pid: libc::pid_t) -> Option<OwnedFd> {
+    // SAFETY: plain system call.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0)?;
+    // SAFETY: the kernel just gave us this descriptor; pidfd_open sets close-on-exec.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+impl Process {
+    /// A process that another of ours started and reaps.
+    pub(super) fn foreign(pid: libc::pid_t) -> Self {
+        Process { pid, handle: open_handle(pid), child: false, reaped: None }
+    }
+
+    /// Whether this process started it.
+    pub(super) fn is_child(&self) -> bool {
+        self.child
+    }
+
+    /// Ends it, whatever it is doing.
+    pub(super) fn kill(&self) {
+        if self.reaped.is_some() {
+            return;
+        }
+        match &self.handle {
+            // SAFETY: plain system call on a descriptor that we own.
+            Some(h) => unsafe {
+                libc::syscall(libc::SYS_pidfd_send_signal, h.as_raw_fd(), libc::SIGKILL, std::ptr::null::<u8>(), 0);
+            },
+            // SAFETY: an unreaped child keeps its number. Kernels without pidfd are that old that nothing else is left.
+            None if self.child => unsafe {
+                libc::kill(self.pid, libc::SIGKILL);
+            },
+            None => {}
+        }
+    }
+
+    /// Waits until it ends, for at most `limit`.
+    pub(super) fn wait(&mut self, limit: Duration) -> Option<Exit> {
+        let deadline = Instant::now() + limit;
+        let mut pause = Duration::from_micros(50);
+        loop {
+            if let Some(exit) = self.try_wait() {
+                return Some(exit);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(5));
+        }
+    }
+
+    fn try_wait(&mut self) -> Option<Exit> {
+        if self.reaped.is_some() || !self.child {
+            return self.reaped;
+        }
+        let mut status = 0;
+        // SAFETY: waits for this child only.
+        let rc = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
+        if rc == self.pid {
+            self.reaped = Some(Exit::from_wait(status));
+        } else if rc < 0 {
+            // The host has reaped it: a shell, or one that ignores SIGCHLD.
+            self.reaped = Some(Exit::Unknown);
+        }
+        self.reaped
+    }
+
+    /// Restricts it to one processor, or to all of `cpus`.
+    pub(super) fn set_affinity(&self, cpus: &libc::cpu_set_t) {
+        // SAFETY: the set is live and of that size. A failure costs speed only.
+        unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
+    }
+
+    /// Allows it `seconds` of processor time from now on.
+    pub(super) fn allow_cpu(&self, seconds: u64) {
+        let clock = (!self.pid << 3) | 2;
+        let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the clock of a process; all buffers are live.
+        unsafe {
+            libc::clock_gettime(clock, &raw mut used);
+            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            if libc::prlimit(self.pid, libc::RLIMIT_CPU, std::ptr::null(), &raw mut limit) == 0 {
+                let used = u64::try_from(used.tv_sec).unwrap_or(0);
+                limit.rlim_cur = used.saturating_add(seconds).saturating_add(1).min(limit.rlim_max);
+                libc::prlimit(self.pid, libc::RLIMIT_CPU, &raw const limit, std::ptr::null_mut());
+            }
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! One worker with one function: its memory, its calls, its end.
+
+use super::locate::Programs;
+use super::printed::Printed;
+use super::process::{self, Exit, Process};
+use super::zygote;
+use crate::backend::Backend;
+use crate::datatype::ElementType;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+use crate::memory::{self, Shared};
+use crate::profile::Profile;
+use crate::protocol::{self, Answer, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Segment, Setup, SetupSlot};
+use crate::socket::{self, Received};
+use crate::worker::lockdown::{self, Layers, StatusPage, StopReason};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Room after each buffer: functions written for other versions run an element over.
+const GUARD: u64 = 4096;
+const PAGE: u64 = 4096;
+/// Starting a worker and loading the source may take this long, beside the profile's own limit.
+const START: Duration = Duration::from_secs(30);
+/// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
+/// data and whose wake-up is a tenth as dear.
+const HEAVY: Duration = Duration::from_millis(2);
+
+/// Where a slot's data comes from or goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The function writes it; so many bytes at most.
+    Output(u64),
+    /// The host copies it in; so many bytes at most.
+    Copied(u64),
+    /// The worker maps it from file number `file` of the job.
+    Mapped {
+        /// The index in [`Job::files`].
+        file: usize,
+        /// The first byte in the file.
+        offset: u64,
+        /// The bytes.
+        bytes: u64,
+    },
+}
+
+/// A dataset of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct JobSlot {
+    /// Its name in the source.
+    pub name: String,
+    /// The type of its elements.
+    pub datatype: ElementType,
+    /// Its data.
+    pub source: Source,
+}
+
+/// What a worker is started for.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The language.
+    pub backend: Backend,
+    /// The source.
+    pub source: &'a str,
+    /// The compiled form, for back ends that need one.
+    pub compiled: Option<&'a [u8]>,
+    /// The limits.
+    pub profile: &'a Profile,
+    /// What `lib.getFilePath` tells.
+    pub file_path: &'a str,
+    /// The datasets.
+    pub slots: Vec<JobSlot>,
+    /// Files that mapped slots lie in, opened for reading only.
+    pub files: Vec<BorrowedFd<'a>>,
+}
+
+struct Region {
+    segment: u32,
+    offset: u64,
+    bytes: u64,
+    output: bool,
+}
+
+/// A worker, locked down and loaded.
+#[derive(Debug)]
+pub struct Session {
+    process: Process,
+    socket: OwnedFd,
+    arena: Shared,
+    inputs: Option<Shared>,
+    slots: Vec<JobSlot>,
+    regions: Vec<Region>,
+    printed: [Printed; 2],
+    profile: Profile,
+    layers: Layers,
+    landlock_abi: u32,
+    places: Vec<Place>,
+    message: Vec<u8>,
+    seq: u32,
+    used: bool,
+    heavy: bool,
+    cpu: Option<usize>,
+    cpu_allowed: Instant,
+    owner: u32,
+    ended_idle: bool,
+    /// The caller's note of what is in the inputs.
+    pub stamp: u64,
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}+{}", self.segment, self.offset, self.bytes)
+    }
+}
+
+impl Session {
+    /// Starts a worker and waits until it is locked down and has loaded the source.
+    ///
+    /// # Errors
+    /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`, `Limit`.
+    pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
+        let (regions, arena_bytes, input_bytes) = lay_out(job)?;
+        let total = arena_bytes.saturating_add(input_bytes);
+        if total > job.profile.limits.data {
+            fail!(
+                Limit,
+                "one evaluation needs {} MiB for its inputs and outputs, over the limit of {} MiB (profile {}, `data`); attaching with `--chunks auto` makes evaluations small",
+                total >> 20,
+                job.profile.limits.data >> 20,
+                job.profile.name
+            )
+        }
+        let arena = Shared::new(arena_bytes, true)?;
+        let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
+        let setup = memory::constant(&serde_json::to_vec(&set_up(job, &regions, arena_bytes, input_bytes)).unwrap_or_default(), false)?;
+        let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
+        let (socket, theirs) = socket::pair()?;
+        let (out, out_theirs) = Printed::new()?;
+        let (err, err_theirs) = Printed::new()?;
+        let process = match job.backend {
+            Backend::Python => zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?,
+            _ => process::spawn(
+                &programs.worker()?,
+                &["serve".as_ref()],
+                &[theirs.as_fd()],
+                out_theirs.as_fd(),
+                err_theirs.as_fd(),
+            )?,
+        };
+        drop((theirs, out_theirs, err_theirs));
+        let mut session = Session {
+            process,
+            socket,
+            arena,
+            inputs,
+            places: Vec::with_capacity(regions.len()),
+            regions,
+            slots: job.slots.clone(),
+            printed: [out, err],
+            profile: job.profile.clone(),
+            layers: Layers(0),
+            landlock_abi: 0,
+            message: vec![0; MAX_MESSAGE],
+            seq: 0,
+            used: false,
+            heavy: false,
+            cpu: None,
+            cpu_allowed: Instant::now(),
+            owner: std::process::id(),
+            ended_idle: false,
+            stamp: u64::MAX,
+        };
+        let mut fds = vec![setup.as_fd(), session.arena.fd.as_fd()];
+        fds.extend(session.inputs.as_ref().map(|i| i.fd.as_fd()));
+        for slot in &job.slots {
+            if let Source::Mapped { file, .. } = slot.source {
+                let Some(fd) = job.files.get(file) else { fail!(Worker, "no file {file}") };
+                fds.push(*fd);
+            }
+        }
+        fds.extend(compiled.iter().map(|c| c.as_fd()));
+        socket::send(session.socket.as_fd(), b"setup", &fds)?;
+        drop(fds);
+        session.follow_caller();
+        session.handshake()?;
+        Ok(session)
+    }
+
+    fn handshake(&mut self) -> Result<()> {
+        match self.receive(START)? {
+            Answer::Ready { layers, landlock_abi } => {
+                self.layers = Layers(layers);
+                self.landlock_abi = landlock_abi;
+            }
+            other => return Err(self.unexpected(&other)),
+        }
+        let missing = Layers(Layers::MANDATORY.0 & !self.layers.0);
+        if missing != Layers::NONE {
+            self.process.kill();
+            fail!(
+                Refused,
+                "refused to run: profile {} requires {}, which this system does not give. Options: hyperchunk doctor",
+                self.profile.name,
+                missing
+            )
+        }
+        match self.receive(START)? {
+            Answer::Loaded => {}
+            other => return Err(self.unexpected(&other)),
+        }
+        let wall = Duration::from_secs(self.profile.limits.wall_s);
+        socket::set_timeout(self.socket.as_fd(), wall)
+    }
+
+    /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
+    /// block's shape. Inputs must have been copied in before; results may be read after.
+    ///
+    /// # Errors
+    /// `Failed`, `Violation`, `Limit` or `Worker`; the session is then over.
+    pub fn call<'b>(&mut self, blocks: impl IntoIterator<Item = (u64, &'b [u64])>) -> Result<()> {
+        self.places.clear();
+        for ((block, region), slot) in blocks.into_iter().zip(&self.regions).zip(&self.slots) {
+            let (skip, dims) = block;
+            let end = protocol::block_bytes(dims, slot.datatype).and_then(|b| b.checked_add(skip));
+            let (Some(end), Some(offset)) = (end, region.offset.checked_add(skip)) else {
+                fail!(Limit, "a block of {dims:?} is too large")
+            };
+            if end > region.bytes {
+                fail!(Worker, "a block of {dims:?} outside its memory")
+            }
+            self.places.push(Place { segment: region.segment, offset, dims: dims.to_vec() });
+        }
+        if self.places.len() != self.regions.len() {
+            fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
+        }
+        self.clear_outputs();
+        self.seq = self.seq.wrapping_add(1);
+        let start = Instant::now();
+        if self.heavy {
+            self.roam();
+        } else {
+            self.follow_caller();
+        }
+        if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
+            self.process.allow_cpu(self.profile.limits.cpu_s);
+            self.cpu_allowed = start;
+        }
+        let mut message = std::mem::take(&mut self.message);
+        protocol::encode_call(self.seq, &self.places, &mut message);
+        let sent = socket::send(self.socket.as_fd(), &message, &[]);
+        message.resize(MAX_MESSAGE, 0);
+        self.message = message;
+        if sent.is_err() {
+            return Err(self.ended());
+        }
+        let answer = self.receive(Duration::from_secs(self.profile.limits.wall_s))?;
+        self.heavy = start.elapsed() > HEAVY;
+        if answer != Answer::Done(self.seq) {
+            return Err(self.unexpected(&answer));
+        }
+        self.used = true;
+        self.printed.iter_mut().for_each(Printed::forward);
+        Ok(())
+    }
+
+    /// The memory of an input that is copied in.
+    pub fn input(&mut self, slot: usize) -> Option<&mut [u8]> {
+        let region = self.regions.get(slot).filter(|r| !r.output)?;
+        let shared = self.inputs.as_ref().filter(|_| region.segment == 1)?;
+        let pointer = shared.map.at(region.offset, region.bytes)?;
+        // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
+        Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
+    }
+
+    /// Fills `to` from an output, from byte `from` on. The worker could still write the shared memory, so it is read
+    /// once, here.
+    pub fn copy_output(&self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
+        let region = self.regions.get(slot).filter(|r| r.output)?;
+        let inside = from.checked_add(to.len() as u64)? <= region.bytes;
+        let pointer = self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
+        // SAFETY: both ranges are live and of that length, and they are not the same memory.
+        unsafe { std::ptr::copy_nonoverlapping(pointer.cast_const(), to.as_mut_ptr().cast(), to.len()) };
+        Some(())
+    }
+
+    /// Whether the last call failed because the worker had ended by itself, so that a new one may be tried.
+    pub fn ended_idle(&self) -> bool {
+        self.ended_idle
+    }
+
+    /// The layers of the sandbox that the worker reached.
+    pub fn layers(&self) -> Layers {
+        self.layers
+    }
+
+    /// The kernel's Landlock version.
+    pub fn landlock_abi(&self) -> u32 {
+        self.landlock_abi
+    }
+
+    /// The process that runs the function.
+    pub fn pid(&self) -> i32 {
+        self.process.pid
+    }
+
+    /// Bytes of memory that it shares with this process.
+    pub fn shared_bytes(&self) -> usize {
+        self.arena.map.region().1 + self.inputs.as_ref().map_or(0, |i| i.map.region().1)
+    }
+
+    /// Whether this process started it. After a fork the child must start its own.
+    pub fn is_ours(&self) -> bool {
+        self.owner == std::process::id()
+    }
+
+    /// Whether the worker has ended by itself, as it does when nobody calls for a while.
+    pub fn is_over(&self) -> bool {
+        use std::os::fd::AsRawFd as _;
+        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: one live pollfd, no waiting.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
+    fn clear_outputs(&self) {
+        if !self.used {
+            return;
+        }
+        for (region, place) in self.regions.iter().zip(&self.places).filter(|(r, _)| r.output) {
+            let slot = place.dims.iter().product::<u64>();
+            let size = region.bytes.min(slot.saturating_mul(8));
+            if let Some(pointer) = self.arena.map.at(region.offset, size) {
+                // SAFETY: inside the arena; nobody runs now.
+                unsafe { std::ptr::write_bytes(pointer, 0, usize::try_from(size).unwrap_or(0)) };
+            }
+        }
+    }
+
+    fn receive(&mut self, limit: Duration) -> Result<Answer> {
+        let deadline = Instant::now() + limit;
+        if self.seq == 0 {
+            socket::set_timeout(self.socket.as_fd(), limit)?;
+        }
+        let received = socket::receive(self.socket.as_fd(), &mut self.message)?;
+        match received {
+            Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
+                .inspect_err(|_| self.process.kill()),
+            Received::Closed => Err(self.ended()),
+            Received::TimedOut => {
+                self.process.kill();
+                let late = Instant::now().saturating_duration_since(deadline);
+                debug_assert!(late < Duration::from_secs(5));
+                if self.seq == 0 {
+                    fail!(Limit, "the worker did not get ready within {} s", limit.as_secs())
+                }
+                fail!(
+                    Limit,
+                    "stopped: it ran longer than the limit of {} s (profile {}, `wall_s`)",
+                    limit.as_secs(),
+                    self.profile.name
+                )
+            }
+        }
+    }
+
+    fn unexpected(&mut self, answer: &Answer) -> Error {
+        self.process.kill();
+        match answer {
+            Answer::Failed(text) => {
+                let printed = self.printed.iter_mut().map(Printed::take).collect::<String>();
+                let hint = if printed.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(&printed, 200)) };
+                Error::new(ErrorKind::Failed, format!("{}{hint}", escape(text, 600)))
+            }
+            other => Error::new(ErrorKind::Worker, format!("the worker answered {other:?} out of turn")),
+        }
+    }
+
+    /// Why the worker is gone.
+    fn ended(&mut self) -> Error {
+        if let Some((reason, number)) = self.stopped_for() {
+            let name = lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned);
+            let tried = match reason {
+                StopReason::DeniedCall => format!("tried system call {name}"),
+                StopReason::ExecutableMemory => format!("tried to make memory executable ({name})"),
+            };
+            let text = format!("stopped: {tried} (not allowed by profile {})", self.profile.name);
+            return Error::new(ErrorKind::Violation, text);
+        }
+        let exit = match self.process.wait(Duration::from_secs(1)) {
+            None => zygote::exit_of(self.process.pid).unwrap_or(Exit::Unknown),
+            Some(exit) => exit,
+        };
+        self.ended_idle = exit == Exit::Status(0);
+        let stderr = self.printed.iter_mut().map(Printed::take).collect::<String>();
+        let said = if stderr.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(&stderr, 300)) };
+        let profile = self.profile.name;
+        let (kind, text) = match exit {
+            Exit::Signal(libc::SIGSYS) => {
+                (ErrorKind::Violation, format!("stopped: tried a system call that is not allowed (profile {profile})"))
+            }
+            Exit::Signal(libc::SIGXCPU) => (
+                ErrorKind::Limit,
+                format!("stopped: over the limit of {} s of processor time (profile {profile}, `cpu_s`)", self.profile.limits.cpu_s),
+            ),
+            Exit::Signal(libc::SIGSEGV) => (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into()),
+            Exit::Signal(libc::SIGBUS) => {
+                (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
+            }
+            Exit::Signal(libc::SIGKILL) => {
+                (ErrorKind::Limit, "was killed from outside; is the machine out of memory?".into())
+            }
+            Exit::Signal(n) => (ErrorKind::Failed, format!("crashed (signal {n})")),
+            Exit::Status(n) => (ErrorKind::Failed, format!("ended without a result (exit status {n})")),
+            Exit::Unknown => (ErrorKind::Failed, "ended without a result".into()),
+        };
+        Error::new(kind, text + &said)
+    }
+
+    fn stopped_for(&self) -> Option<(StopReason, i32)> {
+        let page = self.arena.map.at(0, STATUS_BYTES as u64)?.cast::<StatusPage>();
+        // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any time.
+        unsafe { &*page }.stop()
+    }
+
+    /// Puts the worker on the processor of the caller.
+    fn follow_caller(&mut self) {
+        // SAFETY: no preconditions.
+        let Ok(cpu) = usize::try_from(unsafe { libc::sched_getcpu() }) else { return };
+        if self.cpu == Some(cpu) {
+            return;
+        }
+        // SAFETY: all-zero is the empty set; CPU_SET checks its bound.
+        let set = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if cpu < 8 * size_of::<libc::cpu_set_t>() {
+                libc::CPU_SET(cpu, &mut set);
+            }
+            set
+        };
+        self.process.set_affinity(&set);
+        self.cpu = Some(cpu);
+    }
+
+    /// Lets the worker run on every processor that the caller may use.
+    fn roam(&mut self) {
+        if self.cpu.take().is_none() {
+            return;
+        }
+        // SAFETY: the set is live and of that size.
+        let set = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+                return;
+            }
+            set
+        };
+        self.process.set_affinity(&set);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        self.process.kill();
+        self.process.wait(Duration::from_secs(1));
+        if !self.process.is_child() {
+            zygote::forget(self.process.pid);
+        }
+    }
+}
+
+fn align(n: u64) -> Option<u64> {
+    n.checked_next_multiple_of(PAGE)
+}
+
+fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
+    let mut arena = Some(STATUS_BYTES as u64);
+    let mut inputs = Some(0);
+    let mut mapped = 1 + u32::from(job.slots.iter().any(|s| matches!(s.source, Source::Copied(_))));
+    let mut regions = Vec::with_capacity(job.slots.len());
+    let take = |total: &mut Option<u64>, bytes: u64| {
+        let offset = (*total)?;
+        *total = offset.checked_add(bytes)?.checked_add(GUARD).and_then(align);
+        Some(offset)
+    };
+    for slot in &job.slots {
+        let region = match slot.source {
+            Source::Output(bytes) => {
+                take(&mut arena, bytes).map(|offset| Region { segment: 0, offset, bytes, output: true })
+            }
+            Source::Copied(bytes) => {
+                take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
+            }
+            Source::Mapped { bytes, .. } => {
+                mapped += 1;
+                Some(Region { segment: mapped - 1, offset: 0, bytes, output: false })
+            }
+        };
+        match region {
+            Some(region) => regions.push(region),
+            None => fail!(Limit, "{} is too large", slot.name),
+        }
+    }
+    match (arena, inputs) {
+        (Some(arena), Some(inputs)) => Ok((regions, arena, inputs)),
+        _ => fail!(Limit, "the inputs and outputs are too large together"),
+    }
+}
+
+fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64) -> Setup {
+    let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true }];
+    if input_bytes > 0 {
+        segments.push(Segment { offset: 0, bytes: input_bytes, writable: false });
+    }
+    for slot in &job.slots {
+        if let Source::Mapped { offset, bytes, .. } = slot.source {
+            segments.push(Segment { offset, bytes, writable: false });
+        }
+    }
+    Setup {
+        protocol: PROTOCOL,
+        backend: job.backend.json_name().into(),
+        jit: job.profile.jit,
+        memory: job.profile.limits.memory,
+        cpu_s: job.profile.limits.cpu_s,
+        file_path: job.file_path.into(),
+        slots: job
+            .slots
+            .iter()
+            .zip(regions)
+            .map(|(s, r)| SetupSlot { name: s.name.clone(), datatype: s.datatype.name().into(), output: r.output })
+            .collect(),
+        segments,
+        source: job.source.into(),
+        compiled: job.compiled.is_some(),
+    }
+}

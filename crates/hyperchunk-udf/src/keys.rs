@@ -1,0 +1,270 @@
+//! Key files and the folder that holds them.
+//!
+//! `$XDG_CONFIG_HOME/hyperchunk` (or `~/.config/hyperchunk`) has `keys/self.key` (the private seed, mode 0600),
+//! `keys/self.pub`, and `profiles/<name>/keys/<fingerprint>.pub`. Files are named after fingerprints: nothing that a
+//! file says about itself becomes a path. Reading a dataset never writes here.
+
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::signature::{Fingerprint, SigningKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+const PRIVATE: &str = "hyperchunk-private-key-v1";
+const PUBLIC: &str = "hyperchunk-public-key-v1";
+const MAX_KEY_FILE: u64 = 4096;
+
+/// Where the user's keys and profiles are.
+///
+/// # Errors
+/// `Refused` in a set-uid program, whose environment belongs to somebody else; `NotFound` without a home.
+pub fn config_dir() -> Result<PathBuf> {
+    // SAFETY: getauxval reads a value that the kernel gave this process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        fail!(Refused, "a set-uid program does not use its caller's keys")
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    if let Some(dir) = absolute("XDG_CONFIG_HOME") {
+        return Ok(dir.join("hyperchunk"));
+    }
+    match absolute("HOME") {
+        Some(home) => Ok(home.join(".config").join("hyperchunk")),
+        None => fail!(NotFound, "no home folder: set HOME or XDG_CONFIG_HOME"),
+    }
+}
+
+/// A public key as its file tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    /// The key.
+    pub key: [u8; 32],
+    /// A label for people.
+    pub name: String,
+    /// A label for people.
+    pub email: String,
+}
+
+impl PublicKey {
+    /// The text of a public key file.
+    pub fn to_text(&self) -> String {
+        format!("{PUBLIC}\nkey {}\nname {}\nemail {}\n", BASE64.encode(self.key), self.name, self.email)
+    }
+
+    /// Reads the text of a public key file.
+    ///
+    /// # Errors
+    /// `Key` when it is not one.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let (key, name, email) = fields(text, PUBLIC, "key")?;
+        Ok(PublicKey { key, name, email })
+    }
+}
+
+/// The file of the user's own private key.
+///
+/// # Errors
+/// Those of [`config_dir`].
+pub fn own_key_path() -> Result<PathBuf> {
+    Ok(config_dir()?.join("keys").join("self.key"))
+}
+
+/// Makes the user's own key. The private file is readable by nobody else from its first byte on.
+///
+/// # Errors
+/// `Exists` when there is one, `Key` for labels that do not fit on a line, `Io`.
+pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
+    for label in [name, email] {
+        if label.len() > 200 || label.chars().any(char::is_control) {
+            fail!(Key, "a name or e-mail is one line of at most 200 bytes")
+        }
+    }
+    let path = own_key_path()?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
+    check_parent(dir)?;
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+    let key = SigningKey::from_seed(&seed, name, email);
+    let text = format!("{PRIVATE}\nseed {}\nname {name}\nemail {email}\n", BASE64.encode(seed));
+    write_new(&path, 0o600, &text)?;
+    let public = PublicKey { key: key.public_key(), name: name.into(), email: email.into() };
+    let public_path = path.with_extension("pub");
+    match std::fs::remove_file(&public_path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io(format_args!("{}", public_path.display()), &e));
+        }
+        _ => write_new(&public_path, 0o644, &public.to_text())?,
+    }
+    Ok(key)
+}
+
+/// The user's own private key.
+///
+/// # Errors
+/// `NotFound` when there is none; `Key` when somebody else could have read or made it: it is then not used.
+pub fn own_key() -> Result<SigningKey> {
+    let path = own_key_path()?;
+    let Some(text) = read_own(&path, 0o077)? else {
+        fail!(NotFound, "there is no signing key yet: run `hyperchunk key new`, or attach with --unsigned")
+    };
+    let (seed, name, email) = fields(&text, PRIVATE, "seed").map_err(|e| e.about(path.display().to_string()))?;
+    Ok(SigningKey::from_seed(&seed, name, email))
+}
+
+/// The user's own public key, if there is one.
+///
+/// # Errors
+/// `Key` when somebody else could have written it.
+pub fn own_public_key() -> Result<Option<PublicKey>> {
+    let path = own_key_path()?.with_extension("pub");
+    let text = read_own(&path, 0o022)?;
+    text.map(|t| PublicKey::from_text(&t).map_err(|e| e.about(path.display().to_string()))).transpose()
+}
+
+/// Whether the profile called `profile` lists this key.
+///
+/// # Errors
+/// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
+pub fn profile_lists(profile: &str, fingerprint: &Fingerprint) -> Result<bool> {
+    let dir = config_dir()?.join("profiles").join(profile).join("keys");
+    let path = dir.join(format!("{}.pub", fingerprint.file_stem()));
+    let Some(text) = read_own(&path, 0o022)? else { return Ok(false) };
+    let key = PublicKey::from_text(&text).map_err(|e| e.about(path.display().to_string()))?;
+    if Fingerprint::of(&key.key) != *fingerprint {
+        fail!(Key, "{} does not hold the key that it is named after", path.display())
+    }
+    Ok(true)
+}
+
+/// The text of a file that only this user (or root) can have written: `None` when there is no such file. `forbidden`
+/// are the permission bits that it must not have.
+pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
+    let about = || path.display().to_string();
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(Error::new(ErrorKind::Key, "is a symbolic link, which is not followed").about(about()));
+        }
+        // A set-aside home of another user is as good as none.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(e) => return Err(Error::io(about(), &e)),
+    };
+    let meta = file.metadata().map_err(|e| Error::io(about(), &e))?;
+    if !meta.is_file() || meta.len() > MAX_KEY_FILE.max(1 << 16) {
+        return Err(Error::new(ErrorKind::Key, "is not a small regular file").about(about()));
+    }
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    if meta.uid() != user && meta.uid() != 0 {
+        return Err(Error::new(ErrorKind::Key, "belongs to another user").about(about()));
+    }
+    if meta.mode() & forbidden != 0 {
+        let fix = if forbidden & 0o044 != 0 { "600" } else { "go-w" };
+        let message = format!("others can {} it; run: chmod {fix} {}", if fix == "600" { "read" } else { "write" }, about());
+        return Err(Error::new(ErrorKind::Key, message).about(about()));
+    }
+    if let Some(dir) = path.parent() {
+        check_parent(dir)?;
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|e| Error::io(about(), &e))?;
+    Ok(Some(text))
+}
+
+fn check_parent(dir: &Path) -> Result<()> {
+    let meta = std::fs::metadata(dir).map_err(|e| Error::io(dir.display(), &e))?;
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    if (meta.uid() != user && meta.uid() != 0) || meta.mode() & 0o022 != 0 {
+        let message = format!("others can change this folder; run: chmod go-w {}", dir.display());
+        return Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()));
+    }
+    Ok(())
+}
+
+fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
+    let opened = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::new(ErrorKind::Exists, "there is a key already").about(path.display().to_string()));
+        }
+        Err(e) => return Err(Error::io(path.display(), &e)),
+    };
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| Error::io(path.display(), &e))
+}
+
+fn fields(text: &str, kind: &str, what: &str) -> Result<([u8; 32], String, String)> {
+    let mut lines = text.lines();
+    let bad = || Error::new(ErrorKind::Key, format!("this is not a file of kind {kind}"));
+    if lines.next() != Some(kind) {
+        return Err(bad());
+    }
+    let mut take = |label: &str| {
+        let line = lines.next().ok_or_else(bad)?;
+        let rest = line.strip_prefix(label).ok_or_else(bad)?;
+        Ok::<_, Error>(rest.strip_prefix(' ').unwrap_or(rest).to_owned())
+    };
+    let (bytes, name, email) = (take(what)?, take("name")?, take("email")?);
+    let key = BASE64.decode(bytes).map_err(|_| bad())?.try_into().map_err(|_| bad())?;
+    Ok((key, name, email))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("hyperchunk-keys-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+        dir
+    }
+
+    /// HDF5-UDF wrote private keys with mode 0644.
+    #[test]
+    fn a_file_that_others_can_touch_is_not_read() {
+        let dir = scratch("modes");
+        let path = dir.join("k");
+        std::fs::write(&path, "x").unwrap();
+        for (mode, forbidden, fine) in
+            [(0o600, 0o077, true), (0o640, 0o077, false), (0o604, 0o077, false), (0o644, 0o022, true), (0o664, 0o022, false)]
+        {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read_own(&path, forbidden).is_ok(), fine, "{mode:o} {forbidden:o}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&path, dir.join("link")).unwrap();
+        assert!(read_own(&dir.join("link"), 0).unwrap_err().to_string().contains("symbolic link"));
+        assert_eq!(read_own(&dir.join("none"), 0).unwrap(), None);
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(read_own(&path, 0).unwrap_err().to_string().contains("folder"));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn key_texts() {
+        let key = PublicKey { key: [4; 32], name: "Ada L.".into(), email: String::new() };
+        assert_eq!(PublicKey::from_text(&key.to_text()).unwrap(), key);
+        for bad in ["", "x", "hyperchunk-public-key-v1\nkey AAAA\nname \nemail \n", "hyperchunk-public-key-v1\nkey"] {
+            assert!(PublicKey::from_text(bad).is_err(), "{bad:?}");
+        }
+    }
+}

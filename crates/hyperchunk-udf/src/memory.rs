@@ -1,0 +1,169 @@
+//! Sealed shared memory and memory maps.
+
+use crate::error::{Error, Result, fail};
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr::NonNull;
+
+/// A memory map, unmapped when it is dropped.
+#[derive(Debug)]
+pub struct Map {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Where the wanted first byte lies in the map.
+    skip: usize,
+}
+
+// SAFETY: a map is plain memory that any thread may use; who writes when is the owner's affair.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `bytes` bytes of `fd` from `offset` on, which need not be at the start of a page.
+    ///
+    /// # Errors
+    /// `Io`, or `Limit` when the size does not fit.
+    pub fn new(fd: BorrowedFd<'_>, offset: u64, bytes: u64, writable: bool) -> Result<Self> {
+        const PAGE: u64 = 4096;
+        let skip = offset % PAGE;
+        let (Some(Ok(length)), Ok(start)) =
+            (bytes.checked_add(skip).map(usize::try_from), libc::off_t::try_from(offset - skip))
+        else {
+            fail!(Limit, "{bytes} bytes cannot be mapped")
+        };
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(std::ptr::null_mut(), length.max(1), protection, libc::MAP_SHARED, fd.as_raw_fd(), start)
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Map { base, bytes: length.max(1), skip: usize::try_from(skip).unwrap_or(0) })
+            }
+            _ => Err(Error::last_os(format_args!("mapping {bytes} bytes of memory"))),
+        }
+    }
+
+    /// The wanted bytes: their first and their number.
+    pub fn region(&self) -> (*mut u8, usize) {
+        // SAFETY: skip is inside the map.
+        (unsafe { self.base.as_ptr().add(self.skip) }, self.bytes - self.skip)
+    }
+
+    /// A pointer to `bytes` bytes from `offset` on, or `None` when they are not all inside.
+    pub fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let (first, length) = self.region();
+        let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
+        if offset.checked_add(bytes)? > length {
+            return None;
+        }
+        // SAFETY: offset is inside the map.
+        Some(unsafe { first.add(offset) })
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping that new() made.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn memfd(executable: bool) -> Result<OwnedFd> {
+    const MFD_NOEXEC_SEAL: libc::c_uint = 8;
+    const MFD_EXEC: libc::c_uint = 16;
+    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    for flags in [base | if executable { MFD_EXEC } else { MFD_NOEXEC_SEAL }, base] {
+        // SAFETY: a constant NUL-terminated name.
+        let fd = unsafe { libc::memfd_create(c"hyperchunk".as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: the kernel just gave us this descriptor.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    Err(Error::last_os("shared memory"))
+}
+
+fn seal(fd: &OwnedFd, seals: libc::c_int) -> Result<()> {
+    // SAFETY: plain system call on a descriptor that we own.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(Error::last_os("sealing shared memory"));
+    }
+    Ok(())
+}
+
+/// Memory that this process and a worker share. Its size is sealed, so that the worker cannot make a read of ours fail.
+#[derive(Debug)]
+pub struct Shared {
+    /// The descriptor for the worker.
+    pub fd: OwnedFd,
+    /// Our view of it.
+    pub map: Map,
+}
+
+impl Shared {
+    /// `bytes` zero bytes. The worker may write them only when `worker_writes`.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn new(bytes: u64, worker_writes: bool) -> Result<Self> {
+        const F_SEAL_FUTURE_WRITE: libc::c_int = 0x10;
+        let fd = memfd(false)?;
+        let Ok(length) = libc::off_t::try_from(bytes) else { fail!(Limit, "{bytes} bytes cannot be shared") };
+        // SAFETY: plain system call on a descriptor that we own.
+        if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
+            return Err(Error::last_os(format_args!("{bytes} bytes of shared memory")));
+        }
+        let map = Map::new(as_fd(&fd), 0, bytes, true)?;
+        let future = if worker_writes { 0 } else { F_SEAL_FUTURE_WRITE };
+        seal(&fd, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | future)?;
+        seal(&fd, libc::F_SEAL_SEAL)?;
+        Ok(Shared { fd, map })
+    }
+}
+
+fn as_fd(fd: &OwnedFd) -> BorrowedFd<'_> {
+    std::os::fd::AsFd::as_fd(fd)
+}
+
+/// A sealed descriptor that holds `bytes` and can no longer change.
+///
+/// # Errors
+/// `Io`.
+pub fn constant(bytes: &[u8], executable: bool) -> Result<OwnedFd> {
+    let mut file = std::fs::File::from(memfd(executable)?);
+    file.write_all(bytes).map_err(|e| Error::io("shared memory", &e))?;
+    let fd = OwnedFd::from(file);
+    seal(&fd, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL)?;
+    Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn the_other_side_can_neither_resize_nor_write() {
+        let shared = Shared::new(8192, false).unwrap();
+        assert!(Map::new(shared.fd.as_fd(), 0, 8192, true).is_err());
+        assert!(Map::new(shared.fd.as_fd(), 0, 8192, false).is_ok());
+        let shared = Shared::new(8192, true).unwrap();
+        assert!(Map::new(shared.fd.as_fd(), 0, 8192, true).is_ok());
+        for size in [0, 4096, 1 << 40] {
+            // SAFETY: the descriptor is ours.
+            assert_eq!(unsafe { libc::ftruncate(shared.fd.as_raw_fd(), size) }, -1);
+        }
+        assert!(shared.map.at(8192, 1).is_none());
+        assert!(shared.map.at(u64::MAX, 2).is_none());
+        assert!(shared.map.at(8191, 1).is_some());
+    }
+
+    #[test]
+    fn odd_offsets() {
+        let text = constant(&[7u8; 10_000], false).unwrap();
+        let map = Map::new(text.as_fd(), 4097, 100, false).unwrap();
+        // SAFETY: at() checked the range.
+        assert_eq!(unsafe { *map.at(99, 1).unwrap() }, 7);
+        assert!(map.at(100, 1).is_none());
+    }
+}

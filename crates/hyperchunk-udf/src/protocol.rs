@@ -1,0 +1,242 @@
+//! What the host and a worker say to each other, as bytes. Neither side trusts the other's lengths.
+//!
+//! Messages travel over a `SOCK_SEQPACKET` socket, one message a packet. The first, `Setup`, carries descriptors: the
+//! set-up itself as JSON in a sealed memfd, and the memory that both share.
+
+use crate::datatype::ElementType;
+use crate::error::{Result, fail};
+use serde::{Deserialize, Serialize};
+
+/// Spoken by both sides; a worker of another version is refused.
+pub const PROTOCOL: u32 = 1;
+/// No message is longer.
+pub const MAX_MESSAGE: usize = 64 << 10;
+/// No error text is longer.
+pub const MAX_TEXT: usize = 4096;
+/// The first page of the arena is the [status page](crate::status).
+pub const STATUS_BYTES: usize = 4096;
+
+/// Everything a worker must know before it locks itself down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The back end's JSON name.
+    pub backend: String,
+    /// Whether LuaJIT may make machine code.
+    pub jit: bool,
+    /// Bytes of memory beside the shared memory.
+    pub memory: u64,
+    /// Seconds of processor time.
+    pub cpu_s: u64,
+    /// What `lib.getFilePath` tells.
+    pub file_path: String,
+    /// The datasets, in the order in which calls list them.
+    pub slots: Vec<SetupSlot>,
+    /// The memory, in the order in which the descriptors follow.
+    pub segments: Vec<Segment>,
+    /// The source.
+    pub source: String,
+    /// Whether the last descriptor is the compiled form.
+    pub compiled: bool,
+}
+
+/// A dataset of a [`Setup`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetupSlot {
+    /// Its name in the source.
+    pub name: String,
+    /// Its type's name.
+    pub datatype: String,
+    /// Whether the function may write it.
+    pub output: bool,
+}
+
+/// A piece of memory that host and worker share.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// Where in the descriptor the piece begins; any byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether the worker may write it.
+    pub writable: bool,
+}
+
+/// Where a slot's data of one call lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the segment.
+    pub segment: u32,
+    /// The first byte in the segment.
+    pub offset: u64,
+    /// The shape of the block.
+    pub dims: Vec<u64>,
+}
+
+/// What the worker answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Locked down: the layers reached and the Landlock version.
+    Ready {
+        /// A set of layers, as bits.
+        layers: u32,
+        /// The kernel's Landlock version.
+        landlock_abi: u32,
+    },
+    /// The source is loaded.
+    Loaded,
+    /// Call `seq` is done.
+    Done(u32),
+    /// The function or the worker failed; the worker ends.
+    Failed(String),
+}
+
+const CALL: u32 = 2;
+const READY: u32 = 0x81;
+const LOADED: u32 = 0x82;
+const DONE: u32 = 0x83;
+const FAILED: u32 = 0x84;
+
+/// Encodes call number `seq` with a place for each slot.
+pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
+    out.clear();
+    let mut word = |w: u32| out.extend_from_slice(&w.to_le_bytes());
+    word(CALL);
+    word(seq);
+    word(u32::try_from(places.len()).unwrap_or(u32::MAX));
+    for p in places {
+        out.extend_from_slice(&p.segment.to_le_bytes());
+        out.extend_from_slice(&u32::try_from(p.dims.len()).unwrap_or(u32::MAX).to_le_bytes());
+        out.extend_from_slice(&p.offset.to_le_bytes());
+        for d in &p.dims {
+            out.extend_from_slice(&d.to_le_bytes());
+        }
+    }
+}
+
+/// Decodes a call.
+///
+/// # Errors
+/// `Worker` when it is not one.
+pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
+    let mut c = Cursor(bytes);
+    let (Some(CALL), Some(seq), Some(n)) = (c.word(), c.word(), c.word()) else { fail!(Worker, "not a call") };
+    places.clear();
+    for _ in 0..n {
+        let (Some(segment), Some(rank @ 0..=32), Some(offset)) = (c.word(), c.word(), c.long()) else {
+            fail!(Worker, "a damaged call")
+        };
+        let Some(dims) = (0..rank).map(|_| c.long()).collect() else { fail!(Worker, "a damaged call") };
+        places.push(Place { segment, offset, dims });
+    }
+    if !c.0.is_empty() {
+        fail!(Worker, "a damaged call")
+    }
+    Ok(seq)
+}
+
+/// Encodes an answer.
+pub fn encode_answer(answer: &Answer) -> Vec<u8> {
+    let words = |list: &[u32]| list.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    match answer {
+        Answer::Ready { layers, landlock_abi } => words(&[READY, *layers, *landlock_abi]),
+        Answer::Loaded => words(&[LOADED]),
+        Answer::Done(seq) => words(&[DONE, *seq]),
+        Answer::Failed(text) => {
+            let mut end = text.len().min(MAX_TEXT);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            [words(&[FAILED]), text.as_bytes()[..end].to_vec()].concat()
+        }
+    }
+}
+
+/// Decodes an answer; the worker may be hostile.
+///
+/// # Errors
+/// `Worker` when it is not one.
+pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
+    let mut c = Cursor(bytes);
+    let answer = match c.word() {
+        Some(READY) => match (c.word(), c.word()) {
+            (Some(layers), Some(landlock_abi)) => Some(Answer::Ready { layers, landlock_abi }),
+            _ => None,
+        },
+        Some(LOADED) => Some(Answer::Loaded),
+        Some(DONE) => c.word().map(Answer::Done),
+        Some(FAILED) if c.0.len() <= MAX_TEXT => {
+            let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
+            Some(Answer::Failed(text))
+        }
+        _ => None,
+    };
+    match answer {
+        Some(answer) if c.0.is_empty() => Ok(answer),
+        _ => fail!(Worker, "the worker sent a message that makes no sense ({} bytes)", bytes.len()),
+    }
+}
+
+/// Bytes of a block, or `None` when its shape overflows.
+pub fn block_bytes(dims: &[u64], datatype: ElementType) -> Option<u64> {
+    dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d))
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn word(&mut self) -> Option<u32> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*head))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*head))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_round_trip_and_damage_is_seen() {
+        let places = vec![
+            Place { segment: 0, offset: 4096, dims: vec![16, 4000] },
+            Place { segment: 2, offset: 1 << 40, dims: vec![] },
+        ];
+        let (mut bytes, mut back) = (Vec::new(), Vec::new());
+        encode_call(7, &places, &mut bytes);
+        assert_eq!(decode_call(&bytes, &mut back).unwrap(), 7);
+        assert_eq!(back, places);
+        for cut in 0..bytes.len() {
+            assert!(decode_call(&bytes[..cut], &mut back).is_err());
+        }
+        bytes.push(0);
+        assert!(decode_call(&bytes, &mut back).is_err());
+    }
+
+    #[test]
+    fn answers_round_trip_and_junk_is_refused() {
+        for answer in [
+            Answer::Ready { layers: 7, landlock_abi: 6 },
+            Answer::Loaded,
+            Answer::Done(9),
+            Answer::Failed("ü".repeat(10)),
+        ] {
+            assert_eq!(decode_answer(&encode_answer(&answer)).unwrap(), answer);
+        }
+        for junk in [&b""[..], b"junk", &[0x83, 0, 0, 0], &[0x82, 0, 0, 0, 1], &[0xff; 100]] {
+            assert!(decode_answer(junk).is_err(), "{junk:?}");
+        }
+        let long = decode_answer(&encode_answer(&Answer::Failed("é".repeat(MAX_TEXT)))).unwrap();
+        assert!(matches!(long, Answer::Failed(text) if text.len() <= MAX_TEXT));
+    }
+}

@@ -1,0 +1,332 @@
+//! The record of a live dataset: manifest, source and signature, stored once, as JSON.
+//!
+//! The keys of the HDF5-UDF paper's Listing 4 are kept (`backend`, `bytecode_size`, `input_datasets`, `output_dataset`,
+//! `output_datatype`, `output_resolution`, `scratch_datasets`, `signature`, `source_code`, `api_version`), and others
+//! are added. See `docs/formats/live-dataset.md`.
+
+use crate::backend::Backend;
+use crate::datatype::ElementType;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::stub::{LiveId, MAX_RANK};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+
+/// The version of the record that we write. HDF5-UDF 2.1 wrote 2.
+pub const API_VERSION: u32 = 3;
+/// The name of the attribute of the dataset that holds the record.
+pub const ATTRIBUTE: &str = "hyperchunk_udf";
+/// The number of our filter, HDF5-UDF's.
+pub const FILTER_ID: i32 = 31300;
+/// No record is larger, in bytes.
+pub const MAX_RECORD: usize = 64 << 20;
+/// No function has more inputs and outputs together.
+pub const MAX_SLOTS: usize = 128;
+/// No compiled form is larger, in bytes, when unpacked.
+pub const MAX_COMPILED: usize = 64 << 20;
+
+/// A dataset that a function reads or writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// The name in the source: a path in the file.
+    pub name: String,
+    /// The type of its elements in memory.
+    pub datatype: ElementType,
+    /// Its shape.
+    pub dims: Vec<u64>,
+}
+
+impl Slot {
+    /// Bytes of the whole dataset in memory.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(&self.dims, self.datatype)
+    }
+}
+
+/// Bytes of `dims` elements; shapes of records are checked to fit.
+pub fn bytes_of(dims: &[u64], datatype: ElementType) -> u64 {
+    dims.iter().fold(datatype.size() as u64, |a, &d| a.saturating_mul(d))
+}
+
+/// A compiled form, kept beside the source as a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// What it runs on, such as `x86_64-linux-gnu`.
+    pub target: String,
+    /// The shared object.
+    pub object: Vec<u8>,
+}
+
+/// Who signed, and the signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// A label; nothing vouches for it.
+    pub name: String,
+    /// A label; nothing vouches for it.
+    pub email: String,
+    /// The ed25519 public key.
+    pub public_key: [u8; 32],
+    /// The ed25519 signature of [`Record::signed_bytes`](crate::signature).
+    pub value: [u8; 64],
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The identity of the live dataset.
+    pub id: LiveId,
+    /// The language.
+    pub backend: Backend,
+    /// What it computes: the name in the source, which renaming the dataset does not change.
+    pub output: Slot,
+    /// What it reads.
+    pub inputs: Vec<Slot>,
+    /// Its other outputs, which this dataset throws away.
+    pub scratch: Vec<Slot>,
+    /// The shape of a chunk.
+    pub chunk: Vec<u64>,
+    /// Whether the function runs once a chunk and sees that block as if it were the whole.
+    pub blockwise: bool,
+    /// When it was attached, RFC 3339 UTC.
+    pub created: String,
+    /// The source.
+    pub source: String,
+    /// A compiled form of exactly this source.
+    pub compiled: Option<Compiled>,
+    /// The signature, if it is signed.
+    pub signature: Option<Signature>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    api_version: u32,
+    backend: String,
+    blockwise: bool,
+    bytecode_size: u64,
+    chunk: Vec<u64>,
+    compiled: Option<CompiledHeader>,
+    created: String,
+    id: String,
+    input_datasets: Vec<String>,
+    inputs: Vec<SlotHeader>,
+    output_dataset: String,
+    output_datatype: String,
+    output_resolution: Vec<u64>,
+    scratch: Vec<SlotHeader>,
+    scratch_datasets: Vec<String>,
+    signature: Option<SignatureHeader>,
+    source_code: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SlotHeader {
+    datatype: String,
+    resolution: Vec<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CompiledHeader {
+    deflate: String,
+    target: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SignatureHeader {
+    email: String,
+    name: String,
+    public_key: String,
+    value: String,
+}
+
+impl Record {
+    /// The record as it is stored.
+    ///
+    /// # Errors
+    /// `Limit` when it is larger than [`MAX_RECORD`].
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let slots = |s: &[Slot]| {
+            s.iter()
+                .map(|s| SlotHeader { datatype: s.datatype.name().into(), resolution: s.dims.clone() })
+                .collect()
+        };
+        let header = Header {
+            api_version: API_VERSION,
+            backend: self.backend.json_name().into(),
+            blockwise: self.blockwise,
+            bytecode_size: self.compiled.as_ref().map_or(0, |c| c.object.len() as u64),
+            chunk: self.chunk.clone(),
+            compiled: self.compiled.as_ref().map(|c| CompiledHeader {
+                deflate: BASE64.encode(miniz_oxide::deflate::compress_to_vec(&c.object, 9)),
+                target: c.target.clone(),
+            }),
+            created: self.created.clone(),
+            id: self.id.to_hex(),
+            input_datasets: self.inputs.iter().map(|s| s.name.clone()).collect(),
+            inputs: slots(&self.inputs),
+            output_dataset: self.output.name.clone(),
+            output_datatype: self.output.datatype.name().into(),
+            output_resolution: self.output.dims.clone(),
+            scratch: slots(&self.scratch),
+            scratch_datasets: self.scratch.iter().map(|s| s.name.clone()).collect(),
+            signature: self.signature.as_ref().map(|s| SignatureHeader {
+                email: s.email.clone(),
+                name: s.name.clone(),
+                public_key: BASE64.encode(s.public_key),
+                value: BASE64.encode(s.value),
+            }),
+            source_code: self.source.clone(),
+        };
+        let bytes = serde_json::to_vec(&header)
+            .map_err(|e| Error::new(ErrorKind::Invalid, format!("the record cannot be written: {e}")))?;
+        if bytes.len() > MAX_RECORD {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        }
+        Ok(bytes)
+    }
+
+    /// The record in `bytes`, checked for everything but its signature.
+    ///
+    /// # Errors
+    /// `Invalid` when it is damaged, `Unsupported` when it needs a later version, `Limit` when it asks for too much.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() > MAX_RECORD {
+            fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
+        }
+        check_version(bytes)?;
+        let h: Header = serde_json::from_slice(bytes).map_err(|e| invalid(format!("the record is damaged: {e}")))?;
+        let record = Record {
+            id: LiveId::from_hex(&h.id).ok_or_else(|| invalid("the record's id is damaged".into()))?,
+            backend: Backend::from_json_name(&h.backend)?,
+            output: slot(h.output_dataset, &h.output_datatype, h.output_resolution)?,
+            inputs: slots(h.input_datasets, h.inputs)?,
+            scratch: slots(h.scratch_datasets, h.scratch)?,
+            chunk: h.chunk,
+            blockwise: h.blockwise,
+            created: h.created,
+            source: h.source_code,
+            compiled: h.compiled.map(|c| unpack(&c, h.bytecode_size)).transpose()?,
+            signature: h.signature.map(signature).transpose()?,
+        };
+        record.check()?;
+        Ok(record)
+    }
+
+    /// Every slot: the output, then the inputs, then the scratch outputs.
+    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+        std::iter::once(&self.output).chain(&self.inputs).chain(&self.scratch)
+    }
+
+    /// Whether this input is cut to the block that is computed, rather than read whole.
+    pub fn is_cut(&self, input: &Slot) -> bool {
+        self.blockwise && input.dims == self.output.dims
+    }
+
+    /// The part of the output that chunk number `chunk` holds: its offset and shape, clipped at the edges.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such chunk.
+    pub fn block(&self, chunk: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
+        if chunk.len() != self.output.dims.len() {
+            fail!(Invalid, "the stub has rank {} and the record {}", chunk.len(), self.output.dims.len())
+        }
+        let mut offset = Vec::with_capacity(chunk.len());
+        let mut shape = Vec::with_capacity(chunk.len());
+        for ((&n, &c), &d) in chunk.iter().zip(&self.chunk).zip(&self.output.dims) {
+            match n.checked_mul(c) {
+                Some(start) if start < d => {
+                    offset.push(start);
+                    shape.push(c.min(d - start));
+                }
+                _ => fail!(Invalid, "the stub names chunk {chunk:?}, which is outside the dataset"),
+            }
+        }
+        Ok((offset, shape))
+    }
+
+    fn check(&self) -> Result<()> {
+        let rank = self.output.dims.len();
+        if self.slots().count() > MAX_SLOTS {
+            fail!(Limit, "more than {MAX_SLOTS} inputs and outputs")
+        }
+        if rank == 0 || self.chunk.len() != rank || self.chunk.contains(&0) {
+            fail!(Invalid, "the record's chunk shape {:?} does not fit {:?}", self.chunk, self.output.dims)
+        }
+        if bytes_of(&self.chunk, self.output.datatype) >= 1 << 32 {
+            fail!(Limit, "a chunk of {:?} is 4 GiB or more", self.chunk)
+        }
+        if !self.blockwise && self.chunk != self.output.dims {
+            fail!(Invalid, "a whole-array function must be one chunk")
+        }
+        let mut names: Vec<_> = self.slots().map(|s| s.name.trim_start_matches('/')).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|w| w.first() == w.last()) {
+            fail!(Invalid, "the record names a dataset twice")
+        }
+        Ok(())
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Invalid, message)
+}
+
+/// The version is looked at before anything else, so that later versions are named and not called damaged.
+fn check_version(bytes: &[u8]) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Version {
+        api_version: u64,
+    }
+    match serde_json::from_slice::<Version>(bytes) {
+        Ok(v) if v.api_version == u64::from(API_VERSION) => Ok(()),
+        Ok(v) => fail!(Unsupported, "record version {} is not one that this version of hyperchunk reads", v.api_version),
+        Err(e) => fail!(Invalid, "the record is damaged: {e}"),
+    }
+}
+
+fn slots(names: Vec<String>, headers: Vec<SlotHeader>) -> Result<Vec<Slot>> {
+    if names.len() != headers.len() {
+        fail!(Invalid, "the record lists {} datasets and describes {}", names.len(), headers.len())
+    }
+    names.into_iter().zip(headers).map(|(n, h)| slot(n, &h.datatype, h.resolution)).collect()
+}
+
+fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
+    if name.is_empty() || name.len() > 4096 || name.contains('\0') {
+        fail!(Invalid, "the record has a dataset name that HDF5 does not allow")
+    }
+    let datatype = ElementType::from_name(datatype)?;
+    let bytes = dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d));
+    if dims.len() > MAX_RANK || dims.contains(&0) || bytes.is_none_or(|b| b > 1 << 62) {
+        fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&name, 80))
+    }
+    Ok(Slot { name, datatype, dims })
+}
+
+fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
+    let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED);
+    let packed = BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
+    let object = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
+        .map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
+    if object.len() as u64 != size {
+        fail!(Invalid, "the compiled form has {} bytes and bytecode_size says {size}", object.len())
+    }
+    Ok(Compiled { target: header.target.clone(), object })
+}
+
+fn signature(h: SignatureHeader) -> Result<Signature> {
+    let decode = |text: &str| BASE64.decode(text).map_err(|e| invalid(format!("the signature is damaged: {e}")));
+    let wrong = |_| invalid("the signature is damaged: wrong length".into());
+    Ok(Signature {
+        public_key: decode(&h.public_key)?.try_into().map_err(wrong)?,
+        value: decode(&h.value)?.try_into().map_err(wrong)?,
+        name: h.name,
+        email: h.email,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

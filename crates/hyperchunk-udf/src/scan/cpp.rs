@@ -1,0 +1,103 @@
+//! Names in a C++ source.
+//!
+//! Preprocessor conditions are not evaluated: a call in any branch counts. Macros are not expanded: a name that
+//! comes from one is not a constant here.
+
+mod lexer;
+#[cfg(test)]
+mod tests;
+
+use super::token::{ARROW, Kind, SCOPE, Tokens};
+use super::{Names, is_method, no_entry, not_constant, passed_on};
+use crate::error::{Result, fail};
+
+/// The most tokens in one list of template arguments. A bound keeps nested lists from costing quadratic time.
+const MAX_TEMPLATE: usize = 4096;
+
+/// The names that `source` gives to `lib`.
+pub(super) fn scan(source: &str) -> Result<Vec<String>> {
+    let tokens = lexer::lex(source)?;
+    let mut names = Names::default();
+    let mut has_entry = false;
+    for at in 0..tokens.len() {
+        if tokens.is_word(at, "lib") && !tokens.follows(at, &['.', ARROW]) {
+            visit_lib(&tokens, at, &mut names)?;
+        }
+        has_entry = has_entry || (tokens.is_word(at, "dynamic_dataset") && tokens.is_op(at + 1, '('));
+    }
+    if has_entry { Ok(names.list) } else { no_entry("extern \"C\" void dynamic_dataset() { … }") }
+}
+
+fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {
+    let line = tokens.line(at);
+    let accessed = tokens.is_any_op(at + 1, &['.', ARROW, SCOPE]);
+    let name_at = if tokens.is_word(at + 2, "template") { at + 3 } else { at + 2 };
+    let Some(method) = tokens.word(name_at).filter(|w| accessed && is_method(w)) else {
+        let starts = tokens.follows(at, &['=', '(', '{']) || tokens.follows_word(at, "return");
+        // `[a, lib]` is the capture of a lambda.
+        let as_value = (starts && tokens.is_any_op(at + 1, &[')', ',', ';', '}']))
+            || (tokens.follows(at, &[',']) && tokens.is_op(at + 1, ')'));
+        if as_value {
+            return passed_on(line, "lib", "lib.getData<float>(\"NIR\")");
+        }
+        return Ok(());
+    };
+    let method = String::from_utf8_lossy(&method).into_owned();
+    if !tokens.is_op(at + 1, '.') {
+        fail!(
+            Syntax,
+            "line {line}: write lib.{method}(…) with a dot: lib is an object, not a pointer or a class"
+        )
+    }
+    let advice = match method.as_str() {
+        "getData" | "array" => format!("lib.{method}<float>(\"NIR\")"),
+        _ => format!("lib.{method}(\"NIR\")"),
+    };
+    let open = skip_template(tokens, name_at + 1)?;
+    if !tokens.is_op(open, '(') {
+        return passed_on(line, &format!("lib.{method}"), &advice);
+    }
+    let mut first = open + 1;
+    while tokens.is_op(first, '(') {
+        first += 1;
+    }
+    let mut name = Vec::new();
+    let mut end = first;
+    while tokens.is_string(end) {
+        match tokens.kind(end) {
+            Some(Kind::Text) => name.extend(lexer::unescape(tokens.bytes(end))),
+            _ => name.extend_from_slice(tokens.bytes(end)),
+        }
+        end += 1;
+    }
+    let depth = first - open;
+    let closed =
+        (0..depth - 1).all(|n| tokens.is_op(end + n, ')')) && tokens.is_any_op(end + depth - 1, &[')', ',']);
+    if end == first || !closed {
+        return not_constant(tokens.line(first), &method, &advice);
+    }
+    names.add(name, tokens.line(first))
+}
+
+/// The token after the template arguments that start at `at`, or `at` if there are none.
+fn skip_template(tokens: &Tokens<'_>, at: usize) -> Result<usize> {
+    if !tokens.is_op(at, '<') {
+        return Ok(at);
+    }
+    let (mut angles, mut rounds) = (0_usize, 0_usize);
+    for now in at..at.saturating_add(MAX_TEMPLATE) {
+        match tokens.kind(now) {
+            Some(Kind::Op('(' | '[' | '{')) if angles > 0 => rounds += 1,
+            Some(Kind::Op(')' | ']' | '}')) if rounds > 0 => rounds -= 1,
+            // Inside brackets these compare.
+            Some(Kind::Op('<')) if rounds == 0 => angles += 1,
+            Some(Kind::Op('>')) if rounds == 0 && angles > 0 => angles -= 1,
+            None => break,
+            Some(_) => (),
+        }
+        if angles == 0 {
+            return Ok(now + 1);
+        }
+    }
+    fail!(Syntax, "line {}: these template arguments are not closed", tokens.line(at))
+}

@@ -1,0 +1,225 @@
+//! Names in a Lua source.
+//!
+//! Besides `lib.getData("x")` and its forms without parentheses or with brackets, two things are followed: a name that
+//! is bound once to exactly `lib.getData` and then only called, and a `local n = "x"` that nothing else can change.
+
+mod lexer;
+#[cfg(test)]
+mod tests;
+
+use super::token::{CONCAT, Kind, SCOPE, Tokens};
+use super::{Names, is_method, no_entry, not_constant, passed_on};
+use crate::error::{Result, fail};
+use std::collections::HashMap;
+
+/// The names that `source` gives to `lib`.
+pub(super) fn scan(source: &str) -> Result<Vec<String>> {
+    let tokens = lexer::lex(source)?;
+    let mut walk = Walk { bindings: bindings(&tokens), tokens, calls: Vec::new(), argument: None };
+    for at in 0..walk.tokens.len() {
+        walk.visit(at)?;
+    }
+    let names = walk.names()?;
+    let has_entry = (0..walk.tokens.len()).any(|at| walk.is_entry(at));
+    if has_entry { Ok(names) } else { no_entry("function dynamic_dataset() … end") }
+}
+
+/// What a name stands for wherever it is read.
+#[derive(Debug)]
+enum Value {
+    /// The string at this token; `false` once something might change or hide it.
+    Constant(usize, bool),
+    /// A function of `lib`.
+    Method,
+}
+
+/// A name's only binding, and the token where it is.
+#[derive(Debug)]
+struct Binding {
+    at: usize,
+    value: Value,
+}
+
+/// A call that was found: the token of its argument, and what it calls.
+#[derive(Debug)]
+struct Call {
+    argument: usize,
+    method: String,
+}
+
+struct Walk<'a> {
+    tokens: Tokens<'a>,
+    bindings: HashMap<&'a [u8], Binding>,
+    calls: Vec<Call>,
+    /// The identifier that the last call has as its argument.
+    argument: Option<usize>,
+}
+
+/// Whether an expression that ended before `at` is complete there.
+fn ends_statement(tokens: &Tokens<'_>, at: usize) -> bool {
+    match tokens.kind(at) {
+        None | Some(Kind::Op(';' | SCOPE)) => true,
+        Some(Kind::Word) => !tokens.is_word(at, "and") && !tokens.is_word(at, "or"),
+        _ => false,
+    }
+}
+
+/// If a function of `lib` is named at `at`, where `lib` stands: the token after it.
+fn after_method(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
+    if tokens.is_op(at + 1, '.') && tokens.word(at + 2).is_some_and(|w| is_method(&w)) {
+        return Some(at + 3);
+    }
+    let bracketed = tokens.is_op(at + 1, '[') && tokens.is_string(at + 2) && tokens.is_op(at + 3, ']');
+    (bracketed && is_method(&string(tokens, at + 2))).then_some(at + 4)
+}
+
+fn string(tokens: &Tokens<'_>, at: usize) -> Vec<u8> {
+    match tokens.kind(at) {
+        Some(Kind::Text) => lexer::unescape(tokens.bytes(at)),
+        _ => tokens.bytes(at).to_vec(),
+    }
+}
+
+/// The first `n = lib.method` or `local n = "x"` of every name.
+fn bindings<'a>(tokens: &Tokens<'a>) -> HashMap<&'a [u8], Binding> {
+    let mut found = HashMap::new();
+    for at in 0..tokens.len() {
+        if tokens.kind(at) != Some(Kind::Word)
+            || !tokens.is_op(at + 1, '=')
+            || tokens.follows(at, &['.', ':', ',', '{'])
+        {
+            continue;
+        }
+        let value = if tokens.is_word(at + 2, "lib") {
+            after_method(tokens, at + 2).filter(|end| ends_statement(tokens, *end)).map(|_| Value::Method)
+        } else {
+            let constant = tokens.follows_word(at, "local") && tokens.is_string(at + 2);
+            (constant && ends_statement(tokens, at + 3)).then_some(Value::Constant(at + 2, true))
+        };
+        if let Some(value) = value {
+            found.entry(tokens.bytes(at)).or_insert(Binding { at, value });
+        }
+    }
+    found
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, at: usize) -> Result<()> {
+        let tokens = &self.tokens;
+        // `a.lib` and `a:lib` are other tables' fields.
+        if tokens.kind(at) != Some(Kind::Word) || tokens.follows(at, &['.', ':']) {
+            return Ok(());
+        }
+        if tokens.is_word(at, "lib") {
+            return self.visit_lib(at);
+        }
+        let word = tokens.bytes(at);
+        let after_concat = tokens.follows(at, &[CONCAT]);
+        let Some(binding) = self.bindings.get_mut(word) else { return Ok(()) };
+        match &mut binding.value {
+            _ if binding.at == at => Ok(()),
+            Value::Constant(_, sound) => {
+                // Anything but reading it might be a second binding: a parameter, a loop, an assignment.
+                *sound &= after_concat || self.argument == Some(at);
+                Ok(())
+            }
+            Value::Method => {
+                let name = String::from_utf8_lossy(word).into_owned();
+                if self.is_call(at + 1) {
+                    return self.call(at + 1, &name);
+                }
+                let line = self.tokens.line(at);
+                passed_on(
+                    line,
+                    &format!("{name}, a name for a function of lib,"),
+                    &format!("{name}(\"NIR\")"),
+                )
+            }
+        }
+    }
+
+    fn visit_lib(&mut self, at: usize) -> Result<()> {
+        let tokens = &self.tokens;
+        let line = tokens.line(at);
+        if tokens.is_op(at + 1, ':') && tokens.word(at + 2).is_some_and(|w| is_method(&w)) {
+            let method = String::from_utf8_lossy(tokens.bytes(at + 2)).into_owned();
+            fail!(
+                Syntax,
+                "line {line}: write lib.{method}(…) with a dot: lib:{method} passes lib itself as the name"
+            )
+        }
+        let Some(end) = after_method(tokens, at) else {
+            if tokens.is_op(at + 1, '[') && !(tokens.is_string(at + 2) && tokens.is_op(at + 3, ']')) {
+                return passed_on(line, "a computed field of lib", "lib.getData(\"NIR\")");
+            }
+            let accessed = tokens.is_any_op(at + 1, &['.', ':', '[']);
+            let as_value = tokens.follows(at, &['=', '(', ',', '{']) || tokens.follows_word(at, "return");
+            if as_value && !accessed {
+                return passed_on(line, "lib", "lib.getData(\"NIR\")");
+            }
+            return Ok(());
+        };
+        let method = string(tokens, at + 2);
+        let method = String::from_utf8_lossy(&method).into_owned();
+        if self.is_call(end) {
+            return self.call(end, &method);
+        }
+        let bound = at >= 2 && self.bindings.get(self.tokens.bytes(at - 2)).is_some_and(|b| b.at == at - 2);
+        if bound && self.tokens.follows(at, &['=']) {
+            return Ok(());
+        }
+        passed_on(line, &format!("lib.{method}"), &format!("lib.{method}(\"NIR\")"))
+    }
+
+    fn is_call(&self, at: usize) -> bool {
+        self.tokens.is_any_op(at, &['(', '{']) || self.tokens.is_string(at)
+    }
+
+    /// Notes the call of `method` whose arguments start at `open`.
+    fn call(&mut self, open: usize, method: &str) -> Result<()> {
+        let tokens = &self.tokens;
+        let mut argument = open;
+        while tokens.is_op(argument, '(') {
+            argument += 1;
+        }
+        let depth = argument - open;
+        let closed = (1..depth).all(|n| tokens.is_op(argument + n, ')'))
+            && (depth == 0 || tokens.is_any_op(argument + depth, &[')', ',']));
+        let is_word = tokens.kind(argument) == Some(Kind::Word);
+        if !closed || !(tokens.is_string(argument) || is_word) {
+            return not_constant(tokens.line(argument), method, &format!("lib.{method}(\"NIR\")"));
+        }
+        self.argument = is_word.then_some(argument);
+        self.calls.push(Call { argument, method: method.to_owned() });
+        Ok(())
+    }
+
+    /// The names of all calls, once it is known which constants are sound.
+    fn names(&self) -> Result<Vec<String>> {
+        let mut names = Names::default();
+        for call in &self.calls {
+            let mut from = call.argument;
+            if !self.tokens.is_string(from) {
+                match self.bindings.get(self.tokens.bytes(from)) {
+                    Some(Binding { value: Value::Constant(text, true), .. }) => from = *text,
+                    _ => {
+                        let advice = format!("lib.{}(\"NIR\")", call.method);
+                        return not_constant(self.tokens.line(from), &call.method, &advice);
+                    }
+                }
+            }
+            names.add(string(&self.tokens, from), self.tokens.line(call.argument))?;
+        }
+        Ok(names.list)
+    }
+
+    /// Whether `dynamic_dataset` is defined at `at`. A local one cannot be seen from outside the source.
+    fn is_entry(&self, at: usize) -> bool {
+        let tokens = &self.tokens;
+        if !tokens.is_word(at, "dynamic_dataset") {
+            return false;
+        }
+        let function = tokens.follows_word(at, "function") && !(at >= 2 && tokens.is_word(at - 2, "local"));
+        function || (tokens.is_op(at + 1, '=') && !tokens.follows_word(at, "local"))
+    }
+}

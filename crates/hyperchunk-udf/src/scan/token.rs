@@ -1,0 +1,163 @@
+//! Tokens as ranges of the source: small, and nothing is copied before it is needed.
+
+use std::borrow::Cow;
+
+/// `->` of C++.
+pub(super) const ARROW: char = '→';
+/// `::` of C++ and Lua.
+pub(super) const SCOPE: char = '∷';
+/// `..` of Lua.
+pub(super) const CONCAT: char = '‥';
+/// A comparison (`==`, `~=`, `<=`, `>=`) of Lua.
+pub(super) const COMPARE: char = '≡';
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An identifier or keyword.
+    Word,
+    /// The inside of a string literal, escapes not yet decoded.
+    Text,
+    /// The inside of a string literal without escapes.
+    Raw,
+    /// An operator: its character, or one of the constants above.
+    Op(char),
+    /// A number or character, of no interest here.
+    Other,
+}
+
+/// A token: bytes `start..end` of the source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Token {
+    kind: Kind,
+    line: u32,
+    start: u32,
+    end: u32,
+}
+
+/// The tokens of a source. Every method takes any index; past the end there is nothing.
+#[derive(Debug)]
+pub(super) struct Tokens<'a> {
+    source: &'a [u8],
+    list: Vec<Token>,
+}
+
+impl<'a> Tokens<'a> {
+    pub(super) fn new(source: &'a str) -> Self {
+        Tokens { source: source.as_bytes(), list: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, kind: Kind, line: u32, start: usize, end: usize) {
+        // Sources are at most 16 MiB long, so nothing saturates.
+        let small = |n| u32::try_from(n).unwrap_or(u32::MAX);
+        self.list.push(Token { kind, line, start: small(start), end: small(end) });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn kind(&self, at: usize) -> Option<Kind> {
+        self.list.get(at).map(|t| t.kind)
+    }
+
+    /// The line of token `at`, or of the last one.
+    pub(super) fn line(&self, at: usize) -> u32 {
+        self.list.get(at).or(self.list.last()).map_or(1, |t| t.line)
+    }
+
+    pub(super) fn bytes(&self, at: usize) -> &'a [u8] {
+        let range = |t: &Token| t.start as usize..t.end as usize;
+        self.list.get(at).and_then(|t| self.source.get(range(t))).unwrap_or_default()
+    }
+
+    /// The identifier at `at`, or nothing if another kind of token is there.
+    pub(super) fn word(&self, at: usize) -> Option<Cow<'a, [u8]>> {
+        // Only a C++ line continuation puts a backslash into an identifier.
+        match self.kind(at)? {
+            Kind::Word if self.bytes(at).contains(&b'\\') => Some(join_lines(self.bytes(at))),
+            Kind::Word => Some(Cow::Borrowed(self.bytes(at))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_word(&self, at: usize, word: &str) -> bool {
+        self.word(at).is_some_and(|w| *w == *word.as_bytes())
+    }
+
+    pub(super) fn is_op(&self, at: usize, op: char) -> bool {
+        self.kind(at) == Some(Kind::Op(op))
+    }
+
+    pub(super) fn is_any_op(&self, at: usize, ops: &[char]) -> bool {
+        matches!(self.kind(at), Some(Kind::Op(op)) if ops.contains(&op))
+    }
+
+    pub(super) fn is_string(&self, at: usize) -> bool {
+        matches!(self.kind(at), Some(Kind::Text | Kind::Raw))
+    }
+
+    /// Whether the token before `at` is one of `ops`.
+    pub(super) fn follows(&self, at: usize, ops: &[char]) -> bool {
+        at.checked_sub(1).is_some_and(|before| self.is_any_op(before, ops))
+    }
+
+    /// Whether the token before `at` is `word`.
+    pub(super) fn follows_word(&self, at: usize, word: &str) -> bool {
+        at.checked_sub(1).is_some_and(|before| self.is_word(before, word))
+    }
+}
+
+/// The length of a C++ line continuation at the start of `text`, or 0. Like GCC, blanks may stand before the line end.
+pub(super) fn continuation(text: &[u8]) -> usize {
+    let [b'\\', rest @ ..] = text else { return 0 };
+    let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)).count();
+    if rest.get(blanks) == Some(&b'\n') { blanks + 2 } else { 0 }
+}
+
+/// `text` without C++ line continuations.
+pub(super) fn join_lines(mut text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&b'\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len());
+    while let [first, rest @ ..] = text {
+        match continuation(text) {
+            0 => {
+                out.push(*first);
+                text = rest;
+            }
+            n => text = text.get(n..).unwrap_or_default(),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Stands in a decoded string for an escape that means nothing; it makes the string invalid as a name.
+pub(super) const BAD: u8 = 0xff;
+
+/// Appends the character with this number, or [`BAD`].
+pub(super) fn push_char(out: &mut Vec<u8>, number: Option<u32>) {
+    match number.and_then(char::from_u32) {
+        Some(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => out.push(BAD),
+    }
+}
+
+/// Reads up to `max` digits of base `radix`: their value (none if there is no digit or it is too large), and the rest.
+pub(super) fn digits(text: &[u8], radix: u32, max: usize) -> (Option<u32>, &[u8]) {
+    let is_digit = |b: &u8| char::from(*b).is_digit(radix);
+    let count = text.iter().take(max).take_while(|b| is_digit(b)).count();
+    let (head, rest) = text.split_at_checked(count).unwrap_or((text, &[]));
+    let value = std::str::from_utf8(head).ok().and_then(|d| u32::from_str_radix(d, radix).ok());
+    (value, rest)
+}
+
+/// Reads `{digits}` of base 16: the value, and the rest after the brace.
+pub(super) fn braced(text: &[u8]) -> (Option<u32>, &[u8]) {
+    let (value, rest) = digits(text.strip_prefix(b"{").unwrap_or_default(), 16, usize::MAX);
+    match rest.strip_prefix(b"}") {
+        Some(rest) => (value, rest),
+        None => (None, rest),
+    }
+}

@@ -1,0 +1,180 @@
+//! Packets with descriptors over a Unix socket.
+
+use crate::error::{Error, Result, fail};
+use crate::protocol::MAX_MESSAGE;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+/// Descriptors in one packet; the kernel's own limit is 253.
+pub const MAX_DESCRIPTORS: usize = 160;
+const CONTROL_WORDS: usize = 128;
+
+/// A pair of connected packet sockets.
+///
+/// # Errors
+/// `Io`.
+pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(Error::last_os("a socket pair"));
+    }
+    // SAFETY: the kernel just gave us both.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Sets how long a receive may wait.
+///
+/// # Errors
+/// `Io`.
+pub fn set_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
+    let time = libc::timeval {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_usec: libc::suseconds_t::from(timeout.subsec_micros().max(u32::from(timeout.is_zero()))),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "16 bytes")]
+    let size = size_of_val(&time) as libc::socklen_t;
+    // SAFETY: the option takes a timeval of that size.
+    let rc = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const time).cast(), size)
+    };
+    if rc != 0 {
+        return Err(Error::last_os("the time limit of a socket"));
+    }
+    Ok(())
+}
+
+/// Sends a packet with descriptors.
+///
+/// # Errors
+/// `Io`; `Limit` for too many descriptors.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    if fds.len() > MAX_DESCRIPTORS {
+        fail!(Limit, "{} descriptors in one packet", fds.len())
+    }
+    let raw: Vec<libc::c_int> = fds.iter().map(|f| f.as_raw_fd()).collect();
+    let mut control = [0u64; CONTROL_WORDS];
+    let mut io = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut io;
+    header.msg_iovlen = 1;
+    if !raw.is_empty() {
+        let data = u32::try_from(size_of_val(raw.as_slice())).unwrap_or(0);
+        header.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: CMSG_* only compute; the buffer is aligned and larger than CMSG_SPACE of MAX_DESCRIPTORS.
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(data) as _;
+            let message = libc::CMSG_FIRSTHDR(&raw const header);
+            (*message).cmsg_level = libc::SOL_SOCKET;
+            (*message).cmsg_type = libc::SCM_RIGHTS;
+            (*message).cmsg_len = libc::CMSG_LEN(data) as _;
+            std::ptr::copy_nonoverlapping(raw.as_ptr(), libc::CMSG_DATA(message).cast(), raw.len());
+        }
+    }
+    // SAFETY: the header points at live buffers of the given sizes.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    if sent < 0 {
+        return Err(Error::last_os("sending to the worker"));
+    }
+    Ok(())
+}
+
+/// What a receive gave.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum Received {
+    /// A packet of so many bytes.
+    Packet(usize),
+    /// The other side is gone.
+    Closed,
+    /// The time limit passed.
+    TimedOut,
+}
+
+/// Receives a packet without descriptors: any that come are closed.
+///
+/// # Errors
+/// `Io`; `Worker` when the packet is longer than `buffer`.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
+    // MSG_TRUNC returns the real length. A plain recv discards descriptors.
+    loop {
+        // SAFETY: the buffer is live and of that size.
+        let n = unsafe {
+            libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC)
+        };
+        match usize::try_from(n) {
+            Ok(0) => return Ok(Received::Closed),
+            Ok(n) if n <= buffer.len() => return Ok(Received::Packet(n)),
+            Ok(n) => fail!(Worker, "a message of {n} bytes, over the limit of {}", buffer.len()),
+            Err(_) => match std::io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) => return Ok(Received::TimedOut),
+                Some(libc::ECONNRESET | libc::EPIPE) => return Ok(Received::Closed),
+                _ => return Err(Error::last_os("receiving from the worker")),
+            },
+        }
+    }
+}
+
+/// Receives a packet with its descriptors; `None` when the other side is gone.
+///
+/// # Errors
+/// `Io`; `Worker` when it is cut short.
+pub fn receive_with_descriptors(socket: BorrowedFd<'_>) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut control = [0u64; CONTROL_WORDS];
+    let mut io = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: all-zero is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut io;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: the header points at live buffers of the given sizes.
+    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+    let Ok(n) = usize::try_from(n) else { return Err(Error::last_os("receiving")) };
+    let mut fds = Vec::new();
+    // SAFETY: the kernel filled the control buffer; CMSG_* walk inside msg_controllen.
+    unsafe {
+        let mut message = libc::CMSG_FIRSTHDR(&raw const header);
+        while !message.is_null() {
+            if (*message).cmsg_level == libc::SOL_SOCKET && (*message).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*message).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(message).cast::<libc::c_int>();
+                fds.extend((0..bytes / size_of::<libc::c_int>()).map(|i| OwnedFd::from_raw_fd(*data.add(i))));
+            }
+            message = libc::CMSG_NXTHDR(&raw const header, message);
+        }
+    }
+    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        fail!(Worker, "a message was cut short")
+    }
+    if n == 0 {
+        return Ok(None);
+    }
+    bytes.truncate(n);
+    Ok(Some((bytes, fds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn packets_descriptors_and_ends() {
+        let (a, b) = pair().unwrap();
+        let other = crate::memory::constant(b"hello", false).unwrap();
+        send(a.as_fd(), b"abc", &[other.as_fd(), other.as_fd()]).unwrap();
+        let (bytes, fds) = receive_with_descriptors(b.as_fd()).unwrap().unwrap();
+        assert_eq!((bytes.as_slice(), fds.len()), (&b"abc"[..], 2));
+        let mut buffer = [0; 8];
+        send(a.as_fd(), &[1; 9], &[]).unwrap();
+        assert!(receive(b.as_fd(), &mut buffer).is_err());
+        set_timeout(b.as_fd(), Duration::from_millis(1)).unwrap();
+        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), Received::TimedOut);
+        drop(a);
+        assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), Received::Closed);
+        assert!(send(b.as_fd(), b"x", &[]).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Descriptions of the datasets that a function computes, and which of its names are inputs and outputs.
+//!
+//! The grammar is that of HDF5-UDF: `NAME`, `NAME:RESOLUTION:TYPE` and `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
+
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+pub use resolve::{InputInfo, Resolved, ResolvedOutput, resolve};
+
+use crate::datatype::ElementType;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+
+/// The largest rank of a dataset, as in HDF5.
+pub const MAX_RANK: usize = 32;
+
+/// The largest size of a dataset's elements together, in bytes.
+pub const MAX_BYTES: u64 = 1 << 62;
+
+/// What the user said about a dataset to compute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputSpec {
+    /// Its name.
+    pub name: String,
+    /// Its dimensions, or none to copy those of the inputs.
+    pub dims: Option<Vec<u64>>,
+    /// Its element type, or none to copy that of the inputs.
+    pub datatype: Option<ElementType>,
+}
+
+impl OutputSpec {
+    /// Reads a description: `NAME`, `NAME:RESOLUTION:TYPE` or `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
+    ///
+    /// A name may have colons in it as long as what follows them could not be a resolution or a type.
+    ///
+    /// # Errors
+    /// - `Syntax`: the text is none of these, or a dimension or type in it is not valid
+    /// - `Unsupported`: a string or compound type
+    pub fn parse(text: &str) -> Result<OutputSpec> {
+        parse(text).map_err(|e| match e.kind() {
+            ErrorKind::Syntax => {
+                let what = escape(text, 200);
+                Error::new(
+                    ErrorKind::Syntax,
+                    format!("dataset description {what:?}: {}; {GRAMMAR}", e.message()),
+                )
+            }
+            _ => e,
+        })
+    }
+}
+
+pub(crate) const GRAMMAR: &str =
+    "write NAME, or NAME:RESOLUTION:TYPE as in NDVI:1000x1000:float, with up to 32 dimensions";
+
+fn parse(text: &str) -> Result<OutputSpec> {
+    if let Some((name, members, resolution)) = split_compound(text) {
+        check_name(name)?;
+        dimensions(resolution)?;
+        for member in members.split(',') {
+            match member.split_once(':') {
+                Some((name, datatype)) if !name.is_empty() && is_type(datatype) => (),
+                _ => fail!(
+                    Syntax,
+                    "{member:?} is not a member of a compound; they look like {{id:int32,height:float}}"
+                ),
+            }
+        }
+        return Err(unsupported(name, "compound"));
+    }
+    let mut parts = text.rsplitn(3, ':');
+    let (last, middle, name) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    match (name, middle) {
+        (Some(name), Some(resolution)) if looks_like_resolution(resolution) => {
+            check_name(name)?;
+            let dims = dimensions(resolution)?;
+            if is_string(last) {
+                return Err(unsupported(name, last));
+            }
+            let datatype = ElementType::from_name(last)?;
+            check_extent(&dims, datatype)?;
+            Ok(OutputSpec { name: name.to_owned(), dims: Some(dims), datatype: Some(datatype) })
+        }
+        (Some(_), Some(datatype)) if is_type(datatype) && looks_like_resolution(last) => {
+            fail!(Syntax, "the resolution {last:?} comes before the type {datatype:?}")
+        }
+        (Some(_), Some(resolution)) if is_type(last) => {
+            fail!(Syntax, "{resolution:?} is not a resolution")
+        }
+        (_, Some(_)) if is_type(last) => fail!(Syntax, "the resolution is missing"),
+        (_, Some(_)) if looks_like_resolution(last) => fail!(Syntax, "the type is missing"),
+        (_, Some(_)) if last.is_empty() => fail!(Syntax, "it ends with a colon"),
+        _ => {
+            check_name(text)?;
+            Ok(OutputSpec { name: text.to_owned(), dims: None, datatype: None })
+        }
+    }
+}
+
+/// The three parts of a compound's description.
+fn split_compound(text: &str) -> Option<(&str, &str, &str)> {
+    let (head, resolution) = text.rsplit_once("}:")?;
+    let (name, members) = head.rsplit_once(":{")?;
+    Some((name, members, resolution))
+}
+
+fn unsupported(name: &str, datatype: &str) -> Error {
+    let what = escape(datatype, 40);
+    let message = format!("output type {what:?}: strings and compounds cannot be computed yet");
+    Error::new(ErrorKind::Unsupported, message).about(name)
+}
+
+/// `string` or `string(N)`.
+fn is_string(text: &str) -> bool {
+    let size = text.strip_prefix("string(").and_then(|t| t.strip_suffix(')'));
+    text == "string" || size.is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 0))
+}
+
+fn is_type(text: &str) -> bool {
+    is_string(text) || ElementType::from_name(text).is_ok()
+}
+
+/// Whether `text` is meant as a resolution, right or wrong.
+fn looks_like_resolution(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+        && text.bytes().all(|b| b.is_ascii_digit() || b"xX*,- ".contains(&b))
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let tail = name.rsplit_once(':').map(|(_, tail)| tail);
+    if normal_name(name).is_empty() || name.contains('\0') {
+        fail!(Syntax, "it has no name")
+    }
+    if tail.is_some_and(|t| t.is_empty() || is_type(t) || looks_like_resolution(t) || t.ends_with('}')) {
+        fail!(Syntax, "where its name ends is not clear")
+    }
+    Ok(())
+}
+
+fn dimensions(text: &str) -> Result<Vec<u64>> {
+    let mut dims = Vec::new();
+    for part in text.split('x') {
+        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            fail!(Syntax, "{text:?} is not a resolution: whole numbers with x between them, as in 1000x1000")
+        }
+        match part.parse() {
+            Ok(dim) => dims.push(dim),
+            Err(_) => fail!(Syntax, "the dimension {part} is too large"),
+        }
+        if dims.len() > MAX_RANK {
+            fail!(Syntax, "it has more than {MAX_RANK} dimensions")
+        }
+    }
+    Ok(dims)
+}
+
+/// The number of elements of a dataset with these dimensions.
+///
+/// # Errors
+/// `Syntax`: not 1 to 32 dimensions, one of 0, or more than 2^62 bytes together.
+pub fn check_extent(dims: &[u64], datatype: ElementType) -> Result<u64> {
+    if dims.is_empty() || dims.len() > MAX_RANK {
+        fail!(Syntax, "it has {} dimensions; 1 to {MAX_RANK} are possible", dims.len())
+    }
+    if dims.contains(&0) {
+        fail!(Syntax, "a dimension is 0; the smallest is 1")
+    }
+    let size = u64::try_from(datatype.size()).unwrap_or(u64::MAX);
+    let count = dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
+    match count.filter(|n| n.checked_mul(size).is_some_and(|bytes| bytes <= MAX_BYTES)) {
+        Some(count) => Ok(count),
+        None => fail!(Syntax, "{} elements of {size} bytes are too many", resolution(dims)),
+    }
+}
+
+/// Dimensions as they are written in a description: `1000x1000`.
+pub fn resolution(dims: &[u64]) -> String {
+    let dims: Vec<_> = dims.iter().map(u64::to_string).collect();
+    dims.join("x")
+}
+
+/// A dataset's path without leading, doubled and trailing slashes and `.`: equal for all spellings of one dataset.
+pub fn normal_name(name: &str) -> String {
+    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    parts.join("/")
+}

@@ -1,0 +1,171 @@
+//! Which datasets a function reads and which it computes.
+
+use super::{GRAMMAR, OutputSpec, check_extent, normal_name, resolution};
+use crate::datatype::ElementType;
+use crate::error::{Result, fail};
+use crate::escape::escape;
+use crate::scan::Scan;
+use std::collections::{HashMap, HashSet};
+
+/// A dataset that a function reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputInfo {
+    /// Its name; in [`Resolved`] as the source spells it.
+    pub name: String,
+    /// Its dimensions.
+    pub dims: Vec<u64>,
+    /// Its element type.
+    pub datatype: ElementType,
+}
+
+/// A dataset that a function computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedOutput {
+    /// Its name as the source spells it.
+    pub name: String,
+    /// Its dimensions.
+    pub dims: Vec<u64>,
+    /// Its element type.
+    pub datatype: ElementType,
+}
+
+/// The datasets of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    /// What it reads, in the order of the source.
+    pub inputs: Vec<InputInfo>,
+    /// What it computes: in the order of the descriptions, or of the source if there were none.
+    pub outputs: Vec<ResolvedOutput>,
+}
+
+/// Decides which of the source's datasets are inputs and outputs.
+///
+/// `lookup` says what the file holds under a name: `None` if nothing. A dataset that is there is an input unless a
+/// description names it. Without any description, those that are not there are the outputs. Dimensions and type come
+/// from the description, or else from the inputs if these agree. Spellings that differ only in slashes are one
+/// dataset, with the name that the source uses first.
+///
+/// # Errors
+/// - `Syntax`: a dataset that is neither in the file nor described, a description of one that the source does not
+///   name or that is given twice, no output, or nothing to copy dimensions and type from
+/// - whatever `lookup` returns
+pub fn resolve(
+    scan: &Scan,
+    specs: &[OutputSpec],
+    lookup: &mut dyn FnMut(&str) -> Result<Option<InputInfo>>,
+) -> Result<Resolved> {
+    let described = index(specs)?;
+    let mut spelling = HashMap::new();
+    let mut inputs = Vec::new();
+    let mut missing = Vec::new();
+    for name in &scan.names {
+        let key = normal_name(name);
+        let is_output = described.contains(&key);
+        if spelling.contains_key(&key) {
+            continue;
+        }
+        spelling.insert(key, name);
+        if is_output {
+            continue;
+        }
+        match lookup(name).map_err(|e| e.about(name))? {
+            Some(found) => inputs.push(InputInfo { name: name.clone(), ..found }),
+            None => missing.push(name),
+        }
+    }
+    let mut outputs = Vec::new();
+    if specs.is_empty() {
+        for name in missing {
+            outputs.push(output(name, None, None, &inputs)?);
+        }
+    } else if let Some(name) = missing.first() {
+        fail!(
+            Syntax,
+            "dataset {:?} is neither in the file nor described as output; {GRAMMAR}",
+            escape(name, 200)
+        )
+    }
+    for spec in specs {
+        let Some(name) = spelling.get(&normal_name(&spec.name)) else {
+            fail!(
+                Syntax,
+                "the source does not use the described dataset {:?}; it uses {}",
+                escape(&spec.name, 200),
+                list(&scan.names, |n| format!("{:?}", escape(n, 100)))
+            )
+        };
+        outputs.push(output(name, spec.dims.as_deref(), spec.datatype, &inputs)?);
+    }
+    if outputs.is_empty() {
+        no_output(scan)?;
+    }
+    Ok(Resolved { inputs, outputs })
+}
+
+/// The described names.
+fn index(specs: &[OutputSpec]) -> Result<HashSet<String>> {
+    let mut described = HashSet::new();
+    for spec in specs {
+        if !described.insert(normal_name(&spec.name)) {
+            fail!(Syntax, "dataset {:?} is described twice", escape(&spec.name, 200))
+        }
+    }
+    Ok(described)
+}
+
+fn no_output(scan: &Scan) -> Result<()> {
+    if scan.names.is_empty() {
+        fail!(
+            Syntax,
+            "the source names no dataset; it needs at least lib.getData of the one that it computes"
+        )
+    }
+    fail!(
+        Syntax,
+        "there is nothing to compute: every dataset that the source uses ({}) is in the file already; to replace one, \
+         give its name as a description",
+        list(&scan.names, |n| format!("{:?}", escape(n, 100)))
+    )
+}
+
+/// An output with what was said about it, the rest copied from the inputs.
+fn output(
+    name: &str,
+    dims: Option<&[u64]>,
+    datatype: Option<ElementType>,
+    inputs: &[InputInfo],
+) -> Result<ResolvedOutput> {
+    let shown = escape(name, 200);
+    let (dims, datatype) = match (dims, datatype) {
+        (Some(dims), Some(datatype)) => (dims, datatype),
+        (dims, datatype) => {
+            let describe =
+                format!("describe it as NAME:RESOLUTION:TYPE, for example {shown}:1000x1000:float");
+            let Some(first) = inputs.first() else {
+                fail!(Syntax, "dataset {shown:?} has no inputs to copy dimensions and type from; {describe}")
+            };
+            if inputs.iter().any(|i| i.dims != first.dims || i.datatype != first.datatype) {
+                let all = list(inputs, |i| {
+                    format!("{}:{}:{}", escape(&i.name, 100), resolution(&i.dims), i.datatype.name())
+                });
+                fail!(
+                    Syntax,
+                    "the dimensions and type of dataset {shown:?} cannot be copied, since the inputs differ ({all}); \
+                     {describe}"
+                )
+            }
+            (dims.unwrap_or(&first.dims), datatype.unwrap_or(first.datatype))
+        }
+    };
+    check_extent(dims, datatype).map_err(|e| e.about(name))?;
+    Ok(ResolvedOutput { name: name.to_owned(), dims: dims.to_vec(), datatype })
+}
+
+/// Up to 12 items for a message.
+fn list<T>(items: &[T], show: impl Fn(&T) -> String) -> String {
+    let mut text: Vec<_> = items.iter().take(12).map(show).collect();
+    if items.len() > text.len() {
+        text.push(format!("and {} more", items.len() - text.len()));
+    }
+    if text.is_empty() { "none".to_owned() } else { text.join(", ") }
+}

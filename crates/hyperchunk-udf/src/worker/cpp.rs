@@ -1,0 +1,116 @@
+//! The C++ back end: a shared object, loaded and run locked down.
+
+use super::{CallSlot, Runtime, lockdown};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::protocol::Setup;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+/// As `cpp/prelude.hpp` declares it.
+#[repr(C)]
+struct CppSlot {
+    name: *const c_char,
+    datatype: *const c_char,
+    data: *mut c_void,
+    rank: u64,
+    dims: *const u64,
+}
+
+/// As `cpp/prelude.hpp` declares it.
+#[repr(C)]
+struct CppTable {
+    count: u64,
+    slots: *const CppSlot,
+    file_path: *const c_char,
+}
+
+type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
+
+/// A loaded function.
+#[derive(Debug)]
+pub struct CppRuntime {
+    run: Option<Run>,
+    names: Vec<(CString, CString)>,
+    file_path: CString,
+}
+
+impl CppRuntime {
+    /// Loads the C++ library, so that the function's own loading needs no file.
+    ///
+    /// # Errors
+    /// `Worker` when the machine has no C++ library.
+    pub fn new(setup: &Setup) -> Result<Self> {
+        for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
+            open(library)?;
+        }
+        let c = |text: &str| {
+            CString::new(text).map_err(|_| Error::new(ErrorKind::Worker, "a name with a NUL".to_owned()))
+        };
+        let names = setup.slots.iter().map(|s| Ok((c(&s.name)?, c(&s.datatype)?))).collect::<Result<_>>()?;
+        Ok(CppRuntime { run: None, names, file_path: c(&setup.file_path)? })
+    }
+}
+
+fn open(path: &CStr) -> Result<*mut c_void> {
+    // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it is the
+    // function's.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if !handle.is_null() {
+        return Ok(handle);
+    }
+    // SAFETY: dlerror returns a string or null, valid until the next dl call of this thread.
+    let text = unsafe {
+        let message = libc::dlerror();
+        if message.is_null() { "unknown error".into() } else { CStr::from_ptr(message).to_string_lossy().into_owned() }
+    };
+    fail!(Worker, "loading native code: {text}")
+}
+
+impl Runtime for CppRuntime {
+    fn lockdown(&self) -> lockdown::Runtime {
+        lockdown::Runtime::Cpp
+    }
+
+    fn load(&mut self, _: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+        let Some(object) = compiled else { fail!(Worker, "no compiled form") };
+        let path = CString::new(format!("/proc/self/fd/{}", object.as_raw_fd())).unwrap_or_default();
+        let handle = open(&path)?;
+        // SAFETY: a live handle and a NUL-terminated name.
+        let symbol = unsafe { libc::dlsym(handle, c"hyperchunk_run".as_ptr()) };
+        if symbol.is_null() {
+            fail!(Failed, "the compiled form has no entry point; run `hyperchunk udf rebuild`")
+        }
+        lockdown::end_loading()?;
+        // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
+        // its victim.
+        self.run = Some(unsafe { std::mem::transmute::<*mut c_void, Run>(symbol) });
+        Ok(())
+    }
+
+    fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
+        let rows: Vec<CppSlot> = slots
+            .iter()
+            .zip(&self.names)
+            .map(|(s, (name, datatype))| CppSlot {
+                name: name.as_ptr(),
+                datatype: datatype.as_ptr(),
+                data: s.data.cast(),
+                rank: s.dims.len() as u64,
+                dims: s.dims.as_ptr(),
+            })
+            .collect();
+        let table =
+            CppTable { count: rows.len() as u64, slots: rows.as_ptr(), file_path: self.file_path.as_ptr() };
+        let mut text = [0u8; 1024];
+        let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };
+        // SAFETY: the table and the text buffer outlive the call; see load() for the function itself.
+        let rc = unsafe { run(&raw const table, text.as_mut_ptr().cast(), text.len()) };
+        // SAFETY: flushing every C stream has no preconditions.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        if rc == 0 {
+            return Ok(());
+        }
+        let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+        fail!(Failed, "{}", String::from_utf8_lossy(text.get(..end).unwrap_or_default()))
+    }
+}

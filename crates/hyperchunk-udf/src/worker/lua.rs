@@ -1,0 +1,110 @@
+//! The Lua back end: LuaJIT, source only. Bytecode from a file is never loaded.
+
+use super::{CallSlot, Runtime, lockdown};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::protocol::Setup;
+use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
+use std::os::fd::OwnedFd;
+
+const PRELUDE: &str = include_str!("lua_prelude.lua");
+const MAX_RANK: usize = 32;
+
+/// The slot as the prelude's `ffi.cdef` declares it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FfiSlot {
+    data: *mut u8,
+    rank: u64,
+    dims: [u64; MAX_RANK],
+}
+
+/// A Lua state.
+#[derive(Debug)]
+pub struct LuaRuntime {
+    lua: Lua,
+    jit: bool,
+    entry: Option<Function>,
+    slots: Box<[FfiSlot]>,
+}
+
+impl std::fmt::Debug for FfiSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FfiSlot({:p})", self.data)
+    }
+}
+
+fn failed(error: &mlua::Error) -> Error {
+    let text = match error {
+        mlua::Error::CallbackError { cause, .. } => cause.to_string(),
+        other => other.to_string(),
+    };
+    // The traceback names only our own frames.
+    let text = text.split("\nstack traceback:").next().unwrap_or_default();
+    Error::new(ErrorKind::Failed, text.trim_start_matches("runtime error: ").trim_start_matches("syntax error: ").to_owned())
+}
+
+impl LuaRuntime {
+    /// A state with the base, string, table, math, bit, jit, ffi and package libraries: no files, no processes.
+    ///
+    /// # Errors
+    /// `Worker` when LuaJIT cannot start.
+    pub fn new(setup: &Setup) -> Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::BIT | StdLib::JIT | StdLib::FFI | StdLib::PACKAGE;
+        // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
+        let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
+        let empty = FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK] };
+        let slots = vec![empty; setup.slots.len().max(1)].into_boxed_slice();
+        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
+        me.prelude(setup).map_err(|e| failed(&e))?;
+        Ok(me)
+    }
+
+    fn prelude(&self, setup: &Setup) -> mlua::Result<()> {
+        let list = self.lua.create_table()?;
+        for (i, slot) in setup.slots.iter().enumerate() {
+            let row = self.lua.create_table()?;
+            row.set("name", slot.name.as_str())?;
+            row.set("type", slot.datatype.as_str())?;
+            row.set("c_type", crate::datatype::ElementType::from_name(&slot.datatype).map_or("char", |t| t.c_type()))?;
+            list.set(i + 1, row)?;
+        }
+        // A user-space address has at most 52 bits on the machines that we run on, so a number holds it.
+        #[expect(clippy::cast_precision_loss, reason = "addresses have fewer than 53 bits")]
+        let address = self.slots.as_ptr() as usize as f64;
+        let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
+        prelude.call::<()>((list, address, setup.file_path.as_str(), self.jit))
+    }
+}
+
+impl Runtime for LuaRuntime {
+    fn lockdown(&self) -> lockdown::Runtime {
+        lockdown::Runtime::Lua { jit: self.jit }
+    }
+
+    fn load(&mut self, setup: &Setup, _: Option<OwnedFd>) -> Result<()> {
+        let chunk = self.lua.load(setup.source.as_str()).set_name("=udf").set_mode(ChunkMode::Text);
+        chunk.exec().map_err(|e| failed(&e))?;
+        match self.lua.globals().get::<Option<Function>>("dynamic_dataset") {
+            Ok(Some(entry)) => {
+                self.entry = Some(entry);
+                Ok(())
+            }
+            _ => fail!(Failed, "the source defines no function dynamic_dataset"),
+        }
+    }
+
+    fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
+        for (to, from) in self.slots.iter_mut().zip(slots) {
+            to.data = from.data;
+            to.rank = from.dims.len() as u64;
+            for (d, &n) in to.dims.iter_mut().zip(from.dims) {
+                *d = n;
+            }
+        }
+        let Some(entry) = &self.entry else { fail!(Worker, "called before it was loaded") };
+        let done = entry.call::<()>(()).map_err(|e| failed(&e));
+        // SAFETY: flushing every C stream has no preconditions: `print` writes to one.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        done
+    }
+}

@@ -1,0 +1,167 @@
+//! The worker: a process that locks itself down and then runs one function.
+//!
+//! The order is fixed: map the shared memory, let the back end prepare what it needs from the system, lock down, tell
+//! the layers reached, and only then look at the source.
+//!
+//! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has returned.
+
+pub mod compile;
+#[cfg(feature = "worker-bin")]
+pub mod cpp;
+pub mod lockdown;
+#[cfg(feature = "worker-bin")]
+pub mod lua;
+
+use crate::backend::Backend;
+use crate::datatype::ElementType;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::memory::Map;
+use crate::protocol::{self, Answer, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup};
+use crate::socket::{self, Received};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The descriptor of the socket to the host.
+pub const SOCKET: i32 = 3;
+/// A worker that nobody has called for so long ends.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// A slot of one call.
+#[derive(Debug, Clone)]
+pub struct CallSlot<'a> {
+    /// Its name in the source.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub datatype: ElementType,
+    /// Its first element.
+    pub data: *mut u8,
+    /// The number of its elements.
+    pub count: u64,
+    /// The shape of the block.
+    pub dims: &'a [u64],
+    /// Whether it may be written.
+    pub output: bool,
+}
+
+/// A language's part of the worker.
+pub trait Runtime {
+    /// What the lock-down has to leave.
+    fn lockdown(&self) -> lockdown::Runtime;
+    /// Takes the source, and the compiled form if there is one. Runs locked down.
+    ///
+    /// # Errors
+    /// `Failed` with what the language says.
+    fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()>;
+    /// Runs the function once.
+    ///
+    /// # Errors
+    /// `Failed` with what the language says.
+    fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()>;
+}
+
+/// Serves the host at [`SOCKET`] until it goes away; returns the exit status.
+pub fn serve(make: &mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>) -> i32 {
+    // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    match run(socket, make) {
+        Ok(()) => 0,
+        Err(error) => {
+            // The host may be gone; then nobody is there to tell.
+            let _ = socket::send(socket, &protocol::encode_answer(&Answer::Failed(error.to_string())), &[]);
+            1
+        }
+    }
+}
+
+fn run(socket: BorrowedFd<'_>, make: &mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>) -> Result<()> {
+    let Some((_, fds)) = socket::receive_with_descriptors(socket)? else { return Ok(()) };
+    let (setup, mut fds) = read_setup(fds)?;
+    let compiled = if setup.compiled { fds.pop() } else { None };
+    if fds.len() != setup.segments.len() {
+        fail!(Worker, "{} descriptors for {} segments", fds.len(), setup.segments.len())
+    }
+    let mut segments = Vec::with_capacity(fds.len());
+    for (fd, s) in fds.iter().zip(&setup.segments) {
+        segments.push(Map::new(fd.as_fd(), s.offset, s.bytes, s.writable)?);
+    }
+    drop(fds);
+    let Some(status) = segments.first().and_then(|s| s.at(0, STATUS_BYTES as u64)) else {
+        fail!(Worker, "no status page")
+    };
+    let backend = Backend::from_json_name(&setup.backend)?;
+    let types =
+        setup.slots.iter().map(|s| ElementType::from_name(&s.datatype)).collect::<Result<Vec<ElementType>>>()?;
+    let mut runtime = make(&setup, backend)?;
+    socket::set_timeout(socket, IDLE)?;
+    // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
+    unsafe { lockdown::prepare(status.cast()) };
+    let keep = [0, 1, 2, SOCKET].into_iter().chain(compiled.iter().map(|f| f.as_raw_fd())).collect();
+    let report = lockdown::restrict(&lockdown::Policy {
+        runtime: runtime.lockdown(),
+        memory: setup.memory,
+        cpu_seconds: setup.cpu_s,
+        file_size: 0,
+        scratch: None,
+        keep_descriptors: keep,
+    })?;
+    let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
+    answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi })?;
+    runtime.load(&setup, compiled)?;
+    answer(&Answer::Loaded)?;
+    let mut buffer = vec![0; MAX_MESSAGE];
+    let mut places = Vec::new();
+    loop {
+        let n = match socket::receive(socket, &mut buffer)? {
+            Received::Packet(n) => n,
+            Received::Closed | Received::TimedOut => return Ok(()),
+        };
+        let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
+        runtime.call(&locate(&setup, &types, &segments, &places)?)?;
+        answer(&Answer::Done(seq))?;
+    }
+}
+
+fn locate<'a>(
+    setup: &'a Setup,
+    types: &[ElementType],
+    segments: &[Map],
+    places: &'a [Place],
+) -> Result<Vec<CallSlot<'a>>> {
+    if places.len() != setup.slots.len() {
+        fail!(Worker, "a call with {} of {} slots", places.len(), setup.slots.len())
+    }
+    let mut slots = Vec::with_capacity(places.len());
+    for ((slot, &datatype), place) in setup.slots.iter().zip(types).zip(places) {
+        let data = protocol::block_bytes(&place.dims, datatype)
+            .and_then(|bytes| segments.get(place.segment as usize)?.at(place.offset, bytes));
+        let Some(data) = data else { fail!(Worker, "a call outside the shared memory") };
+        slots.push(CallSlot {
+            name: &slot.name,
+            datatype,
+            data,
+            count: place.dims.iter().product(),
+            dims: &place.dims,
+            output: slot.output,
+        });
+    }
+    Ok(slots)
+}
+
+fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
+    if fds.is_empty() {
+        fail!(Worker, "no set-up")
+    }
+    let rest = fds.split_off(1);
+    let Some(first) = fds.pop() else { fail!(Worker, "no set-up") };
+    let mut file = std::fs::File::from(first);
+    let mut text = Vec::new();
+    std::io::Seek::rewind(&mut file)
+        .and_then(|()| std::io::Read::read_to_end(&mut file, &mut text))
+        .map_err(|e| Error::io("reading the set-up", &e))?;
+    let setup: Setup =
+        serde_json::from_slice(&text).map_err(|e| Error::new(ErrorKind::Worker, format!("the set-up: {e}")))?;
+    if setup.protocol != PROTOCOL {
+        fail!(Worker, "the host speaks protocol {} and this worker {PROTOCOL}; reinstall hyperchunk", setup.protocol)
+    }
+    Ok((setup, rest))
+}

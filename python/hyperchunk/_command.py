@@ -1,0 +1,12 @@
+"""The ``hyperchunk`` command. All of it is in Rust; this hands over h5py's libhdf5."""
+
+from __future__ import annotations
+
+import sys
+
+from hyperchunk import _core, _libhdf5
+
+
+def main() -> None:
+    """Run the command and exit with its status."""
+    sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]], _libhdf5.of_h5py()))

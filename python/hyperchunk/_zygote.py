@@ -1,0 +1,233 @@
+"""The warm Python process: it has imported NumPy once and forks a locked-down worker for each session.
+
+Started by the reading process as a program of its own, with a socket as descriptor 3. Each request is one packet of
+eight bytes: an operation (``F`` fork, ``S`` how did a worker end, ``R`` nobody will ask) and a process number.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import importlib.machinery
+import importlib.util
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SOCKET = 3
+IDLE_SECONDS = 30.0
+UNKNOWN = -(2**31)
+# What a function may import: its worker can open no file. Modules that are missing are no loss.
+PRELOAD = (
+    "numpy numpy.fft numpy.linalg numpy.ma numpy.polynomial numpy.random math cmath random statistics fractions decimal "
+    "datetime calendar time json re string textwrap struct array bisect heapq collections itertools functools operator "
+    "enum dataclasses typing copy hashlib zlib base64 binascii unicodedata csv io warnings traceback ctypes"
+).split()
+
+
+def load_core() -> ModuleType:
+    """The extension module, found beside this file: the package itself need not be importable."""
+    found = sorted(Path(__file__).parent.glob("_core*.so"))
+    if not found:
+        raise SystemExit("hyperchunk is not completely installed: its extension module is missing")
+    loader = importlib.machinery.ExtensionFileLoader("hyperchunk._core", str(found[0]))
+    spec = importlib.util.spec_from_loader("hyperchunk._core", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+class Text(bytes):
+    """HDF5-UDF gives names of types and files as bytes; this equals the string, too."""
+
+    def __new__(cls, text: str) -> Text:
+        return super().__new__(cls, text.encode())
+
+    def __eq__(self, other: object) -> bool:
+        return bytes(self) == (other.encode() if isinstance(other, str) else other)
+
+    def __hash__(self) -> int:
+        return bytes.__hash__(self)
+
+    def __str__(self) -> str:
+        return self.decode()
+
+
+class Ffi:
+    """The part of HDF5-UDF's ``lib.ffi`` that functions use to make NumPy views."""
+
+    @staticmethod
+    def buffer(data: Any, size: int = -1) -> memoryview:
+        """The bytes of a dataset's buffer."""
+        view = memoryview(data).cast("B")
+        return view if size < 0 else view[:size]
+
+
+class Lib:
+    """What a function sees as ``lib``."""
+
+    ffi = Ffi()
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Any] = {}
+        self._file_path = ""
+
+    def _find(self, name: str | bytes) -> Any:
+        text = name.decode() if isinstance(name, bytes) else name
+        slot = self._slots.get(text)
+        if slot is None:
+            bare = text.lstrip("/")
+            slot = next((s for n, s in self._slots.items() if n.lstrip("/") == bare), None)
+        if slot is None:
+            raise KeyError(f"no dataset {text!r} was recorded when this function was attached")
+        return slot
+
+    def getData(self, name: str | bytes) -> Any:  # noqa: N802
+        """The dataset's elements, flat, in row-major order."""
+        return self._find(name)
+
+    def getDims(self, name: str | bytes) -> tuple[int, ...]:  # noqa: N802
+        """The shape of the block that the function sees."""
+        dims: tuple[int, ...] = self._find(name).dims
+        return dims
+
+    getSize = getDims  # noqa: N815
+
+    def getType(self, name: str | bytes) -> Text:  # noqa: N802
+        """The name of the element type."""
+        return Text(self._find(name).datatype)
+
+    def getFilePath(self) -> Text:  # noqa: N802
+        """The path of the HDF5 file, as its reader opened it."""
+        return Text(self._file_path)
+
+    def array(self, name: str | bytes) -> Any:
+        """The dataset as a NumPy array in the block's shape, over the same memory."""
+        import numpy as np
+
+        slot = self._find(name)
+        return np.asarray(slot).reshape(slot.dims)
+
+
+class Server:
+    """Forks workers and remembers how they ended."""
+
+    def __init__(self, core: ModuleType, host: socket.socket) -> None:
+        self.core = core
+        self.host = host
+        self.children: set[int] = set()
+        self.released: set[int] = set()
+
+    def fork(self, fds: list[int]) -> int:
+        """Forks a worker whose socket, standard output and standard error are ``fds``."""
+        if len(fds) != 3:
+            return -22
+        try:
+            pid = os.fork()
+        except OSError as error:
+            return -(error.errno or 1)
+        if pid == 0:
+            self.work(fds)
+        self.children.add(pid)
+        return pid
+
+    def work(self, fds: list[int]) -> None:
+        """The child: never returns."""
+        status = 1
+        try:
+            self.host.detach()
+            high = [os.dup2(fd, 100 + n, inheritable=False) for n, fd in enumerate(fds)]
+            for target, fd in zip((SOCKET, 1, 2), high, strict=True):
+                os.dup2(fd, target)
+            status = self.core.serve(Lib())
+        finally:
+            os._exit(status)
+
+    def status(self, pid: int) -> int:
+        """The wait status of a worker that has ended or is about to."""
+        if pid not in self.children:
+            return UNKNOWN
+        for _ in range(200):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                self.children.discard(pid)
+                self.released.discard(pid)
+                return status
+            time.sleep(0.005)
+        return UNKNOWN
+
+    def reap(self) -> None:
+        """Clears away workers that nobody will ask about."""
+        for pid in list(self.released):
+            done, _ = os.waitpid(pid, os.WNOHANG)
+            if done:
+                self.children.discard(pid)
+                self.released.discard(pid)
+
+    def answer(self, packet: bytes, fds: list[int]) -> None:
+        """Answers one request."""
+        operation, pid = packet[:1], struct.unpack("<i", packet[4:8])[0]
+        if operation == b"F":
+            self.host.send(struct.pack("<i", self.fork(fds)))
+        elif operation == b"S":
+            self.host.send(struct.pack("<i", self.status(pid)))
+        elif operation == b"R":
+            if pid in self.children:
+                self.released.add(pid)
+            self.reap()
+
+    def run(self) -> None:
+        """Serves until the host is gone or nothing has happened for a while."""
+        poll = select.poll()
+        poll.register(self.host, select.POLLIN)
+        last = time.monotonic()
+        while True:
+            if not poll.poll(1000):
+                self.reap()
+                if not self.children and time.monotonic() - last > IDLE_SECONDS:
+                    return
+                continue
+            packet, ancillary, _, _ = self.host.recvmsg(64, socket.CMSG_SPACE(16))
+            fds = array.array("i")
+            for level, kind, data in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    fds.frombytes(data[: len(data) // fds.itemsize * fds.itemsize])
+            if not packet:
+                return
+            try:
+                self.answer(packet, list(fds))
+            finally:
+                for fd in fds:
+                    os.close(fd)
+            last = time.monotonic()
+
+
+def main() -> None:
+    """Warms up, says so, and serves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    core = load_core()
+    for name in PRELOAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    host = socket.socket(fileno=SOCKET)
+    host.send(struct.pack("<i", os.getpid()))
+    with contextlib.suppress(ConnectionError):
+        Server(core, host).run()
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

@@ -1,0 +1,128 @@
+"""Live datasets: programs stored in HDF5 files as datasets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hyperchunk import _core, _libhdf5
+from hyperchunk.exceptions import NotFoundError
+
+__all__ = ["LiveDataset", "attach", "ls", "rm", "show"]
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class LiveDataset:
+    """A live dataset as its file tells it; nothing has been run."""
+
+    path: str
+    """Its path in the file."""
+    record: dict[str, Any]
+    """The record: back end, inputs, output, source, signature. Empty when it is damaged beyond reading."""
+    stub_bytes: int
+    """Bytes that its chunks take in the file."""
+    signer: str | None
+    """The fingerprint of the key that signed it, or ``None``."""
+    profile: str | None
+    """The trust profile that it would run in here, or ``None`` when it would be refused."""
+    error: str | None
+    """Why the record is not valid, or ``None``."""
+
+
+def attach(
+    file: Path,
+    source: Path,
+    outputs: str | Sequence[str] = (),
+    *,
+    chunks: str | Sequence[int] | None = None,
+    overwrite: bool = False,
+    unsigned: bool = False,
+    dry_run: bool = False,
+) -> list[dict[str, Any]]:
+    """Store a program in an HDF5 file as one dataset or more.
+
+    The datasets that the program names with ``lib.getData`` and that the file has are its inputs, the others its
+    outputs. The file must not be open for writing elsewhere; close your own ``h5py.File`` first.
+
+    Args:
+        file: The HDF5 file, which is changed.
+        source: The program: ``.py``, ``.lua`` or ``.cpp``.
+        outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
+            takes the shape and type of the inputs, if they all have the same.
+        chunks: ``None``: the function sees whole arrays. ``"auto"`` or a shape: it runs once a chunk and sees that block
+            as if it were the whole; inputs of the output's shape are cut to the block, others stay whole.
+        overwrite: Replace what has an output's name.
+        unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
+        dry_run: Check everything, write nothing.
+
+    Returns:
+        The record of each output, as stored.
+
+    Raises:
+        UdfSyntaxError: The source or a description cannot be understood.
+        NotFoundError: The file, the source or the signing key does not exist.
+        ExistsError: An output's name is taken.
+        UdfError: The source does not compile or load.
+
+    Example:
+        >>> hyperchunk.udf.attach("scene.h5", "ndvi.lua", chunks="auto")  # doctest: +SKIP
+    """
+    descriptions = [outputs] if isinstance(outputs, str) else list(outputs)
+    shape = chunks if chunks is None or isinstance(chunks, str) else "x".join(str(int(n)) for n in chunks)
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        records = _core.attach(
+            os.fspath(file), os.fspath(source), descriptions, shape, overwrite, unsigned, dry_run, library
+        )
+    return [json.loads(record) for record in records]
+
+
+def ls(file: Path) -> list[LiveDataset]:
+    """The live datasets of a file, by path.
+
+    Raises:
+        NotFoundError: There is no such file.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        rows = _core.list(os.fspath(file), library)
+    return [_row(*row) for row in rows]
+
+
+def _row(
+    path: str, record: str, stub_bytes: int, signer: str | None, profile: str | None, error: str | None
+) -> LiveDataset:
+    try:
+        parsed = json.loads(record) if record else {}
+    except ValueError:
+        parsed = {}
+    return LiveDataset(path, parsed, stub_bytes, signer, profile, error)
+
+
+def show(file: Path, dataset: str) -> LiveDataset:
+    """One live dataset of a file.
+
+    Raises:
+        NotFoundError: There is no such file, or no live dataset of that name in it.
+    """
+    path = "/" + dataset.lstrip("/")
+    for live in ls(file):
+        if live.path == path:
+            return live
+    raise NotFoundError(f"{os.fspath(file)}:{path}: there is no live dataset of this name")
+
+
+def rm(file: Path, dataset: str) -> None:
+    """Remove a live dataset from a file. What it was computed from stays.
+
+    Raises:
+        NotFoundError: There is no such file, or no live dataset of that name in it.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        _core.remove(os.fspath(file), dataset, library)

@@ -1,0 +1,90 @@
+//! Attaching and listing live datasets, and the exceptions that tell why not.
+
+use hyperchunk_h5abi::{Error, ErrorKind, Library, edit};
+use hyperchunk_udf::chunking;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(attach, module)?)?;
+    module.add_function(wrap_pyfunction!(list, module)?)?;
+    module.add_function(wrap_pyfunction!(remove, module)?)?;
+    Ok(())
+}
+
+/// The class in `hyperchunk.exceptions` for each kind.
+fn class_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Syntax => "UdfSyntaxError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::Exists => "ExistsError",
+        ErrorKind::Invalid => "InvalidRecordError",
+        ErrorKind::Refused => "RefusedError",
+        ErrorKind::Violation => "SandboxError",
+        ErrorKind::Limit => "LimitError",
+        ErrorKind::Failed => "UdfError",
+        ErrorKind::Worker => "WorkerError",
+        ErrorKind::Key => "KeyFileError",
+        _ => "HyperchunkError",
+    }
+}
+
+pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    let class = py.import("hyperchunk.exceptions").and_then(|m| m.getattr(class_name(error.kind())));
+    match class.and_then(|c| c.call1((error.to_string(),))) {
+        Ok(value) => PyErr::from_value(value),
+        Err(other) => other,
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (file, source, outputs, chunks, overwrite, unsigned, dry_run, libhdf5))]
+#[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
+#[expect(clippy::fn_params_excessive_bools, reason = "the keyword arguments of hyperchunk.udf.attach")]
+fn attach(
+    py: Python<'_>,
+    file: PathBuf,
+    source: PathBuf,
+    outputs: Vec<String>,
+    chunks: Option<String>,
+    overwrite: bool,
+    unsigned: bool,
+    dry_run: bool,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<Vec<String>> {
+    py.detach(|| {
+        let chunking = chunking::from_option(chunks.as_deref())?;
+        let options = edit::Options { overwrite, unsigned, chunking, dry_run };
+        let attached = edit::attach(Library::load(libhdf5.as_deref())?, &file, &source, &outputs, &options)?;
+        Ok(attached.into_iter().map(|a| a.json).collect())
+    })
+    .map_err(|e: Error| to_python(py, &e))
+}
+
+/// `(path, record as JSON, bytes of stubs, signer or None, profile or None, error or None)` of each live dataset.
+type Row = (String, String, u64, Option<String>, Option<&'static str>, Option<String>);
+
+#[pyfunction]
+fn list(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResult<Vec<Row>> {
+    let entries = py
+        .detach(|| edit::list(Library::load(libhdf5.as_deref())?, &file))
+        .map_err(|e: Error| to_python(py, &e))?;
+    Ok(entries
+        .into_iter()
+        .map(|e| {
+            let profile = e.profile.as_ref().ok().map(|p| p.name);
+            let (signer, error) = match e.record {
+                Ok((_, signer)) => (signer.map(|f| f.to_string()), None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            (e.path, e.json, e.stub_bytes, signer, profile, error)
+        })
+        .collect())
+}
+
+#[pyfunction]
+fn remove(py: Python<'_>, file: PathBuf, dataset: String, libhdf5: Option<PathBuf>) -> PyResult<()> {
+    py.detach(|| edit::remove(Library::load(libhdf5.as_deref())?, &file, &dataset))
+        .map_err(|e: Error| to_python(py, &e))
+}

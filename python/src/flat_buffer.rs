@@ -1,0 +1,240 @@
+//! The flat buffer that a Python function gets for a dataset.
+//!
+//! Elements come out as Python numbers, so that scalar code computes as it did under HDF5-UDF; slices, arithmetic and
+//! `numpy.asarray` see the same memory as NumPy arrays.
+
+use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::worker::CallSlot;
+use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyTuple};
+use std::ffi::{CStr, c_int, c_void};
+
+/// A dataset's elements in row-major order.
+#[pyclass(module = "hyperchunk._core", unsendable)]
+pub(crate) struct FlatBuffer {
+    data: *mut u8,
+    count: usize,
+    datatype: ElementType,
+    writable: bool,
+    /// What an exported buffer points at.
+    shape: [ffi::Py_ssize_t; 1],
+    strides: [ffi::Py_ssize_t; 1],
+    /// The shape of the block.
+    #[pyo3(get)]
+    dims: Py<PyTuple>,
+}
+
+impl FlatBuffer {
+    pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {
+        let count = usize::try_from(slot.count).unwrap_or(0);
+        FlatBuffer {
+            data: slot.data,
+            count,
+            datatype: slot.datatype,
+            writable: slot.output,
+            shape: [ffi::Py_ssize_t::try_from(count).unwrap_or(0)],
+            strides: [ffi::Py_ssize_t::try_from(slot.datatype.size()).unwrap_or(1)],
+            dims,
+        }
+    }
+
+    fn position(&self, index: isize) -> PyResult<usize> {
+        let at = if index < 0 { index.checked_add_unsigned(self.count) } else { Some(index) };
+        match at.and_then(|n| usize::try_from(n).ok()).filter(|&n| n < self.count) {
+            Some(at) => Ok(at),
+            None => Err(PyIndexError::new_err(format!("index {index} is outside the dataset's {} elements", self.count))),
+        }
+    }
+
+    fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("numpy")?.getattr("asarray")?.call1((slf,))
+    }
+}
+
+fn format(datatype: ElementType) -> &'static CStr {
+    match datatype {
+        ElementType::Int8 => c"b",
+        ElementType::Int16 => c"h",
+        ElementType::Int32 => c"i",
+        ElementType::Int64 => c"q",
+        ElementType::UInt8 => c"B",
+        ElementType::UInt16 => c"H",
+        ElementType::UInt32 => c"I",
+        ElementType::UInt64 => c"Q",
+        ElementType::Float32 => c"f",
+        ElementType::Float64 => c"d",
+    }
+}
+
+/// Integers that a float would lose are refused, as cffi does.
+fn integer<T: TryFrom<i128>>(value: &Bound<'_, PyAny>, datatype: ElementType) -> PyResult<T> {
+    let wrong = || PyTypeError::new_err(format!("an {} dataset takes integers; write int(…)", datatype.name()));
+    let number = match value.extract::<i64>() {
+        Ok(n) => i128::from(n),
+        Err(_) => match value.extract::<u64>() {
+            Ok(n) => i128::from(n),
+            Err(e) if e.is_instance_of::<PyOverflowError>(value.py()) => return Err(e),
+            Err(_) => return Err(wrong()),
+        },
+    };
+    T::try_from(number)
+        .map_err(|_| PyOverflowError::new_err(format!("{number} does not fit into {}", datatype.name())))
+}
+
+macro_rules! read {
+    ($py:expr, $pointer:expr, $type:ty, $python:ty, $wide:ty) => {{
+        // SAFETY: the caller has checked the position; slots are aligned to their type.
+        let value = unsafe { *$pointer.cast::<$type>() };
+        <$python>::new($py, <$wide>::from(value)).into_any()
+    }};
+}
+
+#[pymethods]
+impl FlatBuffer {
+    fn __len__(&self) -> usize {
+        self.count
+    }
+
+    /// The shape of the flat buffer: its number of elements.
+    #[getter]
+    fn shape(&self) -> (usize,) {
+        (self.count,)
+    }
+
+    /// The name of the element type.
+    #[getter]
+    fn datatype(&self) -> &'static str {
+        self.datatype.name()
+    }
+
+    /// The address of the first element.
+    #[getter]
+    fn address(&self) -> usize {
+        self.data as usize
+    }
+
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let Ok(index) = index.extract::<isize>() else { return Self::array(slf)?.get_item(index) };
+        let me = slf.borrow();
+        let at = me.position(index)?;
+        // SAFETY: inside the buffer.
+        let p = unsafe { me.data.add(at * me.datatype.size()) };
+        Ok(match me.datatype {
+            ElementType::Int8 => read!(py, p, i8, PyInt, i64),
+            ElementType::Int16 => read!(py, p, i16, PyInt, i64),
+            ElementType::Int32 => read!(py, p, i32, PyInt, i64),
+            ElementType::Int64 => read!(py, p, i64, PyInt, i64),
+            ElementType::UInt8 => read!(py, p, u8, PyInt, u64),
+            ElementType::UInt16 => read!(py, p, u16, PyInt, u64),
+            ElementType::UInt32 => read!(py, p, u32, PyInt, u64),
+            ElementType::UInt64 => read!(py, p, u64, PyInt, u64),
+            ElementType::Float32 => read!(py, p, f32, PyFloat, f64),
+            ElementType::Float64 => read!(py, p, f64, PyFloat, f64),
+        })
+    }
+
+    fn __setitem__(slf: &Bound<'_, Self>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(index) = index.extract::<isize>() else { return Self::array(slf)?.set_item(index, value) };
+        let me = slf.borrow();
+        if !me.writable {
+            return Err(PyValueError::new_err("this dataset is an input and cannot be written"));
+        }
+        let at = me.position(index)?;
+        // SAFETY: inside the buffer.
+        let p = unsafe { me.data.add(at * me.datatype.size()) };
+        // SAFETY: slots are aligned to their type, and each arm writes exactly one element.
+        unsafe {
+            match me.datatype {
+                ElementType::Int8 => *p.cast::<i8>() = integer(value, me.datatype)?,
+                ElementType::Int16 => *p.cast::<i16>() = integer(value, me.datatype)?,
+                ElementType::Int32 => *p.cast::<i32>() = integer(value, me.datatype)?,
+                ElementType::Int64 => *p.cast::<i64>() = integer(value, me.datatype)?,
+                ElementType::UInt8 => *p = integer(value, me.datatype)?,
+                ElementType::UInt16 => *p.cast::<u16>() = integer(value, me.datatype)?,
+                ElementType::UInt32 => *p.cast::<u32>() = integer(value, me.datatype)?,
+                ElementType::UInt64 => *p.cast::<u64>() = integer(value, me.datatype)?,
+                #[expect(clippy::cast_possible_truncation, reason = "rounding to the dataset's type is what a store does")]
+                ElementType::Float32 => *p.cast::<f32>() = value.extract::<f64>()? as f32,
+                ElementType::Float64 => *p.cast::<f64>() = value.extract::<f64>()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<dataset buffer: {} x {}>", self.count, self.datatype.name())
+    }
+
+    fn __add__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf)?.add(other)
+    }
+
+    fn __radd__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        other.add(Self::array(slf)?)
+    }
+
+    fn __sub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf)?.sub(other)
+    }
+
+    fn __rsub__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        other.sub(Self::array(slf)?)
+    }
+
+    fn __mul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf)?.mul(other)
+    }
+
+    fn __rmul__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        other.mul(Self::array(slf)?)
+    }
+
+    fn __truediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf)?.div(other)
+    }
+
+    fn __rtruediv__<'py>(slf: &Bound<'py, Self>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        other.div(Self::array(slf)?)
+    }
+
+    fn __neg__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf)?.neg()
+    }
+
+    /// # Safety
+    /// Called by CPython with a live view.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let me = slf.borrow();
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view"));
+        }
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE && !me.writable {
+            return Err(PyBufferError::new_err("this dataset is an input and cannot be written"));
+        }
+        let wants = |flag: c_int| flags & flag == flag;
+        let total = me.count * me.datatype.size();
+        // SAFETY: the view is live; what it points at lives in the object, which it keeps alive, and in memory that
+        // lives as long as the process.
+        unsafe {
+            (*view).buf = me.data.cast::<c_void>();
+            (*view).len = ffi::Py_ssize_t::try_from(total).unwrap_or(0);
+            (*view).itemsize = me.strides[0];
+            (*view).readonly = c_int::from(!me.writable);
+            (*view).ndim = 1;
+            (*view).format =
+                if wants(ffi::PyBUF_FORMAT) { format(me.datatype).as_ptr().cast_mut() } else { std::ptr::null_mut() };
+            (*view).shape =
+                if wants(ffi::PyBUF_ND) { me.shape.as_ptr().cast_mut() } else { std::ptr::null_mut() };
+            (*view).strides =
+                if wants(ffi::PyBUF_STRIDES) { me.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() };
+            (*view).suboffsets = std::ptr::null_mut();
+            (*view).internal = std::ptr::null_mut();
+            drop(me);
+            (*view).obj = slf.into_ptr();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! The extension module `hyperchunk._core`: one file a class, no logic.
+
+mod edit;
+mod flat_buffer;
+mod worker;
+
+use pyo3::prelude::*;
+use std::ffi::{CString, OsString};
+use std::path::PathBuf;
+
+/// Runs the `hyperchunk` command; returns its exit status.
+#[pyfunction]
+#[pyo3(signature = (arguments, libhdf5=None))]
+fn run_command(py: Python<'_>, arguments: Vec<OsString>, libhdf5: Option<PathBuf>) -> i32 {
+    py.detach(|| hyperchunk_cli::run(arguments, libhdf5))
+}
+
+/// Makes `folder` the first place where each libhdf5 of this process looks for plugins; returns how many there are.
+#[pyfunction]
+fn prepend_plugin_folder(folder: CString) -> usize {
+    hyperchunk_h5abi::library::prepend_plugin_folder(&folder)
+}
+
+/// Tells where the package lies.
+#[pyfunction]
+fn set_package_dir(folder: PathBuf) {
+    hyperchunk_udf::host::set_package_dir(folder);
+}
+
+/// Process numbers of the workers that wait for the next read.
+#[pyfunction]
+fn idle_workers() -> Vec<i32> {
+    hyperchunk_udf::host::Pool::global().pids()
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<flat_buffer::FlatBuffer>()?;
+    module.add_function(wrap_pyfunction!(run_command, module)?)?;
+    module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
+    module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
+    module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
+    module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
+    edit::add(module)
+}

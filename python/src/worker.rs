@@ -1,0 +1,104 @@
+//! Python's part of the worker: runs in a forked child of the warm interpreter, never in a reader.
+
+use crate::flat_buffer::FlatBuffer;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::protocol::Setup;
+use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::os::fd::OwnedFd;
+
+/// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
+#[pyfunction]
+pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
+    worker::serve(&mut |_, _| {
+        Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() }) as Box<dyn Runtime>)
+    })
+}
+
+struct PythonRuntime {
+    lib: Py<PyAny>,
+    entry: Option<Py<PyAny>>,
+    flush: Vec<Py<PyAny>>,
+}
+
+impl Runtime for PythonRuntime {
+    fn lockdown(&self) -> lockdown::Runtime {
+        lockdown::Runtime::Python
+    }
+
+    fn load(&mut self, setup: &Setup, _: Option<OwnedFd>) -> Result<()> {
+        Python::attach(|py| self.load_source(py, setup).map_err(|e| failed(py, &e)))
+    }
+
+    fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
+        Python::attach(|py| self.run(py, slots).map_err(|e| failed(py, &e)))
+    }
+}
+
+impl PythonRuntime {
+    fn load_source(&mut self, py: Python<'_>, setup: &Setup) -> PyResult<()> {
+        let lib = self.lib.bind(py);
+        lib.setattr("_file_path", &setup.file_path)?;
+        let globals = PyDict::new(py);
+        globals.set_item("__name__", "udf")?;
+        globals.set_item("lib", lib)?;
+        let builtins = py.import("builtins")?;
+        globals.set_item("__builtins__", &builtins)?;
+        let code = builtins.getattr("compile")?.call1((&setup.source, "udf.py", "exec", 0, true))?;
+        builtins.getattr("exec")?.call1((code, &globals))?;
+        match globals.get_item("dynamic_dataset")? {
+            Some(entry) if entry.is_callable() => self.entry = Some(entry.unbind()),
+            _ => {
+                let message = "the source defines no function dynamic_dataset";
+                return Err(pyo3::exceptions::PyNameError::new_err(message));
+            }
+        }
+        let sys = py.import("sys")?;
+        for stream in ["stdout", "stderr"] {
+            self.flush.push(sys.getattr(stream)?.getattr("flush")?.unbind());
+        }
+        Ok(())
+    }
+
+    fn run(&self, py: Python<'_>, slots: &[CallSlot<'_>]) -> PyResult<()> {
+        let buffers = PyDict::new(py);
+        for slot in slots {
+            let dims = PyTuple::new(py, slot.dims)?.unbind();
+            buffers.set_item(slot.name, Bound::new(py, FlatBuffer::new(slot, dims))?)?;
+        }
+        self.lib.bind(py).setattr("_slots", buffers)?;
+        let Some(entry) = &self.entry else {
+            return Err(pyo3::exceptions::PyRuntimeError::new_err("called before it was loaded"));
+        };
+        let outcome = entry.bind(py).call0();
+        for flush in &self.flush {
+            flush.bind(py).call0()?;
+        }
+        outcome.map(drop)
+    }
+}
+
+/// `ValueError: text (udf.py, line 7)`: the line is the last one of the function's own.
+fn failed(py: Python<'_>, error: &PyErr) -> Error {
+    let mut line = None;
+    let mut frame = error.traceback(py).map(Bound::into_any);
+    while let Some(current) = frame {
+        let file = current
+            .getattr("tb_frame")
+            .and_then(|f| f.getattr("f_code")?.getattr("co_filename")?.extract::<String>());
+        if file.is_ok_and(|f| f == "udf.py") {
+            line = current.getattr("tb_lineno").and_then(|n| n.extract::<u64>()).ok();
+        }
+        frame = current.getattr("tb_next").ok().filter(|n| !n.is_none());
+    }
+    let place = line.map(|n| format!(" (udf.py, line {n})")).unwrap_or_default();
+    let hint = if error.is_instance_of::<pyo3::exceptions::PyPermissionError>(py) {
+        "; functions have no access to files"
+    } else if error.is_instance_of::<pyo3::exceptions::PyImportError>(py) {
+        "; functions can import NumPy and the parts of the standard library that compute"
+    } else {
+        ""
+    };
+    Error::new(ErrorKind::Failed, format!("{error}{place}{hint}"))
+}
