@@ -46,7 +46,10 @@ pub fn scan(python: &Path, source: &str) -> Result<Vec<String>> {
             let place = line.map(|n| format!("line {n}: ")).unwrap_or_default();
             fail!(Syntax, "{place}{}", escape(&error, 1000))
         }
-        _ => return Err(Error::new(ErrorKind::Worker, "it did not answer as expected").about("python")),
+        _ => {
+            return Err(Error::new(ErrorKind::Worker, "it did not answer as expected")
+                .about(python.display().to_string()));
+        }
     };
     let mut names = Names::default();
     for name in answer {

@@ -70,7 +70,7 @@ fn large_sources_take_linear_time() {
         "a=",
         "local",
     ] {
-        let source = piece.repeat(2_000_000 / piece.len());
+        let source = piece.repeat(300_000 / piece.len());
         let _ = scan(Backend::Lua, &source, None);
         let _ = scan(Backend::Cpp, &source, None);
     }
