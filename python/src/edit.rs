@@ -41,7 +41,6 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (file, source, outputs, chunks, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
-#[expect(clippy::fn_params_excessive_bools, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
     file: PathBuf,

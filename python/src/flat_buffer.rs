@@ -44,7 +44,10 @@ impl FlatBuffer {
         let at = if index < 0 { index.checked_add_unsigned(self.count) } else { Some(index) };
         match at.and_then(|n| usize::try_from(n).ok()).filter(|&n| n < self.count) {
             Some(at) => Ok(at),
-            None => Err(PyIndexError::new_err(format!("index {index} is outside the dataset's {} elements", self.count))),
+            None => Err(PyIndexError::new_err(format!(
+                "index {index} is outside the dataset's {} elements",
+                self.count
+            ))),
         }
     }
 
@@ -70,7 +73,8 @@ fn format(datatype: ElementType) -> &'static CStr {
 
 /// Integers that a float would lose are refused, as cffi does.
 fn integer<T: TryFrom<i128>>(value: &Bound<'_, PyAny>, datatype: ElementType) -> PyResult<T> {
-    let wrong = || PyTypeError::new_err(format!("an {} dataset takes integers; write int(…)", datatype.name()));
+    let wrong =
+        || PyTypeError::new_err(format!("an {} dataset takes integers; write int(…)", datatype.name()));
     let number = match value.extract::<i64>() {
         Ok(n) => i128::from(n),
         Err(_) => match value.extract::<u64>() {
@@ -136,7 +140,11 @@ impl FlatBuffer {
         })
     }
 
-    fn __setitem__(slf: &Bound<'_, Self>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn __setitem__(
+        slf: &Bound<'_, Self>,
+        index: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let Ok(index) = index.extract::<isize>() else { return Self::array(slf)?.set_item(index, value) };
         let me = slf.borrow();
         if !me.writable {
@@ -156,7 +164,10 @@ impl FlatBuffer {
                 ElementType::UInt16 => *p.cast::<u16>() = integer(value, me.datatype)?,
                 ElementType::UInt32 => *p.cast::<u32>() = integer(value, me.datatype)?,
                 ElementType::UInt64 => *p.cast::<u64>() = integer(value, me.datatype)?,
-                #[expect(clippy::cast_possible_truncation, reason = "rounding to the dataset's type is what a store does")]
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "rounding to the dataset's type is what a store does"
+                )]
                 ElementType::Float32 => *p.cast::<f32>() = value.extract::<f64>()? as f32,
                 ElementType::Float64 => *p.cast::<f64>() = value.extract::<f64>()?,
             }
@@ -224,8 +235,11 @@ impl FlatBuffer {
             (*view).itemsize = me.strides[0];
             (*view).readonly = c_int::from(!me.writable);
             (*view).ndim = 1;
-            (*view).format =
-                if wants(ffi::PyBUF_FORMAT) { format(me.datatype).as_ptr().cast_mut() } else { std::ptr::null_mut() };
+            (*view).format = if wants(ffi::PyBUF_FORMAT) {
+                format(me.datatype).as_ptr().cast_mut()
+            } else {
+                std::ptr::null_mut()
+            };
             (*view).shape =
                 if wants(ffi::PyBUF_ND) { me.shape.as_ptr().cast_mut() } else { std::ptr::null_mut() };
             (*view).strides =

@@ -12,7 +12,8 @@ use std::os::fd::OwnedFd;
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     worker::serve(&mut |_, _| {
-        Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() }) as Box<dyn Runtime>)
+        Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() })
+            as Box<dyn Runtime>)
     })
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
             println!("private key: {}", keys::own_key_path()?.display());
         }
         Command::Show => match keys::own_public_key()? {
-            Some(key) => print!("{}fingerprint {}\n", key.to_text(), Fingerprint::of(&key.key)),
+            Some(key) => println!("{}fingerprint {}", key.to_text(), Fingerprint::of(&key.key)),
             None => return Err("there is no signing key yet: run `hyperchunk key new`".into()),
         },
     }

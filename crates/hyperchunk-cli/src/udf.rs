@@ -94,8 +94,11 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             for one in &attached {
                 println!("{}", describe_attached(one, dry_run));
             }
-            if unsigned && attached.iter().any(|a| a.record.backend == hyperchunk_udf::backend::Backend::Cpp) {
-                eprintln!("hyperchunk: warning: unsigned C++ runs nowhere: the profile `untrusted` refuses native code");
+            if unsigned && attached.iter().any(|a| a.record.backend == hyperchunk_udf::backend::Backend::Cpp)
+            {
+                eprintln!(
+                    "hyperchunk: warning: unsigned C++ runs nowhere: the profile `untrusted` refuses native code"
+                );
             }
         }
         Command::Ls { file, json } => ls(&edit::list(library()?, &file)?, json),
@@ -133,7 +136,11 @@ fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         record.output.datatype.name(),
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
-        if record.blockwise { format!("{} chunks of {}", one.chunks, shape(&record.chunk)) } else { "one chunk".to_owned() },
+        if record.blockwise {
+            format!("{} chunks of {}", one.chunks, shape(&record.chunk))
+        } else {
+            "one chunk".to_owned()
+        },
         match &record.signature {
             Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
             None => "not signed".to_owned(),
@@ -213,10 +220,19 @@ fn show(entry: &edit::Entry) -> Outcome {
         _ => "nobody".to_owned(),
     };
     println!("dataset   {}", escape(&entry.path, 300));
-    println!("computes  {} ({} {})", escape(&record.output.name, 200), record.output.datatype.name(), shape(&record.output.dims));
+    println!(
+        "computes  {} ({} {})",
+        escape(&record.output.name, 200),
+        record.output.datatype.name(),
+        shape(&record.output.dims)
+    );
     println!("language  {}", record.backend.short_name());
     println!("inputs    {}", if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") });
-    println!("chunks    {}{}", shape(&record.chunk), if record.blockwise { ", one evaluation each" } else { ", one evaluation" });
+    println!(
+        "chunks    {}{}",
+        shape(&record.chunk),
+        if record.blockwise { ", one evaluation each" } else { ", one evaluation" }
+    );
     println!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
     println!("attached  {}", escape(&record.created, 40));
     println!("signed by {}", who.trim_end());

@@ -6,7 +6,17 @@ use crate::{Error, ErrorKind};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::PoisonError;
 
-type Push = unsafe extern "C" fn(Hid, *const c_char, *const c_char, c_uint, Hid, Hid, Hid, *const c_char, ...) -> c_int;
+type Push = unsafe extern "C" fn(
+    Hid,
+    *const c_char,
+    *const c_char,
+    c_uint,
+    Hid,
+    Hid,
+    Hid,
+    *const c_char,
+    ...
+) -> c_int;
 
 /// Keeps libhdf5 from printing errors that we expect or report ourselves; undone when dropped.
 pub(crate) struct Quiet {
@@ -54,7 +64,9 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
         (library.f.error_clear)(0);
     }
     // The innermost reason tells most; ours, of a live dataset that is an input, is always innermost.
-    let reason = list.first().map_or_else(|| "libhdf5 gives no reason".to_owned(), |r| hyperchunk_udf::escape::escape(r, 600));
+    let reason = list
+        .first()
+        .map_or_else(|| "libhdf5 gives no reason".to_owned(), |r| hyperchunk_udf::escape::escape(r, 600));
     Error::new(ErrorKind::Io, format!("{what}: {reason}"))
 }
 
@@ -89,7 +101,8 @@ fn error_ids(library: &Library) -> Option<(Hid, Hid, Hid)> {
         // SAFETY: constant NUL-terminated strings.
         let made = unsafe {
             let version = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
-            let class = (library.f.error_register_class)(c"hyperchunk".as_ptr(), c"hyperchunk".as_ptr(), version);
+            let class =
+                (library.f.error_register_class)(c"hyperchunk".as_ptr(), c"hyperchunk".as_ptr(), version);
             let major = (library.f.error_create_message)(class, MAJOR, c"Live dataset".as_ptr());
             let minor = (library.f.error_create_message)(class, MINOR, c"Not evaluated".as_ptr());
             (class, major, minor)

@@ -136,7 +136,10 @@ impl ChunkBuffer {
         // SAFETY: no pointers; the result is checked.
         let pointer = unsafe { (library.f.allocate)(bytes, false) };
         if pointer.is_null() {
-            return Err(crate::Error::new(ErrorKind::Limit, format!("no memory for a chunk of {bytes} bytes")));
+            return Err(crate::Error::new(
+                ErrorKind::Limit,
+                format!("no memory for a chunk of {bytes} bytes"),
+            ));
         }
         if bytes >= HUGE {
             let start = (pointer as usize).next_multiple_of(4096);

@@ -25,7 +25,8 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
                 .unwrap_or_default();
-            let error = Error::new(ErrorKind::Worker, format!("a defect in hyperchunk, please report it: {text}"));
+            let error =
+                Error::new(ErrorKind::Worker, format!("a defect in hyperchunk, please report it: {text}"));
             if let Ok(library) = Library::that_contains(address) {
                 errors::push(library, &format!("hyperchunk udf: {error}"));
             }

@@ -10,7 +10,6 @@ use std::ffi::{CStr, CString, c_char};
 
 /// An identifier with the function that closes it.
 pub(crate) struct Handle {
-    pub(crate) library: &'static Library,
     pub(crate) id: Hid,
     close: unsafe extern "C" fn(Hid) -> Herr,
 }
@@ -35,7 +34,7 @@ impl Library {
         if id < 0 {
             return Err(failure(self, what));
         }
-        Ok(Handle { library: self, id, close })
+        Ok(Handle { id, close })
     }
 
     pub(crate) fn open_file(&'static self, path: &CStr, flags: u32) -> Result<Handle> {
@@ -57,7 +56,11 @@ impl Library {
 
     pub(crate) fn create_plist(&'static self, dataset: Hid) -> Result<Handle> {
         // SAFETY: any identifier may be asked.
-        self.own(unsafe { (self.f.dataset_create_plist)(dataset) }, self.f.plist_close, "its creation properties")
+        self.own(
+            unsafe { (self.f.dataset_create_plist)(dataset) },
+            self.f.plist_close,
+            "its creation properties",
+        )
     }
 
     pub(crate) fn new_plist(&'static self, class: &CStr) -> Result<Handle> {
@@ -132,7 +135,10 @@ impl Library {
         // SAFETY: as above.
         let class = unsafe { (self.f.type_class)(file_type) };
         if native < 0 {
-            fail!(Unsupported, "its datatype (class {class}) is not one that functions can use yet: numbers only")
+            fail!(
+                Unsupported,
+                "its datatype (class {class}) is not one that functions can use yet: numbers only"
+            )
         }
         let native = self.wrap_type(native, "its datatype")?;
         // SAFETY: as above.
@@ -157,7 +163,11 @@ impl Library {
     }
 
     /// The path of an object, or of a file, as the library tells it.
-    pub(crate) fn name_of(&self, id: Hid, call: unsafe extern "C" fn(Hid, *mut c_char, usize) -> isize) -> String {
+    pub(crate) fn name_of(
+        &self,
+        id: Hid,
+        call: unsafe extern "C" fn(Hid, *mut c_char, usize) -> isize,
+    ) -> String {
         let mut buffer = vec![0u8; 4096];
         // SAFETY: the buffer has that many bytes; HDF5 terminates what it writes.
         let n = unsafe { call(id, buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -17,7 +17,6 @@ pub struct Library {
     path: PathBuf,
     /// Where optional functions are, looked up once: 0 is not yet, 1 is absent.
     pub(crate) fileno: AtomicUsize,
-    pub(crate) push: AtomicUsize,
     pub(crate) error_ids: Mutex<Option<(Hid, Hid, Hid)>>,
 }
 
@@ -35,10 +34,10 @@ impl Library {
         // A library is never unloaded from this list, so a stale pair is still a true one.
         if LAST_ADDRESS.load(Ordering::Acquire) == address {
             // SAFETY: set below from a leaked reference, before the address.
-            if let Some(library) = unsafe { LAST_LIBRARY.load(Ordering::Acquire).as_ref() } {
-                if library.contains(address) {
-                    return Ok(library);
-                }
+            if let Some(library) = unsafe { LAST_LIBRARY.load(Ordering::Acquire).as_ref() }
+                && library.contains(address)
+            {
+                return Ok(library);
             }
         }
         // SAFETY: all-zero is a valid Dl_info.
@@ -118,7 +117,9 @@ impl Library {
         });
         let f = match f {
             Ok(f) => f,
-            Err(missing) => fail!(NotFound, "{} lacks {missing}; HDF5 1.10.3 or newer is needed", path.display()),
+            Err(missing) => {
+                fail!(NotFound, "{} lacks {missing}; HDF5 1.10.3 or newer is needed", path.display())
+            }
         };
         let library: &'static Library = Box::leak(Box::new(Library {
             f,
@@ -126,7 +127,6 @@ impl Library {
             handle: handle as usize,
             path,
             fileno: AtomicUsize::new(0),
-            push: AtomicUsize::new(0),
             error_ids: Mutex::new(None),
         }));
         // SAFETY: no arguments; initialises the library if nobody has.
@@ -210,7 +210,10 @@ pub fn loaded() -> Vec<&'static Library> {
     let is_hdf5 = |n: &&CString| {
         let path = n.to_string_lossy();
         let file = path.rsplit('/').next().unwrap_or("");
-        file.starts_with("libhdf5") && !file.contains("_hl") && !file.contains("_cpp") && !file.contains("_fortran")
+        file.starts_with("libhdf5")
+            && !file.contains("_hl")
+            && !file.contains("_cpp")
+            && !file.contains("_fortran")
     };
     let found = names.iter().filter(is_hdf5).filter_map(|name| {
         // SAFETY: NOLOAD loads nothing.
@@ -255,6 +258,10 @@ fn last_dl_error() -> String {
     // SAFETY: dlerror returns a string or null, valid until the next dl call of this thread.
     unsafe {
         let message = libc::dlerror();
-        if message.is_null() { "unknown error".into() } else { CStr::from_ptr(message).to_string_lossy().into_owned() }
+        if message.is_null() {
+            "unknown error".into()
+        } else {
+            CStr::from_ptr(message).to_string_lossy().into_owned()
+        }
     }
 }

@@ -111,7 +111,6 @@ functions! {
     plist_get_chunk = "H5Pget_chunk": fn(Hid, c_int, *mut u64) -> c_int;
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;
     plist_set_chunk = "H5Pset_chunk": fn(Hid, c_int, *const u64) -> Herr;
-    plist_set_create_groups = "H5Pset_create_intermediate_group": fn(Hid, c_uint) -> Herr;
     plist_set_filter = "H5Pset_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_set_sec2 = "H5Pset_fapl_sec2": fn(Hid) -> Herr;
     space_close = "H5Sclose": fn(Hid) -> Herr;

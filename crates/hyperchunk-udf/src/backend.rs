@@ -43,7 +43,11 @@ impl Backend {
     pub fn from_json_name(name: &str) -> Result<Self> {
         match Backend::ALL.into_iter().find(|b| b.json_name() == name) {
             Some(backend) => Ok(backend),
-            None => fail!(Unsupported, "back end {:?} is not one that this version runs", crate::escape::escape(name, 40)),
+            None => fail!(
+                Unsupported,
+                "back end {:?} is not one that this version runs",
+                crate::escape::escape(name, 40)
+            ),
         }
     }
 

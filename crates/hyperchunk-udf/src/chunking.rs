@@ -35,7 +35,10 @@ impl Chunking {
             "whole" => Ok(Chunking::Whole),
             _ => match text.split('x').map(|n| n.parse().ok().filter(|&n| n > 0)).collect() {
                 Some(shape) => Ok(Chunking::Shape(shape)),
-                None => fail!(Syntax, "{text:?} is not a chunk shape: write `auto`, `whole` or, for example, `16x4000`"),
+                None => fail!(
+                    Syntax,
+                    "{text:?} is not a chunk shape: write `auto`, `whole` or, for example, `16x4000`"
+                ),
             },
         }
     }
@@ -58,7 +61,12 @@ impl Chunking {
                 shape.iter().zip(dims).map(|(&s, &d)| s.min(d)).collect()
             }
             Chunking::Shape(shape) => {
-                fail!(Syntax, "the chunk shape {shape:?} has {} dimensions and the dataset has {}", shape.len(), dims.len())
+                fail!(
+                    Syntax,
+                    "the chunk shape {shape:?} has {} dimensions and the dataset has {}",
+                    shape.len(),
+                    dims.len()
+                )
             }
         };
         if bytes_of(&shape, datatype) >= CHUNK_LIMIT {
@@ -68,7 +76,9 @@ impl Chunking {
         let chunks = dims.iter().zip(&shape).try_fold(1u64, |a, (&d, &s)| a.checked_mul(d.div_ceil(s)));
         match chunks {
             Some(n) if n <= MAX_CHUNKS => Ok(shape),
-            _ => fail!(Limit, "chunks of {shape:?} would be more than {MAX_CHUNKS} for a dataset of {dims:?}"),
+            _ => {
+                fail!(Limit, "chunks of {shape:?} would be more than {MAX_CHUNKS} for a dataset of {dims:?}")
+            }
         }
     }
 }

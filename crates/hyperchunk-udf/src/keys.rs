@@ -113,7 +113,8 @@ pub fn own_key() -> Result<SigningKey> {
     let Some(text) = read_own(&path, 0o077)? else {
         fail!(NotFound, "there is no signing key yet: run `hyperchunk key new`, or attach with --unsigned")
     };
-    let (seed, name, email) = fields(&text, PRIVATE, "seed").map_err(|e| e.about(path.display().to_string()))?;
+    let (seed, name, email) =
+        fields(&text, PRIVATE, "seed").map_err(|e| e.about(path.display().to_string()))?;
     Ok(SigningKey::from_seed(&seed, name, email))
 }
 
@@ -154,7 +155,9 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) if e.raw_os_error() == Some(libc::ELOOP) => {
-            return Err(Error::new(ErrorKind::Key, "is a symbolic link, which is not followed").about(about()));
+            return Err(
+                Error::new(ErrorKind::Key, "is a symbolic link, which is not followed").about(about())
+            );
         }
         // A set-aside home of another user is as good as none.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
@@ -171,7 +174,11 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
     }
     if meta.mode() & forbidden != 0 {
         let fix = if forbidden & 0o044 != 0 { "600" } else { "go-w" };
-        let message = format!("others can {} it; run: chmod {fix} {}", if fix == "600" { "read" } else { "write" }, about());
+        let message = format!(
+            "others can {} it; run: chmod {fix} {}",
+            if fix == "600" { "read" } else { "write" },
+            about()
+        );
         return Err(Error::new(ErrorKind::Key, message).about(about()));
     }
     if let Some(dir) = path.parent() {
@@ -203,7 +210,9 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
     let mut file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(Error::new(ErrorKind::Exists, "there is a key already").about(path.display().to_string()));
+            return Err(
+                Error::new(ErrorKind::Exists, "there is a key already").about(path.display().to_string())
+            );
         }
         Err(e) => return Err(Error::io(path.display(), &e)),
     };
@@ -244,9 +253,13 @@ mod tests {
         let dir = scratch("modes");
         let path = dir.join("k");
         std::fs::write(&path, "x").unwrap();
-        for (mode, forbidden, fine) in
-            [(0o600, 0o077, true), (0o640, 0o077, false), (0o604, 0o077, false), (0o644, 0o022, true), (0o664, 0o022, false)]
-        {
+        for (mode, forbidden, fine) in [
+            (0o600, 0o077, true),
+            (0o640, 0o077, false),
+            (0o604, 0o077, false),
+            (0o644, 0o022, true),
+            (0o664, 0o022, false),
+        ] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(read_own(&path, forbidden).is_ok(), fine, "{mode:o} {forbidden:o}");
         }
@@ -263,7 +276,9 @@ mod tests {
     fn key_texts() {
         let key = PublicKey { key: [4; 32], name: "Ada L.".into(), email: String::new() };
         assert_eq!(PublicKey::from_text(&key.to_text()).unwrap(), key);
-        for bad in ["", "x", "hyperchunk-public-key-v1\nkey AAAA\nname \nemail \n", "hyperchunk-public-key-v1\nkey"] {
+        for bad in
+            ["", "x", "hyperchunk-public-key-v1\nkey AAAA\nname \nemail \n", "hyperchunk-public-key-v1\nkey"]
+        {
             assert!(PublicKey::from_text(bad).is_err(), "{bad:?}");
         }
     }

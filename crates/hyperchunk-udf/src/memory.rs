@@ -33,7 +33,14 @@ impl Map {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours.
         let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), length.max(1), protection, libc::MAP_SHARED, fd.as_raw_fd(), start)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length.max(1),
+                protection,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                start,
+            )
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {

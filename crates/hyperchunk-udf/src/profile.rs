@@ -118,8 +118,8 @@ impl Profile {
     }
 
     fn apply_toml(&mut self, text: &str) -> Result<()> {
-        let file: File =
-            toml::from_str(text).map_err(|e| Error::new(ErrorKind::Key, e.to_string().trim_end().to_owned()))?;
+        let file: File = toml::from_str(text)
+            .map_err(|e| Error::new(ErrorKind::Key, e.to_string().trim_end().to_owned()))?;
         if file.version != 1 {
             fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
         }
@@ -201,7 +201,9 @@ mod tests {
 
     #[test]
     fn untrusted_runs_no_native_code() {
-        assert!(Profile::untrusted().allow(Backend::Cpp, None).unwrap_err().to_string().contains("not signed"));
+        assert!(
+            Profile::untrusted().allow(Backend::Cpp, None).unwrap_err().to_string().contains("not signed")
+        );
         assert!(Profile::own().allow(Backend::Cpp, None).is_ok());
     }
 }

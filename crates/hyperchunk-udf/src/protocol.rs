@@ -124,7 +124,9 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
 /// `Worker` when it is not one.
 pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
     let mut c = Cursor(bytes);
-    let (Some(CALL), Some(seq), Some(n)) = (c.word(), c.word(), c.word()) else { fail!(Worker, "not a call") };
+    let (Some(CALL), Some(seq), Some(n)) = (c.word(), c.word(), c.word()) else {
+        fail!(Worker, "not a call")
+    };
     places.clear();
     for _ in 0..n {
         let (Some(segment), Some(rank @ 0..=32), Some(offset)) = (c.word(), c.word(), c.long()) else {

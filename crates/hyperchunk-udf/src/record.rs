@@ -197,7 +197,8 @@ impl Record {
             fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
         }
         check_version(bytes)?;
-        let h: Header = serde_json::from_slice(bytes).map_err(|e| invalid(format!("the record is damaged: {e}")))?;
+        let h: Header =
+            serde_json::from_slice(bytes).map_err(|e| invalid(format!("the record is damaged: {e}")))?;
         let record = Record {
             id: LiveId::from_hex(&h.id).ok_or_else(|| invalid("the record's id is damaged".into()))?,
             backend: Backend::from_json_name(&h.backend)?,
@@ -282,7 +283,11 @@ fn check_version(bytes: &[u8]) -> Result<()> {
     }
     match serde_json::from_slice::<Version>(bytes) {
         Ok(v) if v.api_version == u64::from(API_VERSION) => Ok(()),
-        Ok(v) => fail!(Unsupported, "record version {} is not one that this version of hyperchunk reads", v.api_version),
+        Ok(v) => fail!(
+            Unsupported,
+            "record version {} is not one that this version of hyperchunk reads",
+            v.api_version
+        ),
         Err(e) => fail!(Invalid, "the record is damaged: {e}"),
     }
 }
@@ -308,7 +313,8 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
 
 fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
     let limit = usize::try_from(size).unwrap_or(usize::MAX).min(MAX_COMPILED);
-    let packed = BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
+    let packed =
+        BASE64.decode(&header.deflate).map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
     let object = miniz_oxide::inflate::decompress_to_vec_with_limit(&packed, limit)
         .map_err(|e| invalid(format!("the compiled form is damaged: {e}")))?;
     if object.len() as u64 != size {
@@ -318,7 +324,8 @@ fn unpack(header: &CompiledHeader, size: u64) -> Result<Compiled> {
 }
 
 fn signature(h: SignatureHeader) -> Result<Signature> {
-    let decode = |text: &str| BASE64.decode(text).map_err(|e| invalid(format!("the signature is damaged: {e}")));
+    let decode =
+        |text: &str| BASE64.decode(text).map_err(|e| invalid(format!("the signature is damaged: {e}")));
     let wrong = |_| invalid("the signature is damaged: wrong length".into());
     Ok(Signature {
         public_key: decode(&h.public_key)?.try_into().map_err(wrong)?,

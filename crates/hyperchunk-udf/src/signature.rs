@@ -53,7 +53,11 @@ impl fmt::Debug for SigningKey {
 impl SigningKey {
     /// The key of a 32-byte seed.
     pub fn from_seed(seed: &[u8; 32], name: impl Into<String>, email: impl Into<String>) -> Self {
-        SigningKey { key: ed25519_dalek::SigningKey::from_bytes(seed), name: name.into(), email: email.into() }
+        SigningKey {
+            key: ed25519_dalek::SigningKey::from_bytes(seed),
+            name: name.into(),
+            email: email.into(),
+        }
     }
 
     /// Its public half.
@@ -86,7 +90,12 @@ impl SigningKey {
 /// one of the weak ones for which any signature holds.
 pub fn verify(record: &Record) -> Result<Option<Fingerprint>> {
     let Some(signature) = &record.signature else { return Ok(None) };
-    let bad = || Error::new(ErrorKind::Invalid, "the signature does not match: the record was changed after it was signed");
+    let bad = || {
+        Error::new(
+            ErrorKind::Invalid,
+            "the signature does not match: the record was changed after it was signed",
+        )
+    };
     let key = VerifyingKey::from_bytes(&signature.public_key).map_err(|_| bad())?;
     if key.is_weak() {
         fail!(Invalid, "the record is signed by a weak key, which proves nothing")
@@ -211,7 +220,8 @@ mod tests {
         identity[0] = 1;
         let mut value = [0; 64];
         value[0] = 1;
-        record.signature = Some(Signature { name: String::new(), email: String::new(), public_key: identity, value });
+        record.signature =
+            Some(Signature { name: String::new(), email: String::new(), public_key: identity, value });
         assert!(verify(&record).unwrap_err().to_string().contains("weak key"));
     }
 }

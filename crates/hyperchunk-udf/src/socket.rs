@@ -16,7 +16,10 @@ const CONTROL_WORDS: usize = 128;
 pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: the array has room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) } != 0 {
+    if unsafe {
+        libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
+    } != 0
+    {
         return Err(Error::last_os("a socket pair"));
     }
     // SAFETY: the kernel just gave us both.
@@ -36,7 +39,13 @@ pub fn set_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
     let size = size_of_val(&time) as libc::socklen_t;
     // SAFETY: the option takes a timeval of that size.
     let rc = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const time).cast(), size)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const time).cast(),
+            size,
+        )
     };
     if rc != 0 {
         return Err(Error::last_os("the time limit of a socket"));

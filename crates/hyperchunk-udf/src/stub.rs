@@ -93,7 +93,9 @@ impl Stub {
     /// # Errors
     /// `Limit` when they are more than [`MAX_STUB`].
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let Ok(rank) = u8::try_from(self.chunk.len()) else { fail!(Limit, "rank {} is over 32", self.chunk.len()) };
+        let Ok(rank) = u8::try_from(self.chunk.len()) else {
+            fail!(Limit, "rank {} is over 32", self.chunk.len())
+        };
         let mut out = Vec::with_capacity(64);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&[VERSION, rank, 0, 0]);
@@ -105,7 +107,12 @@ impl Stub {
         let check: [u8; CHECK] = head(&Sha256::digest(&out));
         out.extend_from_slice(&check);
         if out.len() > MAX_STUB {
-            fail!(Limit, "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB}", self.chunk, out.len())
+            fail!(
+                Limit,
+                "the stub of chunk {:?} needs {} bytes, over the limit of {MAX_STUB}",
+                self.chunk,
+                out.len()
+            )
         }
         Ok(out)
     }
@@ -116,7 +123,10 @@ impl Stub {
     /// `Unsupported` when it is no stub of ours or of a later version, `Invalid` when it is damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let Some(rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
-            fail!(Unsupported, "the chunk does not hold a live dataset's stub; files of HDF5-UDF are not evaluated by this version")
+            fail!(
+                Unsupported,
+                "the chunk does not hold a live dataset's stub; files of HDF5-UDF are not evaluated by this version"
+            )
         };
         let (Some((&[version, rank, r0, r1], _)), Some((body, check))) =
             (rest.split_first_chunk::<4>(), bytes.split_last_chunk::<CHECK>())
@@ -141,7 +151,9 @@ impl Stub {
         };
         let mut chunk = Vec::with_capacity(usize::from(rank));
         for _ in 0..rank {
-            let Some(n) = take_leb128(&mut numbers) else { fail!(Invalid, "the stub's chunk number is damaged") };
+            let Some(n) = take_leb128(&mut numbers) else {
+                fail!(Invalid, "the stub's chunk number is damaged")
+            };
             chunk.push(n);
         }
         if !numbers.is_empty() {

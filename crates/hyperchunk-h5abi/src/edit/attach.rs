@@ -83,8 +83,9 @@ pub fn attach(
     let file = open(library, path, !options.dry_run)?;
     filter::register(library)?;
     let mut input_chunks = HashMap::new();
-    let resolved = spec::resolve(&scan, &specs, &mut |name| look_up(library, file.handle.id, name, &mut input_chunks))
-        .map_err(|e| e.about(path.display().to_string()))?;
+    let resolved =
+        spec::resolve(&scan, &specs, &mut |name| look_up(library, file.handle.id, name, &mut input_chunks))
+            .map_err(|e| e.about(path.display().to_string()))?;
     let compiled = match backend {
         Backend::Cpp => Some(compile_cpp(&source, &programs).map_err(in_source)?),
         _ => None,
@@ -92,11 +93,17 @@ pub fn attach(
     try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
     let mut attached = Vec::new();
     for output in &resolved.outputs {
-        let chunks: Vec<_> =
-            resolved.inputs.iter().filter(|i| i.dims == output.dims).filter_map(|i| input_chunks.get(&i.name).cloned()).collect();
+        let chunks: Vec<_> = resolved
+            .inputs
+            .iter()
+            .filter(|i| i.dims == output.dims)
+            .filter_map(|i| input_chunks.get(&i.name).cloned())
+            .collect();
         let chunk = options.chunking.shape(&output.dims, output.datatype, &chunks)?;
-        let record = record(backend, &source, compiled.as_ref(), &resolved, output, chunk, options, key.as_ref())?;
-        let one = store(library, file.handle.id, record, options).map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
+        let record =
+            record(backend, &source, compiled.as_ref(), &resolved, output, chunk, options, key.as_ref())?;
+        let one = store(library, file.handle.id, record, options)
+            .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
     }
     Ok(attached)
@@ -105,14 +112,21 @@ pub fn attach(
 fn read_source(path: &Path) -> Result<String> {
     let about = || path.display().to_string();
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no such source").about(about()),
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, "there is no such source").about(about())
+        }
         _ => Error::io(about(), &e),
     })?;
     if meta.len() > MAX_SOURCE {
-        return Err(Error::new(ErrorKind::Limit, format!("the source has more than {} MiB", MAX_SOURCE >> 20)).about(about()));
+        return Err(Error::new(
+            ErrorKind::Limit,
+            format!("the source has more than {} MiB", MAX_SOURCE >> 20),
+        )
+        .about(about()));
     }
     let bytes = std::fs::read(path).map_err(|e| Error::io(about(), &e))?;
-    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
 }
 
 fn look_up(
@@ -125,7 +139,8 @@ fn look_up(
     if !exists(library, file, &absolute(name)) {
         return Ok(None);
     }
-    let about = |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
+    let about =
+        |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
     let dataset = library.open_dataset(file, &path).map_err(about)?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id).map_err(about)?;
     let (_, datatype) = library.native(library.dataset_type(dataset.id)?.id).map_err(about)?;
@@ -142,7 +157,8 @@ fn exists(library: &'static Library, file: Hid, path: &str) -> bool {
         let Ok(part) = c_name(path.get(..end).unwrap_or(path)) else { return false };
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let there = unsafe {
-            (library.f.link_exists)(file, part.as_ptr(), 0) > 0 && (library.f.object_exists)(file, part.as_ptr(), 0) > 0
+            (library.f.link_exists)(file, part.as_ptr(), 0) > 0
+                && (library.f.object_exists)(file, part.as_ptr(), 0) > 0
         };
         if !there {
             return false;
@@ -159,7 +175,8 @@ fn try_source(
     resolved: &Resolved,
     programs: &Programs,
 ) -> Result<()> {
-    let slot = |name: &str, datatype: ElementType, source| JobSlot { name: name.to_owned(), datatype, source };
+    let slot =
+        |name: &str, datatype: ElementType, source| JobSlot { name: name.to_owned(), datatype, source };
     let outputs = resolved.outputs.iter().map(|o| slot(&o.name, o.datatype, Source::Output(64)));
     let inputs = resolved.inputs.iter().map(|i| slot(&i.name, i.datatype, Source::Copied(64)));
     let job = Job {
@@ -216,7 +233,8 @@ fn store(library: &'static Library, file: Hid, record: Record, options: &Options
     let path = absolute(&record.output.name);
     let name = c_name(&path)?;
     // SAFETY: a NUL-terminated name; 0 is the default access list.
-    let taken = exists(library, file, &path) || unsafe { (library.f.link_exists)(file, name.as_ptr(), 0) > 0 };
+    let taken =
+        exists(library, file, &path) || unsafe { (library.f.link_exists)(file, name.as_ptr(), 0) > 0 };
     if taken && !options.overwrite {
         fail!(Exists, "there is something of this name already; --overwrite replaces it")
     }
@@ -277,7 +295,14 @@ fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest:
         let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;
         // SAFETY: the offset has the dataset's rank; the bytes are live.
         let rc = unsafe {
-            (library.f.dataset_write_chunk)(dataset, 0, 0, offset.as_ptr(), bytes.len(), bytes.as_ptr().cast())
+            (library.f.dataset_write_chunk)(
+                dataset,
+                0,
+                0,
+                offset.as_ptr(),
+                bytes.len(),
+                bytes.as_ptr().cast(),
+            )
         };
         if rc < 0 {
             return Err(failure(library, "cannot write a chunk"));
@@ -293,7 +318,8 @@ fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result
     let compact = bytes.len() <= COMPACT;
     let text = c_name(&String::from_utf8_lossy(bytes))?;
     // SAFETY: a copy of a constant type, then closed by its handle.
-    let datatype = library.wrap_type(unsafe { (library.f.type_copy)(library.global(c"H5T_C_S1_g")?) }, "a string type")?;
+    let datatype = library
+        .wrap_type(unsafe { (library.f.type_copy)(library.global(c"H5T_C_S1_g")?) }, "a string type")?;
     // SAFETY: an open type of ours.
     let set = unsafe {
         (library.f.type_set_size)(datatype.id, if compact { bytes.len() } else { VARIABLE }) >= 0
@@ -317,7 +343,13 @@ fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result
     Ok(())
 }
 
-fn link(library: &'static Library, file: Hid, dataset: &Handle, name: &std::ffi::CStr, replace: bool) -> Result<()> {
+fn link(
+    library: &'static Library,
+    file: Hid,
+    dataset: &Handle,
+    name: &std::ffi::CStr,
+    replace: bool,
+) -> Result<()> {
     // SAFETY: a NUL-terminated name; 0 is the default access list.
     if replace && unsafe { (library.f.link_delete)(file, name.as_ptr(), 0) } < 0 {
         return Err(failure(library, "cannot replace what is there"));

@@ -106,7 +106,9 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     let path = format!("/{}", name.to_string_lossy().trim_start_matches('/'));
     // SAFETY: an open identifier.
     let stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
-    let missing = || Error::new(ErrorKind::Unsupported, "it has no record of ours; was it made by HDF5-UDF?".to_owned());
+    let missing = || {
+        Error::new(ErrorKind::Unsupported, "it has no record of ours; was it made by HDF5-UDF?".to_owned())
+    };
     let bytes = read(library, object.id).and_then(|b| b.ok_or_else(missing));
     let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
     let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new);

@@ -56,11 +56,17 @@ impl Active {
     fn enter(id: LiveId, plan: &Plan) -> Result<Self> {
         ACTIVE.with_borrow_mut(|active| {
             if active.contains(&id) {
-                return Err(plan.explain(&Error::new(ErrorKind::Invalid, "it reads itself: the inputs of live datasets form a circle")));
+                return Err(plan.explain(&Error::new(
+                    ErrorKind::Invalid,
+                    "it reads itself: the inputs of live datasets form a circle",
+                )));
             }
             let depth = plan.profile.limits.chain_depth;
             if active.len() >= depth {
-                let message = format!("more than {depth} live datasets read each other (profile {}, `chain_depth`)", plan.profile.name);
+                let message = format!(
+                    "more than {depth} live datasets read each other (profile {}, `chain_depth`)",
+                    plan.profile.name
+                );
                 return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
             }
             active.push(id);
@@ -93,7 +99,13 @@ fn compute(library: &'static Library, stub: &Stub, plan: &Plan) -> Result<ChunkB
     Ok(chunk)
 }
 
-fn run(library: &'static Library, plan: &Plan, session: &mut Session, offset: &[u64], shape: &[u64]) -> Result<()> {
+fn run(
+    library: &'static Library,
+    plan: &Plan,
+    session: &mut Session,
+    offset: &[u64],
+    shape: &[u64],
+) -> Result<()> {
     let record = &plan.verified.record;
     for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
         if !matches!(source.source, Source::Copied(_)) {
@@ -107,8 +119,9 @@ fn run(library: &'static Library, plan: &Plan, session: &mut Session, offset: &[
         }
         let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
-        read_input(library, plan, slot, offset, shape, to)
-            .map_err(|e| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(&slot.name, 80))))?;
+        read_input(library, plan, slot, offset, shape, to).map_err(|e| {
+            Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(&slot.name, 80)))
+        })?;
     }
     session.stamp = plan.instance;
     let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
@@ -126,7 +139,8 @@ fn run(library: &'static Library, plan: &Plan, session: &mut Session, offset: &[
 
 /// The byte in a row-major array where the block at `offset` begins.
 fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
-    let element = slot.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
+    let element =
+        slot.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
     element.saturating_mul(slot.datatype.size() as u64)
 }
 
@@ -158,15 +172,28 @@ fn read_input(
     // SAFETY: all lists have the rank of the space; the buffer has room for the block, in the type that is given.
     let done = unsafe {
         (shape.is_empty()
-            || (library.f.space_select)(space.id, SET, offset.as_ptr(), ones.as_ptr(), shape.as_ptr(), ones.as_ptr()) >= 0
+            || (library.f.space_select)(
+                space.id,
+                SET,
+                offset.as_ptr(),
+                ones.as_ptr(),
+                shape.as_ptr(),
+                ones.as_ptr(),
+            ) >= 0
             || shape.is_empty())
-            && (library.f.dataset_read)(dataset.id, native.id, memory.id, space.id, 0, to.as_mut_ptr().cast()) >= 0
+            && (library.f.dataset_read)(dataset.id, native.id, memory.id, space.id, 0, to.as_mut_ptr().cast())
+                >= 0
     };
     if done { Ok(()) } else { Err(failure(library, "cannot read it")) }
 }
 
 /// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
-fn take_output(library: &'static Library, plan: &Plan, session: &Session, shape: &[u64]) -> Result<ChunkBuffer> {
+fn take_output(
+    library: &'static Library,
+    plan: &Plan,
+    session: &Session,
+    shape: &[u64],
+) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
     let size = record.output.datatype.size() as u64;
     let bytes = bytes_of(&record.chunk, record.output.datatype);
@@ -190,7 +217,8 @@ fn take_output(library: &'static Library, plan: &Plan, session: &Session, shape:
             rest /= s;
             stride = stride.saturating_mul(c);
         }
-        let range = usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
+        let range =
+            usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
         session.copy_output(0, n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
     }
     Ok(chunk)

@@ -34,7 +34,9 @@ const MAX_KEPT: usize = 8;
 /// The plans for the datasets that `stub` can belong to: usually one, one for each open copy of the file otherwise.
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Arc<Plan>>> {
     let open = open_datasets(library);
-    let hit = |f: &Found| f.library == library.base() && f.id == stub.id && f.record == stub.record && f.open == open;
+    let hit = |f: &Found| {
+        f.library == library.base() && f.id == stub.id && f.record == stub.record && f.open == open
+    };
     if let Some(found) = LAST.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|f| hit(f)) {
         return Ok(found.plans.clone());
     }
@@ -61,7 +63,13 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Arc<P
         if last.len() >= MAX_KEPT {
             last.remove(0);
         }
-        last.push(Found { library: library.base(), open, id: stub.id, record: stub.record, plans: plans.clone() });
+        last.push(Found {
+            library: library.base(),
+            open,
+            id: stub.id,
+            record: stub.record,
+            plans: plans.clone(),
+        });
     }
     Ok(plans)
 }

@@ -49,7 +49,8 @@ impl Plan {
         let named = |e: Error| e.about(format!("{file_path}:{name}"));
         let profile = Profile::of(verified.signer).map_err(named)?;
         let about = |e: Error| {
-            Error::new(e.kind(), format!("({}): {}", verified.describe(Some(&profile)), e)).about(format!("{file_path}:{name}"))
+            Error::new(e.kind(), format!("({}): {}", verified.describe(Some(&profile)), e))
+                .about(format!("{file_path}:{name}"))
         };
         profile.allow(verified.record.backend, verified.signer).map_err(about)?;
         check_shape(library, dataset, &verified).map_err(about)?;
@@ -57,13 +58,13 @@ impl Plan {
         // SAFETY: one live integer.
         let known = unsafe { (library.f.file_intent)(file.id, &raw mut intent) } >= 0;
         let read_only = known && intent & ACC_RDWR == 0;
-        let (on_disk, identity) = on_disk(library, file);
-        let mappable = on_disk.as_ref().filter(|_| read_only);
+        let on_disk = on_disk(library, file);
+        let mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.bytes);
         let slots = job_slots(library, file, &verified, mappable).map_err(about)?;
         let mapped = slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
         let key = SessionKey {
             // A file that is not on disk is known by the library's number alone.
-            file: identity.unwrap_or((u64::MAX - library.base() as u64, instance)),
+            file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             record: verified.digest,
             profile: profile.name,
             slots,
@@ -77,7 +78,7 @@ impl Plan {
             name,
             file_path,
             key,
-            file: on_disk.filter(|_| mapped).map(|(f, _)| f),
+            file: on_disk.filter(|_| mapped).map(|d| d.file),
         })
     }
 
@@ -156,9 +157,17 @@ fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> 
     Ok(())
 }
 
-/// The file itself and its identity, when it is one file on disk.
-fn on_disk(library: &'static Library, file: &Handle) -> (Option<(File, u64)>, Option<(u64, u64)>) {
-    let Ok(plist) = library.access_plist(file.id) else { return (None, None) };
+/// A file on disk, opened anew for reading only.
+struct DiskFile {
+    file: File,
+    bytes: u64,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+/// The file itself, when it is one file on disk.
+fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
+    let plist = library.access_plist(file.id).ok()?;
     // SAFETY: an open list that is ours; setting the plain driver on this copy tells its identifier.
     let plain = unsafe {
         let driver = (library.f.plist_driver)(plist.id);
@@ -166,42 +175,49 @@ fn on_disk(library: &'static Library, file: &Handle) -> (Option<(File, u64)>, Op
     };
     let mut pointer: *mut c_void = std::ptr::null_mut();
     // SAFETY: one live pointer; 0 is the default list.
-    let known = plain && unsafe { (library.f.file_handle)(file.id, 0, &raw mut pointer) } >= 0;
+    if !plain || unsafe { (library.f.file_handle)(file.id, 0, &raw mut pointer) } < 0 {
+        return None;
+    }
     // SAFETY: the plain driver's handle is a pointer to its descriptor.
-    let Some(&fd) = (if known { unsafe { pointer.cast::<i32>().as_ref() } } else { None }) else {
-        return (None, None);
-    };
+    let fd = *unsafe { pointer.cast::<i32>().as_ref() }?;
     // A descriptor that is passed on keeps its rights, so the file is opened anew, for reading only.
-    let Ok(own) = File::open(format!("/proc/self/fd/{fd}")) else { return (None, None) };
-    let Ok(meta) = own.metadata() else { return (None, None) };
+    let own = File::open(format!("/proc/self/fd/{fd}")).ok()?;
+    let meta = own.metadata().ok()?;
     // SAFETY: fstat of the library's own descriptor into a live buffer.
     let same = unsafe {
         let mut theirs: libc::stat = std::mem::zeroed();
         libc::fstat(fd, &raw mut theirs) == 0 && (theirs.st_dev, theirs.st_ino) == (meta.dev(), meta.ino())
     };
-    if !same || !meta.is_file() {
-        return (None, None);
-    }
-    (Some((own, meta.len())), Some((meta.dev(), meta.ino())))
+    (same && meta.is_file()).then(|| DiskFile {
+        file: own,
+        bytes: meta.len(),
+        identity: (meta.dev(), meta.ino()),
+    })
 }
 
 fn job_slots(
     library: &'static Library,
     file: &Handle,
     verified: &Verified,
-    mappable: Option<&(File, u64)>,
+    mappable: Option<u64>,
 ) -> Result<Vec<JobSlot>> {
     let record = &verified.record;
     let block = |slot: &Slot| {
-        let dims = if record.blockwise && slot.dims == record.output.dims { &record.chunk } else { &slot.dims };
+        let dims =
+            if record.blockwise && slot.dims == record.output.dims { &record.chunk } else { &slot.dims };
         bytes_of(dims, slot.datatype)
     };
     let mut slots = Vec::new();
-    let output = |s: &Slot| JobSlot { name: s.name.clone(), datatype: s.datatype, source: Source::Output(block(s)) };
+    let output =
+        |s: &Slot| JobSlot { name: s.name.clone(), datatype: s.datatype, source: Source::Output(block(s)) };
     slots.push(output(&record.output));
     for input in &record.inputs {
-        let source = input_source(library, file, verified, input, mappable)
-            .map_err(|e| Error::new(e.kind(), format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e)))?;
+        let source = input_source(library, file, verified, input, mappable).map_err(|e| {
+            Error::new(
+                e.kind(),
+                format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e),
+            )
+        })?;
         let source = source.unwrap_or(Source::Copied(block(input)));
         slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
     }
@@ -220,10 +236,12 @@ fn input_source(
     file: &Handle,
     verified: &Verified,
     input: &Slot,
-    mappable: Option<&(File, u64)>,
+    mappable: Option<u64>,
 ) -> Result<Option<Source>> {
     let name = c_name(&absolute(&input.name))?;
-    let dataset = library.open_dataset(file.id, &name).map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
+    let dataset = library
+        .open_dataset(file.id, &name)
+        .map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
     let file_type = library.dataset_type(dataset.id)?;
     let (native, datatype) = library.native(file_type.id)?;
@@ -236,7 +254,7 @@ fn input_source(
             input.dims
         )
     }
-    let Some((_, size)) = mappable else { return Ok(None) };
+    let Some(size) = mappable else { return Ok(None) };
     let plist = library.create_plist(dataset.id)?;
     // SAFETY: open identifiers.
     let (contiguous, external, same, offset) = unsafe {
@@ -248,7 +266,7 @@ fn input_source(
         )
     };
     let bytes = input.bytes();
-    let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= *size);
+    let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
     let aligned = offset % input.datatype.size() as u64 == 0;
     let record = &verified.record;
     let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);

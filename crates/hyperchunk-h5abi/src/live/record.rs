@@ -42,13 +42,20 @@ static VERIFIED: Mutex<VecDeque<Arc<Verified>>> = Mutex::new(VecDeque::new());
 const MAX_VERIFIED: usize = 64;
 
 /// The record with this digest, from the dataset that should have it.
-pub(crate) fn verified(library: &'static Library, dataset: Hid, digest: RecordDigest) -> Result<Arc<Verified>> {
+pub(crate) fn verified(
+    library: &'static Library,
+    dataset: Hid,
+    digest: RecordDigest,
+) -> Result<Arc<Verified>> {
     let known = |list: &VecDeque<Arc<Verified>>| list.iter().find(|v| v.digest == digest).map(Arc::clone);
     if let Some(found) = known(&VERIFIED.lock().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(found);
     }
     let Some(bytes) = read(library, dataset)? else {
-        fail!(Invalid, "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied")
+        fail!(
+            Invalid,
+            "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
+        )
     };
     if RecordDigest::of(&bytes) != digest {
         fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
@@ -94,7 +101,9 @@ pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<Vec
         return read_variable(library, attribute.id, file_type.id).map(Some);
     }
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size).map_err(|_| Error::new(ErrorKind::Limit, format!("no memory for a record of {size} bytes")))?;
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| Error::new(ErrorKind::Limit, format!("no memory for a record of {size} bytes")))?;
     bytes.resize(size, 0u8);
     // SAFETY: the memory type is the file's, a fixed string of `size` bytes.
     if unsafe { (library.f.attr_read)(attribute.id, file_type.id, bytes.as_mut_ptr().cast()) } < 0 {
@@ -108,7 +117,8 @@ pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<Vec
 fn read_variable(library: &'static Library, attribute: Hid, memory_type: Hid) -> Result<Vec<u8>> {
     let mut text: *mut c_char = std::ptr::null_mut();
     // SAFETY: a variable-length string is read into one pointer.
-    if unsafe { (library.f.attr_read)(attribute, memory_type, (&raw mut text).cast()) } < 0 || text.is_null() {
+    if unsafe { (library.f.attr_read)(attribute, memory_type, (&raw mut text).cast()) } < 0 || text.is_null()
+    {
         return Err(failure(library, "its record"));
     }
     // SAFETY: HDF5 terminates the strings that it reads.

@@ -60,7 +60,8 @@ pub fn compile_cpp(source: &str, programs: &Programs) -> Result<Compiled> {
 
 /// The compiler's errors, each on one line, without its notes.
 fn explain(text: &str, exit: Exit) -> String {
-    let errors: Vec<_> = text.lines().filter(|l| l.contains("error") || l.contains("undefined")).take(5).collect();
+    let errors: Vec<_> =
+        text.lines().filter(|l| l.contains("error") || l.contains("undefined")).take(5).collect();
     if errors.is_empty() {
         return format!("the compiler failed ({exit:?}): {}", escape(text, 400));
     }
@@ -75,7 +76,8 @@ impl Scratch {
         let base = std::env::temp_dir();
         let mut name = [0; 8];
         for _ in 0..8 {
-            getrandom::fill(&mut name).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
+            getrandom::fill(&mut name)
+                .map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
             let path = base.join(format!("hyperchunk-compile-{:016x}", u64::from_le_bytes(name)));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Scratch(path)),

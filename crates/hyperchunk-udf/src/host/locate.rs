@@ -51,7 +51,9 @@ impl Programs {
         let candidates = self.package.iter().map(|p| p.join("plugins")).chain(beside);
         match candidates.into_iter().find(|d| d.join(plugin).is_file()) {
             Some(dir) => Ok(dir),
-            None => fail!(NotFound, "{plugin} is missing beside {}; reinstall hyperchunk", self.here.display()),
+            None => {
+                fail!(NotFound, "{plugin} is missing beside {}; reinstall hyperchunk", self.here.display())
+            }
         }
     }
 
@@ -81,7 +83,9 @@ impl Programs {
     /// # Errors
     /// `Worker` when there is none.
     pub fn python(&self) -> Result<PathBuf> {
-        if let Some(path) = std::env::var_os("HYPERCHUNK_PYTHON").map(PathBuf::from).filter(|p| p.is_absolute()) {
+        if let Some(path) =
+            std::env::var_os("HYPERCHUNK_PYTHON").map(PathBuf::from).filter(|p| p.is_absolute())
+        {
             return check_program(&path).map(|_| path);
         }
         let candidates = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
@@ -90,7 +94,10 @@ impl Programs {
         // The path is used as it was found: a virtual environment's interpreter is a symbolic link.
         match candidates.find(|p| p.is_file() && check_program(p).is_ok()) {
             Some(path) => Ok(path),
-            None => fail!(Worker, "no Python interpreter for functions in Python; set HYPERCHUNK_PYTHON to one that has hyperchunk installed"),
+            None => fail!(
+                Worker,
+                "no Python interpreter for functions in Python; set HYPERCHUNK_PYTHON to one that has hyperchunk installed"
+            ),
         }
     }
 
@@ -108,11 +115,11 @@ fn package_pythons(package: &Path) -> Vec<PathBuf> {
     }
     let site = package.parent();
     let lib = site.and_then(Path::parent);
-    if let (Some(lib), Some(prefix)) = (lib, lib.and_then(Path::parent).and_then(Path::parent)) {
-        if let Some(name) = lib.file_name().and_then(|n| n.to_str()).filter(|n| n.starts_with("python3")) {
-            found.push(prefix.join("bin").join(name));
-            found.push(prefix.join("bin").join("python3"));
-        }
+    if let (Some(lib), Some(prefix)) = (lib, lib.and_then(Path::parent).and_then(Path::parent))
+        && let Some(name) = lib.file_name().and_then(|n| n.to_str()).filter(|n| n.starts_with("python3"))
+    {
+        found.push(prefix.join("bin").join(name));
+        found.push(prefix.join("bin").join("python3"));
     }
     found
 }
@@ -145,7 +152,8 @@ fn own_object() -> Result<PathBuf> {
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let inside = own_object as fn() -> Result<PathBuf>;
     // SAFETY: any address may be asked about; the answer is borrowed from the loader.
-    let found = unsafe { libc::dladdr(inside as *const libc::c_void, &raw mut info) } != 0 && !info.dli_fname.is_null();
+    let found = unsafe { libc::dladdr(inside as *const libc::c_void, &raw mut info) } != 0
+        && !info.dli_fname.is_null();
     if !found {
         fail!(Worker, "the system does not tell where hyperchunk is installed")
     }
@@ -153,7 +161,8 @@ fn own_object() -> Result<PathBuf> {
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
     // A program started by a bare name has no useful one.
-    let path = if path.is_absolute() { path.to_owned() } else { std::env::current_exe().unwrap_or(path.to_owned()) };
+    let path =
+        if path.is_absolute() { path.to_owned() } else { std::env::current_exe().unwrap_or(path.to_owned()) };
     std::fs::canonicalize(&path).map_err(|e| Error::io(path.display(), &e))
 }
 
@@ -165,7 +174,12 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     let user = unsafe { libc::geteuid() };
     let foreign = meta.uid() != user && meta.uid() != 0 && !owned_like_us(&meta);
     if foreign || meta.mode() & 0o002 != 0 {
-        let message = format!("{} could have been replaced by another user (owner {}, mode {:o})", real.display(), meta.uid(), meta.mode() & 0o7777);
+        let message = format!(
+            "{} could have been replaced by another user (owner {}, mode {:o})",
+            real.display(),
+            meta.uid(),
+            meta.mode() & 0o7777
+        );
         return Err(Error::new(ErrorKind::Worker, message));
     }
     Ok(real)
@@ -174,5 +188,7 @@ fn check_program(path: &Path) -> Result<PathBuf> {
 /// Software that an administrator installed under an account of its own: the same owner as the object that already
 /// runs in this process.
 fn owned_like_us(meta: &std::fs::Metadata) -> bool {
-    own_object().and_then(|p| std::fs::metadata(p).map_err(|e| Error::io("own object", &e))).is_ok_and(|m| m.uid() == meta.uid())
+    own_object()
+        .and_then(|p| std::fs::metadata(p).map_err(|e| Error::io("own object", &e)))
+        .is_ok_and(|m| m.uid() == meta.uid())
 }

@@ -5,7 +5,7 @@ use crate::stub::RecordDigest;
 use std::sync::{Mutex, PoisonError};
 
 /// Sessions that are kept.
-const MAX_IDLE: usize = 8;
+const MAX_IDLE: usize = 16;
 /// A session with more memory than this is not kept.
 const MAX_KEPT_BYTES: usize = 512 << 20;
 
@@ -37,9 +37,13 @@ impl Pool {
     /// Takes a session for `key` out of the pool.
     pub fn take(&self, key: &SessionKey) -> Option<Session> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The last one is the likeliest: the chunk before this one put it there.
+        if let Some(at) = idle.iter().rposition(|(k, s)| k == key && s.is_ours()) {
+            return Some(idle.remove(at).1);
+        }
+        // A new worker will be started, so there is time to clear away those that have ended.
         idle.retain(|(_, s)| s.is_ours() && !s.is_over());
-        let at = idle.iter().position(|(k, _)| k == key)?;
-        Some(idle.remove(at).1)
+        None
     }
 
     /// Puts a session back for the next read.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::escape::escape_lines;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// Kept of what one evaluation prints.
@@ -28,12 +28,6 @@ impl Printed {
 
     /// The text that waits in the pipe.
     pub(super) fn take(&mut self) -> String {
-        let mut waiting = 0;
-        // SAFETY: FIONREAD writes one int.
-        let known = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::FIONREAD, &raw mut waiting) } == 0;
-        if known && waiting == 0 {
-            return String::new();
-        }
         let mut bytes = vec![0; MAX_BYTES];
         let mut filled = 0;
         while let Some(room) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
@@ -46,13 +40,28 @@ impl Printed {
         escape_lines(&String::from_utf8_lossy(&bytes), MAX_BYTES)
     }
 
-    /// Writes what waits in the pipe to this process's standard output, as HDF5-UDF does.
-    pub(super) fn forward(&mut self) {
-        let text = self.take();
-        if !text.is_empty() {
-            let mut out = std::io::stdout().lock();
-            // A closed standard output is no reason to fail a read.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    /// Writes what waits in a worker's pipes to this process's standard output and standard error, as HDF5-UDF does.
+    pub(super) fn forward(pipes: &mut [Printed; 2]) {
+        let mut polls = [&pipes[0], &pipes[1]].map(|p| libc::pollfd {
+            fd: p.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: two live rows, no waiting.
+        if unsafe { libc::poll(polls.as_mut_ptr(), 2, 0) } <= 0 {
+            return;
         }
+        let [out, err] = pipes;
+        // A closed standard output is no reason to fail a read.
+        let _ = write(&mut std::io::stdout().lock(), &out.take());
+        let _ = write(&mut std::io::stderr().lock(), &err.take());
     }
+}
+
+fn write(to: &mut dyn std::io::Write, text: &str) -> std::io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    to.write_all(text.as_bytes())?;
+    to.flush()
 }

@@ -65,7 +65,8 @@ pub(super) fn spawn(
     stderr: BorrowedFd<'_>,
 ) -> Result<Process> {
     let c = |bytes: &[u8]| {
-        CString::new(bytes).map_err(|_| Error::new(crate::error::ErrorKind::Worker, "a path with a NUL".to_owned()))
+        CString::new(bytes)
+            .map_err(|_| Error::new(crate::error::ErrorKind::Worker, "a path with a NUL".to_owned()))
     };
     let path = c(program.as_os_str().as_bytes())?;
     let mut words = vec![path.clone()];
@@ -73,7 +74,9 @@ pub(super) fn spawn(
         words.push(c(a.as_bytes())?);
     }
     let environment = environment();
-    let list = |v: &[CString]| v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>();
+    let list = |v: &[CString]| {
+        v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>()
+    };
     let (argv, envp) = (list(&words), list(&environment));
     // Above every number that the new process will use, so that no dup2 overwrites a source.
     let high: Vec<OwnedFd> =
@@ -153,7 +156,13 @@ impl Process {
         match &self.handle {
             // SAFETY: plain system call on a descriptor that we own.
             Some(h) => unsafe {
-                libc::syscall(libc::SYS_pidfd_send_signal, h.as_raw_fd(), libc::SIGKILL, std::ptr::null::<u8>(), 0);
+                libc::syscall(
+                    libc::SYS_pidfd_send_signal,
+                    h.as_raw_fd(),
+                    libc::SIGKILL,
+                    std::ptr::null::<u8>(),
+                    0,
+                );
             },
             // SAFETY: an unreaped child keeps its number. Kernels without pidfd are that old that nothing else is left.
             None if self.child => unsafe {
@@ -163,8 +172,11 @@ impl Process {
         }
     }
 
-    /// Waits until it ends, for at most `limit`.
+    /// Waits until it ends, for at most `limit`. Only a child of ours can be waited for.
     pub(super) fn wait(&mut self, limit: Duration) -> Option<Exit> {
+        if !self.child {
+            return None;
+        }
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(50);
         loop {
@@ -180,7 +192,7 @@ impl Process {
     }
 
     fn try_wait(&mut self) -> Option<Exit> {
-        if self.reaped.is_some() || !self.child {
+        if self.reaped.is_some() {
             return self.reaped;
         }
         let mut status = 0;

@@ -95,6 +95,7 @@ pub struct Session {
     layers: Layers,
     landlock_abi: u32,
     places: Vec<Place>,
+    outgoing: Vec<u8>,
     message: Vec<u8>,
     seq: u32,
     used: bool,
@@ -132,13 +133,18 @@ impl Session {
         }
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
-        let setup = memory::constant(&serde_json::to_vec(&set_up(job, &regions, arena_bytes, input_bytes)).unwrap_or_default(), false)?;
+        let setup = memory::constant(
+            &serde_json::to_vec(&set_up(job, &regions, arena_bytes, input_bytes)).unwrap_or_default(),
+            false,
+        )?;
         let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
         let (socket, theirs) = socket::pair()?;
         let (out, out_theirs) = Printed::new()?;
         let (err, err_theirs) = Printed::new()?;
         let process = match job.backend {
-            Backend::Python => zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?,
+            Backend::Python => {
+                zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
+            }
             _ => process::spawn(
                 &programs.worker()?,
                 &["serve".as_ref()],
@@ -160,6 +166,7 @@ impl Session {
             profile: job.profile.clone(),
             layers: Layers(0),
             landlock_abi: 0,
+            outgoing: Vec::new(),
             message: vec![0; MAX_MESSAGE],
             seq: 0,
             used: false,
@@ -245,13 +252,12 @@ impl Session {
             self.process.allow_cpu(self.profile.limits.cpu_s);
             self.cpu_allowed = start;
         }
-        let mut message = std::mem::take(&mut self.message);
-        protocol::encode_call(self.seq, &self.places, &mut message);
-        let sent = socket::send(self.socket.as_fd(), &message, &[]);
-        message.resize(MAX_MESSAGE, 0);
-        self.message = message;
-        if sent.is_err() {
-            return Err(self.ended());
+        protocol::encode_call(self.seq, &self.places, &mut self.outgoing);
+        if socket::send(self.socket.as_fd(), &self.outgoing, &[]).is_err() {
+            let error = self.ended();
+            // Nothing was asked of it yet, so whatever ended it, a new one may be tried.
+            self.ended_idle = true;
+            return Err(error);
         }
         let answer = self.receive(Duration::from_secs(self.profile.limits.wall_s))?;
         self.heavy = start.elapsed() > HEAVY;
@@ -259,7 +265,7 @@ impl Session {
             return Err(self.unexpected(&answer));
         }
         self.used = true;
-        self.printed.iter_mut().for_each(Printed::forward);
+        Printed::forward(&mut self.printed);
         Ok(())
     }
 
@@ -277,7 +283,8 @@ impl Session {
     pub fn copy_output(&self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
         let region = self.regions.get(slot).filter(|r| r.output)?;
         let inside = from.checked_add(to.len() as u64)? <= region.bytes;
-        let pointer = self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
+        let pointer =
+            self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
         // SAFETY: both ranges are live and of that length, and they are not the same memory.
         unsafe { std::ptr::copy_nonoverlapping(pointer.cast_const(), to.as_mut_ptr().cast(), to.len()) };
         Some(())
@@ -367,7 +374,11 @@ impl Session {
         match answer {
             Answer::Failed(text) => {
                 let printed = self.printed.iter_mut().map(Printed::take).collect::<String>();
-                let hint = if printed.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(&printed, 200)) };
+                let hint = if printed.is_empty() {
+                    String::new()
+                } else {
+                    format!(" [it printed: {}]", escape(&printed, 200))
+                };
                 Error::new(ErrorKind::Failed, format!("{}{hint}", escape(text, 600)))
             }
             other => Error::new(ErrorKind::Worker, format!("the worker answered {other:?} out of turn")),
@@ -377,7 +388,8 @@ impl Session {
     /// Why the worker is gone.
     fn ended(&mut self) -> Error {
         if let Some((reason, number)) = self.stopped_for() {
-            let name = lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned);
+            let name =
+                lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned);
             let tried = match reason {
                 StopReason::DeniedCall => format!("tried system call {name}"),
                 StopReason::ExecutableMemory => format!("tried to make memory executable ({name})"),
@@ -391,17 +403,27 @@ impl Session {
         };
         self.ended_idle = exit == Exit::Status(0);
         let stderr = self.printed.iter_mut().map(Printed::take).collect::<String>();
-        let said = if stderr.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(&stderr, 300)) };
+        let said = if stderr.is_empty() {
+            String::new()
+        } else {
+            format!(" [it printed: {}]", escape(&stderr, 300))
+        };
         let profile = self.profile.name;
         let (kind, text) = match exit {
-            Exit::Signal(libc::SIGSYS) => {
-                (ErrorKind::Violation, format!("stopped: tried a system call that is not allowed (profile {profile})"))
-            }
+            Exit::Signal(libc::SIGSYS) => (
+                ErrorKind::Violation,
+                format!("stopped: tried a system call that is not allowed (profile {profile})"),
+            ),
             Exit::Signal(libc::SIGXCPU) => (
                 ErrorKind::Limit,
-                format!("stopped: over the limit of {} s of processor time (profile {profile}, `cpu_s`)", self.profile.limits.cpu_s),
+                format!(
+                    "stopped: over the limit of {} s of processor time (profile {profile}, `cpu_s`)",
+                    self.profile.limits.cpu_s
+                ),
             ),
-            Exit::Signal(libc::SIGSEGV) => (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into()),
+            Exit::Signal(libc::SIGSEGV) => {
+                (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into())
+            }
             Exit::Signal(libc::SIGBUS) => {
                 (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
             }
@@ -529,7 +551,11 @@ fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64)
             .slots
             .iter()
             .zip(regions)
-            .map(|(s, r)| SetupSlot { name: s.name.clone(), datatype: s.datatype.name().into(), output: r.output })
+            .map(|(s, r)| SetupSlot {
+                name: s.name.clone(),
+                datatype: s.datatype.name().into(),
+                output: r.output,
+            })
             .collect(),
         segments,
         source: job.source.into(),

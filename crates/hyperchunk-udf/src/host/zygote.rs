@@ -41,7 +41,10 @@ pub(super) fn fork(
     let python = programs.python()?;
     let mut slot = lock();
     // After a fork of the host, the parent's zygote is not ours to talk to.
-    if slot.as_ref().is_some_and(|z| z.owner != std::process::id() || z.python != python || z.forks >= MAX_FORKS) {
+    if slot
+        .as_ref()
+        .is_some_and(|z| z.owner != std::process::id() || z.python != python || z.forks >= MAX_FORKS)
+    {
         *slot = None;
     }
     // It ends by itself when it is idle; then a new one is started, once.
@@ -89,7 +92,9 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let main = programs.python_main();
     let arguments: Vec<&std::ffi::OsStr> = match &main {
         Some(path) => vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), path.as_os_str()],
-        None => vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), "-m".as_ref(), "hyperchunk._zygote".as_ref()],
+        None => {
+            vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), "-m".as_ref(), "hyperchunk._zygote".as_ref()]
+        }
     };
     let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd())?;
     drop((theirs, pipe));
@@ -101,14 +106,20 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
             zygote.process.kill();
             let said = zygote.printed.take();
             let last = said.trim_end().lines().last().unwrap_or("");
-            let message = format!("{} cannot run functions: {} {}", zygote.python.display(), error, escape(last, 300));
+            let message =
+                format!("{} cannot run functions: {} {}", zygote.python.display(), error, escape(last, 300));
             Err(Error::new(ErrorKind::Worker, message))
         }
     }
 }
 
 impl Zygote {
-    fn fork(&mut self, socket: BorrowedFd<'_>, stdout: BorrowedFd<'_>, stderr: BorrowedFd<'_>) -> Result<Process> {
+    fn fork(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        stdout: BorrowedFd<'_>,
+        stderr: BorrowedFd<'_>,
+    ) -> Result<Process> {
         let pid = self.ask(b'F', 0, &[socket, stdout, stderr])?;
         if pid <= 0 {
             fail!(Worker, "Python could not fork (error {})", -pid)

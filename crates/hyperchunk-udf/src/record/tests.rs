@@ -13,7 +13,12 @@ pub(crate) fn sample() -> Record {
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
         compiled: Some(Compiled { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
-        signature: Some(Signature { name: "A".into(), email: "a@b".into(), public_key: [1; 32], value: [2; 64] }),
+        signature: Some(Signature {
+            name: "A".into(),
+            email: "a@b".into(),
+            public_key: [1; 32],
+            value: [2; 64],
+        }),
     }
 }
 
@@ -45,7 +50,11 @@ fn damaged_records_are_refused() {
     check("\"bytecode_size\":5000", "\"bytecode_size\":4999", "damaged");
     check("\"bytecode_size\":5000", "\"bytecode_size\":18446744073709551615", "bytecode_size says");
     check("\"bytecode_size\":5000", "\"bytecode_size\":-1", "damaged");
-    check("\"output_resolution\":[10,7]", "\"output_resolution\":[4294967296,4294967296]", "impossible shape");
+    check(
+        "\"output_resolution\":[10,7]",
+        "\"output_resolution\":[4294967296,4294967296]",
+        "impossible shape",
+    );
     check("\"output_resolution\":[10,7]", "\"output_resolution\":[0,7]", "impossible shape");
     check("\"output_resolution\":[10,7]", "\"output_resolution\":[]", "does not fit");
     check("\"chunk\":[4,7]", "\"chunk\":[4]", "does not fit");

@@ -86,7 +86,9 @@ pub fn resolve(
         )
     }
     for spec in specs {
-        let Some(name) = spelling.get(&normal_name(&spec.name)) else {
+        // A source that names nothing, such as one that only prints, can be attached under any name.
+        let own = scan.names.is_empty().then_some(spec.name.as_str());
+        let Some(name) = spelling.get(&normal_name(&spec.name)).map(|n| n.as_str()).or(own) else {
             fail!(
                 Syntax,
                 "the source does not use the described dataset {:?}; it uses {}",

@@ -32,7 +32,8 @@ fn start(arguments: &[OsString]) -> Result<Error> {
         c(b"LC_ALL=C.UTF-8")?,
         c(&[b"TMPDIR=", scratch.as_os_str().as_bytes()].concat())?,
     ];
-    let pointers = |list: &[CString]| list.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+    let pointers =
+        |list: &[CString]| list.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
     let (argv, envp) = (pointers(&words), pointers(&environment));
     lockdown::restrict(&lockdown::Policy {
         runtime: lockdown::Runtime::Compiler,
@@ -43,6 +44,8 @@ fn start(arguments: &[OsString]) -> Result<Error> {
         keep_descriptors: vec![0, 1, 2],
     })?;
     // SAFETY: both lists end with a null pointer and point at live NUL-terminated strings.
-    unsafe { libc::execve(words.first().map_or(std::ptr::null(), |w| w.as_ptr()), argv.as_ptr(), envp.as_ptr()) };
+    unsafe {
+        libc::execve(words.first().map_or(std::ptr::null(), |w| w.as_ptr()), argv.as_ptr(), envp.as_ptr())
+    };
     Ok(Error::last_os("starting the compiler"))
 }

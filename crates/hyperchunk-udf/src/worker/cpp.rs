@@ -61,7 +61,11 @@ fn open(path: &CStr) -> Result<*mut c_void> {
     // SAFETY: dlerror returns a string or null, valid until the next dl call of this thread.
     let text = unsafe {
         let message = libc::dlerror();
-        if message.is_null() { "unknown error".into() } else { CStr::from_ptr(message).to_string_lossy().into_owned() }
+        if message.is_null() {
+            "unknown error".into()
+        } else {
+            CStr::from_ptr(message).to_string_lossy().into_owned()
+        }
     };
     fail!(Worker, "loading native code: {text}")
 }

@@ -40,7 +40,10 @@ fn failed(error: &mlua::Error) -> Error {
     };
     // The traceback names only our own frames.
     let text = text.split("\nstack traceback:").next().unwrap_or_default();
-    Error::new(ErrorKind::Failed, text.trim_start_matches("runtime error: ").trim_start_matches("syntax error: ").to_owned())
+    Error::new(
+        ErrorKind::Failed,
+        text.trim_start_matches("runtime error: ").trim_start_matches("syntax error: ").to_owned(),
+    )
 }
 
 impl LuaRuntime {
@@ -49,7 +52,13 @@ impl LuaRuntime {
     /// # Errors
     /// `Worker` when LuaJIT cannot start.
     pub fn new(setup: &Setup) -> Result<Self> {
-        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::BIT | StdLib::JIT | StdLib::FFI | StdLib::PACKAGE;
+        let libraries = StdLib::STRING
+            | StdLib::TABLE
+            | StdLib::MATH
+            | StdLib::BIT
+            | StdLib::JIT
+            | StdLib::FFI
+            | StdLib::PACKAGE;
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
         let empty = FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK] };
@@ -65,7 +74,10 @@ impl LuaRuntime {
             let row = self.lua.create_table()?;
             row.set("name", slot.name.as_str())?;
             row.set("type", slot.datatype.as_str())?;
-            row.set("c_type", crate::datatype::ElementType::from_name(&slot.datatype).map_or("char", |t| t.c_type()))?;
+            row.set(
+                "c_type",
+                crate::datatype::ElementType::from_name(&slot.datatype).map_or("char", |t| t.c_type()),
+            )?;
             list.set(i + 1, row)?;
         }
         // A user-space address has at most 52 bits on the machines that we run on, so a number holds it.

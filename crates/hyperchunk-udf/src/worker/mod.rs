@@ -59,8 +59,11 @@ pub trait Runtime {
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()>;
 }
 
+/// Makes the part of the worker for a language.
+pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>;
+
 /// Serves the host at [`SOCKET`] until it goes away; returns the exit status.
-pub fn serve(make: &mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>) -> i32 {
+pub fn serve(make: MakeRuntime<'_>) -> i32 {
     // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
     let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
     match run(socket, make) {
@@ -73,7 +76,7 @@ pub fn serve(make: &mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>) 
     }
 }
 
-fn run(socket: BorrowedFd<'_>, make: &mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>) -> Result<()> {
+fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let Some((_, fds)) = socket::receive_with_descriptors(socket)? else { return Ok(()) };
     let (setup, mut fds) = read_setup(fds)?;
     let compiled = if setup.compiled { fds.pop() } else { None };
@@ -89,8 +92,11 @@ fn run(socket: BorrowedFd<'_>, make: &mut dyn FnMut(&Setup, Backend) -> Result<B
         fail!(Worker, "no status page")
     };
     let backend = Backend::from_json_name(&setup.backend)?;
-    let types =
-        setup.slots.iter().map(|s| ElementType::from_name(&s.datatype)).collect::<Result<Vec<ElementType>>>()?;
+    let types = setup
+        .slots
+        .iter()
+        .map(|s| ElementType::from_name(&s.datatype))
+        .collect::<Result<Vec<ElementType>>>()?;
     let mut runtime = make(&setup, backend)?;
     socket::set_timeout(socket, IDLE)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
@@ -158,10 +164,14 @@ fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
     std::io::Seek::rewind(&mut file)
         .and_then(|()| std::io::Read::read_to_end(&mut file, &mut text))
         .map_err(|e| Error::io("reading the set-up", &e))?;
-    let setup: Setup =
-        serde_json::from_slice(&text).map_err(|e| Error::new(ErrorKind::Worker, format!("the set-up: {e}")))?;
+    let setup: Setup = serde_json::from_slice(&text)
+        .map_err(|e| Error::new(ErrorKind::Worker, format!("the set-up: {e}")))?;
     if setup.protocol != PROTOCOL {
-        fail!(Worker, "the host speaks protocol {} and this worker {PROTOCOL}; reinstall hyperchunk", setup.protocol)
+        fail!(
+            Worker,
+            "the host speaks protocol {} and this worker {PROTOCOL}; reinstall hyperchunk",
+            setup.protocol
+        )
     }
     Ok((setup, rest))
 }

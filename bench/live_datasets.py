@@ -1,0 +1,204 @@
+"""What reading a live dataset costs, against a plain contiguous read of the same shape in the same loop.
+
+    make bench                                    # the table
+    .venv/bin/python bench/live_datasets.py -h    # sizes and rounds
+
+CPU is that of this process and of its workers, so nothing hides in a child. Every round reads the plain dataset and
+each variant in turn; the table has medians and their ratios. The destination is a new NumPy array each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+# label, source, options of attach, limit on the ratio of a whole read
+VARIANTS = [
+    ("empty C++ auto", "empty.cpp", "auto", 1.5),
+    ("empty Lua auto", "empty.lua", "auto", 1.5),
+    ("empty NumPy auto", "empty.py", "auto", None),
+    ("NDVI C++ auto", "ndvi.cpp", "auto", 3.2),
+    ("NDVI Lua auto", "ndvi.lua", "auto", 3.2),
+    ("NDVI NumPy auto", "ndvi.py", "auto", 4.5),
+    ("NDVI C++ whole", "ndvi.cpp", None, 4.5),
+    ("NDVI Lua whole", "ndvi.lua", None, 4.5),
+    ("NDVI NumPy whole", "ndvi.py", None, 4.5),
+]
+
+
+def descendants() -> list[int]:
+    """Processes started by this one, and by those."""
+    found, todo = [], [os.getpid()]
+    while todo:
+        for children in Path(f"/proc/{todo.pop()}/task").glob("*/children"):
+            try:
+                pids = [int(p) for p in children.read_text().split()]
+            except OSError:
+                continue
+            found += pids
+            todo += pids
+    return found
+
+
+def clocks(pids: list[int]) -> float:
+    """CPU seconds of other processes: those that live, and those that this one has reaped."""
+    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = reaped.ru_utime + reaped.ru_stime
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += time.clock_gettime((~pid << 3) | 2)
+    return total
+
+
+def make(folder: Path, size: int) -> Path:
+    """One file with two inputs, a plain dataset and a live dataset for each variant."""
+    import h5py
+    import numpy as np
+
+    path = folder / "bench.h5"
+    rng = np.random.default_rng(1)
+    with h5py.File(path, "w") as f:
+        for name in ("NIR", "Red", "plain"):
+            f[name] = rng.random((size, size), dtype="f4") + np.float32(0.1)
+    env = dict(os.environ, XDG_CONFIG_HOME=str(folder / "config"))
+    command = str(Path(sys.executable).parent / "hyperchunk")
+    subprocess.run([command, "key", "new"], env=env, check=True, stdout=subprocess.DEVNULL)
+    for label, source, chunks, _ in VARIANTS:
+        extra = ["--chunks", chunks] if chunks else []
+        arguments = [command, "udf", "attach", str(path), str(HERE / "udf" / source), f"NDVI:{size}x{size}:float", *extra]
+        subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL)
+        with h5py.File(path, "r+") as f:
+            f.move("NDVI", label)
+    return path
+
+
+def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
+    """A row for each variant: the plain dataset and the variant are read in turn, then slices of the variant."""
+    import h5py
+    import numpy as np
+
+    file = h5py.File(path)
+    red, nir = file["Red"][...], file["NIR"][...]
+    expected = (nir - red) / (nir + red)
+    rows: list[dict[str, object]] = []
+    for label, source, _, limit in VARIANTS:
+        got = file[label][...]
+        if source.startswith("empty"):
+            assert not got.any(), label
+        else:
+            # Lua computes in double precision: closer to the truth than the float32 of NumPy and C++.
+            np.testing.assert_array_max_ulp(got, expected, maxulp=2 if source.endswith(".lua") else 1)
+        del got
+        plain, live, slices = [], [], []
+        for _ in range(rounds):
+            plain.append(timed(lambda: file["plain"][...]))
+            live.append(timed(lambda label=label: file[label][...]))
+        for n in range(rounds):
+            # Another band each time: HDF5 keeps the chunks of a dataset that stays open.
+            at = (size // 2 + 64 * n) % size
+            slices.append(timed(lambda label=label, at=at: file[label][at, 100:200]))
+        base, cost, cut = (
+            [statistics.median(column) for column in zip(*times, strict=True)] for times in (plain, live, slices)
+        )
+        rows.append(
+            {
+                "variant": label,
+                "plain_cpu_ms": 1e3 * base[0],
+                "cpu_ms": 1e3 * cost[0],
+                "cpu_ratio": cost[0] / base[0],
+                "wall_ratio": cost[1] / base[1],
+                "slice_ms": 1e3 * cut[0],
+                "slice_gain": cost[0] / cut[0],
+                "limit": limit,
+            }
+        )
+    return rows
+
+
+def timed(read: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall seconds of `read`, that of its workers included."""
+    # Looking for processes costs CPU itself, so it is done outside: our own clocks are the last and first to be read.
+    pids = descendants()
+    others = clocks(pids)
+    wall, own = time.perf_counter(), time.process_time()
+    kept = read()
+    own, wall = time.process_time() - own, time.perf_counter() - wall
+    del kept
+    return own + clocks(pids) - others, wall
+
+
+MEMORY = """
+import os, sys, h5py
+from pathlib import Path
+path, names = sys.argv[1], sys.argv[2].split(",")
+with h5py.File(path) as f:
+    kept = [f[n][...] for n in names]
+    peak = int(next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith("VmHWM")).split()[1])
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            status = Path(f"/proc/{pid}/status").read_text().splitlines()
+            peak += int(next(l for l in status if l.startswith("VmHWM")).split()[1])
+print(peak)
+"""
+
+
+def memory(path: Path) -> dict[str, float]:
+    """Peak resident memory of a fresh reader and its workers, in MiB."""
+
+    def peak(names: str) -> float:
+        arguments = [sys.executable, "-c", MEMORY, str(path), names]
+        done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+        return int(done.stdout) / 1024
+
+    return {names: peak(names) for names in ("plain", "plain,NIR,Red", "NDVI C++ auto", "NDVI C++ whole")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=4000, help="rows and columns (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hyperchunk-bench-") as name:
+        folder = Path(name)
+        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+        import hyperchunk
+
+        os.environ["HDF5_PLUGIN_PATH"] = str(hyperchunk.plugins.folder())
+        path = make(folder, arguments.size)
+        peaks = memory(path)
+        rows = measure(path, arguments.size, arguments.rounds)
+    report(arguments, rows, peaks)
+
+
+def report(arguments: argparse.Namespace, rows: list[dict[str, object]], peaks: dict[str, float]) -> None:
+    """The table, for people."""
+    print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
+    print(f"{'variant':18} {'plain ms':>8} {'CPU ms':>8} {'x plain':>8} {'limit':>6} {'wall x':>7} {'slice ms':>9} {'gain':>6}")
+    for row in rows:
+        limit = "" if row["limit"] is None else f"{row['limit']}"
+        print(
+            f"{row['variant']:18} {row['plain_cpu_ms']:8.1f} {row['cpu_ms']:8.1f} {row['cpu_ratio']:8.2f} {limit:>6} "
+            f"{row['wall_ratio']:7.2f} {row['slice_ms']:9.3f} {row['slice_gain']:6.0f}"
+        )
+    print("\npeak resident memory of reader and workers, MiB")
+    for label, value in peaks.items():
+        print(f"{label:18} {value:8.0f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"rows": rows, "memory": peaks}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+extern "C" void dynamic_dataset() { lib.getData<float>("NDVI"); }

@@ -1,0 +1,3 @@
+function dynamic_dataset()
+  local out = lib.getData("NDVI")
+end

@@ -1,0 +1,7 @@
+extern "C" void dynamic_dataset() {
+    float *ndvi = lib.getData<float>("NDVI");
+    const float *red = lib.getData<float>("Red"), *nir = lib.getData<float>("NIR");
+    auto dims = lib.getDims("NDVI");
+    for (size_t i = 0; i < dims[0] * dims[1]; i++)
+        ndvi[i] = (nir[i] - red[i]) / (nir[i] + red[i]);
+}
