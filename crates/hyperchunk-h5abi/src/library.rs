@@ -2,10 +2,11 @@
 
 use crate::symbols::{Functions, Hid};
 use crate::{Error, ErrorKind, Result, fail};
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 /// One libhdf5 of this process. A process can have several (h5py's and netCDF4's, say); each has its own identifiers.
@@ -21,9 +22,10 @@ pub struct Library {
 }
 
 static LIBRARIES: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
-/// The last answer of [`Library::that_contains`]: an address and its library.
-static LAST_ADDRESS: AtomicUsize = AtomicUsize::new(0);
-static LAST_LIBRARY: AtomicPtr<Library> = AtomicPtr::new(std::ptr::null_mut());
+thread_local! {
+    /// The last answer of [`Library::that_contains`] in this thread: an address and its library.
+    static LAST: Cell<Option<(usize, &'static Library)>> = const { Cell::new(None) };
+}
 
 impl Library {
     /// The library whose code contains `address`, such as the return address of a callback.
@@ -31,14 +33,10 @@ impl Library {
     /// # Errors
     /// `NotFound` when it is no libhdf5, or lacks a function that we need.
     pub fn that_contains(address: usize) -> Result<&'static Library> {
-        // A library is never unloaded from this list, so a stale pair is still a true one.
-        if LAST_ADDRESS.load(Ordering::Acquire) == address {
-            // SAFETY: set below from a leaked reference, before the address.
-            if let Some(library) = unsafe { LAST_LIBRARY.load(Ordering::Acquire).as_ref() }
-                && library.contains(address)
-            {
-                return Ok(library);
-            }
+        if let Some((last, library)) = LAST.get()
+            && last == address
+        {
+            return Ok(library);
         }
         // SAFETY: all-zero is a valid Dl_info.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -58,8 +56,7 @@ impl Library {
             // SAFETY: null asks for the main program.
             unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) }
         })?;
-        LAST_LIBRARY.store(std::ptr::from_ref(library).cast_mut(), Ordering::Release);
-        LAST_ADDRESS.store(address, Ordering::Release);
+        LAST.set(Some((address, library)));
         Ok(library)
     }
 
@@ -133,15 +130,6 @@ impl Library {
         unsafe { (library.f.open)() };
         list.push(library);
         Ok(library)
-    }
-
-    fn contains(&self, address: usize) -> bool {
-        // SAFETY: all-zero is a valid Dl_info.
-        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        LAST_ADDRESS.load(Ordering::Relaxed) == address
-            // SAFETY: any address may be asked about.
-            || (unsafe { libc::dladdr(address as *const c_void, &raw mut info) } != 0
-                && info.dli_fbase as usize == self.base)
     }
 
     /// Its file.

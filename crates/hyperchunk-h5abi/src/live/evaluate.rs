@@ -12,6 +12,7 @@ use hyperchunk_udf::record::{Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, Stub};
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 thread_local! {
     /// The live datasets that this thread is computing, the outermost first.
@@ -24,7 +25,6 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8]) -> Result<ChunkBu
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
     }
     let stub = Stub::parse(stub)?;
-    let _quiet = Quiet::new(library);
     let plans = locate(library, &stub)?;
     let Some((first, others)) = plans.split_first() else { fail!(Worker, "no plan") };
     let _active = Active::enter(stub.id, first)?;
@@ -94,8 +94,8 @@ fn compute(library: &'static Library, stub: &Stub, plan: &Plan) -> Result<ChunkB
         outcome => outcome,
     };
     outcome?;
-    let chunk = take_output(library, plan, &session, &shape)?;
-    Pool::global().put(plan.key.clone(), session);
+    let chunk = take_output(library, plan, &mut session, &shape)?;
+    Pool::global().put(Arc::clone(&plan.key), session);
     Ok(chunk)
 }
 
@@ -154,6 +154,7 @@ fn read_input(
     shape: &[u64],
     to: &mut [u8],
 ) -> Result<()> {
+    let _quiet = Quiet::new(library);
     let name = c_name(&absolute(&slot.name))?;
     let file = plan.file(library)?;
     let dataset = library.open_dataset(file.id, &name)?;
@@ -191,7 +192,7 @@ fn read_input(
 fn take_output(
     library: &'static Library,
     plan: &Plan,
-    session: &Session,
+    session: &mut Session,
     shape: &[u64],
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
@@ -202,7 +203,7 @@ fn take_output(
     let to = chunk.uninitialised();
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
     if shape == record.chunk {
-        session.copy_output(0, 0, to).ok_or_else(lost)?;
+        session.take_output(0, 0, to).ok_or_else(lost)?;
         return Ok(chunk);
     }
     to.fill(MaybeUninit::new(0));
@@ -219,7 +220,7 @@ fn take_output(
         }
         let range =
             usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
-        session.copy_output(0, n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
+        session.take_output(0, n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
     }
     Ok(chunk)
 }

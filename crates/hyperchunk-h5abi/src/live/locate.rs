@@ -6,14 +6,16 @@
 
 use super::plan::Plan;
 use super::record;
+use crate::errors::Quiet;
 use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
 use crate::{Result, fail};
+use hyperchunk_udf::host::cache;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::ffi::{c_ulong, c_void};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The version word of the filter's client data; the id's four words follow.
 pub(crate) const CLIENT_DATA_VERSION: u32 = 1;
@@ -37,9 +39,10 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Arc<P
     let hit = |f: &Found| {
         f.library == library.base() && f.id == stub.id && f.record == stub.record && f.open == open
     };
-    if let Some(found) = LAST.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|f| hit(f)) {
-        return Ok(found.plans.clone());
+    if let Some(found) = cache(&LAST).and_then(|last| last.iter().find(|f| hit(f)).map(|f| f.plans.clone())) {
+        return Ok(found);
     }
+    let _quiet = Quiet::new(library);
     let mut plans: Vec<Arc<Plan>> = Vec::new();
     for &dataset in open.iter().filter(|&&d| is_live(library, d, stub.id)) {
         let file = library.file_of(dataset)?;
@@ -57,8 +60,9 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Arc<P
         )
     }
     // In a file that can be written, inputs can change between two chunks: everything is looked at again.
-    if plans.iter().all(|p| p.read_only) {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if plans.iter().all(|p| p.read_only)
+        && let Some(mut last) = cache(&LAST)
+    {
         last.retain(|f| f.library != library.base() || f.open == open);
         if last.len() >= MAX_KEPT {
             last.remove(0);

@@ -7,14 +7,14 @@ use crate::symbols::{ACC_RDWR, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
-use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compile_cpp};
+use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compile_cpp};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{Slot, bytes_of};
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A plan for the live dataset of one open file.
 pub(crate) struct Plan {
@@ -30,7 +30,7 @@ pub(crate) struct Plan {
     /// The path of the file, for messages and `lib.getFilePath`.
     pub(crate) file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
-    pub(crate) key: SessionKey,
+    pub(crate) key: Arc<SessionKey>,
     /// The file, opened anew for reading only, for the slots that a worker maps.
     file: Option<File>,
 }
@@ -62,13 +62,13 @@ impl Plan {
         let mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.bytes);
         let slots = job_slots(library, file, &verified, mappable).map_err(about)?;
         let mapped = slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
-        let key = SessionKey {
+        let key = Arc::new(SessionKey {
             // A file that is not on disk is known by the library's number alone.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             record: verified.digest,
             profile: profile.name,
             slots,
-        };
+        });
         Ok(Plan {
             instance,
             read_only,
@@ -118,15 +118,19 @@ impl Plan {
         if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
             return Ok(Arc::new(stored.object.clone()));
         }
-        let mut cache = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, object)) = cache.iter().find(|(source, _)| *source == record.source) {
-            return Ok(Arc::clone(object));
+        let known = cache(&COMPILED).and_then(|list| {
+            list.iter().find(|(source, _)| *source == record.source).map(|(_, object)| Arc::clone(object))
+        });
+        if let Some(object) = known {
+            return Ok(object);
         }
         let object = Arc::new(compile_cpp(&record.source, programs)?.object);
-        if cache.len() >= 16 {
-            cache.remove(0);
+        if let Some(mut list) = cache(&COMPILED) {
+            if list.len() >= 16 {
+                list.remove(0);
+            }
+            list.push((record.source.clone(), Arc::clone(&object)));
         }
-        cache.push((record.source.clone(), Arc::clone(&object)));
         Ok(object)
     }
 

@@ -5,13 +5,14 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid};
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::host::cache;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::RecordDigest;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A record whose signature holds, or that has none.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ pub(crate) fn verified(
     digest: RecordDigest,
 ) -> Result<Arc<Verified>> {
     let known = |list: &VecDeque<Arc<Verified>>| list.iter().find(|v| v.digest == digest).map(Arc::clone);
-    if let Some(found) = known(&VERIFIED.lock().unwrap_or_else(PoisonError::into_inner)) {
+    if let Some(found) = cache(&VERIFIED).and_then(|list| known(&list)) {
         return Ok(found);
     }
     let Some(bytes) = read(library, dataset)? else {
@@ -61,11 +62,12 @@ pub(crate) fn verified(
         fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
     }
     let new = Arc::new(Verified::new(&bytes)?);
-    let mut list = VERIFIED.lock().unwrap_or_else(PoisonError::into_inner);
-    if list.len() >= MAX_VERIFIED {
-        list.pop_front();
+    if let Some(mut list) = cache(&VERIFIED) {
+        if list.len() >= MAX_VERIFIED {
+            list.pop_front();
+        }
+        list.push_back(Arc::clone(&new));
     }
-    list.push_back(Arc::clone(&new));
     Ok(new)
 }
 

@@ -13,6 +13,6 @@ mod zygote;
 
 pub use compile::compile_cpp;
 pub use locate::{Programs, set_package_dir};
-pub use pool::{Pool, SessionKey};
+pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;
 pub use session::{Job, JobSlot, Session, Source};

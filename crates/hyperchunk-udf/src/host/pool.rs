@@ -2,7 +2,7 @@
 
 use super::session::{JobSlot, Session};
 use crate::stub::RecordDigest;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Sessions that are kept.
 const MAX_IDLE: usize = 16;
@@ -23,9 +23,19 @@ pub struct SessionKey {
     pub slots: Vec<JobSlot>,
 }
 
+/// The contents of a cache, or `None` while another thread has it: a cache is never waited for. After a fork, the lock
+/// of a thread that is not there any more would be waited for for ever.
+pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// The process's sessions.
 #[derive(Debug)]
-pub struct Pool(Mutex<Vec<(SessionKey, Session)>>);
+pub struct Pool(Mutex<Vec<(Arc<SessionKey>, Session)>>);
 
 impl Pool {
     /// The one pool.
@@ -35,10 +45,10 @@ impl Pool {
     }
 
     /// Takes a session for `key` out of the pool.
-    pub fn take(&self, key: &SessionKey) -> Option<Session> {
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
+        let mut idle = cache(&self.0)?;
         // The last one is the likeliest: the chunk before this one put it there.
-        if let Some(at) = idle.iter().rposition(|(k, s)| k == key && s.is_ours()) {
+        if let Some(at) = idle.iter().rposition(|(k, s)| (Arc::ptr_eq(k, key) || k == key) && s.is_ours()) {
             return Some(idle.remove(at).1);
         }
         // A new worker will be started, so there is time to clear away those that have ended.
@@ -47,11 +57,11 @@ impl Pool {
     }
 
     /// Puts a session back for the next read.
-    pub fn put(&self, key: SessionKey, session: Session) {
+    pub fn put(&self, key: Arc<SessionKey>, session: Session) {
         if session.shared_bytes() > MAX_KEPT_BYTES {
             return;
         }
-        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut idle) = cache(&self.0) else { return };
         if idle.len() >= MAX_IDLE {
             idle.remove(0);
         }
@@ -60,11 +70,13 @@ impl Pool {
 
     /// Ends every idle session: for tests, and for programs that count processes.
     pub fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(mut idle) = cache(&self.0) {
+            idle.clear();
+        }
     }
 
     /// The processes of the idle sessions.
     pub fn pids(&self) -> Vec<i32> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, s)| s.pid()).collect()
+        cache(&self.0).map_or_else(Vec::new, |idle| idle.iter().map(|(_, s)| s.pid()).collect())
     }
 }

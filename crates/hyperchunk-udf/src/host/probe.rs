@@ -35,8 +35,8 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
     let mut session = Session::start(&job, programs)?;
     session.call([(0, &[1][..])])?;
     let mut out = [std::mem::MaybeUninit::new(0)];
-    session.copy_output(0, 0, &mut out);
-    // SAFETY: initialised above, whatever copy_output did.
+    session.take_output(0, 0, &mut out);
+    // SAFETY: initialised above, whatever take_output did.
     if unsafe { out[0].assume_init() } != 7 {
         return Err(Error::new(ErrorKind::Worker, "it ran and gave a wrong value"));
     }

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
 const PAGE: u64 = 4096;
+/// Bytes that are copied at a time.
+const PIECE: usize = 8192;
 /// Starting a worker and loading the source may take this long, beside the profile's own limit.
 const START: Duration = Duration::from_secs(30);
 /// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
@@ -98,8 +100,8 @@ pub struct Session {
     outgoing: Vec<u8>,
     message: Vec<u8>,
     seq: u32,
-    used: bool,
-    heavy: bool,
+    slow_calls: u32,
+    partial: bool,
     cpu: Option<usize>,
     cpu_allowed: Instant,
     owner: u32,
@@ -169,8 +171,8 @@ impl Session {
             outgoing: Vec::new(),
             message: vec![0; MAX_MESSAGE],
             seq: 0,
-            used: false,
-            heavy: false,
+            slow_calls: 0,
+            partial: false,
             cpu: None,
             cpu_allowed: Instant::now(),
             owner: std::process::id(),
@@ -240,10 +242,13 @@ impl Session {
         if self.places.len() != self.regions.len() {
             fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
         }
-        self.clear_outputs();
+        // After a block that did not fill its memory, what lies behind it may have been written.
+        let was_partial = self.partial;
+        self.partial = self.is_partial();
+        self.clear_outputs(was_partial);
         self.seq = self.seq.wrapping_add(1);
         let start = Instant::now();
-        if self.heavy {
+        if self.slow_calls > 2 {
             self.roam();
         } else {
             self.follow_caller();
@@ -260,11 +265,11 @@ impl Session {
             return Err(error);
         }
         let answer = self.receive(Duration::from_secs(self.profile.limits.wall_s))?;
-        self.heavy = start.elapsed() > HEAVY;
+        // One slow call may be the machine's fault.
+        self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
         if answer != Answer::Done(self.seq) {
             return Err(self.unexpected(&answer));
         }
-        self.used = true;
         Printed::forward(&mut self.printed);
         Ok(())
     }
@@ -278,15 +283,22 @@ impl Session {
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
     }
 
-    /// Fills `to` from an output, from byte `from` on. The worker could still write the shared memory, so it is read
-    /// once, here.
-    pub fn copy_output(&self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
+    /// Fills `to` from an output, from byte `from` on, and clears what it has taken, so that the next call begins with
+    /// zeros. The worker could still write the shared memory, so it is read once, here.
+    pub fn take_output(&mut self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
         let region = self.regions.get(slot).filter(|r| r.output)?;
         let inside = from.checked_add(to.len() as u64)? <= region.bytes;
         let pointer =
             self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
-        // SAFETY: both ranges are live and of that length, and they are not the same memory.
-        unsafe { std::ptr::copy_nonoverlapping(pointer.cast_const(), to.as_mut_ptr().cast(), to.len()) };
+        // A piece is cleared while it is still in the first cache.
+        for (n, piece) in to.chunks_mut(PIECE).enumerate() {
+            // SAFETY: at() has checked the whole range; the two are not the same memory, and the worker is idle.
+            unsafe {
+                let source = pointer.add(n * PIECE);
+                std::ptr::copy_nonoverlapping(source.cast_const(), piece.as_mut_ptr().cast(), piece.len());
+                std::ptr::write_bytes(source, 0, piece.len());
+            }
+        }
         Some(())
     }
 
@@ -328,16 +340,12 @@ impl Session {
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    fn clear_outputs(&self) {
-        if !self.used {
-            return;
-        }
-        for (region, place) in self.regions.iter().zip(&self.places).filter(|(r, _)| r.output) {
-            let slot = place.dims.iter().product::<u64>();
-            let size = region.bytes.min(slot.saturating_mul(8));
-            if let Some(pointer) = self.arena.map.at(region.offset, size) {
+    /// Clears the outputs that the last call left: those that nobody took, and what it wrote past its block.
+    fn clear_outputs(&mut self, whole: bool) {
+        for (_, region) in self.regions.iter().enumerate().filter(|(n, r)| r.output && (whole || *n > 0)) {
+            if let Some(pointer) = self.arena.map.at(region.offset, region.bytes).filter(|_| self.seq > 0) {
                 // SAFETY: inside the arena; nobody runs now.
-                unsafe { std::ptr::write_bytes(pointer, 0, usize::try_from(size).unwrap_or(0)) };
+                unsafe { std::ptr::write_bytes(pointer, 0, usize::try_from(region.bytes).unwrap_or(0)) };
             }
         }
     }
@@ -441,6 +449,15 @@ impl Session {
         let page = self.arena.map.at(0, STATUS_BYTES as u64)?.cast::<StatusPage>();
         // SAFETY: the page is mapped, aligned, and its fields are atomics, which the worker may change at any time.
         unsafe { &*page }.stop()
+    }
+
+    fn is_partial(&self) -> bool {
+        let (Some(place), Some(region), Some(slot)) =
+            (self.places.first(), self.regions.first(), self.slots.first())
+        else {
+            return true;
+        };
+        protocol::block_bytes(&place.dims, slot.datatype) != Some(region.bytes)
     }
 
     /// Puts the worker on the processor of the caller.

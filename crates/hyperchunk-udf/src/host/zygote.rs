@@ -1,6 +1,7 @@
 //! The warm Python process: it has imported NumPy once and forks a worker for each session.
 
 use super::locate::Programs;
+use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -8,8 +9,8 @@ use crate::escape::escape;
 use crate::socket::{self, Received};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Importing NumPy from a cold disk takes a while.
 const START: Duration = Duration::from_secs(60);
@@ -27,8 +28,18 @@ struct Zygote {
 
 static ZYGOTE: Mutex<Option<Zygote>> = Mutex::new(None);
 
-fn lock() -> MutexGuard<'static, Option<Zygote>> {
-    ZYGOTE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for other threads, but not for ever: after a fork, the thread that has the lock may not be there any more.
+fn lock() -> Result<MutexGuard<'static, Option<Zygote>>> {
+    let deadline = Instant::now() + START;
+    loop {
+        match cache(&ZYGOTE) {
+            Some(guard) => return Ok(guard),
+            None if Instant::now() > deadline => {
+                fail!(Worker, "the Python worker is busy for another thread")
+            }
+            None => std::thread::sleep(Duration::from_micros(200)),
+        }
+    }
 }
 
 /// Forks a worker that takes over `socket` and prints to the two pipes.
@@ -39,7 +50,7 @@ pub(super) fn fork(
     stderr: BorrowedFd<'_>,
 ) -> Result<Process> {
     let python = programs.python()?;
-    let mut slot = lock();
+    let mut slot = lock()?;
     // After a fork of the host, the parent's zygote is not ours to talk to.
     if slot
         .as_ref()
@@ -67,7 +78,7 @@ pub(super) fn fork(
 
 /// How a forked worker ended.
 pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
-    let mut slot = lock();
+    let mut slot = lock().ok()?;
     let zygote = slot.as_mut().filter(|z| z.owner == std::process::id())?;
     let answer = zygote.ask(b'S', pid, &[]).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
@@ -75,7 +86,8 @@ pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
 
 /// Tells the zygote that nobody will ask how `pid` ended.
 pub(super) fn forget(pid: libc::pid_t) {
-    if let Some(zygote) = lock().as_mut().filter(|z| z.owner == std::process::id()) {
+    let Ok(mut slot) = lock() else { return };
+    if let Some(zygote) = slot.as_mut().filter(|z| z.owner == std::process::id()) {
         // A zygote that is gone has no children left to reap.
         let _ = socket::send(zygote.socket.as_fd(), &packet(b'R', pid), &[]);
     }

@@ -124,7 +124,7 @@ fn inputs_and_outputs() {
             "!the source does not use the described dataset \"B\"; it uses \"Red\", \"A\"",
         ),
         ("Red NIR", &["B:1:int8"], "!it uses \"Red\", \"NIR\""),
-        ("", &["B:1:int8"], "B 1 int8"),
+        ("", &["B:1:int8"], " -> B:1:int8"),
         ("Red A", &["A", "/A"], "!dataset \"/A\" is described twice"),
         ("damaged A", &[], "!damaged: broken"),
     ] {
