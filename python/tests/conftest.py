@@ -1,0 +1,109 @@
+"""Fixtures: a configuration of its own for each test, small files, attached programs, fresh processes."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK, environment, read_fresh
+
+Record = dict[str, Any]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plugins() -> None:
+    """Live datasets can be read in this process, too."""
+    hyperchunk.plugins.enable()
+
+
+@pytest.fixture(scope="session")
+def config_with_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A configuration folder with a signing key, copied for each test."""
+    folder = tmp_path_factory.mktemp("config")
+    subprocess.run([HYPERCHUNK, "key", "new"], env=environment(folder), check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_config_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Even code outside any test never sees the user's own keys."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("nothing")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh ``XDG_CONFIG_HOME`` with a signing key, for this process and those that it starts."""
+    folder = tmp_path / "config"
+    shutil.copytree(config_with_key, folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Callable[..., Path]:
+    """Makes an HDF5 file: ``scene("name.h5", Red=array, …)``; two float bands of 30x40 without arrays."""
+
+    def make(name: str = "s2.h5", **datasets: Any) -> Path:
+        path = tmp_path / name
+        if not datasets:
+            random = np.random.default_rng(20)
+            datasets = {band: random.random((30, 40), dtype="f4") for band in ("Red", "NIR")}
+        with h5py.File(path, "w") as file:
+            for key, data in datasets.items():
+                file[key] = data
+        return path
+
+    return make
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a program: ``source("lua", text)``."""
+
+    def write(language: str, text: str) -> Path:
+        folder = tmp_path / "sources"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{len(list(folder.iterdir()))}.{language}"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def attach(source: Callable[[str, str], Path]) -> Callable[..., list[Record]]:
+    """Attaches a program: ``attach(file, "lua", text, "out:3:float", chunks="auto")``."""
+
+    def run(file: Path, language: str, text: str, *outputs: str, **options: Any) -> list[Record]:
+        return hyperchunk.udf.attach(file, source(language, text), outputs, **options)
+
+    return run
+
+
+@pytest.fixture
+def command(config: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the ``hyperchunk`` command as a shell would."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [str(HYPERCHUNK), *map(os.fspath, map(str, arguments))]
+        return subprocess.run(words, env=environment(config), capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.fixture
+def read_in_fresh_process(config: Path, tmp_path: Path) -> Callable[..., np.ndarray]:
+    """Stock h5py or netCDF4 where only HDF5_PLUGIN_PATH is set: ``read(file, "NDVI", "10:20, 5")``."""
+
+    def read(file: Path, dataset: str, selection: str = "...", reader: str = "h5py") -> np.ndarray:
+        return read_fresh(file, dataset, selection, reader, config=config, scratch=tmp_path)
+
+    return read

@@ -1,0 +1,193 @@
+"""Every element type, shape and kind of input, in every language."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from fresh import failure, read
+from programs import LANGUAGES, TYPES, elementwise
+
+
+def samples(kind: str) -> np.ndarray:
+    """The extremes of a type and some in between."""
+    dtype = np.dtype(TYPES[kind][0])
+    if dtype.kind == "f":
+        limits = np.finfo(dtype)
+        return np.array([0, -0.0, 1.5, limits.max, limits.min, limits.tiny, np.inf, -np.inf, np.nan], dtype)
+    limits = np.iinfo(dtype)
+    return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1, 77, 100], dtype)
+
+
+def copy_all(language: str) -> str:
+    """A program that copies ten inputs to ten outputs, one of each type."""
+    if language == "py":
+        body = "".join(
+            f'    a, b = lib.getData("in_{t}"), lib.getData("out_{t}")\n    for i in range(9): b[i] = a[i]\n'
+            for t in TYPES
+        )
+        return "def dynamic_dataset():\n" + body
+    if language == "lua":
+        body = "".join(
+            f'  do local a, b = lib.getData("in_{t}"), lib.getData("out_{t}")\n'
+            "  for i = 1, 9 do b[i] = a[i] end end\n"
+            for t in TYPES
+        )
+        return "function dynamic_dataset()\n" + body + "end\n"
+    body = "".join(
+        f'  {{ auto a = lib.getData<{c}>("in_{t}"), b = lib.getData<{c}>("out_{t}");'
+        " for (int i = 0; i < 9; i++) b[i] = a[i]; }\n"
+        for t, (_, c) in TYPES.items()
+    )
+    return 'extern "C" void dynamic_dataset() {\n' + body + "}\n"
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_type_goes_through_unchanged(language: str, order: str, scene: Any, attach: Any) -> None:
+    """In and out, from little- and big-endian inputs. HDF5-UDF reads no big-endian ones."""
+    inputs = {f"in_{t}": samples(t).astype(samples(t).dtype.newbyteorder(order)) for t in TYPES}
+    file = scene(**inputs)
+    attach(file, language, copy_all(language), *(f"out_{t}:9:{t}" for t in TYPES))
+    for kind in TYPES:
+        got = read(file, f"out_{kind}")
+        assert got.dtype == np.dtype(TYPES[kind][0])
+        np.testing.assert_array_equal(got, samples(kind), err_msg=kind)
+
+
+@pytest.mark.parametrize("kind", ["uint16", "uint8", "uint32", "uint64"])
+def test_python_integers_do_not_wrap(kind: str, scene: Any, attach: Any) -> None:
+    """Elements are Python's own integers: 3 - 5 is -2, not 65534."""
+    dtype = TYPES[kind][0]
+    file = scene(a=np.array([3, 5, 0], dtype), b=np.array([5, 3, 9], dtype))
+    attach(file, "py", elementwise("py", "(a[i] - b[i]) / (a[i] + b[i])", inputs=["a", "b"]), "out:3:float")
+    np.testing.assert_array_equal(read(file, "out"), np.array([-2 / 8, 2 / 8, -1], "f4"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_negative_differences_of_unsigned_inputs(language: str, scene: Any, attach: Any) -> None:
+    """Each language's own arithmetic: Lua's numbers are double, C++ promotes to int."""
+    file = scene(a=np.array([3, 65535, 0], "u2"), b=np.array([5, 0, 65535], "u2"))
+    text = elementwise(language, "a[i] - b[i]", "out", ["a", "b"], "int32", ["uint16", "uint16"])
+    attach(file, language, text, "out:3:int32")
+    assert read(file, "out").tolist() == [-2, 65535, -65535]
+
+
+SHAPES = [(1,), (7,), (1, 1), (5, 3), (1, 9), (3, 4, 5), (2, 3, 4, 5), (1, 1, 1, 1), (2, 1, 3, 1, 2)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_shapes(language: str, scene: Any, source: Any) -> None:
+    """One to five dimensions, one element; whole and in blocks that do not divide the shape."""
+    arrays = {f"a{n}": np.arange(np.prod(s), dtype="f4").reshape(s) for n, s in enumerate(SHAPES)}
+    file = scene(**arrays)
+    # One program for all shapes, so that C++ is compiled once a chunk form.
+    for n, shape in enumerate(SHAPES):
+        if language == "cpp" and n % 3:
+            continue
+        program = source(language, elementwise(language, "2 * a[i] + 1", f"out{n}", [f"a{n}"]))
+        for chunks in (None, "auto", [2] * len(shape)):
+            hyperchunk.udf.attach(file, program, f"out{n}", chunks=chunks, overwrite=True)
+            got = read(file, f"out{n}")
+            np.testing.assert_array_equal(got, 2 * arrays[f"a{n}"] + 1, err_msg=f"{shape} {chunks}")
+
+
+def test_a_scalar_input(scene: Any, attach: Any) -> None:
+    """Rank 0: no dimensions, one element."""
+    file = scene(factor=np.float64(2.5), a=np.arange(6, dtype="f4"))
+    for language in LANGUAGES:
+        first = {"py": "b[0]", "lua": "b[1]", "cpp": "b[0]"}[language]
+        text = elementwise(
+            language, f"a[i] * {first}", language, ["a", "factor"], input_types=["float", "double"]
+        )
+        for chunks in (None, "4"):
+            attach(file, language, text, f"{language}:6:float", chunks=chunks, overwrite=True)
+            assert read(file, language).tolist() == [0, 2.5, 5, 7.5, 10, 12.5]
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "contiguous": {},
+    "chunked": {"chunks": (7, 11)},
+    "gzip": {"chunks": (8, 8), "compression": "gzip", "shuffle": True},
+    "big-endian": {"dtype": ">f4"},
+    "double": {"dtype": "f8"},
+    "resizable": {"maxshape": (None, None), "chunks": (5, 40)},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_the_input_is_stored_does_not_matter(kind: str, tmp_path: Path, source: Any) -> None:
+    file, values = tmp_path / "a.h5", np.random.default_rng(1).random((23, 40)).astype("f4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=values, **KINDS[kind])
+    kinds = ["double" if kind == "double" else "float"]
+    for language in LANGUAGES:
+        name = f"out_{language}"
+        program = source(language, elementwise(language, "a[i] + 1", name, ["a"], input_types=kinds))
+        for chunks in (None, "auto", "5x7"):
+            hyperchunk.udf.attach(file, program, f"{name}:23x40:float", chunks=chunks, overwrite=True)
+            np.testing.assert_array_equal(read(file, name), values + np.float32(1), err_msg=f"{chunks}")
+
+
+def test_a_compact_and_an_unwritten_input(tmp_path: Path, attach: Any) -> None:
+    """Compact data lies in the object header; a contiguous dataset never written has no place at all."""
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.COMPACT)
+        space = h5py.h5s.create_simple((4,))
+        h5py.h5d.create(opened.id, b"compact", h5py.h5t.IEEE_F32LE, space, plist).write(
+            h5py.h5s.ALL, h5py.h5s.ALL, np.arange(4, dtype="f4")
+        )
+        opened.create_dataset("empty", (4,), "f4", fillvalue=7)
+    attach(file, "lua", elementwise("lua", "a[i] + b[i]", inputs=["compact", "empty"]))
+    assert read(file, "out").tolist() == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (np.array([b"text"]), "string"),
+        (np.array([(1, 2.0)], [("a", "i4"), ("b", "f4")]), "compound"),
+        (np.array([1], "f2"), "float"),
+        (np.array([True]), "enum"),
+        (np.array([1 + 2j], "c8"), "complex"),
+    ],
+)
+def test_inputs_of_other_types_are_refused_when_attaching(
+    data: np.ndarray, what: str, scene: Any, attach: Any
+) -> None:
+    file = scene(a=data)
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match='input "a"'):
+        attach(file, "lua", elementwise("lua", "1", inputs=["a"]), "out:3:float")
+
+
+@pytest.mark.parametrize("kind", ["string", "string(20)", "{id:int32,name:string}"])
+def test_outputs_of_other_types_are_refused(kind: str, scene: Any, attach: Any) -> None:
+    file = scene()
+    description = f"out:{kind}:3" if kind.startswith("{") else f"out:3:{kind}"
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="cannot be computed yet"):
+        attach(file, "lua", elementwise("lua", "1"), description)
+
+
+def test_an_input_that_was_reshaped_is_an_error(scene: Any, attach: Any) -> None:
+    file = scene(a=np.arange(4, dtype="f4"))
+    attach(file, "lua", elementwise("lua", "a[i]", inputs=["a"]))
+    for data, what in [
+        (np.arange(5, dtype="f4"), "float [5] now"),
+        (np.arange(4, dtype="i4"), "int32 [4] now"),
+    ]:
+        with h5py.File(file, "r+") as opened:
+            del opened["a"]
+            opened["a"] = data
+        reason = failure(file, "out")
+        assert 'input "a"' in reason
+        assert what in reason
+    with h5py.File(file, "r+") as opened:
+        del opened["a"]
+    assert 'input "a"' in failure(file, "out")
+    with h5py.File(file, "r+") as opened:
+        opened["a"] = np.full(4, 9, "f4")
+    assert read(file, "out").tolist() == [9, 9, 9, 9]
