@@ -22,6 +22,11 @@ TYPES = {
 NDVI = "(b[i] - a[i]) / (b[i] + a[i])"
 
 
+def quoted(text: str) -> str:
+    """A string constant of Lua and C++."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def elementwise(
     language: str,
     expression: str,
@@ -40,16 +45,16 @@ def elementwise(
         loop = f"    for i in range(len(out)):\n        out[i] = {expression}"
         return "\n".join(["def dynamic_dataset():", *lines, loop, ""])
     if language == "lua":
-        lines = [f"  local {v} = lib.getData({json.dumps(n)})" for v, n in [("out", output), *pairs]]
-        count = f"  local n = 1\n  for _, d in ipairs(lib.getDims({json.dumps(output)})) do n = n * d end"
+        lines = [f"  local {v} = lib.getData({quoted(n)})" for v, n in [("out", output), *pairs]]
+        count = f"  local n = 1\n  for _, d in ipairs(lib.getDims({quoted(output)})) do n = n * d end"
         loop = f"  for i = 1, n do out[i] = {expression} end"
         return "\n".join(["function dynamic_dataset()", *lines, count, loop, "end", ""])
     types = [datatype, *(input_types or [datatype] * len(pairs))]
     lines = [
-        f"  auto {v} = lib.getData<{TYPES[t][1]}>({json.dumps(n)});"
+        f"  auto {v} = lib.getData<{TYPES[t][1]}>({quoted(n)});"
         for (v, n), t in zip([("out", output), *pairs], types, strict=True)
     ]
-    count = f"  size_t n = 1;\n  for (size_t d : lib.getDims({json.dumps(output)})) n *= d;"
+    count = f"  size_t n = 1;\n  for (size_t d : lib.getDims({quoted(output)})) n *= d;"
     loop = f"  for (size_t i = 0; i < n; i++) out[i] = {expression};"
     return "\n".join(['extern "C" void dynamic_dataset() {', *lines, count, loop, "}", ""])
 

@@ -8,6 +8,7 @@ mod pool;
 mod printed;
 mod probe;
 mod process;
+mod processor;
 mod session;
 mod zygote;
 

@@ -3,6 +3,7 @@
 use super::locate::Programs;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
+use super::processor;
 use super::zygote;
 use crate::backend::Backend;
 use crate::datatype::ElementType;
@@ -190,7 +191,7 @@ impl Session {
         fds.extend(compiled.iter().map(|c| c.as_fd()));
         socket::send(session.socket.as_fd(), b"setup", &fds)?;
         drop(fds);
-        session.follow_caller();
+        session.follow_caller(processor::current());
         session.handshake()?;
         Ok(session)
     }
@@ -248,11 +249,14 @@ impl Session {
         self.clear_outputs(was_partial);
         self.seq = self.seq.wrapping_add(1);
         let start = Instant::now();
-        if self.slow_calls > 2 {
+        let _stay = if self.slow_calls > 2 {
             self.roam();
+            None
         } else {
-            self.follow_caller();
-        }
+            let cpu = processor::current();
+            self.follow_caller(cpu);
+            processor::Stay::on(cpu)
+        };
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
             self.process.allow_cpu(self.profile.limits.cpu_s);
             self.cpu_allowed = start;
@@ -461,38 +465,21 @@ impl Session {
     }
 
     /// Puts the worker on the processor of the caller.
-    fn follow_caller(&mut self) {
-        // SAFETY: no preconditions.
-        let Ok(cpu) = usize::try_from(unsafe { libc::sched_getcpu() }) else { return };
-        if self.cpu == Some(cpu) {
+    fn follow_caller(&mut self, cpu: Option<usize>) {
+        if cpu.is_none() || self.cpu == cpu {
             return;
         }
-        // SAFETY: all-zero is the empty set; CPU_SET checks its bound.
-        let set = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            if cpu < 8 * size_of::<libc::cpu_set_t>() {
-                libc::CPU_SET(cpu, &mut set);
-            }
-            set
-        };
-        self.process.set_affinity(&set);
-        self.cpu = Some(cpu);
+        self.process.set_affinity(&processor::only(cpu));
+        self.cpu = cpu;
     }
 
     /// Lets the worker run on every processor that the caller may use.
     fn roam(&mut self) {
-        if self.cpu.take().is_none() {
-            return;
+        if self.cpu.take().is_some()
+            && let Some(all) = processor::allowed()
+        {
+            self.process.set_affinity(&all);
         }
-        // SAFETY: the set is live and of that size.
-        let set = unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-                return;
-            }
-            set
-        };
-        self.process.set_affinity(&set);
     }
 }
 

@@ -1,0 +1,73 @@
+//! Which processor runs whom.
+//!
+//! A short call is twelve times cheaper when host and worker share a processor: no idle one has to be woken, and the data
+//! stays in one cache. The kernel would rather wake the host on an idle processor, so for the length of a short call the
+//! calling thread is kept where it is.
+
+/// The processor that runs this thread.
+pub(super) fn current() -> Option<usize> {
+    // SAFETY: no preconditions.
+    let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    (cpu < 8 * size_of::<libc::cpu_set_t>()).then_some(cpu)
+}
+
+/// The processors that this thread may use.
+pub(super) fn allowed() -> Option<libc::cpu_set_t> {
+    // SAFETY: the set is live and of that size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) == 0).then_some(set)
+    }
+}
+
+/// The set of one processor.
+pub(super) fn only(cpu: Option<usize>) -> libc::cpu_set_t {
+    // SAFETY: all-zero is the empty set; `current` has checked the bound.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if let Some(cpu) = cpu {
+            libc::CPU_SET(cpu, &mut set);
+        }
+        set
+    }
+}
+
+fn set(mask: &libc::cpu_set_t) -> bool {
+    // SAFETY: the set is live and of that size.
+    unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), mask) == 0 }
+}
+
+/// Keeps this thread where it is; undone when dropped.
+pub(super) struct Stay(libc::cpu_set_t);
+
+impl Stay {
+    /// `None` when there is nothing to do or it is not allowed.
+    pub(super) fn on(cpu: Option<usize>) -> Option<Self> {
+        let before = allowed()?;
+        // SAFETY: counts the bits of a live set.
+        let several = unsafe { libc::CPU_COUNT(&before) } > 1;
+        (cpu.is_some() && several && set(&only(cpu))).then_some(Stay(before))
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        set(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_gets_its_processors_back() {
+        let bits =
+            || (0..1024).filter(|&n| unsafe { libc::CPU_ISSET(n, &allowed().unwrap()) }).collect::<Vec<_>>();
+        let before = bits();
+        let stay = Stay::on(current());
+        assert!(stay.is_none() || bits().len() == 1);
+        drop(stay);
+        assert_eq!(bits(), before);
+    }
+}
