@@ -62,8 +62,11 @@ mod tests {
 
     #[test]
     fn a_thread_gets_its_processors_back() {
-        let bits =
-            || (0..1024).filter(|&n| unsafe { libc::CPU_ISSET(n, &allowed().unwrap()) }).collect::<Vec<_>>();
+        let bits = || {
+            let set = allowed().unwrap();
+            // SAFETY: the bound of a set is 1024.
+            (0..1024).filter(|&n| unsafe { libc::CPU_ISSET(n, &set) }).collect::<Vec<_>>()
+        };
         let before = bits();
         let stay = Stay::on(current());
         assert!(stay.is_none() || bits().len() == 1);
