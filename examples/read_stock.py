@@ -29,7 +29,7 @@ def main() -> None:
         except OSError as error:
             print(json.dumps({"error": f"OSError: {error}"}))
             return
-        part = dataset[10:20, 5].tolist()
+        part = dataset[(slice(10, 20), 5)[: dataset.ndim]].tolist()
     if save:
         np.save(save[0], values)
     assert "hyperchunk" not in sys.modules
