@@ -6,7 +6,8 @@ use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, DIR_ASCEND, Herr, Hid};
 use crate::{Result, fail};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::stub::MAX_RANK;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_ulong, c_void};
+use std::sync::atomic::Ordering;
 
 /// An identifier with the function that closes it.
 pub(crate) struct Handle {
@@ -210,5 +211,39 @@ impl Library {
         // SAFETY: room for 32 dimensions, the most that HDF5 has.
         let rank = unsafe { (self.f.plist_get_chunk)(plist, 32, dims.as_mut_ptr()) };
         usize::try_from(rank).ok().and_then(|r| dims.get(..r)).map(<[u64]>::to_vec)
+    }
+
+    /// The library's own number for an open file: the same for every handle of it, never used twice, whatever the driver.
+    pub(crate) fn instance(&self, file: &Handle) -> Result<u64> {
+        type FileNumber = unsafe extern "C" fn(Hid, *mut c_ulong) -> i32;
+        type ObjectInfo = unsafe extern "C" fn(Hid, *mut [c_ulong; 64]) -> i32;
+        let mut symbol = self.fileno.load(Ordering::Relaxed);
+        if symbol == 0 {
+            symbol = (self.optional(c"H5Fget_fileno") as usize).max(1);
+            self.fileno.store(symbol, Ordering::Relaxed);
+        }
+        let mut number = 0;
+        if symbol != 1 {
+            // SAFETY: H5Fget_fileno has had this signature since it appeared in 1.12.
+            let rc = unsafe {
+                std::mem::transmute::<*mut c_void, FileNumber>(symbol as *mut c_void)(
+                    file.id,
+                    &raw mut number,
+                )
+            };
+            if rc >= 0 {
+                return Ok(number);
+            }
+        }
+        let old = self.optional(c"H5Oget_info");
+        if !old.is_null() {
+            let mut info: [c_ulong; 64] = [0; 64];
+            // SAFETY: HDF5 1.10's H5O_info_t begins with the number and is far shorter than the buffer.
+            if unsafe { std::mem::transmute::<*mut c_void, ObjectInfo>(old)(file.id, &raw mut info) } >= 0 {
+                let [number, ..] = info;
+                return Ok(number);
+            }
+        }
+        fail!(Unsupported, "this libhdf5 does not tell which file a dataset is in")
     }
 }

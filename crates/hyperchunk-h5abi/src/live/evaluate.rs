@@ -6,6 +6,7 @@ use crate::errors::{Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
 use crate::library::Library;
+use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::host::{Pool, Session, Source};
 use hyperchunk_udf::record::{Slot, bytes_of};
@@ -25,13 +26,13 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8]) -> Result<ChunkBu
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
     }
     let stub = Stub::parse(stub)?;
-    let plans = locate(library, &stub)?;
-    let Some((first, others)) = plans.split_first() else { fail!(Worker, "no plan") };
+    let targets = locate(library, &stub)?;
+    let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     let _active = Active::enter(stub.id, first)?;
-    let mut chunk = compute(library, &stub, first).map_err(|e| first.explain(&e))?;
-    for other in others {
+    let mut chunk = compute(library, &stub, *dataset, first).map_err(|e| first.explain(&e))?;
+    for (dataset, other) in others {
         // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
-        let mut again = compute(library, &stub, other).map_err(|e| other.explain(&e))?;
+        let mut again = compute(library, &stub, *dataset, other).map_err(|e| other.explain(&e))?;
         if !same(&mut chunk, &mut again) {
             fail!(
                 Unsupported,
@@ -81,15 +82,15 @@ impl Drop for Active {
     }
 }
 
-fn compute(library: &'static Library, stub: &Stub, plan: &Plan) -> Result<ChunkBuffer> {
+fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
     let (offset, shape) = record.block(&stub.chunk)?;
-    let mut session = plan.session()?;
+    let mut session = plan.session(library, dataset)?;
     // A worker that ended by itself while it was idle says so only when it is called.
-    let outcome = match run(library, plan, &mut session, &offset, &shape) {
+    let outcome = match run(library, dataset, plan, &mut session, (&offset, &shape)) {
         Err(_) if session.ended_idle() => {
-            session = plan.session()?;
-            run(library, plan, &mut session, &offset, &shape)
+            session = plan.session(library, dataset)?;
+            run(library, dataset, plan, &mut session, (&offset, &shape))
         }
         outcome => outcome,
     };
@@ -101,10 +102,10 @@ fn compute(library: &'static Library, stub: &Stub, plan: &Plan) -> Result<ChunkB
 
 fn run(
     library: &'static Library,
+    dataset: Hid,
     plan: &Plan,
     session: &mut Session,
-    offset: &[u64],
-    shape: &[u64],
+    (offset, shape): (&[u64], &[u64]),
 ) -> Result<()> {
     let record = &plan.verified.record;
     for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
@@ -119,7 +120,7 @@ fn run(
         }
         let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
-        read_input(library, plan, slot, offset, shape, to).map_err(|e| {
+        read_input(library, dataset, slot, (offset, shape), to).map_err(|e| {
             Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(&slot.name, 80)))
         })?;
     }
@@ -148,15 +149,14 @@ fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
 /// live: then this thread comes back here.
 fn read_input(
     library: &'static Library,
-    plan: &Plan,
+    live: Hid,
     slot: &Slot,
-    offset: &[u64],
-    shape: &[u64],
+    (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
     let _quiet = Quiet::new(library);
     let name = c_name(&absolute(&slot.name))?;
-    let file = plan.file(library)?;
+    let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
     let (native, datatype) = library.native(library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;

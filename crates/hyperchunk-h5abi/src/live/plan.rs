@@ -20,9 +20,8 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Plan {
     /// The library's number of the open file.
     pub(crate) instance: u64,
+    /// Whether nothing that it reads can change while the file is open.
     pub(crate) read_only: bool,
-    /// The reader's own identifier of the dataset. A plan is used only while it is open.
-    dataset: Hid,
     pub(crate) verified: Arc<Verified>,
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
@@ -31,8 +30,6 @@ pub(crate) struct Plan {
     pub(crate) file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
     pub(crate) key: Arc<SessionKey>,
-    /// The file, opened anew for reading only, for the slots that a worker maps.
-    file: Option<File>,
 }
 
 impl Plan {
@@ -53,15 +50,14 @@ impl Plan {
                 .about(format!("{file_path}:{name}"))
         };
         profile.allow(verified.record.backend, verified.signer).map_err(about)?;
-        check_shape(library, dataset, &verified).map_err(about)?;
         let mut intent = 0;
         // SAFETY: one live integer.
         let known = unsafe { (library.f.file_intent)(file.id, &raw mut intent) } >= 0;
-        let read_only = known && intent & ACC_RDWR == 0;
+        let mut inputs = Inputs { library, file, instance, mappable: None, elsewhere: false };
         let on_disk = on_disk(library, file);
-        let mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.bytes);
-        let slots = job_slots(library, file, &verified, mappable).map_err(about)?;
-        let mapped = slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
+        let read_only = known && intent & ACC_RDWR == 0;
+        inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.bytes);
+        let slots = inputs.job_slots(&verified).map_err(about)?;
         let key = Arc::new(SessionKey {
             // A file that is not on disk is known by the library's number alone.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
@@ -71,24 +67,20 @@ impl Plan {
         });
         Ok(Plan {
             instance,
-            read_only,
-            dataset,
+            // Another file that an input lies in may be open for writing.
+            read_only: read_only && !inputs.elsewhere,
             verified,
             profile,
             name,
             file_path,
             key,
-            file: on_disk.filter(|_| mapped).map(|d| d.file),
         })
     }
 
-    /// The file of the dataset. It is not kept: an open identifier of ours would keep the reader's file open.
-    pub(crate) fn file(&self, library: &'static Library) -> Result<Handle> {
-        library.file_of(self.dataset)
-    }
-
     /// A worker for this plan: a warm one, or a new one.
-    pub(crate) fn session(&self) -> Result<Session> {
+    ///
+    /// A descriptor of the file is opened only to start one: kept, it would keep a file that the reader has closed.
+    pub(crate) fn session(&self, library: &'static Library, dataset: Hid) -> Result<Session> {
         if let Some(session) = Pool::global().take(&self.key) {
             return Ok(session);
         }
@@ -98,7 +90,12 @@ impl Plan {
             Backend::Cpp => Some(self.compiled(&programs)?),
             _ => None,
         };
-        let fd: Vec<BorrowedFd<'_>> = self.file.iter().map(|f| f.as_fd()).collect();
+        let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
+        let disk = if mapped { on_disk(library, &library.file_of(dataset)?) } else { None };
+        if mapped && disk.as_ref().map(|d| d.identity) != Some(self.key.file) {
+            fail!(Io, "the file on disk is not the one that was opened")
+        }
+        let fd: Vec<BorrowedFd<'_>> = disk.iter().map(|d| d.file.as_fd()).collect();
         let job = Job {
             backend: record.backend,
             source: &record.source,
@@ -142,7 +139,7 @@ impl Plan {
 }
 
 /// The dataset must be what its record says: shape, type, chunks.
-fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
+pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let (_, datatype) = library.native(library.dataset_type(dataset)?.id)?;
@@ -199,85 +196,95 @@ fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
     })
 }
 
-fn job_slots(
+/// Looks the inputs up.
+struct Inputs<'a> {
     library: &'static Library,
-    file: &Handle,
-    verified: &Verified,
+    file: &'a Handle,
+    instance: u64,
+    /// The size of the file, when a worker may map it.
     mappable: Option<u64>,
-) -> Result<Vec<JobSlot>> {
-    let record = &verified.record;
-    let block = |slot: &Slot| {
-        let dims =
-            if record.blockwise && slot.dims == record.output.dims { &record.chunk } else { &slot.dims };
-        bytes_of(dims, slot.datatype)
-    };
-    let mut slots = Vec::new();
-    let output =
-        |s: &Slot| JobSlot { name: s.name.clone(), datatype: s.datatype, source: Source::Output(block(s)) };
-    slots.push(output(&record.output));
-    for input in &record.inputs {
-        let source = input_source(library, file, verified, input, mappable).map_err(|e| {
-            Error::new(
-                e.kind(),
-                format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e),
-            )
-        })?;
-        let source = source.unwrap_or(Source::Copied(block(input)));
-        slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+    /// Whether an input lies in another file, behind an external link or a mount.
+    elsewhere: bool,
+}
+
+impl Inputs<'_> {
+    fn job_slots(&mut self, verified: &Verified) -> Result<Vec<JobSlot>> {
+        let record = &verified.record;
+        let block = |slot: &Slot| {
+            let cut = record.blockwise && slot.dims == record.output.dims;
+            bytes_of(if cut { &record.chunk } else { &slot.dims }, slot.datatype)
+        };
+        let mut slots = Vec::new();
+        let output = |s: &Slot| JobSlot {
+            name: s.name.clone(),
+            datatype: s.datatype,
+            source: Source::Output(block(s)),
+        };
+        slots.push(output(&record.output));
+        for input in &record.inputs {
+            let source = self.source(verified, input).map_err(|e| {
+                Error::new(
+                    e.kind(),
+                    format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e),
+                )
+            })?;
+            let source = source.unwrap_or(Source::Copied(block(input)));
+            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+        }
+        slots.extend(record.scratch.iter().map(output));
+        Ok(slots)
     }
-    slots.extend(record.scratch.iter().map(output));
-    Ok(slots)
+
+    /// Checks an input, and tells where a worker can map it if it can.
+    fn source(&mut self, verified: &Verified, input: &Slot) -> Result<Option<Source>> {
+        let library = self.library;
+        let name = c_name(&absolute(&input.name))?;
+        let dataset = library
+            .open_dataset(self.file.id, &name)
+            .map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
+        let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
+        let file_type = library.dataset_type(dataset.id)?;
+        let (native, datatype) = library.native(file_type.id)?;
+        if dims != input.dims || datatype != input.datatype {
+            fail!(
+                Invalid,
+                "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
+                datatype.name(),
+                input.datatype.name(),
+                input.dims
+            )
+        }
+        // An offset in another file means nothing in this one.
+        if library.instance(&library.file_of(dataset.id)?)? != self.instance {
+            self.elsewhere = true;
+            return Ok(None);
+        }
+        let Some(size) = self.mappable else { return Ok(None) };
+        let plist = library.create_plist(dataset.id)?;
+        // SAFETY: open identifiers.
+        let (contiguous, external, same, offset) = unsafe {
+            (
+                (library.f.plist_layout)(plist.id) == LAYOUT_CONTIGUOUS,
+                (library.f.plist_external_count)(plist.id),
+                (library.f.type_equal)(native.id, file_type.id),
+                (library.f.dataset_offset)(dataset.id),
+            )
+        };
+        let bytes = input.bytes();
+        let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
+        let aligned = offset % input.datatype.size() as u64 == 0;
+        let record = &verified.record;
+        let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
+        if contiguous && external == 0 && same > 0 && inside && aligned && whole_pieces {
+            return Ok(Some(Source::Mapped { file: 0, offset, bytes }));
+        }
+        Ok(None)
+    }
 }
 
 /// The name in a file for a name in a source: from the root on.
 pub(crate) fn absolute(name: &str) -> String {
     format!("/{}", name.trim_start_matches('/'))
-}
-
-/// Checks an input, and tells where a worker can map it if it can.
-fn input_source(
-    library: &'static Library,
-    file: &Handle,
-    verified: &Verified,
-    input: &Slot,
-    mappable: Option<u64>,
-) -> Result<Option<Source>> {
-    let name = c_name(&absolute(&input.name))?;
-    let dataset = library
-        .open_dataset(file.id, &name)
-        .map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
-    let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
-    let file_type = library.dataset_type(dataset.id)?;
-    let (native, datatype) = library.native(file_type.id)?;
-    if dims != input.dims || datatype != input.datatype {
-        fail!(
-            Invalid,
-            "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
-            datatype.name(),
-            input.datatype.name(),
-            input.dims
-        )
-    }
-    let Some(size) = mappable else { return Ok(None) };
-    let plist = library.create_plist(dataset.id)?;
-    // SAFETY: open identifiers.
-    let (contiguous, external, same, offset) = unsafe {
-        (
-            (library.f.plist_layout)(plist.id) == LAYOUT_CONTIGUOUS,
-            (library.f.plist_external_count)(plist.id),
-            (library.f.type_equal)(native.id, file_type.id),
-            (library.f.dataset_offset)(dataset.id),
-        )
-    };
-    let bytes = input.bytes();
-    let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
-    let aligned = offset % input.datatype.size() as u64 == 0;
-    let record = &verified.record;
-    let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
-    if contiguous && external == 0 && same > 0 && inside && aligned && whole_pieces {
-        return Ok(Some(Source::Mapped { file: 0, offset, bytes }));
-    }
-    Ok(None)
 }
 
 /// Whether every block is one contiguous piece of a row-major array: after the first dimension in which a block has
