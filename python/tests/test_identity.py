@@ -49,7 +49,7 @@ def test_a_file_in_place_of_another(attach: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "chunked"])
 def test_a_byte_copy_with_other_data(layout: Any, attach: Any, tmp_path: Path) -> None:
-    """Alone it is right. Beside the original it has the same id: right values or an error, never the other's."""
+    """Alone it is right. Beside the original, whose id it has: right or an error, never the other's."""
     one = live_file(tmp_path / "one.h5", attach, A, **layout)
     two = tmp_path / "two.h5"
     shutil.copy(one, two)
@@ -187,7 +187,7 @@ def test_copied_to_another_file(attach: Any, tmp_path: Path) -> None:
 
 
 def test_a_virtual_dataset_over_a_live_one(attach: Any, tmp_path: Path) -> None:
-    """HDF5 opens the source itself, out of sight: right values or an error that says what to do, never zeros."""
+    """HDF5 opens the source itself, out of sight: right values or an error that helps, never zeros."""
     path = live_file(tmp_path / "a.h5", attach, A)
     virtual = tmp_path / "virtual.h5"
     layout = h5py.VirtualLayout((2, 3), "f4")
