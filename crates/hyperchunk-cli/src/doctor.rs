@@ -10,26 +10,26 @@ use hyperchunk_udf::signature::Fingerprint;
 use std::path::Path;
 
 pub(crate) fn run(library: Option<&Path>) -> Outcome {
-    println!("hyperchunk {}", env!("CARGO_PKG_VERSION"));
+    say!("hyperchunk {}", env!("CARGO_PKG_VERSION"));
     match Library::load(library) {
         Ok(library) => {
             let (a, b, c) = library.version();
-            println!("libhdf5    {a}.{b}.{c} {}", library.path().display());
+            say!("libhdf5    {a}.{b}.{c} {}", library.path().display());
         }
-        Err(error) => println!("libhdf5    none: {error}"),
+        Err(error) => say!("libhdf5    none: {error}"),
     }
     let programs = Programs::find()?;
     let told = |what: Result<std::path::PathBuf, hyperchunk_udf::error::Error>| match what {
         Ok(path) => path.display().to_string(),
         Err(error) => format!("none: {error}"),
     };
-    println!("plugins    {}", told(programs.plugin_folder()));
-    println!("worker     {}", told(programs.worker()));
-    println!("python     {}", told(programs.python()));
+    say!("plugins    {}", told(programs.plugin_folder()));
+    say!("worker     {}", told(programs.worker()));
+    say!("python     {}", told(programs.python()));
     match keys::own_public_key() {
-        Ok(Some(key)) => println!("key        {}", Fingerprint::of(&key.key)),
-        Ok(None) => println!("key        none; make one with: hyperchunk key new"),
-        Err(error) => println!("key        not usable: {error}"),
+        Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
+        Ok(None) => say!("key        none; make one with: hyperchunk key new"),
+        Err(error) => say!("key        not usable: {error}"),
     }
     let mut failures = 0;
     for profile in [Profile::untrusted(), Profile::own()] {
@@ -41,7 +41,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
                     format!("does not run: {error}")
                 }
             };
-            println!("{:<10} {:<7} {line}", profile.name, backend.short_name());
+            say!("{:<10} {:<7} {line}", profile.name, backend.short_name());
         }
     }
     if failures > 0 { Err(format!("{failures} kinds of functions do not run here").into()) } else { Ok(()) }

@@ -20,9 +20,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         _ => folder,
     };
     if arguments.plain {
-        println!("HDF5_PLUGIN_PATH={value}");
+        say!("HDF5_PLUGIN_PATH={value}");
     } else {
-        println!("export HDF5_PLUGIN_PATH='{}'", value.replace('\'', "'\\''"));
+        say!("export HDF5_PLUGIN_PATH='{}'", value.replace('\'', "'\\''"));
     }
     Ok(())
 }

@@ -24,11 +24,11 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::New { name, email } => {
             let key = keys::create_own_key(name, email)?;
-            println!("{}", key.fingerprint());
-            println!("private key: {}", keys::own_key_path()?.display());
+            say!("{}", key.fingerprint());
+            say!("private key: {}", keys::own_key_path()?.display());
         }
         Command::Show => match keys::own_public_key()? {
-            Some(key) => println!("{}fingerprint {}", key.to_text(), Fingerprint::of(&key.key)),
+            Some(key) => say!("{}fingerprint {}", key.to_text(), Fingerprint::of(&key.key)),
             None => return Err("there is no signing key yet: run `hyperchunk key new`".into()),
         },
     }

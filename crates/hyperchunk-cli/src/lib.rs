@@ -1,7 +1,12 @@
 //! The `hyperchunk` command: the same from the Python package and from cargo.
 //!
 //! **Invariant:** no logic; it parses arguments, calls the other crates and prints.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
+#![expect(clippy::print_stderr, reason = "a command prints its errors")]
+
+/// Prints a line to standard output. When nobody reads any more (`| head`), the command ends quietly.
+macro_rules! say {
+    ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
+}
 
 mod doctor;
 mod env;
@@ -36,6 +41,13 @@ enum Command {
 
 /// What commands return: a message for people, printed to standard error.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn print_line(line: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    if writeln!(std::io::stdout(), "{line}").is_err() {
+        std::process::exit(0);
+    }
+}
 
 /// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments. `libhdf5` is the library
 /// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.

@@ -88,11 +88,11 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             let attached = edit::attach(library()?, &file, &source, &outputs, &options)?;
             if json {
                 let records: Vec<_> = attached.iter().map(|a| parse(&a.json)).collect();
-                println!("{}", Value::Array(records));
+                say!("{}", Value::Array(records));
                 return Ok(());
             }
             for one in &attached {
-                println!("{}", describe_attached(one, dry_run));
+                say!("{}", describe_attached(one, dry_run));
             }
             if unsigned && attached.iter().any(|a| a.record.backend == hyperchunk_udf::backend::Backend::Cpp)
             {
@@ -106,9 +106,9 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             let (file, dataset) = edit::split_target(&target)?;
             let entry = edit::find(library()?, Path::new(file), dataset)?;
             if json {
-                println!("{}", entry.json);
+                say!("{}", entry.json);
             } else if source {
-                print!("{}", escape_lines(&entry.record?.0.source, usize::MAX));
+                say!("{}", escape_lines(&entry.record?.0.source, usize::MAX));
             } else {
                 show(&entry)?;
             }
@@ -117,7 +117,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
-            println!("removed {}", escape(&target, 300));
+            say!("removed {}", escape(&target, 300));
         }
     }
     Ok(())
@@ -159,7 +159,7 @@ fn parse(text: &str) -> Value {
 fn ls(entries: &[edit::Entry], as_json: bool) {
     if as_json {
         let rows: Vec<_> = entries.iter().map(row_json).collect();
-        println!("{}", Value::Array(rows));
+        say!("{}", Value::Array(rows));
         return;
     }
     for entry in entries {
@@ -170,7 +170,7 @@ fn ls(entries: &[edit::Entry], as_json: bool) {
                     Ok(p) => format!("profile {}", p.name),
                     Err(e) => format!("does not run here: {e}"),
                 };
-                println!(
+                say!(
                     "{path}\t{}\t{} {}\t{}\t{profile}",
                     record.backend.short_name(),
                     record.output.datatype.name(),
@@ -178,7 +178,7 @@ fn ls(entries: &[edit::Entry], as_json: bool) {
                     signer.map_or_else(|| "unsigned".to_owned(), |f| f.to_string()),
                 );
             }
-            Err(error) => println!("{path}\tinvalid: {error}"),
+            Err(error) => say!("{path}\tinvalid: {error}"),
         }
     }
 }
@@ -219,28 +219,28 @@ fn show(entry: &edit::Entry) -> Outcome {
         (Some(s), Some(f)) => format!("{f} {} {}", escape(&s.name, 80), escape(&s.email, 80)),
         _ => "nobody".to_owned(),
     };
-    println!("dataset   {}", escape(&entry.path, 300));
-    println!(
+    say!("dataset   {}", escape(&entry.path, 300));
+    say!(
         "computes  {} ({} {})",
         escape(&record.output.name, 200),
         record.output.datatype.name(),
         shape(&record.output.dims)
     );
-    println!("language  {}", record.backend.short_name());
-    println!("inputs    {}", if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") });
-    println!(
+    say!("language  {}", record.backend.short_name());
+    say!("inputs    {}", if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") });
+    say!(
         "chunks    {}{}",
         shape(&record.chunk),
         if record.blockwise { ", one evaluation each" } else { ", one evaluation" }
     );
-    println!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
-    println!("attached  {}", escape(&record.created, 40));
-    println!("signed by {}", who.trim_end());
+    say!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
+    say!("attached  {}", escape(&record.created, 40));
+    say!("signed by {}", who.trim_end());
     match &entry.profile {
-        Ok(profile) => println!("profile   {}", profile.name),
-        Err(error) => println!("profile   does not run here: {error}"),
+        Ok(profile) => say!("profile   {}", profile.name),
+        Err(error) => say!("profile   does not run here: {error}"),
     }
-    println!("\n{}", escape_lines(&record.source, usize::MAX));
+    say!("\n{}", escape_lines(&record.source, usize::MAX));
     Ok(())
 }
 
@@ -253,11 +253,11 @@ fn verify(library: &'static Library, target: &str) -> Outcome {
     for entry in &entries {
         let path = escape(&entry.path, 200);
         match &entry.record {
-            Ok((_, Some(signer))) => println!("{path}\tsigned by {signer}"),
-            Ok((_, None)) => println!("{path}\tnot signed"),
+            Ok((_, Some(signer))) => say!("{path}\tsigned by {signer}"),
+            Ok((_, None)) => say!("{path}\tnot signed"),
             Err(error) => {
                 bad += 1;
-                println!("{path}\tINVALID: {error}");
+                say!("{path}\tINVALID: {error}");
             }
         }
     }

@@ -18,16 +18,39 @@ type Push = unsafe extern "C" fn(
     ...
 ) -> c_int;
 
-/// Keeps libhdf5 from printing errors that we expect or report ourselves; undone when dropped.
+/// Keeps libhdf5 from printing errors that we expect or report ourselves, and lets us read them: HDF5 2 pauses its error
+/// stack around filters, and a call that fails then leaves no reason. Undone when dropped.
 pub(crate) struct Quiet {
     library: &'static Library,
     function: *mut c_void,
     data: *mut c_void,
+    resumed: bool,
+}
+
+type OnStack = unsafe extern "C" fn(Hid) -> c_int;
+type IsPaused = unsafe extern "C" fn(Hid, *mut bool) -> c_int;
+
+fn on_default_stack(library: &Library, name: &CStr) -> bool {
+    let symbol = library.optional(name);
+    // SAFETY: H5Epause_stack and H5Eresume_stack take a stack; 0 is the default one.
+    !symbol.is_null() && unsafe { std::mem::transmute::<*mut c_void, OnStack>(symbol)(0) } >= 0
+}
+
+fn is_paused(library: &Library) -> bool {
+    let symbol = library.optional(c"H5Eis_paused");
+    let mut paused = false;
+    if !symbol.is_null() {
+        // SAFETY: H5Eis_paused takes a stack and a pointer to its answer.
+        unsafe { std::mem::transmute::<*mut c_void, IsPaused>(symbol)(0, &raw mut paused) };
+    }
+    paused
 }
 
 impl Quiet {
     pub(crate) fn new(library: &'static Library) -> Self {
-        let mut quiet = Quiet { library, function: std::ptr::null_mut(), data: std::ptr::null_mut() };
+        let resumed = is_paused(library) && on_default_stack(library, c"H5Eresume_stack");
+        let mut quiet =
+            Quiet { library, function: std::ptr::null_mut(), data: std::ptr::null_mut(), resumed };
         // SAFETY: 0 is the default stack; both pointers are live.
         unsafe {
             (library.f.error_get_auto)(0, &raw mut quiet.function, &raw mut quiet.data);
@@ -41,6 +64,9 @@ impl Drop for Quiet {
     fn drop(&mut self) {
         // SAFETY: what error_get_auto gave is handed back.
         unsafe { (self.library.f.error_set_auto)(0, self.function, self.data) };
+        if self.resumed {
+            on_default_stack(self.library, c"H5Epause_stack");
+        }
     }
 }
 
@@ -70,16 +96,24 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
     Error::new(ErrorKind::Io, format!("{what}: {reason}"))
 }
 
-/// Pushes `message` as the innermost reason of the failure that the caller will report.
+/// Puts `message` on the error stack as the innermost reason of the failure that the caller will report.
+///
+/// It is pushed on a stack of its own that then becomes the current one: a paused stack takes no messages. So this must be
+/// the last call before the filter returns.
 pub(crate) fn push(library: &Library, message: &str) {
     let symbol = library.optional(c"H5Epush2");
     let (Some((class, major, minor)), false) = (error_ids(library), symbol.is_null()) else { return };
     let Ok(text) = CString::new(message.replace('\0', "\\0")) else { return };
+    // SAFETY: no pointers. The new stack is closed by becoming the current one.
+    let stack = unsafe { (library.f.error_create_stack)() };
+    if stack < 0 {
+        return;
+    }
     // SAFETY: H5Epush2 takes a printf format; ours has one %s for one live string.
     unsafe {
         let push = std::mem::transmute::<*mut c_void, Push>(symbol);
         push(
-            0,
+            stack,
             c"hyperchunk".as_ptr(),
             c"live dataset".as_ptr(),
             0,
@@ -89,6 +123,7 @@ pub(crate) fn push(library: &Library, message: &str) {
             c"%s".as_ptr(),
             text.as_ptr(),
         );
+        (library.f.error_set_current)(stack);
     }
 }
 

@@ -79,6 +79,8 @@ functions! {
     dataset_write_chunk = "H5Dwrite_chunk": fn(Hid, Hid, u32, *const u64, usize, *const c_void) -> Herr;
     error_clear = "H5Eclear2": fn(Hid) -> Herr;
     error_create_message = "H5Ecreate_msg": fn(Hid, c_int, *const c_char) -> Hid;
+    error_create_stack = "H5Ecreate_stack": fn() -> Hid;
+    error_set_current = "H5Eset_current_stack": fn(Hid) -> Herr;
     error_get_auto = "H5Eget_auto2": fn(Hid, *mut *mut c_void, *mut *mut c_void) -> Herr;
     error_register_class = "H5Eregister_class": fn(*const c_char, *const c_char, *const c_char) -> Hid;
     error_set_auto = "H5Eset_auto2": fn(Hid, *mut c_void, *mut c_void) -> Herr;

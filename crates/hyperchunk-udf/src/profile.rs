@@ -100,7 +100,7 @@ impl Profile {
         }
         let who = match signer {
             None => "it is not signed".to_owned(),
-            Some(f) => format!("it is signed by {f}, which no profile lists"),
+            Some(f) => format!("it is signed by {f}, which no profile but `untrusted` knows"),
         };
         fail!(
             Refused,

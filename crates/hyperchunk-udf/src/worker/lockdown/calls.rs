@@ -24,7 +24,6 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_gettimeofday,
     libc::SYS_lseek,
     libc::SYS_madvise,
-    libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
     #[cfg(target_arch = "x86_64")]
@@ -154,6 +153,7 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_mmap,
     libc::SYS_mprotect,
+    libc::SYS_mremap,
     libc::SYS_msync,
     libc::SYS_newfstatat,
     libc::SYS_openat,

@@ -93,6 +93,9 @@ fn answered(runtime: Runtime, phase: Phase) -> BTreeMap<c_int, Table> {
         answer(libc::EPERM, calls::COMPILER_ATTRIBUTES);
         return answers;
     }
+    // An input can be a mapped piece of the reader's file: grown, the mapping would show the rest of it. Allocators fall
+    // back to a copy.
+    answer(libc::ENOMEM, &[libc::SYS_mremap]);
     // Nothing may block or replace the handler of denied calls. abort() changes the mask first and does not look at the
     // result: with an errno, a failed assertion ends as what it is and not as a denied call.
     answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);

@@ -1,0 +1,244 @@
+"""The ``hyperchunk`` command: what it prints, where, and with which status."""
+
+import base64
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK, environment, read
+from programs import LANGUAGES, elementwise
+
+A = np.arange(6, dtype="f4").reshape(2, 3)
+PLUS_ONE = {language: elementwise(language, "a[i] + 1", inputs=["a"]) for language in LANGUAGES}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["udf", "--help"], 0),
+        (["udf", "attach", "--help"], 0),
+        (["key", "show"], 0),
+        (["env"], 0),
+        ([], 2),
+        (["nonsense"], 2),
+        (["udf", "attach"], 2),
+        (["udf", "attach", "none.h5", "none.lua", "--nonsense"], 2),
+        (["udf", "attach", "none.h5", "none.lua"], 1),
+        (["udf", "ls", "none.h5"], 1),
+        (["udf", "show", "none.h5"], 1),
+        (["udf", "show", "none.h5:/out"], 1),
+        (["udf", "verify", "none.h5"], 1),
+        (["udf", "rm", "none.h5:/out"], 1),
+    ],
+)
+def test_statuses_and_streams(words: list[str], status: int, command: Any) -> None:
+    """Results go to standard output, complaints to standard error."""
+    done = command(*words)
+    assert done.returncode == status
+    if status == 0:
+        assert (done.stdout != "", done.stderr) == (True, "")
+    else:
+        assert (done.stdout, done.stderr != "") == ("", True)
+        assert "panicked" not in done.stderr
+    if status == 1:
+        assert done.stderr.startswith("hyperchunk: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_version(command: Any) -> None:
+    assert command("--version").stdout == f"hyperchunk {hyperchunk.__version__}\n"
+
+
+def test_attach_ls_show_verify_rm(scene: Any, source: Any, command: Any) -> None:
+    file = scene(a=A)
+    program = source("lua", PLUS_ONE["lua"])
+    done = command("udf", "attach", file, program, "--dry-run")
+    assert (done.returncode, done.stdout.startswith("would attach out: lua float 2x3, inputs: a")) == (
+        0,
+        True,
+    )
+    assert command("udf", "ls", file).stdout == ""
+    done = command("udf", "attach", file, program, "--chunks", "1x3")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("attached out: lua float 2x3, inputs: a, 2 chunks of 1x3, signed SHA256:")
+    signer = done.stdout.split()[-1]
+
+    assert command("udf", "ls", file).stdout == f"/out\tlua\tfloat 2x3\t{signer}\tprofile self\n"
+    [row] = json.loads(command("udf", "ls", file, "--json").stdout)
+    assert (row["path"], row["backend"], row["dims"], row["chunk"]) == ("/out", "lua", [2, 3], [1, 3])
+    assert (row["inputs"], row["signer"], row["profile"], row["blockwise"]) == (["a"], signer, "self", True)
+
+    shown = command("udf", "show", f"{file}:/out").stdout
+    for text in (
+        "dataset   /out",
+        "language  lua",
+        "a (float 2x3)",
+        signer,
+        "profile   self",
+        PLUS_ONE["lua"],
+    ):
+        assert text in shown
+    assert command("udf", "show", f"{file}:/out", "--source").stdout == PLUS_ONE["lua"]
+    record = json.loads(command("udf", "show", f"{file}:/out", "--json").stdout)
+    assert (record["api_version"], record["source_code"]) == (3, PLUS_ONE["lua"])
+    with h5py.File(file) as opened:
+        assert json.loads(opened["out"].attrs["hyperchunk_udf"]) == record
+
+    for target in (file, f"{file}:/out"):
+        done = command("udf", "verify", target)
+        assert (done.returncode, done.stdout) == (0, f"/out\tsigned by {signer}\n")
+
+    done = command("udf", "attach", file, program, "out")
+    assert (done.returncode, "--overwrite" in done.stderr) == (1, True)
+    done = command("udf", "attach", file, program, "out", "--overwrite", "--json")
+    [record] = json.loads(done.stdout)
+    assert record["blockwise"] is False
+    np.testing.assert_array_equal(read(file, "out"), A + 1)
+
+    assert command("udf", "rm", f"{file}:/a").returncode == 1
+    assert command("udf", "rm", f"{file}:/out").returncode == 0
+    with h5py.File(file) as opened:
+        assert list(opened) == ["a"]
+
+
+def test_targets_with_colons_and_spaces(scene: Any, source: Any, command: Any) -> None:
+    file = scene("a b:c.h5", a=A)
+    program = source("lua", elementwise("lua", "a[i]", "x:y z", ["a"]))
+    assert command("udf", "attach", file, program).returncode == 0
+    done = command("udf", "show", f"{file}:/x:y z", "--source")
+    assert (done.returncode, done.stdout) == (0, elementwise("lua", "a[i]", "x:y z", ["a"]))
+
+
+def test_several_live_datasets_and_other_objects(scene: Any, source: Any, command: Any) -> None:
+    """Groups, types, dangling links and plain datasets are passed over."""
+    file = scene(**{"g/a": A})
+    with h5py.File(file, "r+") as opened:
+        opened["type"] = np.dtype("f4")
+        opened["nowhere"] = h5py.SoftLink("/nothing")
+        opened["outside"] = h5py.ExternalLink("nothing.h5", "/a")
+        opened.create_dataset("zipped", data=A, compression="gzip")
+    for language in ("py", "lua"):
+        program = source(language, elementwise(language, "a[i]", f"g/{language}", ["g/a"]))
+        assert command("udf", "attach", file, program).returncode == 0
+    rows = command("udf", "ls", file).stdout.splitlines()
+    assert [row.split("\t")[:2] for row in rows] == [["/g/lua", "lua"], ["/g/py", "python"]]
+
+
+def test_env_is_understood_by_a_shell(config: Path) -> None:
+    folder = hyperchunk.plugins.folder()
+    for before, after in [
+        ("", str(folder)),
+        ("/else where:/x'y", f"{folder}:/else where:/x'y"),
+        (str(folder), str(folder)),
+        (f"/a:{folder}", f"/a:{folder}"),
+    ]:
+        script = f'eval "$({HYPERCHUNK} env)"; printf %s "$HDF5_PLUGIN_PATH"; {HYPERCHUNK} env --plain >&2'
+        env = environment(config, HDF5_PLUGIN_PATH=before)
+        done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout == after
+        assert done.stderr == f"HDF5_PLUGIN_PATH={after}\n"
+
+
+def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [HYPERCHUNK, *words], env=environment(folder), capture_output=True, text=True, check=False
+    )
+
+
+def test_keys(tmp_path: Path) -> None:
+    """HDF5-UDF wrote private keys with mode 0644."""
+    folder = tmp_path / "fresh"
+    shown = run_with(folder, "key", "show")
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "hyperchunk key new" in shown.stderr
+    assert not folder.exists()
+    old = os.umask(0)
+    try:
+        made = run_with(folder, "key", "new", "--name", "Ada L.", "--email", "ada@example.org")
+    finally:
+        os.umask(old)
+    assert (made.returncode, made.stderr) == (0, "")
+    fingerprint = made.stdout.splitlines()[0]
+    assert fingerprint.startswith("SHA256:")
+    keys = folder / "hyperchunk" / "keys"
+    assert stat.S_IMODE((keys / "self.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys.stat().st_mode) == 0o700
+    assert stat.S_IMODE(keys.parent.stat().st_mode) == 0o700
+    before = (keys / "self.key").read_bytes()
+    again = run_with(folder, "key", "new")
+    assert (again.returncode, "already" in again.stderr) == (1, True)
+    assert (keys / "self.key").read_bytes() == before
+    shown = run_with(folder, "key", "show")
+    assert shown.returncode == 0
+    assert f"fingerprint {fingerprint}" in shown.stdout
+    assert "name Ada L." in shown.stdout
+    seed = before.decode().splitlines()[1].split()[1]
+    assert len(base64.b64decode(seed)) == 32
+    assert seed not in shown.stdout + made.stdout
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660])
+def test_a_private_key_that_others_can_read_is_not_used(
+    mode: int, scene: Any, source: Any, command: Any, config: Path
+) -> None:
+    file, key = scene(a=A), config / "hyperchunk" / "keys" / "self.key"
+    key.chmod(mode)
+    done = command("udf", "attach", file, source("lua", PLUS_ONE["lua"]))
+    assert (done.returncode, "chmod 600" in done.stderr) == (1, True)
+    assert hyperchunk.udf.ls(file) == []
+
+
+def test_without_a_key_only_unsigned_is_possible(scene: Any, source: Any, tmp_path: Path) -> None:
+    file, program = scene(a=A), source("lua", PLUS_ONE["lua"])
+    folder = tmp_path / "fresh"
+    done = run_with(folder, "udf", "attach", str(file), str(program))
+    assert (done.returncode, "key new" in done.stderr) == (1, True)
+    done = run_with(folder, "udf", "attach", str(file), str(program), "--unsigned")
+    assert (done.returncode, "not signed" in done.stdout) == (0, True)
+    assert not folder.exists()
+    np.testing.assert_array_equal(read(file, "out"), A + 1)
+
+
+def test_unsigned_native_code_is_warned_about(scene: Any, source: Any, command: Any) -> None:
+    file = scene(a=A)
+    done = command("udf", "attach", file, source("cpp", PLUS_ONE["cpp"]), "--unsigned")
+    assert done.returncode == 0
+    assert "warning" in done.stderr
+    assert "does not run here" in command("udf", "ls", file).stdout
+
+
+def test_doctor(command: Any) -> None:
+    done = command("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for word in ("libhdf5", "plugins", "worker", "python", "key        SHA256:", "seccomp", "landlock"):
+        assert word in done.stdout
+    assert done.stdout.count("runs, contained by") == 5
+
+
+def test_a_source_cannot_write_to_the_terminal(scene: Any, source: Any, command: Any) -> None:
+    """What a file says about itself is printed without its control characters."""
+    file = scene(a=A)
+    text = "-- \x1b]52;c;evil\x07\n" + elementwise("lua", "a[i]", "o\x1b[31mut", ["a"])
+    assert command("udf", "attach", file, source("lua", text)).returncode == 0
+    [live] = hyperchunk.udf.ls(file)
+    for words in (["ls", file], ["ls", file, "--json"], ["verify", file], ["show", f"{file}:{live.path}"]):
+        done = command("udf", *words)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout
+        assert "\x07" not in done.stdout
+
+
+def test_a_file_that_is_open_for_writing(scene: Any, source: Any, command: Any) -> None:
+    file = scene(a=A)
+    with h5py.File(file, "r+", locking=True):
+        done = command("udf", "attach", file, source("lua", PLUS_ONE["lua"]))
+    assert (done.returncode, "lock" in done.stderr) == (1, True)
