@@ -1,7 +1,6 @@
 """Processes that know nothing of Hyperchunk but HDF5_PLUGIN_PATH, and reads in this one."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -37,9 +36,7 @@ def environment(config: Path | None = None, **more: str) -> dict[str, str]:
     return env | more
 
 
-def run_python(
-    code: str, *arguments: object, check: bool = True, **env: str
-) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, *arguments: object, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a fresh interpreter. An empty ``HDF5_PLUGIN_PATH=""`` leaves it unset."""
     variables = {name: value for name, value in environment(**env).items() if value}
     words = [sys.executable, "-c", code, *map(str, arguments)]
@@ -73,12 +70,4 @@ def failure(file: Path, dataset: str, selection: Any = ...) -> str:
         text = str(error)
     else:
         raise AssertionError(f"{dataset} was read as {values!r}")
-    dump = shutil.which("h5dump")
-    if "hyperchunk udf:" not in text and dump:
-        # HDF5 2.0 pauses its error stack while a filter runs; the system's library does not.
-        words = [dump, "--enable-error-stack", "-A", "0", "-d", dataset, str(file)]
-        done = subprocess.run(
-            words, env=environment(), capture_output=True, text=True, errors="replace", check=False
-        )
-        text += done.stderr
     return text

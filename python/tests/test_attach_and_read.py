@@ -187,9 +187,7 @@ def c_reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pkg_config = shutil.which("pkg-config")
     flags = [["-lhdf5"], ["-I/usr/include/hdf5/serial", "-lhdf5_serial"]]
     if pkg_config:
-        found = subprocess.run(
-            [pkg_config, "--cflags", "--libs", "hdf5"], capture_output=True, text=True, check=False
-        )
+        found = subprocess.run([pkg_config, "--cflags", "--libs", "hdf5"], capture_output=True, text=True, check=False)
         if found.returncode == 0:
             flags.insert(0, found.stdout.split())
     for words in flags if compiler else []:
@@ -213,32 +211,19 @@ def test_a_c_program(language: str, scene: Any, attach: Any, c_reader: Path, con
 
 
 @pytest.mark.needs_hdf5_tools
-def test_a_c_program_sees_the_reason_of_a_failure(
-    scene: Any, attach: Any, c_reader: Path, config: Path
-) -> None:
+def test_a_c_program_sees_the_reason_of_a_failure(scene: Any, attach: Any, c_reader: Path, config: Path) -> None:
     file = scene()
-    attach(
-        file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:30x40:float"
-    )
-    done = subprocess.run(
-        [c_reader, file, "Bad"], env=environment(config), capture_output=True, text=True, check=False
-    )
+    attach(file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:30x40:float")
+    done = subprocess.run([c_reader, file, "Bad"], env=environment(config), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "hyperchunk udf:" in done.stderr
     assert "no luck" in done.stderr
 
 
-H5PY_REASON = pytest.mark.xfail(
-    strict=True, reason="HDF5 2.0 pauses its error stack while a filter runs, so H5Epush2 on it is lost"
-)
-
-
-@pytest.mark.parametrize("reader", [pytest.param("h5py", marks=H5PY_REASON), "netCDF4"])
+@pytest.mark.parametrize("reader", ["h5py", "netCDF4"])
 def test_python_readers_see_the_reason_of_a_failure(reader: str, scene: Any, attach: Any) -> None:
     file = scene()
-    attach(
-        file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:30x40:float"
-    )
+    attach(file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:30x40:float")
     code = {
         "h5py": "import sys, h5py; h5py.File(sys.argv[1])['Bad'][:]",
         "netCDF4": "import sys, netCDF4; netCDF4.Dataset(sys.argv[1])['Bad'][:]",
@@ -293,9 +278,7 @@ def test_h5repack_keeps_a_dataset_live(chunks: str | None, scene: Any, attach: A
 @needs_h5dump
 @pytest.mark.needs_hdf5_tools
 @pytest.mark.parametrize("option", ["-fNDVI:NONE", "-lNDVI:CONTI", "-fNDVI:GZIP=1"])
-def test_h5repack_with_other_filters_stores_the_values(
-    option: str, scene: Any, attach: Any, config: Path
-) -> None:
+def test_h5repack_with_other_filters_stores_the_values(option: str, scene: Any, attach: Any, config: Path) -> None:
     """It materialises the dataset. Its record stays as an attribute, and nobody takes it for live."""
     file = scene()
     attach(file, "cpp", ndvi("cpp"))

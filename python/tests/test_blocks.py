@@ -59,9 +59,7 @@ def test_a_lookup_table_stays_whole(language: str, scene: Any, attach: Any) -> N
     table = np.random.default_rng(4).random(16)
     file = scene(codes=codes, table=table)
     index = "a[i] + 1" if language == "lua" else "a[i]"
-    text = elementwise(
-        language, f"b[{index}]", "out", ["codes", "table"], "double", input_types=["uint8", "double"]
-    )
+    text = elementwise(language, f"b[{index}]", "out", ["codes", "table"], "double", input_types=["uint8", "double"])
     for chunks in (None, "auto", "7x5"):
         attach(file, language, text, "out:50x33:double", chunks=chunks, overwrite=True)
         np.testing.assert_array_equal(read(file, "out"), table[codes])
@@ -80,9 +78,7 @@ FORMS: list[tuple[Any, tuple[int, int], list[int]]] = [
 
 
 @pytest.mark.parametrize(("chunks", "shape", "expected"), FORMS)
-def test_forms_of_chunks(
-    chunks: Any, shape: tuple[int, int], expected: list[int], scene: Any, attach: Any
-) -> None:
+def test_forms_of_chunks(chunks: Any, shape: tuple[int, int], expected: list[int], scene: Any, attach: Any) -> None:
     a = np.random.default_rng(5).random(shape, "f4")
     file = scene(a=a)
     [record] = attach(file, "lua", elementwise("lua", "2 * a[i]", inputs=["a"]), chunks=chunks)
@@ -116,9 +112,7 @@ def test_a_dataset_too_large_for_one_chunk_needs_blocks(scene: Any, attach: Any)
     with pytest.raises(hyperchunk.exceptions.LimitError, match="--chunks auto"):
         attach(file, "cpp", text, "out:100000x50000:uint8")
     attach(file, "cpp", text, "out:100000x50000:uint8", chunks="100x50000")
-    assert read(file, "out", np.s_[99_990, 10:14]).tolist() == [
-        10 + n + (90 * 50_000) % 256 for n in range(4)
-    ]
+    assert read(file, "out", np.s_[99_990, 10:14]).tolist() == [10 + n + (90 * 50_000) % 256 for n in range(4)]
 
 
 def test_only_touched_chunks_are_computed(scene: Any, attach: Any) -> None:
@@ -185,9 +179,7 @@ def dynamic_dataset():
 
 
 @pytest.fixture(scope="module")
-def grids(
-    tmp_path_factory: pytest.TempPathFactory, config_with_key: Path
-) -> tuple[Path, dict[str, np.ndarray]]:
+def grids(tmp_path_factory: pytest.TempPathFactory, config_with_key: Path) -> tuple[Path, dict[str, np.ndarray]]:
     """Live datasets of several shapes and chunk shapes, and what they must hold."""
     folder = tmp_path_factory.mktemp("grids")
     file, expected = folder / "grids.h5", {}

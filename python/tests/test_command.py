@@ -149,9 +149,7 @@ def test_env_is_understood_by_a_shell(config: Path) -> None:
 
 
 def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [HYPERCHUNK, *words], env=environment(folder), capture_output=True, text=True, check=False
-    )
+    return subprocess.run([HYPERCHUNK, *words], env=environment(folder), capture_output=True, text=True, check=False)
 
 
 def test_keys(tmp_path: Path) -> None:
@@ -227,7 +225,7 @@ def test_doctor(command: Any) -> None:
 def test_a_source_cannot_write_to_the_terminal(scene: Any, source: Any, command: Any) -> None:
     """What a file says about itself is printed without its control characters."""
     file = scene(a=A)
-    text = "-- \x1b]52;c;evil\x07\n" + elementwise("lua", "a[i]", "o\x1b[31mut", ["a"])
+    text = "-- \x1b]52;c;evil\x07\n" + PLUS_ONE["lua"]
     assert command("udf", "attach", file, source("lua", text)).returncode == 0
     [live] = hyperchunk.udf.ls(file)
     for words in (["ls", file], ["ls", file, "--json"], ["verify", file], ["show", f"{file}:{live.path}"]):

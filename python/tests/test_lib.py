@@ -136,39 +136,6 @@ def test_get_file_path_after_renaming(scene: Any, attach: Any) -> None:
     assert read(file, "out").tobytes() == str(file).encode()[-16:]
 
 
-#: What reading the source does not see.
-OUT_OF_RECORD = {
-    "py": """
-def dynamic_dataset():
-    lib.getData("out")
-    getattr(lib, "get" + "Dims")(chr(111) + "ther")
-""",
-    "lua": """
-function dynamic_dataset()
-  lib.getData("out")
-  local all, name = lib, "get" .. "Dims"
-  all[name](string.char(111) .. "ther")
-end
-""",
-    "cpp": """
-extern "C" void dynamic_dataset() {
-  lib.getData<float>("out");
-  auto &all = lib;
-  all.getDims("other");
-}
-""",
-}
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_a_name_that_was_not_recorded(language: str, scene: Any, attach: Any) -> None:
-    file = scene(other=A)
-    attach(file, language, OUT_OF_RECORD[language], "out:2:float")
-    reason = failure(file, "out")
-    assert "other" in reason
-    assert "was recorded when this function was attached" in reason
-
-
 PYTHON_BUFFER: dict[str, tuple[str, ...]] = {
     "length": ("assert len(a) == len(out) == 6 and a.shape == (6,)",),
     "elements are Python's": ("assert type(a[0]) is float and a[5] == 5.0",),
@@ -260,9 +227,7 @@ def test_python_errors(line: str, kind: str, message: str, scene: Any, attach: A
         ("int64", [-(2**63), 2**63 - 1]),
     ],
 )
-def test_python_stores_the_extremes_of_integers(
-    kind: str, values: list[int], scene: Any, attach: Any
-) -> None:
+def test_python_stores_the_extremes_of_integers(kind: str, values: list[int], scene: Any, attach: Any) -> None:
     file = scene(a=A)
     text = python(*(f"out[{n}] = {value}" for n, value in enumerate(values)))
     attach(file, "py", text, f"out:2:{kind}")
@@ -328,8 +293,6 @@ MODULES = "numpy math random json re statistics itertools functools collections 
 def test_python_has_what_computes(scene: Any, attach: Any) -> None:
     file = scene(a=A)
     imports = f"import {', '.join(MODULES.split())}"
-    text = python(
-        imports, "import numpy.linalg, numpy.fft", "out[0:6] = numpy.fft.ifft(numpy.fft.fft(a)).real"
-    )
+    text = python(imports, "import numpy.linalg, numpy.fft", "out[0:6] = numpy.fft.ifft(numpy.fft.fft(a)).real")
     attach(file, "py", text)
     np.testing.assert_allclose(read(file, "out"), A, atol=1e-6)

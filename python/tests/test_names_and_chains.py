@@ -167,22 +167,32 @@ def test_the_limit_on_the_depth_of_chains(scene: Any, attach: Any, config: Path)
     np.testing.assert_array_equal(read(file, "d9"), A + 9)
     (folder / "profile.toml").write_text("version = 1\n[limits]\nchain_depth = 2\n")
     np.testing.assert_array_equal(read(file, "d2"), A + 2)
-    failure(file, "d3")
+    assert "more than 2" in failure(file, "d3")
+
+
+def circles(scene: Any, attach: Any) -> list[tuple[Path, str]]:
+    """Two live datasets that read each other, and one that reads itself."""
+    two, one = scene("two.h5", b=A), scene("one.h5", y=A)
+    attach(two, "lua", elementwise("lua", "a[i]", "x", ["b"]))
+    attach(two, "py", elementwise("py", "a[i]", "b", ["x"]), "b", overwrite=True)
+    attach(one, "lua", elementwise("lua", "a[i]", "z", ["y"]))
+    with h5py.File(one, "r+") as opened:
+        del opened["y"]
+        opened["y"] = h5py.SoftLink("/z")
+    return [(two, "x"), (two, "b"), (one, "z")]
 
 
 def test_a_circle_is_an_error(scene: Any, attach: Any) -> None:
-    file = scene(b=A)
-    attach(file, "lua", elementwise("lua", "a[i]", "x", ["b"]))
-    attach(file, "py", elementwise("py", "a[i]", "b", ["x"]), "b", overwrite=True)
-    for name in ("x", "b"):
+    for file, name in circles(scene, attach):
         failure(file, name)
-    # One that reads itself.
-    file = scene("self.h5", y=A)
-    attach(file, "lua", elementwise("lua", "a[i]", "z", ["y"]))
-    with h5py.File(file, "r+") as opened:
-        del opened["y"]
-        opened["y"] = h5py.SoftLink("/z")
-    assert "form a circle" in failure(file, "z")
+
+
+@pytest.mark.xfail(
+    strict=True, reason="HDF5 stumbles over reading a dataset while it is read, before the circle is seen"
+)
+def test_a_circle_is_called_one(scene: Any, attach: Any) -> None:
+    for file, name in circles(scene, attach):
+        assert "form a circle" in failure(file, name)
 
 
 def test_a_taken_name_is_an_error_without_overwrite(scene: Any, attach: Any) -> None:
@@ -262,13 +272,10 @@ def test_ls_show_and_rm(scene: Any, attach: Any) -> None:
     assert 'input "g/out"' in failure(file, "first")
 
 
-CUT = pytest.mark.xfail(
-    strict=True, reason="the reason is at the end of a chain of messages, which is cut off"
-)
+CUT = pytest.mark.xfail(strict=True, reason="the reason is at the end of a chain of messages, which is cut off")
 
 
-@CUT
-@pytest.mark.parametrize("depth", [3, 9])
+@pytest.mark.parametrize("depth", [3, pytest.param(9, marks=CUT)])
 def test_the_reason_at_the_end_of_a_chain_is_told(depth: int, scene: Any, attach: Any) -> None:
     file = scene(d0=A)
     chain(file, attach, depth)

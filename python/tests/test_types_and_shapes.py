@@ -31,8 +31,7 @@ def copy_all(language: str) -> str:
         return "def dynamic_dataset():\n" + body
     if language == "lua":
         body = "".join(
-            f'  do local a, b = lib.getData("in_{t}"), lib.getData("out_{t}")\n'
-            "  for i = 1, 9 do b[i] = a[i] end end\n"
+            f'  do local a, b = lib.getData("in_{t}"), lib.getData("out_{t}")\n  for i = 1, 9 do b[i] = a[i] end end\n'
             for t in TYPES
         )
         return "function dynamic_dataset()\n" + body + "end\n"
@@ -99,9 +98,7 @@ def test_a_scalar_input(scene: Any, attach: Any) -> None:
     file = scene(factor=np.float64(2.5), a=np.arange(6, dtype="f4"))
     for language in LANGUAGES:
         first = {"py": "b[0]", "lua": "b[1]", "cpp": "b[0]"}[language]
-        text = elementwise(
-            language, f"a[i] * {first}", language, ["a", "factor"], input_types=["float", "double"]
-        )
+        text = elementwise(language, f"a[i] * {first}", language, ["a", "factor"], input_types=["float", "double"])
         for chunks in (None, "4"):
             attach(file, language, text, f"{language}:6:float", chunks=chunks, overwrite=True)
             assert read(file, language).tolist() == [0, 2.5, 5, 7.5, 10, 12.5]
@@ -156,9 +153,7 @@ def test_a_compact_and_an_unwritten_input(tmp_path: Path, attach: Any) -> None:
         (np.array([1 + 2j], "c8"), "complex"),
     ],
 )
-def test_inputs_of_other_types_are_refused_when_attaching(
-    data: np.ndarray, what: str, scene: Any, attach: Any
-) -> None:
+def test_inputs_of_other_types_are_refused_when_attaching(data: np.ndarray, what: str, scene: Any, attach: Any) -> None:
     file = scene(a=data)
     with pytest.raises(hyperchunk.exceptions.UnsupportedError, match='input "a"'):
         attach(file, "lua", elementwise("lua", "1", inputs=["a"]), "out:3:float")
