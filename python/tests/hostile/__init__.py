@@ -1,0 +1,1 @@
+"""Hostile functions, records and hosts, and the jail in which they run."""

@@ -1,0 +1,75 @@
+"""Controls: the same attacks without our sandbox, by the same user in the same jail, to prove that each would work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from hostile import cases, jail, places
+
+ENDLESS = {name for name, (cause, _) in {**cases.PYTHON, **cases.CPP}.items() if cause == cases.LATE}
+SURVIVES = 1.0
+"""Seconds after which a function that should never end is believed."""
+
+
+def run(chosen: list[cases.Case], built: bytes) -> dict[str, Any]:
+    """Runs the controls of these cases; for each whether the attack worked, and how."""
+    jail.require_confined()
+    results: dict[str, Any] = {}
+    listener = socket.create_server(("127.0.0.1", 4242))
+    threads = [threading.Thread(target=_some, args=(chosen[n::3], built, results)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results["connections"] = 0
+    while select.select([listener], [], [], 0)[0]:
+        listener.accept()[0].close()
+        results["connections"] += 1
+    listener.close()
+    return results
+
+
+def _some(chosen: list[cases.Case], built: bytes, results: dict[str, Any]) -> None:
+    for case in chosen:
+        results[case.name] = _one(case, built)
+
+
+def _one(case: cases.Case, built: bytes) -> dict[str, Any]:
+    path = jail.WORK / f"control-{case.name}.so"
+    if case.language == "cpp":
+        path.write_bytes(places.attack_object(built, case))
+    else:
+        path.write_text(places.attack_source(case))
+    # What it is to remove must be there; controls remove it one after another.
+    spare = places.HOME / "spare.txt"
+    spare.touch()
+    command = [sys.executable, "-I", Path(__file__).with_name("control.py"), case.language, path]
+    environment = dict(os.environ) | {"HOSTILE_CANARY": "canary-in-environment"}
+    endless = case.attack in ENDLESS
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd=places.READER,
+            timeout=SURVIVES if endless else 30,
+            check=False,
+            preexec_fn=jail.die_with_parent,
+        )
+    except subprocess.TimeoutExpired:
+        return {"worked": endless, "text": "still running"}
+    mark = places.MARKS / f"{case.language}-{case.phase}:{case.attack}"
+    left_mark = mark.exists()
+    with contextlib.suppress(FileNotFoundError):
+        mark.unlink()
+    worked = "WORKED" in done.stdout or left_mark
+    return {"worked": worked, "text": f"{done.returncode} {done.stdout[-200:]} {done.stderr[-500:]}"}

@@ -1,0 +1,127 @@
+"""A reading process: an ordinary h5py program that reads what it is told and reports what became of it.
+
+Arguments: a JSON file with a list of reads, a file with good datasets, and a descriptor. For each read, lines of JSON go
+to that descriptor. Whatever a read does, this process must live on, and read a good dataset afterwards.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hostile import jail
+
+GOOD = [1.0, 4.0, 9.0, 16.0]
+SECRET_IN_MEMORY = b"canary-in-memory-" + b"5a17" * 4
+
+
+def descendants() -> dict[int, str]:
+    """The processes below this one, by number, with their state; without the warm Python, which stays."""
+    parents: dict[int, tuple[int, str]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(parent), state
+    found: dict[int, str] = {}
+    front = {os.getpid()}
+    while front:
+        front = {pid for pid, (parent, _) in parents.items() if parent in front and pid not in found}
+        found |= {pid: parents[pid][1] for pid in front}
+    return {pid: state for pid, state in found.items() if not (parents[pid][0] == os.getpid() and is_warm_python(pid))}
+
+
+def is_warm_python(pid: int) -> bool:
+    """Whether it is the process that forks the workers of Python functions."""
+    try:
+        return b"zygote" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def open_descriptors() -> int:
+    """How many descriptors this process has open."""
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+def settled(before: set[int], kept: int, seconds: float = 2.0) -> list[str]:
+    """The processes that a read left behind, if more than `kept`, after a moment to be reaped."""
+    end = time.monotonic() + seconds
+    while True:
+        left = {pid: state for pid, state in descendants().items() if pid not in before}
+        if len(left) <= kept:
+            return []
+        if time.monotonic() > end:
+            return [f"{pid} {state}" for pid, state in left.items()]
+        time.sleep(0.02)
+
+
+def read(row: dict[str, Any]) -> dict[str, Any]:
+    """One read and what became of it."""
+    import h5py
+
+    if row.get("target"):
+        # The function is told where this process keeps its secret, as if it had guessed.
+        with h5py.File(row["file"], "r+") as file:
+            file["target"][:] = [os.getpid(), ctypes.addressof(MEMORY)]
+    result: dict[str, Any] = {"name": row["name"]}
+    start = time.monotonic()
+    try:
+        with h5py.File(row["file"], "r") as file:
+            data = file[row["dataset"]][...]
+        result |= {"outcome": "value", "value": data.ravel()[:8].tolist()}
+    except Exception as error:
+        result |= {"outcome": type(error).__name__, "text": str(error)}
+    result["seconds"] = round(time.monotonic() - start, 3)
+    return result
+
+
+def good(path: str, name: str = "good") -> bool:
+    """Whether a good dataset can still be read."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return bool(file[name][...].tolist() == GOOD)
+
+
+def main(cases: str, good_file: str, descriptor: str) -> None:
+    """Reads them all."""
+    jail.require_confined()
+    import hyperchunk
+
+    hyperchunk.plugins.enable()
+    import h5py  # noqa: F401
+
+    report = os.fdopen(int(descriptor), "w", buffering=1)
+    os.set_inheritable(int(descriptor), False)
+    # What a function must not inherit: descriptors that do not close by themselves, and the environment.
+    os.set_inheritable(os.open(os.environ["HOSTILE_SECRET_FILE"], os.O_RDWR), True)
+    # Both are warm from here on, so that whatever comes in addition is of a hostile read.
+    assert good(good_file)
+    assert good(good_file, "good_python")
+    for row in json.loads(Path(cases).read_text()):
+        before, descriptors = set(descendants()), open_descriptors()
+        report.write(json.dumps({"start": row["name"]}) + "\n")
+        result = read(row)
+        # A worker that has served well may wait for the next read.
+        kept = 1 if result["outcome"] == "value" else 0
+        result["left"] = settled(before, kept)
+        result["descriptors"] = 0 if kept else max(0, open_descriptors() - descriptors)
+        result["memory"] = bytes(MEMORY) == SECRET_IN_MEMORY
+        result["pid"] = os.getpid()
+        result["good"] = good(good_file)
+        report.write(json.dumps(result) + "\n")
+
+
+MEMORY = (ctypes.c_char * len(SECRET_IN_MEMORY)).from_buffer(bytearray(SECRET_IN_MEMORY))
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

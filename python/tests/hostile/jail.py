@@ -1,0 +1,218 @@
+"""A jail for hostile tests: private namespaces, an ordinary user, bounded time and memory.
+
+`run` starts a Python program in it. The program's file system is read-only but for a private tmpfs on `WORK`, `/tmp`
+and the other places that everybody may write; its network is a loopback of its own; it sees no process but its own.
+What runs an attack calls `require_confined` first, which raises where any of this is missing.
+
+This file is both: imported, the outside; run as a program, the inside while it still may mount.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+WORK = Path("/tmp/jail")
+NOBODY = 65534
+NAMESPACES = ("mnt", "pid", "net", "ipc", "uts")
+OUTSIDE = "HOSTILE_OUTSIDE"
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parents[1]
+TOOLS = ("unshare", "setpriv", "prlimit", "timeout", "mount", "umount")
+SHARED_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")
+ADDRESS_SPACE = 6 << 30
+LARGEST_FILE = 256 << 20
+
+
+class JailError(RuntimeError):
+    """The jail is not what it must be, or what ran in it failed."""
+
+
+def namespaces() -> dict[str, str]:
+    """The namespaces of this process."""
+    return {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in NAMESPACES}
+
+
+def require_confined() -> None:
+    """Raises unless this process is in the jail: no root, no capability, no namespace of the outside."""
+    if 0 in os.getresuid() or 0 in os.getresgid() or 0 in os.getgroups():
+        raise JailError("hostile code must not run as root")
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        if int(status[name], 16):
+            raise JailError(f"hostile code must not have capabilities ({name} is {status[name].strip()})")
+    if status["NoNewPrivs"].strip() != "1":
+        raise JailError("hostile code must not be able to gain privileges")
+    outside = os.environ.get(OUTSIDE)
+    if not outside:
+        raise JailError("hostile code must run in the jail, and this is none")
+    for name, there in json.loads(outside).items():
+        if namespaces()[name] == there:
+            raise JailError(f"hostile code must not run in the {name} namespace of everybody else")
+    if not Path.cwd().is_relative_to(WORK) or WORK.stat().st_dev == Path("/").stat().st_dev:
+        raise JailError("hostile code must run in a folder of its own")
+
+
+def missing() -> str | None:
+    """Why there can be no jail here."""
+    if sys.platform != "linux":
+        return "the jail needs Linux"
+    lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if lacking:
+        return f"the jail needs {', '.join(lacking)} (util-linux, coreutils)"
+    try:
+        done = subprocess.run([*_enter(), "true"], capture_output=True, text=True, timeout=30, check=False, cwd="/")
+    except subprocess.TimeoutExpired:
+        return "unshare does not come back"
+    if done.returncode != 0:
+        return f"no private namespaces here: {done.stderr.strip()}"
+    return None
+
+
+def run(program: Path, *arguments: str, seconds: float) -> Any:
+    """The JSON that a Python program prints, run in the jail for at most `seconds`.
+
+    Args:
+        program: A file below the tests' folder.
+        arguments: Its arguments.
+        seconds: After that, everything in the jail is killed and `JailError` raised.
+    """
+    outside = json.dumps(namespaces())
+    command = [*_enter(), sys.executable, "-I", __file__, outside, str(seconds), str(program), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=seconds + 15,
+            check=False,
+            cwd="/",
+            env=_environment(),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JailError(f"{program.name} did not end: {error.stderr!r}") from None
+    if done.returncode != 0:
+        raise JailError(f"{program.name} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _enter() -> list[str]:
+    flags = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, *flags, "--propagation", "private", "--"]
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+
+
+# From here on: inside, and still able to mount.
+
+
+def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
+    for name, there in json.loads(outside).items():
+        if namespaces()[name] == there:
+            raise JailError(f"not in a {name} namespace of its own")
+    nested = Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
+    _hide_folders_of_root()
+    _close_the_file_system()
+    _loopback()
+    home = WORK / "home"
+    home.mkdir(parents=True)
+    for path in (WORK, home):
+        path.chmod(0o700)
+        if not nested:
+            os.chown(path, NOBODY, NOBODY)
+    os.chdir(WORK)
+    environment = _environment() | {"HOME": str(home), OUTSIDE: outside, "PYTHONDONTWRITEBYTECODE": "1"}
+    if nested:
+        drop = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "setpriv"]
+    else:
+        drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    drop += ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+    limits = [
+        "prlimit",
+        f"--as={ADDRESS_SPACE}",
+        "--core=0",
+        "--nproc=1000",
+        f"--fsize={LARGEST_FILE}",
+        "--nofile=1024",
+    ]
+    limits += ["timeout", "--kill-after=2", seconds]
+    command = [*drop, *limits, sys.executable, "-I", program, *arguments]
+    # Not exec: this is the init of the pid namespace, and must not be a process that hostile code can confuse.
+    done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL)
+    sys.stdout.flush()
+    os._exit(done.returncode & 0xFF)
+
+
+def _mount(*arguments: str | Path) -> None:
+    subprocess.run(["mount", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def _hide_folders_of_root() -> None:
+    """Makes the interpreter and the package reachable where they lie in a folder that only root may enter.
+
+    Nothing outside changes: the folder is covered, in this mount namespace, by an empty one in which only what is
+    needed is visible.
+    """
+    needed = {Path(p).resolve() for p in (sys.base_prefix, sys.prefix, ROOT, os.path.realpath(sys.executable))}
+    needed |= {Path(p).resolve() for p in sys.path if Path(p).is_dir()}
+    covers: dict[Path, list[Path]] = {}
+    for path in sorted(needed):
+        closed = [p for p in reversed(path.parents) if not p.stat().st_mode & 0o001]
+        if closed and not any(path.is_relative_to(p) for ps in covers.values() for p in ps):
+            covers.setdefault(closed[0], []).append(path if path.is_dir() else path.parent)
+    stage = Path("/mnt")
+    for folder, paths in covers.items():
+        _mount("-t", "tmpfs", "-o", "mode=0755", "stage", stage)
+        for number, path in enumerate(paths):
+            (stage / str(number)).mkdir()
+            _mount("--bind", path, stage / str(number))
+        _mount("-t", "tmpfs", "-o", "mode=0755,nosuid,nodev", "cover", folder)
+        for number, path in enumerate(paths):
+            path.mkdir(parents=True, exist_ok=True)
+            _mount("--move", stage / str(number), path)
+        subprocess.run(["umount", str(stage)], check=True)
+
+
+def _close_the_file_system() -> None:
+    """Everything read-only and without set-uid programs; private, empty folders where everybody may write."""
+    keep = ("/proc", "/dev")
+    rows = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    for row in rows:
+        point = row[4].encode().decode("unicode_escape")
+        if not any(point == k or point.startswith(k + "/") for k in keep):
+            # Flags that are set stay set: a user namespace may not take them away.
+            kept = [o for o in row[5].split(",") if o in {"nodev", "noexec", "noatime", "nodiratime", "relatime"}]
+            _mount("-o", ",".join(["remount", "bind", "ro", "nosuid", *kept]), point)
+    for folder in filter(os.path.isdir, SHARED_FOLDERS):
+        _mount("-t", "tmpfs", "-o", "mode=1777,nosuid,nodev,size=512m", "private", folder)
+
+
+def _loopback() -> None:
+    """Switches the loopback on, so that a control can show that a connection would be made."""
+    up = 1
+    get_flags, set_flags = 0x8913, 0x8914
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
+        row = struct.pack("16sH14s", b"lo", 0, b"")
+        (flags,) = struct.unpack_from("16xH", fcntl.ioctl(anything, get_flags, row))
+        fcntl.ioctl(anything, set_flags, struct.pack("16sH14s", b"lo", flags | up, b""))
+
+
+def die_with_parent() -> None:
+    """For `preexec_fn`: no process of a control outlives the one that started it."""
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
