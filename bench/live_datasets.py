@@ -77,7 +77,15 @@ def make(folder: Path, size: int) -> Path:
     subprocess.run([command, "key", "new"], env=env, check=True, stdout=subprocess.DEVNULL)
     for label, source, chunks, _ in VARIANTS:
         extra = ["--chunks", chunks] if chunks else []
-        arguments = [command, "udf", "attach", str(path), str(HERE / "udf" / source), f"NDVI:{size}x{size}:float", *extra]
+        arguments = [
+            command,
+            "udf",
+            "attach",
+            str(path),
+            str(HERE / "udf" / source),
+            f"NDVI:{size}x{size}:float",
+            *extra,
+        ]
         subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL)
         with h5py.File(path, "r+") as f:
             f.move("NDVI", label)
@@ -186,7 +194,9 @@ def main() -> None:
 def report(arguments: argparse.Namespace, rows: list[dict[str, object]], peaks: dict[str, float]) -> None:
     """The table, for people."""
     print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
-    print(f"{'variant':18} {'plain ms':>8} {'CPU ms':>8} {'x plain':>8} {'limit':>6} {'wall x':>7} {'slice ms':>9} {'gain':>6}")
+    print(
+        f"{'variant':18} {'plain ms':>8} {'CPU ms':>8} {'x plain':>8} {'limit':>6} {'wall x':>7} {'slice ms':>9} {'gain':>6}"
+    )
     for row in rows:
         limit = "" if row["limit"] is None else f"{row['limit']}"
         print(

@@ -28,11 +28,49 @@ SOCKET = 3
 IDLE_SECONDS = 30.0
 UNKNOWN = -(2**31)
 # What a function may import: its worker can open no file. Modules that are missing are no loss.
-PRELOAD = (
-    "numpy numpy.fft numpy.linalg numpy.ma numpy.polynomial numpy.random math cmath random statistics fractions decimal "
-    "datetime calendar time json re string textwrap struct array bisect heapq collections itertools functools operator "
-    "enum dataclasses typing copy hashlib zlib base64 binascii unicodedata csv io warnings traceback ctypes"
-).split()
+PRELOAD = [
+    "numpy",
+    "numpy.fft",
+    "numpy.linalg",
+    "numpy.ma",
+    "numpy.polynomial",
+    "numpy.random",
+    "math",
+    "cmath",
+    "random",
+    "statistics",
+    "fractions",
+    "decimal",
+    "datetime",
+    "calendar",
+    "time",
+    "json",
+    "re",
+    "string",
+    "textwrap",
+    "struct",
+    "array",
+    "bisect",
+    "heapq",
+    "collections",
+    "itertools",
+    "functools",
+    "operator",
+    "enum",
+    "dataclasses",
+    "typing",
+    "copy",
+    "hashlib",
+    "zlib",
+    "base64",
+    "binascii",
+    "unicodedata",
+    "csv",
+    "io",
+    "warnings",
+    "traceback",
+    "ctypes",
+]
 
 
 def load_core() -> ModuleType:

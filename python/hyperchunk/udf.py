@@ -54,8 +54,8 @@ def attach(
         source: The program: ``.py``, ``.lua`` or ``.cpp``.
         outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
             takes the shape and type of the inputs, if they all have the same.
-        chunks: ``None``: the function sees whole arrays. ``"auto"`` or a shape: it runs once a chunk and sees that block
-            as if it were the whole; inputs of the output's shape are cut to the block, others stay whole.
+        chunks: ``None``: the function sees whole arrays. ``"auto"`` or a shape: it runs once a chunk and sees that
+            block as if it were the whole; inputs of the output's shape are cut to the block, others stay whole.
         overwrite: Replace what has an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
@@ -90,7 +90,7 @@ def ls(file: Path) -> list[LiveDataset]:
     """
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
-        rows = _core.list(os.fspath(file), library)
+        rows = _core.list_live(os.fspath(file), library)
     return [_row(*row) for row in rows]
 
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attach, module)?)?;
-    module.add_function(wrap_pyfunction!(list, module)?)?;
+    module.add_function(wrap_pyfunction!(list_live, module)?)?;
     module.add_function(wrap_pyfunction!(remove, module)?)?;
     Ok(())
 }
@@ -65,7 +65,7 @@ fn attach(
 type Row = (String, String, u64, Option<String>, Option<&'static str>, Option<String>);
 
 #[pyfunction]
-fn list(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResult<Vec<Row>> {
+fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResult<Vec<Row>> {
     let entries = py
         .detach(|| edit::list(Library::load(libhdf5.as_deref())?, &file))
         .map_err(|e: Error| to_python(py, &e))?;

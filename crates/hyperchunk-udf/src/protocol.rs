@@ -6,6 +6,7 @@
 use crate::datatype::ElementType;
 use crate::error::{Result, fail};
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
 pub const PROTOCOL: u32 = 1;
@@ -13,8 +14,36 @@ pub const PROTOCOL: u32 = 1;
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// No error text is longer.
 pub const MAX_TEXT: usize = 4096;
-/// The first page of the arena is the [status page](crate::status).
+/// The first page of the arena: why the worker was stopped, and the [doorbell](Doorbell).
 pub const STATUS_BYTES: usize = 4096;
+/// Where in the first page the doorbell is.
+pub const DOORBELL_OFFSET: usize = 1024;
+
+/// How a worker tells that a call is done without a message: the host, which only gives up its processor for a while and
+/// does not sleep, sees the number. A host that sleeps says so and gets the message.
+///
+/// The worker can write what it likes here; it only decides when the host looks at the worker's own result.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Doorbell {
+    /// The number of the last call that is done.
+    pub done: AtomicU32,
+    /// Not 0 while the host sleeps.
+    pub asleep: AtomicU32,
+}
+
+impl Doorbell {
+    /// Rings; returns whether the host has to be woken by a message.
+    pub fn ring(&self, seq: u32) -> bool {
+        self.done.store(seq, Ordering::SeqCst);
+        self.asleep.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether call `seq` is done.
+    pub fn is_done(&self, seq: u32) -> bool {
+        self.done.load(Ordering::SeqCst) == seq
+    }
+}
 
 /// Everything a worker must know before it locks itself down.
 #[derive(Clone, Debug, Serialize, Deserialize)]

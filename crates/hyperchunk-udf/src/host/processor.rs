@@ -1,8 +1,8 @@
 //! Which processor runs whom.
 //!
-//! A short call is twelve times cheaper when host and worker share a processor: no idle one has to be woken, and the data
-//! stays in one cache. The kernel would rather wake the host on an idle processor, so for the length of a short call the
-//! calling thread is kept where it is.
+//! A short call is many times cheaper when host and worker share a processor: no idle one has to be woken, and the data
+//! stays in one cache. But the kernel would rather wake the host on an idle processor, so while it sleeps in a short call
+//! the calling thread is kept where it is. A long call is better off with a processor of its own.
 
 /// The processor that runs this thread.
 pub(super) fn current() -> Option<usize> {

@@ -11,16 +11,21 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::profile::Profile;
-use crate::protocol::{self, Answer, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Segment, Setup, SetupSlot};
+use crate::protocol::{
+    self, Answer, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Segment, Setup, SetupSlot,
+};
 use crate::socket::{self, Received};
 use crate::worker::lockdown::{self, Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
 const PAGE: u64 = 4096;
+/// So often the processor is given up before the host sleeps. Once is usual.
+const YIELDS: u32 = 6;
 /// Bytes that are copied at a time.
 const PIECE: usize = 8192;
 /// Starting a worker and loading the source may take this long, beside the profile's own limit.
@@ -249,14 +254,12 @@ impl Session {
         self.clear_outputs(was_partial);
         self.seq = self.seq.wrapping_add(1);
         let start = Instant::now();
-        let _stay = if self.slow_calls > 2 {
-            self.roam();
-            None
+        let together = self.slow_calls <= 2;
+        if together {
+            self.follow_caller(processor::current());
         } else {
-            let cpu = processor::current();
-            self.follow_caller(cpu);
-            processor::Stay::on(cpu)
-        };
+            self.roam();
+        }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
             self.process.allow_cpu(self.profile.limits.cpu_s);
             self.cpu_allowed = start;
@@ -268,11 +271,12 @@ impl Session {
             self.ended_idle = true;
             return Err(error);
         }
-        let answer = self.receive(Duration::from_secs(self.profile.limits.wall_s))?;
+        let answer = self.wait(start, together);
         // One slow call may be the machine's fault.
         self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
-        if answer != Answer::Done(self.seq) {
-            return Err(self.unexpected(&answer));
+        match answer? {
+            Answer::Done(_) => {}
+            other => return Err(self.unexpected(&other)),
         }
         Printed::forward(&mut self.printed);
         Ok(())
@@ -354,8 +358,49 @@ impl Session {
         }
     }
 
+    /// Waits for the end of the call.
+    ///
+    /// With the worker on the same processor, giving the processor up usually lets it run, and this thread goes on when
+    /// the worker is done: no sleep and no wake-up. A worker that has used more than its share does not get its turn that
+    /// way; then this thread sleeps, and stays on its processor, or it would wake up on an idle one with cold caches.
+    fn wait(&mut self, start: Instant, together: bool) -> Result<Answer> {
+        let Some(page) = self.arena.map.at(protocol::DOORBELL_OFFSET as u64, size_of::<Doorbell>() as u64)
+        else {
+            fail!(Worker, "no doorbell")
+        };
+        // SAFETY: inside the first page, aligned, mapped for as long as the session; its fields are atomics.
+        let doorbell = unsafe { &*page.cast::<Doorbell>() };
+        for _ in 0..if together { YIELDS } else { 0 } {
+            if doorbell.is_done(self.seq) {
+                return Ok(Answer::Done(self.seq));
+            }
+            // SAFETY: no preconditions.
+            unsafe { libc::sched_yield() };
+        }
+        let _stay = if together { processor::Stay::on(self.cpu) } else { None };
+        doorbell.asleep.store(1, Ordering::SeqCst);
+        let answer = if doorbell.is_done(self.seq) {
+            Ok(Answer::Done(self.seq))
+        } else {
+            let wall = Duration::from_secs(self.profile.limits.wall_s);
+            loop {
+                match self.receive(wall) {
+                    // The message of an earlier call that was seen without it: one at most, unless it means harm.
+                    Ok(Answer::Done(seq))
+                        if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall => {}
+                    Ok(Answer::Done(seq)) if seq != self.seq && !doorbell.is_done(self.seq) => {
+                        break Err(self.too_slow(wall));
+                    }
+                    Ok(Answer::Done(_)) => break Ok(Answer::Done(self.seq)),
+                    other => break other,
+                }
+            }
+        };
+        doorbell.asleep.store(0, Ordering::SeqCst);
+        answer
+    }
+
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        let deadline = Instant::now() + limit;
         if self.seq == 0 {
             socket::set_timeout(self.socket.as_fd(), limit)?;
         }
@@ -365,20 +410,21 @@ impl Session {
                 .inspect_err(|_| self.process.kill()),
             Received::Closed => Err(self.ended()),
             Received::TimedOut => {
-                self.process.kill();
-                let late = Instant::now().saturating_duration_since(deadline);
-                debug_assert!(late < Duration::from_secs(5));
-                if self.seq == 0 {
-                    fail!(Limit, "the worker did not get ready within {} s", limit.as_secs())
+                if self.seq > 0 {
+                    return Err(self.too_slow(limit));
                 }
-                fail!(
-                    Limit,
-                    "stopped: it ran longer than the limit of {} s (profile {}, `wall_s`)",
-                    limit.as_secs(),
-                    self.profile.name
-                )
+                self.process.kill();
+                fail!(Limit, "the worker did not get ready within {} s", limit.as_secs())
             }
         }
+    }
+
+    fn too_slow(&self, limit: Duration) -> Error {
+        self.process.kill();
+        let (seconds, profile) = (limit.as_secs(), self.profile.name);
+        let text =
+            format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)");
+        Error::new(ErrorKind::Limit, text)
     }
 
     fn unexpected(&mut self, answer: &Answer) -> Error {

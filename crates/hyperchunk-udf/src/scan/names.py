@@ -14,7 +14,7 @@ MAX_LENGTH = 65_536
 MEMORY = 2 << 30
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """Something that the user must change, at a line."""
 
     def __init__(self, node, message):
@@ -84,7 +84,7 @@ class Reader(ast.NodeVisitor):
                 self.aliases.setdefault(id(values[0]), []).append((scope, target.id))
         elif isinstance(target, (ast.Tuple, ast.List)):
             columns = unpack(target.elts, values)
-            for element, column in zip(target.elts, columns):
+            for element, column in zip(target.elts, columns, strict=True):
                 self.bind(element, column)
         elif isinstance(target, ast.Starred):
             self.bind(target.value, None)
@@ -181,7 +181,7 @@ def unpack(targets, values):
     starred = any(isinstance(e, ast.Starred) for row in [targets, *rows] for e in row)
     if starred or not rows or len(rows) != len(values) or any(len(row) != len(targets) for row in rows):
         return [None] * len(targets)
-    return [list(column) for column in zip(*rows)]
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def method_of(node, scope):
@@ -239,11 +239,11 @@ def strings(node, scope, seen=()):
 def names_of(call, scope, method):
     """The names that a call gives."""
     usage = (
-        f"lib.{method} needs the dataset's name as a string constant, as in lib.{method}(\"NIR\"); "
+        f'lib.{method} needs the dataset\'s name as a string constant, as in lib.{method}("NIR"); '
         "names must be constants because they are recorded when the function is attached"
     )
     if not call.args:
-        raise Problem(call, usage)
+        raise ProblemError(call, usage)
     name = call.args[0]
     found = strings(name, scope)
     if found is None:
@@ -251,14 +251,14 @@ def names_of(call, scope, method):
             usage += "; an f-string with placeholders is not one"
         elif isinstance(name, ast.Name):
             usage += f"; {name.id} is not assigned just once, to a constant or in a loop over constants"
-        raise Problem(call, usage)
+        raise ProblemError(call, usage)
     for text in found:
         try:
             text.encode()
         except UnicodeEncodeError:
             text = ""
         if not text or "\0" in text:
-            raise Problem(call, "this text cannot be the name of a dataset")
+            raise ProblemError(call, "this text cannot be the name of a dataset")
     return found
 
 
@@ -279,10 +279,10 @@ def scan(source):
         if method is not None and isinstance(user, ast.Call) and user.func is function:
             names.update(dict.fromkeys(names_of(user, scope, method)))
             if len(names) > MAX_NAMES:
-                raise Problem(node, f"the source names more than {MAX_NAMES} datasets")
+                raise ProblemError(node, f"the source names more than {MAX_NAMES} datasets")
         elif function is node or not reader.is_followed(function):
             message = f"{ast.unparse(function)} is passed on here, so the names that it gets cannot be seen"
-            raise Problem(node, message + '; call it as lib.getData("NIR") instead')
+            raise ProblemError(node, message + '; call it as lib.getData("NIR") instead')
     if "dynamic_dataset" not in reader.module.bound:
         advice = "write its computation in `def dynamic_dataset():`"
         return {"error": "the source does not define dynamic_dataset; " + advice}
@@ -299,7 +299,7 @@ def main():
         pass  # A lower limit is in force already, or this system has none.
     try:
         found = scan(sys.stdin.buffer.read().decode())
-    except Problem as problem:
+    except ProblemError as problem:
         found = {"error": str(problem), "line": problem.line}
     except SyntaxError as problem:
         found = {"error": f"Python cannot parse this: {problem.msg}", "line": problem.lineno}

@@ -16,7 +16,9 @@ use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
-use crate::protocol::{self, Answer, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup};
+use crate::protocol::{
+    self, Answer, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
+};
 use crate::socket::{self, Received};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -114,6 +116,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi })?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
+    // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are atomics.
+    let doorbell = unsafe { &*status.add(DOORBELL_OFFSET).cast::<Doorbell>() };
     let mut buffer = vec![0; MAX_MESSAGE];
     let mut places = Vec::new();
     loop {
@@ -123,7 +127,9 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         };
         let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
         runtime.call(&locate(&setup, &types, &segments, &places)?)?;
-        answer(&Answer::Done(seq))?;
+        if doorbell.ring(seq) {
+            answer(&Answer::Done(seq))?;
+        }
     }
 }
 

@@ -117,6 +117,9 @@ pub(super) fn attacks() -> Vec<Attack> {
     );
     add("mprotect-exec", libc::SYS_mprotect, &[0, 0, EXECUTABLE], DeniedExecutable, DeniedExecutable);
     add("pkey-mprotect", libc::SYS_pkey_mprotect, &[0, 0, EXECUTABLE, usize::MAX], Denied, Denied);
+    // A mapped input would grow into the rest of the reader's file.
+    let enomem = Errno(libc::ENOMEM);
+    add("mremap", libc::SYS_mremap, &[scratch, 4096, 8192, 1], enomem, enomem);
     add("shmget", libc::SYS_shmget, &[0x7fff_1234, 4096, 0], Denied, Denied);
     // The kernel.
     add("bpf", libc::SYS_bpf, &[0, 0, 0], Killed, Killed);

@@ -1,4 +1,5 @@
 """A Python function's life under the filters: argv is mode, number of the seccomp call, filters in hex."""
+
 import array
 import ctypes
 import gc
@@ -61,7 +62,7 @@ assert mode == "compute"
 for path in "/etc/passwd", "/proc/self/maps", "/nonexistent":
     refused(PermissionError, open, path)
     refused(PermissionError, os.stat, path)
-    assert not os.path.exists(path)
+    assert not os.path.exists(path)  # noqa: PTH110
 refused(PermissionError, open, "/tmp/x", "w")
 refused(PermissionError, os.listdir, "/")
 refused(PermissionError, os.getcwd)
