@@ -30,7 +30,7 @@ def main(*only: str) -> None:
     rows = []
     for case in chosen:
         path = places.write_case(case, own, built)
-        row = {"name": case.name, "file": str(path), "dataset": "out", "language": case.language, "target": True}
+        row = {"name": case.name, "file": str(path), "dataset": "out", "target": True}
         rows.append(row)
     before = places.digest(places.HOME)
     made = time.monotonic()

@@ -1,7 +1,7 @@
 """A reading process: an ordinary h5py program that reads what it is told and reports what became of it.
 
-Arguments: a JSON file with a list of reads, a file with good datasets, and a descriptor. For each read, lines of JSON go
-to that descriptor. Whatever a read does, this process must live on, and read a good dataset afterwards.
+Arguments: a JSON file with a list of reads, a file with good datasets, and a descriptor. For each read, lines of JSON
+go to that descriptor. Whatever a read does, this process must live on, and read a good dataset afterwards.
 """
 
 from __future__ import annotations
@@ -75,13 +75,29 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"name": row["name"]}
     start = time.monotonic()
     try:
-        with h5py.File(row["file"], "r") as file:
+        with h5py.File(row["file"], row.get("mode", "r")) as file:
+            if "pieces" in row:
+                return result | pieces(file[row["dataset"]], row["pieces"], start)
             data = file[row["dataset"]][...]
         result |= {"outcome": "value", "value": data.ravel()[:8].tolist()}
     except Exception as error:
         result |= {"outcome": type(error).__name__, "text": str(error)}
     result["seconds"] = round(time.monotonic() - start, 3)
     return result
+
+
+def pieces(dataset: Any, count: int, start: float) -> dict[str, Any]:
+    """Reads the first elements one by one; they must all fail."""
+    texts = set()
+    for n in range(count):
+        try:
+            dataset[n]
+        except OSError as error:
+            texts.add(str(error))
+        else:
+            return {"outcome": "value", "value": [n], "seconds": time.monotonic() - start}
+    seconds = round((time.monotonic() - start) / count, 3)
+    return {"outcome": "OSError", "text": " | ".join(sorted(texts))[:4000], "seconds": seconds}
 
 
 def good(path: str, name: str = "good") -> bool:
@@ -112,7 +128,7 @@ def main(cases: str, good_file: str, descriptor: str) -> None:
         report.write(json.dumps({"start": row["name"]}) + "\n")
         result = read(row)
         # A worker that has served well may wait for the next read.
-        kept = 1 if result["outcome"] == "value" else 0
+        kept = row.get("workers", 1) if result["outcome"] == "value" else 0
         result["left"] = settled(before, kept)
         result["descriptors"] = 0 if kept else max(0, open_descriptors() - descriptors)
         result["memory"] = bytes(MEMORY) == SECRET_IN_MEMORY

@@ -38,7 +38,7 @@ def reader_environment() -> dict[str, str]:
 
 
 def run(rows: list[Row], *, lanes: int = 6) -> dict[str, Row]:
-    """Reads all rows (name, file, dataset, language) in a few processes; what became of each, by name."""
+    """Reads all rows (name, file, dataset and more) in a few processes; what became of each, by name."""
     results: dict[str, Row] = {}
 
     def work(number: int) -> None:
