@@ -2,7 +2,7 @@
 
 HDF5-UDF 2.1 signed the bytecode alone, so that names, types, shapes and labels could be changed and a blob replayed in
 any file; took `bytecode_size` and `output_resolution` from the file as they were; and threw a C++ exception through the
-reader at the first malformed byte. Here each of these is an error of the read, in bounded time, and the reader lives on.
+reader at the first malformed byte. Here each is an error of the read, in bounded time, and the reader lives on.
 """
 
 import functools
