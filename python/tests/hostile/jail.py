@@ -47,7 +47,8 @@ def require_confined() -> None:
     if 0 in os.getresuid() or 0 in os.getresgid() or 0 in os.getgroups():
         raise JailError("hostile code must not run as root")
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    for name in ("CapPrm", "CapEff", "CapBnd", "CapAmb"):
+    # The bounding set does not matter to who cannot gain privileges, and a user namespace leaves it.
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         if int(status[name], 16):
             raise JailError(f"hostile code must not have capabilities ({name} is {status[name].strip()})")
     if status["NoNewPrivs"].strip() != "1":
@@ -123,7 +124,6 @@ def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
         if namespaces()[name] == there:
             raise JailError(f"not in a {name} namespace of its own")
     nested = Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
-    _hide_folders_of_root()
     _close_the_file_system()
     _loopback()
     home = WORK / "home"
@@ -156,37 +156,15 @@ def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
 
 
 def _mount(*arguments: str | Path) -> None:
-    subprocess.run(["mount", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
-
-
-def _hide_folders_of_root() -> None:
-    """Makes the interpreter and the package reachable where they lie in a folder that only root may enter.
-
-    Nothing outside changes: the folder is covered, in this mount namespace, by an empty one in which only what is
-    needed is visible.
-    """
-    needed = {Path(p).resolve() for p in (sys.base_prefix, sys.prefix, ROOT, os.path.realpath(sys.executable))}
-    needed |= {Path(p).resolve() for p in sys.path if Path(p).is_dir()}
-    covers: dict[Path, list[Path]] = {}
-    for path in sorted(needed):
-        closed = [p for p in reversed(path.parents) if not p.stat().st_mode & 0o001]
-        if closed and not any(path.is_relative_to(p) for ps in covers.values() for p in ps):
-            covers.setdefault(closed[0], []).append(path if path.is_dir() else path.parent)
-    stage = Path("/mnt")
-    for folder, paths in covers.items():
-        _mount("-t", "tmpfs", "-o", "mode=0755", "stage", stage)
-        for number, path in enumerate(paths):
-            (stage / str(number)).mkdir()
-            _mount("--bind", path, stage / str(number))
-        _mount("-t", "tmpfs", "-o", "mode=0755,nosuid,nodev", "cover", folder)
-        for number, path in enumerate(paths):
-            path.mkdir(parents=True, exist_ok=True)
-            _mount("--move", stage / str(number), path)
-        subprocess.run(["umount", str(stage)], check=True)
+    subprocess.run(["mount", "--no-mtab", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
 
 
 def _close_the_file_system() -> None:
-    """Everything read-only and without set-uid programs; private, empty folders where everybody may write."""
+    """Everything read-only and without set-uid programs; nothing outside changes.
+
+    Where everybody may write comes a private, empty folder. A folder that only root may enter is covered by an empty
+    one. Back in both is only what is needed: the interpreter, the package and the tests.
+    """
     keep = ("/proc", "/dev")
     rows = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for row in rows:
@@ -195,8 +173,32 @@ def _close_the_file_system() -> None:
             # Flags that are set stay set: a user namespace may not take them away.
             kept = [o for o in row[5].split(",") if o in {"nodev", "noexec", "noatime", "nodiratime", "relatime"}]
             _mount("-o", ",".join(["remount", "bind", "ro", "nosuid", *kept]), point)
-    for folder in filter(os.path.isdir, SHARED_FOLDERS):
-        _mount("-t", "tmpfs", "-o", "mode=1777,nosuid,nodev,size=512m", "private", folder)
+    shared = [Path(folder) for folder in filter(os.path.isdir, SHARED_FOLDERS)]
+    covers: dict[Path, list[Path]] = {folder: [] for folder in shared}
+    needed = {Path(p).resolve() for p in (sys.base_prefix, sys.prefix, ROOT, Path(sys.executable).resolve().parent)}
+    needed |= {Path(p).resolve() for p in sys.path if Path(p).is_dir()}
+    placed: list[Path] = []
+    for path in sorted(needed):
+        closed = [p for p in reversed(path.parents) if p in covers or not p.stat().st_mode & 0o001]
+        if closed and not any(path.is_relative_to(p) for p in placed):
+            covers.setdefault(closed[0], []).append(path)
+            placed.append(path)
+    for folder, paths in covers.items():
+        _cover(folder, paths, "mode=1777,size=512m" if folder in shared else "mode=0755")
+
+
+def _cover(folder: Path, paths: list[Path], options: str) -> None:
+    """Mounts an empty folder over one, and what lies at `paths` below it into it."""
+    stage = Path("/mnt")
+    _mount("-t", "tmpfs", "stage", stage)
+    for number, path in enumerate(paths):
+        (stage / str(number)).mkdir()
+        _mount("--bind", path, stage / str(number))
+    _mount("-t", "tmpfs", "-o", f"nosuid,nodev,{options}", "cover", folder)
+    for number, path in enumerate(paths):
+        path.mkdir(parents=True, exist_ok=True)
+        _mount("--move", stage / str(number), path)
+    subprocess.run(["umount", "--no-mtab", str(stage)], check=True)
 
 
 def _loopback() -> None:
