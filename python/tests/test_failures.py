@@ -220,9 +220,6 @@ def test_a_closed_standard_output_does_not_fail_the_read(scene: Any, attach: Any
     assert run_python(code, file, check=False).returncode == 0
 
 
-FULL_PIPE = pytest.mark.xfail(
-    strict=True, reason="Python's print raises BlockingIOError when the pipe is full, and the read fails"
-)
 MUCH = {
     "py": """
 def dynamic_dataset():
@@ -245,7 +242,7 @@ extern "C" void dynamic_dataset() {
 }
 
 
-@pytest.mark.parametrize("language", [pytest.param("py", marks=FULL_PIPE), "lua", "cpp"])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_much_output_is_cut_and_blocks_nobody(language: str, scene: Any, attach: Any) -> None:
     file = scene()
     attach(file, language, MUCH[language], "out:2:float")

@@ -259,11 +259,6 @@ def test_format_versions(libver: str, attach: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(path, "out"), read(path, "a") + 1)
 
 
-INHERITS = pytest.mark.xfail(
-    strict=True, reason="the warm Python process inherits descriptors, and with one the lock of a file"
-)
-MARKED = [pytest.param("py", marks=INHERITS), "lua", "cpp"]
-
 ATTACH_THEN_WRITE = """
 import sys, h5py, hyperchunk
 others = [open("/dev/null") for _ in range(20)]  # so that the file's number is none that a worker uses itself
@@ -272,7 +267,7 @@ h5py.File(sys.argv[1], "r+", locking=True).close()
 """
 
 
-@pytest.mark.parametrize("language", MARKED)
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_attaching_leaves_no_lock_behind(language: str, scene: Any, source: Any) -> None:
     """HDF5 opens files without close-on-exec: a worker that inherits one holds its lock."""
     run_python(ATTACH_THEN_WRITE, scene(a=A), source(language, PLUS_ONE[language]))
@@ -288,6 +283,6 @@ h5py.File(sys.argv[1], "r+", locking=True).close()
 """
 
 
-@pytest.mark.parametrize("language", MARKED)
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_reading_leaves_no_lock_behind(language: str, attach: Any, tmp_path: Path) -> None:
     run_python(READ_THEN_WRITE, live_file(tmp_path / "a.h5", attach, A, language))
