@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib.machinery
 import importlib.util
+import io
 import os
 import select
 import signal
@@ -158,6 +159,23 @@ class Lib:
         return np.asarray(slot).reshape(slot.dims)
 
 
+class Printer(io.RawIOBase):
+    """A pipe to the host that never blocks: what does not fit is lost, and printing never fails."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write what fits; say that all did."""
+        with contextlib.suppress(OSError):
+            os.write(self.fd, data)
+        return len(data)
+
+
 class Server:
     """Forks workers and remembers how they ended."""
 
@@ -188,6 +206,8 @@ class Server:
             high = [os.dup2(fd, 100 + n, inheritable=False) for n, fd in enumerate(fds)]
             for target, fd in zip((SOCKET, 1, 2), high, strict=True):
                 os.dup2(fd, target)
+            sys.stdout = io.TextIOWrapper(io.BufferedWriter(Printer(1)), "utf-8", "replace")
+            sys.stderr = io.TextIOWrapper(Printer(2), "utf-8", "replace", write_through=True)
             status = self.core.serve(Lib())
         finally:
             os._exit(status)
@@ -253,6 +273,8 @@ class Server:
 
 def main() -> None:
     """Warms up, says so, and serves."""
+    # The host's own descriptors, such as that of an HDF5 file with its lock, come along when they are not marked.
+    os.closerange(SOCKET + 1, 2**31 - 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     core = load_core()
     for name in PRELOAD:

@@ -43,8 +43,12 @@ enum Command {
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn print_line(line: std::fmt::Arguments<'_>) {
+    print_text(&format!("{line}\n"));
+}
+
+fn print_text(text: &str) {
     use std::io::Write as _;
-    if writeln!(std::io::stdout(), "{line}").is_err() {
+    if std::io::stdout().write_all(text.as_bytes()).is_err() {
         std::process::exit(0);
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             if json {
                 say!("{}", entry.json);
             } else if source {
-                say!("{}", escape_lines(&entry.record?.0.source, usize::MAX));
+                crate::print_text(&escape_lines(&entry.record?.0.source, usize::MAX));
             } else {
                 show(&entry)?;
             }

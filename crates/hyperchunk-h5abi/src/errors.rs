@@ -27,6 +27,9 @@ pub(crate) struct Quiet {
     resumed: bool,
 }
 
+/// What our messages on the error stack begin with.
+pub(crate) const PREFIX: &str = "hyperchunk udf: ";
+
 type OnStack = unsafe extern "C" fn(Hid) -> c_int;
 type IsPaused = unsafe extern "C" fn(Hid, *mut bool) -> c_int;
 

@@ -94,8 +94,8 @@ const REVERSE: c_uint = 0x100;
 /// `bytes` are used, allocated by HDF5.
 unsafe extern "C" fn filter(
     flags: c_uint,
-    _: usize,
-    _: *const c_uint,
+    words: usize,
+    client: *const c_uint,
     bytes: usize,
     buffer_size: *mut usize,
     buffer: *mut *mut c_void,
@@ -110,7 +110,12 @@ unsafe extern "C" fn filter(
         }
         // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
         let stub = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>(), bytes) };
-        let chunk = live::evaluate(library, stub)?;
+        let client = match words {
+            0 => &[],
+            // SAFETY: by HDF5's contract.
+            n => unsafe { std::slice::from_raw_parts(client, n) },
+        };
+        let chunk = live::evaluate(library, stub, client)?;
         // SAFETY: by HDF5's contract the buffer may be replaced by another of HDF5's own allocator.
         unsafe {
             (library.f.free)(*buffer);

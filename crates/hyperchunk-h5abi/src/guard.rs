@@ -1,7 +1,8 @@
 //! The one guard for every entry from C: no panic gets out, and every failure is on HDF5's error stack.
 
+use crate::errors::{self, PREFIX};
 use crate::library::Library;
-use crate::{Error, ErrorKind, Result, errors};
+use crate::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `body` and reports its failure to the library at `address`, the caller's.
@@ -11,7 +12,7 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
         match body(library) {
             Ok(value) => Ok(value),
             Err(error) => {
-                errors::push(library, &format!("hyperchunk udf: {error}"));
+                errors::push(library, &format!("{PREFIX}{error}"));
                 Err(error)
             }
         }
@@ -28,7 +29,7 @@ pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Lib
             let error =
                 Error::new(ErrorKind::Worker, format!("a defect in hyperchunk, please report it: {text}"));
             if let Ok(library) = Library::that_contains(address) {
-                errors::push(library, &format!("hyperchunk udf: {error}"));
+                errors::push(library, &format!("{PREFIX}{error}"));
             }
             failed
         }

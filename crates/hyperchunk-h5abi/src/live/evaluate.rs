@@ -1,8 +1,8 @@
 //! One chunk, computed.
 
-use super::locate::locate;
+use super::locate::{is_client_data_of, locate};
 use super::plan::{Plan, absolute};
-use crate::errors::{Quiet, failure};
+use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
 use crate::library::Library;
@@ -21,11 +21,16 @@ thread_local! {
 }
 
 /// The bytes of the chunk that `stub` stands for.
-pub(crate) fn evaluate(library: &'static Library, stub: &[u8]) -> Result<ChunkBuffer> {
+///
+/// `client` is the client data of the filter of the dataset that is read: the only thing that HDF5 tells about it.
+pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -> Result<ChunkBuffer> {
     if cfg!(target_endian = "big") {
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
     }
     let stub = Stub::parse(stub)?;
+    if !is_client_data_of(client, stub.id) {
+        fail!(Invalid, "the chunk holds the stub of another live dataset than the one that is read")
+    }
     let targets = locate(library, &stub)?;
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     let _active = Active::enter(stub.id, first)?;
@@ -121,7 +126,17 @@ fn run(
         let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
         read_input(library, dataset, slot, (offset, shape), to).map_err(|e| {
-            Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(&slot.name, 80)))
+            let about = format!("{}:{}", plan.file_path, plan.name);
+            match e.message().rsplit_once(PREFIX) {
+                // The reason of a live dataset in the chain, without the messages of those between.
+                Some((_, reason)) => {
+                    Error::new(e.kind(), format!("an input failed: {PREFIX}{reason}")).about(about)
+                }
+                None => {
+                    let name = hyperchunk_udf::escape::escape(&slot.name, 80);
+                    Error::new(e.kind(), format!("input {name:?}: {e}"))
+                }
+            }
         })?;
     }
     session.stamp = plan.instance;

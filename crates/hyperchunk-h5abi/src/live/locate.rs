@@ -119,6 +119,10 @@ fn open_datasets(library: &Library) -> Vec<Hid> {
 /// Whether `dataset` is the live dataset `id`, by the client data of its filter.
 fn is_live(library: &'static Library, dataset: Hid, id: LiveId) -> bool {
     let Ok(plist) = library.create_plist(dataset) else { return false };
-    let words = library.live_filter(plist.id);
-    words.is_some_and(|w| w.first() == Some(&CLIENT_DATA_VERSION) && w.get(1..5) == Some(&id.to_words()[..]))
+    library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id))
+}
+
+/// Whether the client data of a filter is that of the live dataset `id`.
+pub(crate) fn is_client_data_of(words: &[u32], id: LiveId) -> bool {
+    words.first() == Some(&CLIENT_DATA_VERSION) && words.get(1..) == Some(&id.to_words()[..])
 }

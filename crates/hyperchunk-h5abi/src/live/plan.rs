@@ -63,6 +63,7 @@ impl Plan {
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             record: verified.digest,
             profile: profile.name,
+            file_path: file_path.clone(),
             slots,
         });
         Ok(Plan {
@@ -133,6 +134,10 @@ impl Plan {
 
     /// `error` with the file, the dataset, the language, the key and the profile.
     pub(crate) fn explain(&self, error: &Error) -> Error {
+        // An error of a live dataset that is an input tells already whose it is.
+        if error.object().is_some() {
+            return error.clone();
+        }
         let text = format!("({}): {error}", self.verified.describe(Some(&self.profile)));
         Error::new(error.kind(), text).about(format!("{}:{}", self.file_path, self.name))
     }

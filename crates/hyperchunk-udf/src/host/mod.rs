@@ -3,6 +3,7 @@
 //! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
 
 mod compile;
+mod layout;
 mod locate;
 mod pool;
 mod printed;
@@ -10,6 +11,7 @@ mod probe;
 mod process;
 mod processor;
 mod session;
+mod verdict;
 mod zygote;
 
 pub use compile::compile_cpp;

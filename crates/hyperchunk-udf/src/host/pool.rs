@@ -19,6 +19,8 @@ pub struct SessionKey {
     pub record: RecordDigest,
     /// The profile's name.
     pub profile: &'static str,
+    /// The path that the file was opened by, which functions can ask for.
+    pub file_path: String,
     /// Where the data lies.
     pub slots: Vec<JobSlot>,
 }

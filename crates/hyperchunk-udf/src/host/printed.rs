@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::escape::escape_lines;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// Kept of what one evaluation prints.
 const MAX_BYTES: usize = 64 << 10;
@@ -41,20 +41,19 @@ impl Printed {
     }
 
     /// Writes what waits in a worker's pipes to this process's standard output and standard error, as HDF5-UDF does.
-    pub(super) fn forward(pipes: &mut [Printed; 2]) {
-        let mut polls = [&pipes[0], &pipes[1]].map(|p| libc::pollfd {
-            fd: p.0.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        });
-        // SAFETY: two live rows, no waiting.
-        if unsafe { libc::poll(polls.as_mut_ptr(), 2, 0) } <= 0 {
-            return;
+    /// Tells whether something waits at `socket`, too, which costs nothing here.
+    pub(super) fn forward(pipes: &mut [Printed; 2], socket: BorrowedFd<'_>) -> bool {
+        let mut polls = [socket.as_raw_fd(), pipes[0].0.as_raw_fd(), pipes[1].0.as_raw_fd()]
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        // SAFETY: three live rows, no waiting.
+        if unsafe { libc::poll(polls.as_mut_ptr(), 3, 0) } <= 0 {
+            return false;
         }
         let [out, err] = pipes;
         // A closed standard output is no reason to fail a read.
         let _ = write(&mut std::io::stdout().lock(), &out.take());
         let _ = write(&mut std::io::stderr().lock(), &err.take());
+        polls[0].revents != 0
     }
 }
 

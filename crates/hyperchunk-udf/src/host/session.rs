@@ -1,34 +1,30 @@
 //! One worker with one function: its memory, its calls, its end.
 
+use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use super::processor;
-use super::zygote;
+use super::{verdict, zygote};
 use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::profile::Profile;
-use crate::protocol::{
-    self, Answer, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Segment, Setup, SetupSlot,
-};
+use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES};
 use crate::socket::{self, Received};
-use crate::worker::lockdown::{self, Layers, StatusPage, StopReason};
+use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Room after each buffer: functions written for other versions run an element over.
-const GUARD: u64 = 4096;
-const PAGE: u64 = 4096;
 /// So often the processor is given up before the host sleeps. Once is usual.
 const YIELDS: u32 = 6;
 /// Bytes that are copied at a time.
 const PIECE: usize = 8192;
-/// Starting a worker and loading the source may take this long, beside the profile's own limit.
+/// Starting a worker may take this long; from then on, the profile's limit holds.
 const START: Duration = Duration::from_secs(30);
 /// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
 /// data and whose wake-up is a tenth as dear.
@@ -82,13 +78,6 @@ pub struct Job<'a> {
     pub files: Vec<BorrowedFd<'a>>,
 }
 
-struct Region {
-    segment: u32,
-    offset: u64,
-    bytes: u64,
-    output: bool,
-}
-
 /// A worker, locked down and loaded.
 #[derive(Debug)]
 pub struct Session {
@@ -112,14 +101,9 @@ pub struct Session {
     cpu_allowed: Instant,
     owner: u32,
     ended_idle: bool,
+    locked_down: bool,
     /// The caller's note of what is in the inputs.
     pub stamp: u64,
-}
-
-impl std::fmt::Debug for Region {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}+{}", self.segment, self.offset, self.bytes)
-    }
 }
 
 impl Session {
@@ -183,6 +167,7 @@ impl Session {
             cpu_allowed: Instant::now(),
             owner: std::process::id(),
             ended_idle: false,
+            locked_down: false,
             stamp: u64::MAX,
         };
         let mut fds = vec![setup.as_fd(), session.arena.fd.as_fd()];
@@ -202,6 +187,7 @@ impl Session {
     }
 
     fn handshake(&mut self) -> Result<()> {
+        socket::set_timeout(self.socket.as_fd(), START)?;
         match self.receive(START)? {
             Answer::Ready { layers, landlock_abi } => {
                 self.layers = Layers(layers);
@@ -219,12 +205,13 @@ impl Session {
                 missing
             )
         }
-        match self.receive(START)? {
-            Answer::Loaded => {}
-            other => return Err(self.unexpected(&other)),
-        }
+        self.locked_down = true;
         let wall = Duration::from_secs(self.profile.limits.wall_s);
-        socket::set_timeout(self.socket.as_fd(), wall)
+        socket::set_timeout(self.socket.as_fd(), wall)?;
+        match self.receive(wall)? {
+            Answer::Loaded => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
@@ -278,7 +265,13 @@ impl Session {
             Answer::Done(_) => {}
             other => return Err(self.unexpected(&other)),
         }
-        Printed::forward(&mut self.printed);
+        if Printed::forward(&mut self.printed, self.socket.as_fd()) {
+            // Nothing but the message of a call that was seen to be done without it.
+            match self.receive(Duration::from_secs(1))? {
+                Answer::Done(seq) if seq == self.seq => {}
+                other => return Err(self.unexpected(&other)),
+            }
+        }
         Ok(())
     }
 
@@ -401,16 +394,13 @@ impl Session {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        if self.seq == 0 {
-            socket::set_timeout(self.socket.as_fd(), limit)?;
-        }
         let received = socket::receive(self.socket.as_fd(), &mut self.message)?;
         match received {
             Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.process.kill()),
             Received::Closed => Err(self.ended()),
             Received::TimedOut => {
-                if self.seq > 0 {
+                if self.locked_down {
                     return Err(self.too_slow(limit));
                 }
                 self.process.kill();
@@ -445,54 +435,13 @@ impl Session {
 
     /// Why the worker is gone.
     fn ended(&mut self) -> Error {
-        if let Some((reason, number)) = self.stopped_for() {
-            let name =
-                lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned);
-            let tried = match reason {
-                StopReason::DeniedCall => format!("tried system call {name}"),
-                StopReason::ExecutableMemory => format!("tried to make memory executable ({name})"),
-            };
-            let text = format!("stopped: {tried} (not allowed by profile {})", self.profile.name);
-            return Error::new(ErrorKind::Violation, text);
-        }
         let exit = match self.process.wait(Duration::from_secs(1)) {
             None => zygote::exit_of(self.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
         self.ended_idle = exit == Exit::Status(0);
-        let stderr = self.printed.iter_mut().map(Printed::take).collect::<String>();
-        let said = if stderr.is_empty() {
-            String::new()
-        } else {
-            format!(" [it printed: {}]", escape(&stderr, 300))
-        };
-        let profile = self.profile.name;
-        let (kind, text) = match exit {
-            Exit::Signal(libc::SIGSYS) => (
-                ErrorKind::Violation,
-                format!("stopped: tried a system call that is not allowed (profile {profile})"),
-            ),
-            Exit::Signal(libc::SIGXCPU) => (
-                ErrorKind::Limit,
-                format!(
-                    "stopped: over the limit of {} s of processor time (profile {profile}, `cpu_s`)",
-                    self.profile.limits.cpu_s
-                ),
-            ),
-            Exit::Signal(libc::SIGSEGV) => {
-                (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into())
-            }
-            Exit::Signal(libc::SIGBUS) => {
-                (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
-            }
-            Exit::Signal(libc::SIGKILL) => {
-                (ErrorKind::Limit, "was killed from outside; is the machine out of memory?".into())
-            }
-            Exit::Signal(n) => (ErrorKind::Failed, format!("crashed (signal {n})")),
-            Exit::Status(n) => (ErrorKind::Failed, format!("ended without a result (exit status {n})")),
-            Exit::Unknown => (ErrorKind::Failed, "ended without a result".into()),
-        };
-        Error::new(kind, text + &said)
+        let printed = self.printed.iter_mut().map(Printed::take).collect::<String>();
+        verdict::of(exit, self.stopped_for(), &self.profile, &printed)
     }
 
     fn stopped_for(&self) -> Option<(StopReason, i32)> {
@@ -539,76 +488,5 @@ impl Drop for Session {
         if !self.process.is_child() {
             zygote::forget(self.process.pid);
         }
-    }
-}
-
-fn align(n: u64) -> Option<u64> {
-    n.checked_next_multiple_of(PAGE)
-}
-
-fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
-    let mut arena = Some(STATUS_BYTES as u64);
-    let mut inputs = Some(0);
-    let mut mapped = 1 + u32::from(job.slots.iter().any(|s| matches!(s.source, Source::Copied(_))));
-    let mut regions = Vec::with_capacity(job.slots.len());
-    let take = |total: &mut Option<u64>, bytes: u64| {
-        let offset = (*total)?;
-        *total = offset.checked_add(bytes)?.checked_add(GUARD).and_then(align);
-        Some(offset)
-    };
-    for slot in &job.slots {
-        let region = match slot.source {
-            Source::Output(bytes) => {
-                take(&mut arena, bytes).map(|offset| Region { segment: 0, offset, bytes, output: true })
-            }
-            Source::Copied(bytes) => {
-                take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
-            }
-            Source::Mapped { bytes, .. } => {
-                mapped += 1;
-                Some(Region { segment: mapped - 1, offset: 0, bytes, output: false })
-            }
-        };
-        match region {
-            Some(region) => regions.push(region),
-            None => fail!(Limit, "{} is too large", slot.name),
-        }
-    }
-    match (arena, inputs) {
-        (Some(arena), Some(inputs)) => Ok((regions, arena, inputs)),
-        _ => fail!(Limit, "the inputs and outputs are too large together"),
-    }
-}
-
-fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64) -> Setup {
-    let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true }];
-    if input_bytes > 0 {
-        segments.push(Segment { offset: 0, bytes: input_bytes, writable: false });
-    }
-    for slot in &job.slots {
-        if let Source::Mapped { offset, bytes, .. } = slot.source {
-            segments.push(Segment { offset, bytes, writable: false });
-        }
-    }
-    Setup {
-        protocol: PROTOCOL,
-        backend: job.backend.json_name().into(),
-        jit: job.profile.jit,
-        memory: job.profile.limits.memory,
-        cpu_s: job.profile.limits.cpu_s,
-        file_path: job.file_path.into(),
-        slots: job
-            .slots
-            .iter()
-            .zip(regions)
-            .map(|(s, r)| SetupSlot {
-                name: s.name.clone(),
-                datatype: s.datatype.name().into(),
-                output: r.output,
-            })
-            .collect(),
-        segments,
-        source: job.source.into(),
-        compiled: job.compiled.is_some(),
     }
 }

@@ -1,0 +1,91 @@
+//! Where the data of a job lies in the memory that host and worker share.
+
+use super::session::{Job, Source};
+use crate::error::{Result, fail};
+use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot};
+
+/// Room after each buffer: functions written for other versions run an element over.
+const GUARD: u64 = 4096;
+const PAGE: u64 = 4096;
+
+/// Where a slot's data lies.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) segment: u32,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) output: bool,
+}
+
+fn align(n: u64) -> Option<u64> {
+    n.checked_next_multiple_of(PAGE)
+}
+
+/// Places every slot; returns the bytes of the memory that the worker writes and of that which it reads, too.
+pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
+    let mut arena = Some(STATUS_BYTES as u64);
+    let mut inputs = Some(0);
+    let mut mapped = 1 + u32::from(job.slots.iter().any(|s| matches!(s.source, Source::Copied(_))));
+    let mut regions = Vec::with_capacity(job.slots.len());
+    let take = |total: &mut Option<u64>, bytes: u64| {
+        let offset = (*total)?;
+        *total = offset.checked_add(bytes)?.checked_add(GUARD).and_then(align);
+        Some(offset)
+    };
+    for slot in &job.slots {
+        let region = match slot.source {
+            Source::Output(bytes) => {
+                take(&mut arena, bytes).map(|offset| Region { segment: 0, offset, bytes, output: true })
+            }
+            Source::Copied(bytes) => {
+                take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
+            }
+            Source::Mapped { bytes, .. } => {
+                mapped += 1;
+                Some(Region { segment: mapped - 1, offset: 0, bytes, output: false })
+            }
+        };
+        match region {
+            Some(region) => regions.push(region),
+            None => fail!(Limit, "{} is too large", slot.name),
+        }
+    }
+    match (arena, inputs) {
+        (Some(arena), Some(inputs)) => Ok((regions, arena, inputs)),
+        _ => fail!(Limit, "the inputs and outputs are too large together"),
+    }
+}
+
+/// What the worker is told before it locks itself down.
+pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64) -> Setup {
+    let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true }];
+    if input_bytes > 0 {
+        segments.push(Segment { offset: 0, bytes: input_bytes, writable: false });
+    }
+    for slot in &job.slots {
+        if let Source::Mapped { offset, bytes, .. } = slot.source {
+            segments.push(Segment { offset, bytes, writable: false });
+        }
+    }
+    Setup {
+        protocol: PROTOCOL,
+        backend: job.backend.json_name().into(),
+        jit: job.profile.jit,
+        memory: job.profile.limits.memory,
+        cpu_s: job.profile.limits.cpu_s,
+        file_path: job.file_path.into(),
+        slots: job
+            .slots
+            .iter()
+            .zip(regions)
+            .map(|(s, r)| SetupSlot {
+                name: s.name.clone(),
+                datatype: s.datatype.name().into(),
+                output: r.output,
+            })
+            .collect(),
+        segments,
+        source: job.source.into(),
+        compiled: job.compiled.is_some(),
+    }
+}

@@ -1,0 +1,54 @@
+//! What the end of a worker means, in words for the reader.
+
+use super::process::Exit;
+use crate::error::{Error, ErrorKind};
+use crate::escape::escape;
+use crate::profile::Profile;
+use crate::worker::lockdown::{self, StopReason};
+
+/// The error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did. `printed` is what the
+/// function had printed.
+pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile, printed: &str) -> Error {
+    let name = profile.name;
+    let (kind, text) = match (stop, exit) {
+        (Some((StopReason::DeniedCall, number)), _) => (
+            ErrorKind::Violation,
+            format!("stopped: tried system call {} (not allowed by profile {name})", call(number)),
+        ),
+        (Some((StopReason::ExecutableMemory, number)), _) => {
+            let call = call(number);
+            let text =
+                format!("stopped: tried to make memory executable ({call}, not allowed by profile {name})");
+            (ErrorKind::Violation, text)
+        }
+        (None, Exit::Signal(libc::SIGSYS)) => (
+            ErrorKind::Violation,
+            format!("stopped: tried a system call that is not allowed (profile {name})"),
+        ),
+        (None, Exit::Signal(libc::SIGXCPU)) => {
+            let seconds = profile.limits.cpu_s;
+            let text =
+                format!("stopped: over the limit of {seconds} s of processor time (profile {name}, `cpu_s`)");
+            (ErrorKind::Limit, text)
+        }
+        (None, Exit::Signal(libc::SIGSEGV)) => {
+            (ErrorKind::Failed, "crashed: it used memory that is not its own (SIGSEGV)".into())
+        }
+        (None, Exit::Signal(libc::SIGBUS)) => {
+            (ErrorKind::Failed, "crashed (SIGBUS): was the file cut short while it was read?".into())
+        }
+        (None, Exit::Signal(libc::SIGKILL)) => {
+            (ErrorKind::Limit, "was killed from outside; is the machine out of memory?".into())
+        }
+        (None, Exit::Signal(n)) => (ErrorKind::Failed, format!("crashed (signal {n})")),
+        (None, Exit::Status(n)) => (ErrorKind::Failed, format!("ended without a result (exit status {n})")),
+        (None, Exit::Unknown) => (ErrorKind::Failed, "ended without a result".into()),
+    };
+    let said =
+        if printed.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(printed, 300)) };
+    Error::new(kind, text + &said)
+}
+
+fn call(number: i32) -> String {
+    lockdown::syscall_name(i64::from(number)).map_or_else(|| number.to_string(), str::to_owned)
+}
