@@ -119,7 +119,6 @@ def test_targets_with_colons_and_spaces(scene: Any, source: Any, command: Any) -
     assert done.stdout.startswith(elementwise("lua", "a[i]", "x:y z", ["a"]))
 
 
-@pytest.mark.xfail(strict=True, reason="a line break is added, so that the source is not the one that was attached")
 def test_show_source_prints_what_was_attached(scene: Any, source: Any, command: Any) -> None:
     file, program = scene(a=A), source("lua", PLUS_ONE["lua"])
     assert command("udf", "attach", file, program).returncode == 0

@@ -127,7 +127,6 @@ def test_get_file_path(language: str, scene: Any, attach: Any) -> None:
     assert read(file, "out").tobytes() == str(file).encode()[-16:]
 
 
-@pytest.mark.xfail(strict=True, reason="a warm worker serves the renamed file and tells its old path")
 def test_get_file_path_after_renaming(scene: Any, attach: Any) -> None:
     file = scene("example-file-path.h5")
     attach(file, "lua", FILE_PATH["lua"], "out:16:uint8")

@@ -272,10 +272,7 @@ def test_ls_show_and_rm(scene: Any, attach: Any) -> None:
     assert 'input "g/out"' in failure(file, "first")
 
 
-CUT = pytest.mark.xfail(strict=True, reason="the reason is at the end of a chain of messages, which is cut off")
-
-
-@pytest.mark.parametrize("depth", [3, pytest.param(9, marks=CUT)])
+@pytest.mark.parametrize("depth", [3, 9])
 def test_the_reason_at_the_end_of_a_chain_is_told(depth: int, scene: Any, attach: Any) -> None:
     file = scene(d0=A)
     chain(file, attach, depth)

@@ -140,7 +140,6 @@ def test_stubs_of_another_dataset(file: Path) -> None:
     failure(file, "two")
 
 
-@pytest.mark.xfail(strict=True, reason="the id in the filter's client data is not compared with the stub's")
 def test_stubs_of_another_dataset_that_is_open_too(file: Path) -> None:
     exchange_stubs(file)
     with h5py.File(file) as opened:
