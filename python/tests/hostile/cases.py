@@ -96,7 +96,7 @@ PYTHON: dict[str, tuple[str | None, bool]] = {
     "recursion": ("RecursionError", False),
     "native_recursion": (rf"RecursionError|MemoryError|SIGSEGV|{LATE}", False),
     "compile_bomb": (r"MemoryError|SyntaxError|RecursionError", False),
-    "flood": (r"BlockingIOError", False),
+    "flood": (None, False),
     "raw_flood": (None, False),
     "exit_0": ("SystemExit", False),
     "os_exit": (GONE, False),

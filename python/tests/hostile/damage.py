@@ -362,7 +362,7 @@ def _stubs() -> Iterator[Damage]:
         h = doubled()
         store(file, h, stubs={(0,): stub(bytes.fromhex(h["id"]), b"another", (0,))})
 
-    yield Damage("stub of another dataset", foreign, r"is not open by itself|not the")
+    yield Damage("stub of another dataset", foreign, r"stub of another live dataset|is not open by itself")
     yield Damage("stub of another record", other_record, OTHER_RECORD)
 
     def lengths(make_stub: Callable[[bytes, int], bytes]) -> Build:
@@ -414,8 +414,7 @@ def _chains() -> Iterator[Damage]:
     yield Damage("circle of two", build(link("out", "b"), link("b", "out")), circle)
     yield Damage("circle of three", build(link("out", "b"), link("b", "c"), link("c", "out")), circle)
     chain = [link(f"n{n}", f"n{n - 1}" if n else "base") for n in range(40)]
-    bug = "eight live datasets' explanations push the reason out of the message"
-    yield Damage("chain of 41", build(*chain, link("out", "n39")), r"more than 8 live datasets", bug=bug)
+    yield Damage("chain of 41", build(*chain, link("out", "n39")), r"more than 8 live datasets")
     short = [link(f"n{n}", f"n{n - 1}" if n else "base") for n in range(4)]
     yield Damage("chain of 5", build(*short, link("out", "n3")), value=(1.0,), workers=5)
 
@@ -461,6 +460,29 @@ def _names() -> Iterator[Damage]:
         yield Damage(f"dataset name {what}", build, r"out.*no", dataset=name)
 
 
+def _sources() -> Iterator[Damage]:
+    """Sources that are none: bytecode, which no language may be given, and noise."""
+    bytecode = "\x1bLJ\x02\x0a\x00\x01\x02\x00\x00\x00\x02K\x00\x01\x00\x00"
+    rows = {
+        "LuaJIT bytecode": ("lua", bytecode, r"mode|bytecode|unexpected symbol|near"),
+        "Lua noise": ("lua", "\x00\x01\x02", r"near|unexpected"),
+        "Lua without an entry": ("lua", "local x = 1", r"no function dynamic_dataset"),
+        "Python marshal": ("py", "\xcb\r\r\n\x00\x00\x00\xe3", r"SyntaxError|ValueError"),
+        "Python NUL": ("py", "def dynamic_dataset():\n    pass\n\x00", r"SyntaxError|ValueError|null"),
+        "Python without an entry": ("py", "x = 1", r"no function dynamic_dataset"),
+        "Python encoding": ("py", "# coding: rot13\nqrs qlanzvp_qngnfrg(): cnff\n", r"SyntaxError|no function"),
+        "Python deep": ("py", "(" * 5000 + ")" * 5000, r"SyntaxError|MemoryError|RecursionError|SIGSEGV"),
+        "Lua deep": ("lua", "return " + "(" * 50_000, r"overflow|levels|near|limit"),
+        "empty": ("lua", "", r"no function dynamic_dataset"),
+    }
+    for what, (language, source, cause) in rows.items():
+
+        def build(file: h5py.File, own: Key, language: str = language, source: str = source) -> None:
+            store(file, make(source, language, Slot("out")))
+
+        yield Damage(f"source {what}", build, cause)
+
+
 def _objects() -> Iterator[Damage]:
     """Compiled forms that are none, signed by the user."""
 
@@ -502,7 +524,19 @@ def _objects() -> Iterator[Damage]:
 
 ALL = [
     d
-    for group in (_tampered, _labels, _replayed, _malformed, _absurd, _attributes, _stubs, _chains, _names, _objects)
+    for group in (
+        _tampered,
+        _labels,
+        _replayed,
+        _malformed,
+        _absurd,
+        _attributes,
+        _stubs,
+        _chains,
+        _names,
+        _sources,
+        _objects,
+    )
     for d in group()
 ]
 

@@ -292,7 +292,7 @@ def command_escapes(folder: Path) -> None:
     inputs = [Slot(evil + "in", "double", (4,))]
     path = folder / "evil.h5"
     with h5py.File(path, "w") as file:
-        store(file, sign(make(f"-- {evil}", "lua", Slot(evil), inputs, created=evil), key))
+        store(file, sign(make(f"-- {evil}\n", "lua", Slot(evil), inputs, created=evil), key))
         store(file, make(f"-- {evil}", "lua", Slot("broken"), more={evil: evil}))
     for arguments in (["ls", path], ["verify", path], ["show", f"{path}:/{evil}"], ["show", f"{path}:/broken"]):
         done = command("udf", *arguments)
