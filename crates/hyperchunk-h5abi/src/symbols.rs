@@ -145,6 +145,8 @@ pub(crate) const ALL_FILES: Hid = 0x1f;
 pub(crate) const OBJ_DATASET: c_uint = 2;
 /// `H5F_ACC_RDWR`; opening for reading only is 0.
 pub(crate) const ACC_RDWR: c_uint = 1;
+/// `H5F_ACC_SWMR_READ`.
+pub(crate) const ACC_SWMR_READ: c_uint = 0x40;
 /// `H5D_COMPACT`, `H5D_CONTIGUOUS`, `H5D_CHUNKED`.
 pub(crate) const LAYOUT_CONTIGUOUS: c_int = 1;
 /// See [`LAYOUT_CONTIGUOUS`].

@@ -87,7 +87,7 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
         .mode(0o700)
         .create(dir)
         .map_err(|e| Error::io(format_args!("{}", dir.display()), &e))?;
-    check_parent(dir)?;
+    check_folders(&path)?;
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|e| Error::new(ErrorKind::Io, format!("random numbers: {e}")))?;
     let key = SigningKey::from_seed(&seed, name, email);
@@ -128,19 +128,23 @@ pub fn own_public_key() -> Result<Option<PublicKey>> {
     text.map(|t| PublicKey::from_text(&t).map_err(|e| e.about(path.display().to_string()))).transpose()
 }
 
-/// Whether the profile called `profile` lists this key.
+/// Whether the profile called `profile` lists this key; `None` when its list cannot be looked at.
 ///
 /// # Errors
 /// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
-pub fn profile_lists(profile: &str, fingerprint: &Fingerprint) -> Result<bool> {
+pub fn profile_lists(profile: &str, fingerprint: &Fingerprint) -> Result<Option<bool>> {
     let dir = config_dir()?.join("profiles").join(profile).join("keys");
     let path = dir.join(format!("{}.pub", fingerprint.file_stem()));
-    let Some(text) = read_own(&path, 0o022)? else { return Ok(false) };
+    let Some(text) = read_own(&path, 0o022)? else {
+        let hidden =
+            std::fs::symlink_metadata(&path).is_err_and(|e| e.kind() != std::io::ErrorKind::NotFound);
+        return Ok((!hidden).then_some(false));
+    };
     let key = PublicKey::from_text(&text).map_err(|e| e.about(path.display().to_string()))?;
     if Fingerprint::of(&key.key) != *fingerprint {
         fail!(Key, "{} does not hold the key that it is named after", path.display())
     }
-    Ok(true)
+    Ok(Some(true))
 }
 
 /// The text of a file that only this user (or root) can have written: `None` when there is no such file. `forbidden`
@@ -181,23 +185,40 @@ pub(crate) fn read_own(path: &Path, forbidden: u32) -> Result<Option<String>> {
         );
         return Err(Error::new(ErrorKind::Key, message).about(about()));
     }
-    if let Some(dir) = path.parent() {
-        check_parent(dir)?;
-    }
+    check_folders(path)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|e| Error::io(about(), &e))?;
     Ok(Some(text))
 }
 
-fn check_parent(dir: &Path) -> Result<()> {
-    let meta = std::fs::metadata(dir).map_err(|e| Error::io(dir.display(), &e))?;
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
-    if (meta.uid() != user && meta.uid() != 0) || meta.mode() & 0o022 != 0 {
-        let message = format!("others can change this folder; run: chmod go-w {}", dir.display());
-        return Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()));
+/// Every folder from a file of ours up to the one called `hyperchunk` must be the user's own, no symbolic link, and
+/// closed to others' writing. What lies above is the user's home, or what the user said it is.
+fn check_folders(file: &Path) -> Result<()> {
+    for dir in file.ancestors().skip(1) {
+        let top = dir.file_name().is_none_or(|name| name == "hyperchunk");
+        check_folder(dir, top)?;
+        if top {
+            break;
+        }
     }
     Ok(())
+}
+
+fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
+    let meta = if may_be_link { std::fs::metadata(dir) } else { std::fs::symlink_metadata(dir) };
+    let meta = meta.map_err(|e| Error::io(dir.display(), &e))?;
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    let message = if meta.is_symlink() {
+        "is a symbolic link, which is not followed".to_owned()
+    } else if meta.uid() != user && meta.uid() != 0 {
+        "this folder belongs to another user".to_owned()
+    } else if meta.mode() & 0o022 != 0 {
+        format!("others can change this folder; run: chmod go-w {}", dir.display())
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()))
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
@@ -241,7 +262,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn scratch(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("hyperchunk-keys-{name}-{}", std::process::id()));
+        let dir = std::env::temp_dir()
+            .join(format!("hyperchunk-keys-{name}-{}", std::process::id()))
+            .join("hyperchunk");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
         dir
@@ -269,7 +292,7 @@ mod tests {
         assert_eq!(read_own(&dir.join("none"), 0).unwrap(), None);
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(read_own(&path, 0).unwrap_err().to_string().contains("folder"));
-        std::fs::remove_dir_all(dir).unwrap();
+        std::fs::remove_dir_all(dir.parent().unwrap()).unwrap();
     }
 
     #[test]

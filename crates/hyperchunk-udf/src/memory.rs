@@ -17,30 +17,59 @@ pub struct Map {
 // SAFETY: a map is plain memory that any thread may use; who writes when is the owner's affair.
 unsafe impl Send for Map {}
 
+/// Bytes of a page of this machine.
+fn page() -> usize {
+    // SAFETY: no preconditions.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 impl Map {
-    /// Maps `bytes` bytes of `fd` from `offset` on, which need not be at the start of a page.
+    /// Maps the first `bytes` bytes of `fd`, shared.
     ///
     /// # Errors
     /// `Io`, or `Limit` when the size does not fit.
-    pub fn new(fd: BorrowedFd<'_>, offset: u64, bytes: u64, writable: bool) -> Result<Self> {
-        const PAGE: u64 = 4096;
-        let skip = offset % PAGE;
+    pub fn new(fd: BorrowedFd<'_>, bytes: u64, writable: bool) -> Result<Self> {
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        Map::any(fd, 0, bytes, protection, libc::MAP_SHARED)
+    }
+
+    /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages; what lies in them beside the
+    /// wanted bytes is cleared, in copies of those pages.
+    ///
+    /// # Errors
+    /// Those of [`new`](Map::new).
+    pub fn piece(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
+        let map = Map::any(
+            fd,
+            offset,
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_NORESERVE,
+        )?;
+        let pages = map.bytes.next_multiple_of(page());
+        // SAFETY: all inside the pages of a private map that nobody else has seen; a page past the end of the file faults,
+        // which ends a worker whose file was cut short, and nobody else.
+        let rc = unsafe {
+            std::ptr::write_bytes(map.base.as_ptr(), 0, map.skip);
+            std::ptr::write_bytes(map.base.as_ptr().add(map.bytes), 0, pages - map.bytes);
+            libc::mprotect(map.base.as_ptr().cast(), map.bytes, libc::PROT_READ)
+        };
+        if rc != 0 {
+            return Err(Error::last_os("protecting memory"));
+        }
+        Ok(map)
+    }
+
+    fn any(fd: BorrowedFd<'_>, offset: u64, bytes: u64, protection: i32, flags: i32) -> Result<Self> {
+        let skip = offset % page() as u64;
         let (Some(Ok(length)), Ok(start)) =
             (bytes.checked_add(skip).map(usize::try_from), libc::off_t::try_from(offset - skip))
         else {
             fail!(Limit, "{bytes} bytes cannot be mapped")
         };
-        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours.
         let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length.max(1),
-                protection,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                start,
-            )
+            libc::mmap(std::ptr::null_mut(), length.max(1), protection, flags, fd.as_raw_fd(), start)
         };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
@@ -120,7 +149,7 @@ impl Shared {
         if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } != 0 {
             return Err(Error::last_os(format_args!("{bytes} bytes of shared memory")));
         }
-        let map = Map::new(as_fd(&fd), 0, bytes, true)?;
+        let map = Map::new(as_fd(&fd), bytes, true)?;
         let future = if worker_writes { 0 } else { F_SEAL_FUTURE_WRITE };
         seal(&fd, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | future)?;
         seal(&fd, libc::F_SEAL_SEAL)?;
@@ -152,10 +181,10 @@ mod tests {
     #[test]
     fn the_other_side_can_neither_resize_nor_write() {
         let shared = Shared::new(8192, false).unwrap();
-        assert!(Map::new(shared.fd.as_fd(), 0, 8192, true).is_err());
-        assert!(Map::new(shared.fd.as_fd(), 0, 8192, false).is_ok());
+        assert!(Map::new(shared.fd.as_fd(), 8192, true).is_err());
+        assert!(Map::new(shared.fd.as_fd(), 8192, false).is_ok());
         let shared = Shared::new(8192, true).unwrap();
-        assert!(Map::new(shared.fd.as_fd(), 0, 8192, true).is_ok());
+        assert!(Map::new(shared.fd.as_fd(), 8192, true).is_ok());
         for size in [0, 4096, 1 << 40] {
             // SAFETY: the descriptor is ours.
             assert_eq!(unsafe { libc::ftruncate(shared.fd.as_raw_fd(), size) }, -1);
@@ -166,11 +195,20 @@ mod tests {
     }
 
     #[test]
-    fn odd_offsets() {
+    fn a_piece_of_a_file_shows_nothing_else() {
         let text = constant(&[7u8; 10_000], false).unwrap();
-        let map = Map::new(text.as_fd(), 4097, 100, false).unwrap();
-        // SAFETY: at() checked the range.
-        assert_eq!(unsafe { *map.at(99, 1).unwrap() }, 7);
-        assert!(map.at(100, 1).is_none());
+        for (offset, bytes) in
+            [(4097u64, 100u64), (0, 10), (4095, 2), (5000, 5000), (8192, 1808), (4096, 4096)]
+        {
+            let map = Map::piece(text.as_fd(), offset, bytes).unwrap();
+            assert!(map.at(bytes, 1).is_none());
+            let first = map.base.as_ptr();
+            let pages = map.bytes.next_multiple_of(page());
+            // SAFETY: whole pages of the map.
+            let seen = unsafe { std::slice::from_raw_parts(first, pages) };
+            assert_eq!(seen.iter().filter(|&&b| b == 7).count() as u64, bytes, "{offset} {bytes}");
+            // SAFETY: at() checked the range.
+            assert_eq!(unsafe { *map.at(bytes - 1, 1).unwrap() }, 7);
+        }
     }
 }

@@ -78,10 +78,13 @@ impl Profile {
         match keys::config_dir() {
             // Without a home of our own (a service, a set-uid program) nobody is known.
             Err(_) => return Ok(Profile::untrusted()),
-            Ok(_) if keys::profile_lists("untrusted", fingerprint)? => return Ok(Profile::untrusted()),
+            // A list of distrust that cannot be read may have this key.
+            Ok(_) if keys::profile_lists("untrusted", fingerprint)? != Some(false) => {
+                return Ok(Profile::untrusted());
+            }
             Ok(_) => {}
         }
-        if keys::profile_lists("default", fingerprint)? {
+        if keys::profile_lists("default", fingerprint)? == Some(true) {
             return Ok(Profile::default_profile());
         }
         match keys::own_public_key()? {

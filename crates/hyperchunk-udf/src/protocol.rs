@@ -93,6 +93,8 @@ pub struct Segment {
     pub bytes: u64,
     /// Whether the worker may write it.
     pub writable: bool,
+    /// Whether it is a piece of a file, of which the worker must not see more.
+    pub piece: bool,
 }
 
 /// Where a slot's data of one call lies.

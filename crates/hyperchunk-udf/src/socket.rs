@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, fail};
 use crate::protocol::MAX_MESSAGE;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Descriptors in one packet; the kernel's own limit is 253.
 pub const MAX_DESCRIPTORS: usize = 160;
@@ -98,6 +98,8 @@ pub enum Received {
     Closed,
     /// The time limit passed.
     TimedOut,
+    /// A signal came. The time limit begins anew with the next receive.
+    Interrupted,
 }
 
 /// Receives a packet without descriptors: any that come are closed.
@@ -106,21 +108,40 @@ pub enum Received {
 /// `Io`; `Worker` when the packet is longer than `buffer`.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     // MSG_TRUNC returns the real length. A plain recv discards descriptors.
+    // SAFETY: the buffer is live and of that size.
+    let n =
+        unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC) };
+    match usize::try_from(n) {
+        Ok(0) => Ok(Received::Closed),
+        Ok(n) if n <= buffer.len() => Ok(Received::Packet(n)),
+        Ok(n) => fail!(Worker, "a message of {n} bytes, over the limit of {}", buffer.len()),
+        Err(_) => match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EINTR) => Ok(Received::Interrupted),
+            Some(libc::EAGAIN) => Ok(Received::TimedOut),
+            Some(libc::ECONNRESET | libc::EPIPE) => Ok(Received::Closed),
+            _ => Err(Error::last_os("receiving from the worker")),
+        },
+    }
+}
+
+/// Receives like [`receive`], for at most `limit` however many signals come. The socket's own limit must be no shorter.
+///
+/// # Errors
+/// Those of [`receive`].
+pub fn receive_within(socket: BorrowedFd<'_>, buffer: &mut [u8], limit: Duration) -> Result<Received> {
+    let start = Instant::now();
     loop {
-        // SAFETY: the buffer is live and of that size.
-        let n = unsafe {
-            libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_TRUNC)
-        };
-        match usize::try_from(n) {
-            Ok(0) => return Ok(Received::Closed),
-            Ok(n) if n <= buffer.len() => return Ok(Received::Packet(n)),
-            Ok(n) => fail!(Worker, "a message of {n} bytes, over the limit of {}", buffer.len()),
-            Err(_) => match std::io::Error::last_os_error().raw_os_error() {
-                Some(libc::EINTR) => {}
-                Some(libc::EAGAIN) => return Ok(Received::TimedOut),
-                Some(libc::ECONNRESET | libc::EPIPE) => return Ok(Received::Closed),
-                _ => return Err(Error::last_os("receiving from the worker")),
-            },
+        match receive(socket, buffer)? {
+            Received::Interrupted => {}
+            other => return Ok(other),
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        let milliseconds = libc::c_int::try_from(left.as_millis()).unwrap_or(libc::c_int::MAX);
+        let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live row.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
+        if ready == 0 || left.is_zero() {
+            return Ok(Received::TimedOut);
         }
     }
 }

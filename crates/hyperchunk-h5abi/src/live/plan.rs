@@ -3,7 +3,7 @@
 use super::record::Verified;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
-use crate::symbols::{ACC_RDWR, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
+use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
@@ -55,12 +55,14 @@ impl Plan {
         let known = unsafe { (library.f.file_intent)(file.id, &raw mut intent) } >= 0;
         let mut inputs = Inputs { library, file, instance, mappable: None, elsewhere: false };
         let on_disk = on_disk(library, file);
-        let read_only = known && intent & ACC_RDWR == 0;
-        inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.bytes);
+        // A reader of a file that is being written (SWMR) sees it change.
+        let read_only = known && intent & (ACC_RDWR | ACC_SWMR_READ) == 0;
+        inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.version.0);
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let key = Arc::new(SessionKey {
             // A file that is not on disk is known by the library's number alone.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
+            version: on_disk.as_ref().map_or((0, 0, 0), |d| d.version),
             record: verified.digest,
             profile: profile.name,
             file_path: file_path.clone(),
@@ -166,9 +168,10 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
 /// A file on disk, opened anew for reading only.
 struct DiskFile {
     file: File,
-    bytes: u64,
     /// Device and inode.
     identity: (u64, u64),
+    /// Size and time of the last change.
+    version: (u64, i64, i64),
 }
 
 /// The file itself, when it is one file on disk.
@@ -194,11 +197,8 @@ fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
         let mut theirs: libc::stat = std::mem::zeroed();
         libc::fstat(fd, &raw mut theirs) == 0 && (theirs.st_dev, theirs.st_ino) == (meta.dev(), meta.ino())
     };
-    (same && meta.is_file()).then(|| DiskFile {
-        file: own,
-        bytes: meta.len(),
-        identity: (meta.dev(), meta.ino()),
-    })
+    let version = (meta.len(), meta.mtime(), meta.mtime_nsec());
+    (same && meta.is_file()).then(|| DiskFile { file: own, identity: (meta.dev(), meta.ino()), version })
 }
 
 /// Looks the inputs up.

@@ -58,13 +58,13 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
 
 /// What the worker is told before it locks itself down.
 pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64) -> Setup {
-    let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true }];
+    let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true, piece: false }];
     if input_bytes > 0 {
-        segments.push(Segment { offset: 0, bytes: input_bytes, writable: false });
+        segments.push(Segment { offset: 0, bytes: input_bytes, writable: false, piece: false });
     }
     for slot in &job.slots {
         if let Source::Mapped { offset, bytes, .. } = slot.source {
-            segments.push(Segment { offset, bytes, writable: false });
+            segments.push(Segment { offset, bytes, writable: false, piece: true });
         }
     }
     Setup {

@@ -172,14 +172,27 @@ fn check_program(path: &Path) -> Result<PathBuf> {
     let meta = std::fs::metadata(&real).map_err(|e| Error::io(real.display(), &e))?;
     // SAFETY: geteuid has no preconditions.
     let user = unsafe { libc::geteuid() };
+    // SAFETY: getegid has no preconditions.
+    let group = unsafe { libc::getegid() };
+    let unsafe_mode = |m: &std::fs::Metadata| {
+        // Where every user has a group of their own, installed files are writable for it.
+        m.mode() & 0o002 != 0 || (m.mode() & 0o020 != 0 && m.gid() != group && m.gid() != 0)
+    };
     let foreign = meta.uid() != user && meta.uid() != 0 && !owned_like_us(&meta);
-    if foreign || meta.mode() & 0o002 != 0 {
+    if foreign || unsafe_mode(&meta) {
         let message = format!(
             "{} could have been replaced by another user (owner {}, mode {:o})",
             real.display(),
             meta.uid(),
             meta.mode() & 0o7777
         );
+        return Err(Error::new(ErrorKind::Worker, message));
+    }
+    let folder = real.parent().unwrap_or(&real);
+    let meta = std::fs::metadata(folder).map_err(|e| Error::io(folder.display(), &e))?;
+    // In a folder with the sticky bit, others cannot replace what is not theirs.
+    if unsafe_mode(&meta) && meta.mode() & 0o1000 == 0 {
+        let message = format!("others can replace what is in {}; run: chmod go-w {0}", folder.display());
         return Err(Error::new(ErrorKind::Worker, message));
     }
     Ok(real)

@@ -15,6 +15,8 @@ const MAX_KEPT_BYTES: usize = 512 << 20;
 pub struct SessionKey {
     /// Device and inode of the file, or another number that is never used twice.
     pub file: (u64, u64),
+    /// What tells that the file was changed: its size and the time of its last change, in seconds and nanoseconds.
+    pub version: (u64, i64, i64),
     /// The record.
     pub record: RecordDigest,
     /// The profile's name.

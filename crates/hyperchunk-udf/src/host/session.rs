@@ -394,12 +394,11 @@ impl Session {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        let received = socket::receive(self.socket.as_fd(), &mut self.message)?;
-        match received {
+        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit)? {
             Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.process.kill()),
             Received::Closed => Err(self.ended()),
-            Received::TimedOut => {
+            Received::TimedOut | Received::Interrupted => {
                 if self.locked_down {
                     return Err(self.too_slow(limit));
                 }

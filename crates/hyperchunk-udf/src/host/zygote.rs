@@ -147,11 +147,11 @@ impl Zygote {
 
     fn receive(&mut self) -> Result<i32> {
         let mut buffer = [0; 4];
-        match socket::receive(self.socket.as_fd(), &mut buffer)? {
+        match socket::receive_within(self.socket.as_fd(), &mut buffer, START)? {
             Received::Packet(4) => Ok(i32::from_le_bytes(buffer)),
             Received::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
             Received::Closed => fail!(Worker, "the Python worker ended"),
-            Received::TimedOut => fail!(Worker, "the Python worker does not answer"),
+            Received::TimedOut | Received::Interrupted => fail!(Worker, "the Python worker does not answer"),
         }
     }
 }

@@ -87,7 +87,11 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     }
     let mut segments = Vec::with_capacity(fds.len());
     for (fd, s) in fds.iter().zip(&setup.segments) {
-        segments.push(Map::new(fd.as_fd(), s.offset, s.bytes, s.writable)?);
+        segments.push(if s.piece {
+            Map::piece(fd.as_fd(), s.offset, s.bytes)?
+        } else {
+            Map::new(fd.as_fd(), s.bytes, s.writable)?
+        });
     }
     drop(fds);
     let Some(status) = segments.first().and_then(|s| s.at(0, STATUS_BYTES as u64)) else {
@@ -123,6 +127,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     loop {
         let n = match socket::receive(socket, &mut buffer)? {
             Received::Packet(n) => n,
+            Received::Interrupted => continue,
             Received::Closed | Received::TimedOut => return Ok(()),
         };
         let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
