@@ -48,7 +48,9 @@ fn print_line(line: std::fmt::Arguments<'_>) {
 
 fn print_text(text: &str) {
     use std::io::Write as _;
-    if std::io::stdout().write_all(text.as_bytes()).is_err() {
+    let mut out = std::io::stdout().lock();
+    // Inside Python nobody flushes at the end.
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }

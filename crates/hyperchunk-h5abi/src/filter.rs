@@ -1,5 +1,6 @@
 //! The HDF5 filter 31300: turns the stub of a live chunk into computed values.
 
+use crate::errors::Quiet;
 use crate::guard::guard;
 use crate::library::Library;
 use crate::{ErrorKind, Result, fail, live};
@@ -15,7 +16,7 @@ pub struct FilterClass {
     encoder_present: c_uint,
     decoder_present: c_uint,
     name: *const c_char,
-    can_apply: *const c_void,
+    can_apply: unsafe extern "C" fn(),
     set_local: *const c_void,
     filter: unsafe extern "C" fn(),
 }
@@ -30,7 +31,7 @@ pub static CLASS: FilterClass = FilterClass {
     encoder_present: 1,
     decoder_present: 1,
     name: c"hyperchunk live dataset (UDF)".as_ptr(),
-    can_apply: std::ptr::null(),
+    can_apply: can_apply_entry,
     set_local: std::ptr::null(),
     filter: entry,
 };
@@ -41,7 +42,7 @@ pub static CLASS: FilterClass = FilterClass {
 /// `Io` when the library refuses.
 pub fn register(library: &'static Library) -> Result<()> {
     keep_loaded();
-    let quiet = crate::errors::Quiet::new(library);
+    let quiet = Quiet::new(library);
     // SAFETY: no pointers.
     if unsafe { (library.f.filter_available)(FILTER_ID) } > 0 {
         return Ok(());
@@ -87,6 +88,34 @@ unsafe extern "C" fn entry() {
     std::arch::naked_asm!("mov x6, x30", "b {body}", body = sym filter)
 }
 
+/// `H5Z_can_apply_func_t` takes three arguments; this passes on a fourth: where the call came from.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn can_apply_entry() {
+    std::arch::naked_asm!("mov rcx, [rsp]", "jmp {body}", body = sym can_apply)
+}
+
+/// See above.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn can_apply_entry() {
+    std::arch::naked_asm!("mov x3, x30", "b {body}", body = sym can_apply)
+}
+
+const READ_ONLY: &str =
+    "a live dataset is computed and cannot be written; to replace it, remove it first (hyperchunk udf rm)";
+
+/// Refuses the first write to a live dataset. Refused later, in the filter, HDF5 would keep what it cannot store in its
+/// cache, and fail over it when it closes.
+unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
+    guard(caller, -1, |library| {
+        let quiet = Quiet::new(library);
+        let written = live::is_written(library, plist);
+        drop(quiet);
+        if written { fail!(Unsupported, "{READ_ONLY}") } else { Ok(1) }
+    })
+}
+
 const REVERSE: c_uint = 0x100;
 
 /// # Safety
@@ -103,10 +132,7 @@ unsafe extern "C" fn filter(
 ) -> usize {
     guard(caller, 0, |library| {
         if flags & REVERSE == 0 {
-            fail!(
-                Unsupported,
-                "a live dataset is computed and cannot be written; to replace it, remove it first (hyperchunk udf rm)"
-            )
+            fail!(Unsupported, "{READ_ONLY}")
         }
         // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
         let stub = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>(), bytes) };

@@ -49,6 +49,14 @@ impl Library {
         self.own(unsafe { (self.f.id_file)(object) }, self.f.file_close, "the dataset's file")
     }
 
+    /// The flags that a file was opened with; those of writing when they are not known.
+    pub(crate) fn intent(&self, file: &Handle) -> u32 {
+        let mut intent = 0;
+        // SAFETY: one live integer.
+        let known = unsafe { (self.f.file_intent)(file.id, &raw mut intent) } >= 0;
+        if known { intent } else { crate::symbols::ACC_RDWR }
+    }
+
     pub(crate) fn open_dataset(&'static self, at: Hid, name: &CStr) -> Result<Handle> {
         // SAFETY: a NUL-terminated name; 0 is the default access list.
         let id = unsafe { (self.f.dataset_open)(at, name.as_ptr(), 0) };

@@ -81,11 +81,12 @@ impl ElementType {
         if let Some(row) = ROWS.iter().find(|r| r.1 == name) {
             return Ok(row.0);
         }
+        let shown = crate::escape::escape(name, 40);
         if name == "string" || name.starts_with("string(") || name.starts_with('{') {
-            fail!(Unsupported, "output type {name:?}: strings and compounds cannot be computed yet")
+            fail!(Unsupported, "output type {shown:?}: strings and compounds cannot be computed yet")
         }
         let known: Vec<_> = ROWS.iter().map(|r| r.1).collect();
-        fail!(Syntax, "unknown type {name:?}; the types are {}", known.join(", "))
+        fail!(Syntax, "unknown type {shown:?}; the types are {}", known.join(", "))
     }
 }
 

@@ -197,8 +197,10 @@ impl Record {
             fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
         }
         check_version(bytes)?;
-        let h: Header =
-            serde_json::from_slice(bytes).map_err(|e| invalid(format!("the record is damaged: {e}")))?;
+        let h: Header = serde_json::from_slice(bytes).map_err(|e| damaged(&e))?;
+        if h.compiled.is_none() && h.bytecode_size != 0 {
+            fail!(Invalid, "bytecode_size is {} and there is no compiled form", h.bytecode_size)
+        }
         let record = Record {
             id: LiveId::from_hex(&h.id).ok_or_else(|| invalid("the record's id is damaged".into()))?,
             backend: Backend::from_json_name(&h.backend)?,
@@ -271,6 +273,10 @@ impl Record {
     }
 }
 
+fn damaged(error: &serde_json::Error) -> Error {
+    invalid(format!("the record is damaged: {}", crate::escape::escape(&error.to_string(), 200)))
+}
+
 fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
@@ -288,7 +294,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
             "record version {} is not one that this version of hyperchunk reads",
             v.api_version
         ),
-        Err(e) => fail!(Invalid, "the record is damaged: {e}"),
+        Err(e) => Err(damaged(&e)),
     }
 }
 

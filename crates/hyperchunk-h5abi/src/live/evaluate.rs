@@ -8,16 +8,22 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Pool, Session, Source};
 use hyperchunk_udf::record::{Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, Stub};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const CIRCLE: &str = "it reads itself: the inputs of live datasets form a circle";
 
 thread_local! {
     /// The live datasets that this thread is computing, the outermost first.
     static ACTIVE: RefCell<Vec<LiveId>> = const { RefCell::new(Vec::new()) };
+    /// Until when: those inside share the time of the outermost.
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// The bytes of the chunk that `stub` stands for.
@@ -42,8 +48,8 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
             fail!(
                 Unsupported,
                 "{} and {} are both open, hold the same live dataset and compute different values; HDF5 does not tell which of them is read. Close one, or attach the function again in one of them",
-                first.file_path,
-                other.file_path
+                escape(&first.file_path, 200),
+                escape(&other.file_path, 200)
             )
         }
     }
@@ -62,15 +68,23 @@ impl Active {
     fn enter(id: LiveId, plan: &Plan) -> Result<Self> {
         ACTIVE.with_borrow_mut(|active| {
             if active.contains(&id) {
-                return Err(plan.explain(&Error::new(
-                    ErrorKind::Invalid,
-                    "it reads itself: the inputs of live datasets form a circle",
-                )));
+                return Err(plan.explain(&Error::new(ErrorKind::Invalid, CIRCLE)));
             }
             let depth = plan.profile.limits.chain_depth;
             if active.len() >= depth {
                 let message = format!(
                     "more than {depth} live datasets read each other (profile {}, `chain_depth`)",
+                    plan.profile.name
+                );
+                return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
+            }
+            let now = Instant::now();
+            let wall = plan.profile.limits.wall_s;
+            if active.is_empty() {
+                DEADLINE.set(now.checked_add(Duration::from_secs(wall)));
+            } else if DEADLINE.get().is_some_and(|end| now > end) {
+                let message = format!(
+                    "the live datasets that read each other took longer than {wall} s together (profile {}, `wall_s`)",
                     plan.profile.name
                 );
                 return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
@@ -133,7 +147,7 @@ fn run(
                     Error::new(e.kind(), format!("an input failed: {PREFIX}{reason}")).about(about)
                 }
                 None => {
-                    let name = hyperchunk_udf::escape::escape(&slot.name, 80);
+                    let name = escape(&slot.name, 80);
                     Error::new(e.kind(), format!("input {name:?}: {e}"))
                 }
             }
@@ -173,6 +187,12 @@ fn read_input(
     let name = c_name(&absolute(&slot.name))?;
     let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
+    // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
+    let words = library.live_filter(library.create_plist(dataset.id)?.id);
+    if words.is_some_and(|w| ACTIVE.with_borrow(|active| active.iter().any(|&id| is_client_data_of(&w, id))))
+    {
+        fail!(Invalid, "{CIRCLE}")
+    }
     let (native, datatype) = library.native(library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
     if datatype != slot.datatype || library.dims(space.id)? != slot.dims {

@@ -8,7 +8,7 @@ use super::plan::{Plan, check_shape};
 use super::record;
 use crate::errors::Quiet;
 use crate::library::Library;
-use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
+use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
 use crate::{Result, fail};
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
@@ -120,6 +120,18 @@ fn open_datasets(library: &Library) -> Vec<Hid> {
 fn is_live(library: &'static Library, dataset: Hid, id: LiveId) -> bool {
     let Ok(plist) = library.create_plist(dataset) else { return false };
     library.live_filter(plist.id).is_some_and(|words| is_client_data_of(&words, id))
+}
+
+/// Whether the live dataset that a creation list describes is open in a file that can be written.
+///
+/// HDF5 asks whether a filter can be applied when a dataset is made, which is not open then, and before the first write.
+pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
+    let Some(words) = library.live_filter(plist) else { return false };
+    open_datasets(library).into_iter().any(|dataset| {
+        let writable = library.file_of(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
+        writable
+            && library.create_plist(dataset).is_ok_and(|p| library.live_filter(p.id).as_ref() == Some(&words))
+    })
 }
 
 /// Whether the client data of a filter is that of the live dataset `id`.

@@ -8,5 +8,5 @@ mod plan;
 pub(crate) mod record;
 
 pub(crate) use evaluate::evaluate;
-pub(crate) use locate::CLIENT_DATA_VERSION;
+pub(crate) use locate::{CLIENT_DATA_VERSION, is_written};
 pub(crate) use plan::absolute;

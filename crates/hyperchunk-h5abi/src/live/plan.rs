@@ -50,13 +50,10 @@ impl Plan {
                 .about(format!("{file_path}:{name}"))
         };
         profile.allow(verified.record.backend, verified.signer).map_err(about)?;
-        let mut intent = 0;
-        // SAFETY: one live integer.
-        let known = unsafe { (library.f.file_intent)(file.id, &raw mut intent) } >= 0;
         let mut inputs = Inputs { library, file, instance, mappable: None, elsewhere: false };
         let on_disk = on_disk(library, file);
         // A reader of a file that is being written (SWMR) sees it change.
-        let read_only = known && intent & (ACC_RDWR | ACC_SWMR_READ) == 0;
+        let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.version.0);
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let key = Arc::new(SessionKey {

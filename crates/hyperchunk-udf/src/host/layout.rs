@@ -47,7 +47,7 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
         };
         match region {
             Some(region) => regions.push(region),
-            None => fail!(Limit, "{} is too large", slot.name),
+            None => fail!(Limit, "{} is too large", crate::escape::escape(&slot.name, 80)),
         }
     }
     match (arena, inputs) {

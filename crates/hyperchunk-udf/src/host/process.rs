@@ -119,9 +119,12 @@ pub(super) fn spawn(
     Ok(Process { pid, handle: open_handle(pid), child: true, reaped: None })
 }
 
+/// A new process uses fewer descriptors than this.
+const FIRST_HIGH: libc::c_int = 16;
+
 fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: plain system call on a live descriptor.
-    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 64) };
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST_HIGH) };
     if copy < 0 {
         return Err(Error::last_os("a descriptor for the worker"));
     }
