@@ -194,15 +194,19 @@ def main() -> None:
 def report(arguments: argparse.Namespace, rows: list[dict[str, object]], peaks: dict[str, float]) -> None:
     """The table, for people."""
     print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
-    print(
-        f"{'variant':18} {'plain ms':>8} {'CPU ms':>8} {'x plain':>8} {'limit':>6} {'wall x':>7} {'slice ms':>9} {'gain':>6}"
-    )
+    names = ("plain ms", "CPU ms", "x plain", "limit", "wall x", "slice ms", "gain")
+    print(f"{'variant':18}" + "".join(f" {name:>8}" for name in names))
     for row in rows:
-        limit = "" if row["limit"] is None else f"{row['limit']}"
-        print(
-            f"{row['variant']:18} {row['plain_cpu_ms']:8.1f} {row['cpu_ms']:8.1f} {row['cpu_ratio']:8.2f} {limit:>6} "
-            f"{row['wall_ratio']:7.2f} {row['slice_ms']:9.3f} {row['slice_gain']:6.0f}"
+        figures = (
+            f"{row['plain_cpu_ms']:.1f}",
+            f"{row['cpu_ms']:.1f}",
+            f"{row['cpu_ratio']:.2f}",
+            "" if row["limit"] is None else f"{row['limit']}",
+            f"{row['wall_ratio']:.2f}",
+            f"{row['slice_ms']:.3f}",
+            f"{row['slice_gain']:.0f}",
         )
+        print(f"{row['variant']:18}" + "".join(f" {figure:>8}" for figure in figures))
     print("\npeak resident memory of reader and workers, MiB")
     for label, value in peaks.items():
         print(f"{label:18} {value:8.0f}")

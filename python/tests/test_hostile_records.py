@@ -25,12 +25,7 @@ def batch() -> Any:
     return jail.run(jail.TESTS / "hostile" / "record_batch.py", seconds=180)
 
 
-def known(one: damage.Damage) -> list[pytest.MarkDecorator]:
-    """What is known to fail still."""
-    return [pytest.mark.xfail(strict=True, reason=one.bug)] if one.bug else []
-
-
-@pytest.mark.parametrize("one", [pytest.param(d, id=d.name, marks=known(d)) for d in damage.ALL])
+@pytest.mark.parametrize("one", [pytest.param(d, id=d.name) for d in damage.ALL])
 def test_damage(one: damage.Damage) -> None:
     """Reference: abort, wild pointers, or the changed record's values (udf.md 4.1, 4 and 9; sandbox.md 1.1, 5)."""
     result = batch()["cases"][one.name]

@@ -187,9 +187,6 @@ def test_a_circle_is_an_error(scene: Any, attach: Any) -> None:
         failure(file, name)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="HDF5 stumbles over reading a dataset while it is read, before the circle is seen"
-)
 def test_a_circle_is_called_one(scene: Any, attach: Any) -> None:
     for file, name in circles(scene, attach):
         assert "form a circle" in failure(file, name)

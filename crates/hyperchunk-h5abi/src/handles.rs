@@ -2,12 +2,13 @@
 
 use crate::errors::failure;
 use crate::library::Library;
-use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, DIR_ASCEND, Herr, Hid};
+use crate::static_symbols::is_absent;
+use crate::symbols::{ALL_FILES, CLASS_FLOAT, CLASS_INTEGER, DIR_ASCEND, Herr, Hid, OBJ_DATASET, OBJ_FILE};
 use crate::{Result, fail};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::stub::MAX_RANK;
 use std::ffi::{CStr, CString, c_char, c_ulong, c_void};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An identifier with the function that closes it.
 pub(crate) struct Handle {
@@ -45,8 +46,37 @@ impl Library {
     }
 
     pub(crate) fn file_of(&'static self, object: Hid) -> Result<Handle> {
+        if is_absent(self.f.id_file as *const c_void) {
+            return self.file_that_lists(object);
+        }
         // SAFETY: any identifier may be asked.
         self.own(unsafe { (self.f.id_file)(object) }, self.f.file_close, "the dataset's file")
+    }
+
+    /// The reader's own identifier of the file whose datasets `object` is one of, for a program without `H5Iget_file_id`.
+    fn file_that_lists(&'static self, object: Hid) -> Result<Handle> {
+        unsafe extern "C" fn keep(_: Hid) -> Herr {
+            0
+        }
+        let files = self.open_ids(ALL_FILES, OBJ_FILE).into_iter();
+        match files.into_iter().find(|&file| self.open_ids(file, OBJ_DATASET).contains(&object)) {
+            Some(id) => Ok(Handle { id, close: keep }),
+            None => fail!(
+                Unsupported,
+                "the file of the dataset is not open by itself in this statically linked program"
+            ),
+        }
+    }
+
+    /// The open identifiers of a kind in a file, or in all.
+    pub(crate) fn open_ids(&self, file: Hid, kind: u32) -> Vec<Hid> {
+        // SAFETY: no pointers.
+        let n = unsafe { (self.f.file_object_count)(file, kind) };
+        let mut ids = vec![0; usize::try_from(n).unwrap_or(0)];
+        // SAFETY: room for that many identifiers.
+        let n = unsafe { (self.f.file_object_ids)(file, kind, ids.len(), ids.as_mut_ptr()) };
+        ids.truncate(usize::try_from(n).unwrap_or(0));
+        ids
     }
 
     /// The flags that a file was opened with; those of writing when they are not known.
@@ -140,7 +170,13 @@ impl Library {
     /// The type in memory for a type in a file, with our name for it.
     pub(crate) fn native(&'static self, file_type: Hid) -> Result<(Handle, ElementType)> {
         // SAFETY: any identifier may be asked.
-        let native = unsafe { (self.f.type_native)(file_type, DIR_ASCEND) };
+        let native = unsafe {
+            if is_absent(self.f.type_native as *const c_void) {
+                self.in_machine_order(file_type)
+            } else {
+                (self.f.type_native)(file_type, DIR_ASCEND)
+            }
+        };
         // SAFETY: as above.
         let class = unsafe { (self.f.type_class)(file_type) };
         if native < 0 {
@@ -169,6 +205,18 @@ impl Library {
             ),
         };
         Ok((native, element))
+    }
+
+    /// A number type in the machine's byte order, for a program without `H5Tget_native_type`.
+    unsafe fn in_machine_order(&self, file_type: Hid) -> Hid {
+        const LITTLE: i32 = 0;
+        // SAFETY: any identifier may be asked; the copy is the caller's.
+        unsafe {
+            let whole = (self.f.type_precision)(file_type) == (self.f.type_size)(file_type).saturating_mul(8);
+            let copy = (self.f.type_copy)(file_type);
+            let order = (self.f.type_order)(copy) == LITTLE || (self.f.type_set_order)(copy, LITTLE) >= 0;
+            if whole && order { copy } else { -1 }
+        }
     }
 
     /// The path of an object, or of a file, as the library tells it.
@@ -252,6 +300,8 @@ impl Library {
                 return Ok(number);
             }
         }
-        fail!(Unsupported, "this libhdf5 does not tell which file a dataset is in")
+        // A static program without either: no number is used twice, so nothing is taken for the same file.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+        Ok(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }

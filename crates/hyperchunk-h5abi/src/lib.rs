@@ -12,6 +12,7 @@ mod guard;
 mod handles;
 pub mod library;
 mod live;
+mod static_symbols;
 mod symbols;
 
 pub use hyperchunk_udf::error::{Error, ErrorKind, Result};

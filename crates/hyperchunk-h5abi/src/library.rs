@@ -1,5 +1,6 @@
 //! Finding a libhdf5: the one that called us, or one to load.
 
+use crate::static_symbols::Symbols;
 use crate::symbols::{Functions, Hid};
 use crate::{Error, ErrorKind, Result, fail};
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Library {
     pub(crate) f: Functions,
     base: usize,
-    handle: usize,
+    symbols: Symbols,
     path: PathBuf,
     /// Where optional functions are, looked up once: 0 is not yet, 1 is absent.
     pub(crate) fileno: AtomicUsize,
@@ -106,12 +107,9 @@ impl Library {
         if let Some(library) = list.iter().find(|l| l.base == base) {
             return Ok(library);
         }
-        let handle = open();
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        let f = Functions::load(|symbol| {
-            // SAFETY: a live handle; the table's names end with NUL.
-            unsafe { libc::dlsym(handle, symbol.as_ptr().cast()) }
-        });
+        let symbols = Symbols::of(open(), base)?;
+        let f = Functions::load(|symbol| symbols.look_up_for_table(symbol));
         let f = match f {
             Ok(f) => f,
             Err(missing) => {
@@ -121,7 +119,7 @@ impl Library {
         let library: &'static Library = Box::leak(Box::new(Library {
             f,
             base,
-            handle: handle as usize,
+            symbols,
             path,
             fileno: AtomicUsize::new(0),
             error_ids: Mutex::new(None),
@@ -152,8 +150,7 @@ impl Library {
 
     /// A function or global that not every version has.
     pub(crate) fn optional(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: a live handle and a NUL-terminated name.
-        unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) }
+        self.symbols.look_up(name)
     }
 
     /// The value of a global identifier such as `H5T_NATIVE_FLOAT_g`.
@@ -165,13 +162,12 @@ impl Library {
     /// `NotFound`.
     pub(crate) fn global(&self, name: &CStr) -> Result<Hid> {
         // SAFETY: look-ups of names; null asks for the main program.
-        let variable = unsafe {
+        let of_program = unsafe {
             let main = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
-            let ours = self.optional(c"H5open");
-            let shared = !main.is_null() && libc::dlsym(main, c"H5open".as_ptr()) == ours;
-            let from = if shared { main } else { self.handle as *mut c_void };
-            libc::dlsym(from, name.as_ptr()).cast::<Hid>()
+            let shared = !main.is_null() && libc::dlsym(main, c"H5open".as_ptr()) == self.optional(c"H5open");
+            if shared { libc::dlsym(main, name.as_ptr()) } else { std::ptr::null_mut() }
         };
+        let variable = if of_program.is_null() { self.optional(name) } else { of_program }.cast::<Hid>();
         // SAFETY: HDF5 declares its globals of this name as hid_t.
         match unsafe { variable.as_ref() } {
             Some(id) => Ok(*id),

@@ -126,6 +126,9 @@ functions! {
     type_copy = "H5Tcopy": fn(Hid) -> Hid;
     type_equal = "H5Tequal": fn(Hid, Hid) -> c_int;
     type_is_variable_string = "H5Tis_variable_str": fn(Hid) -> c_int;
+    type_order = "H5Tget_order": fn(Hid) -> c_int;
+    type_precision = "H5Tget_precision": fn(Hid) -> usize;
+    type_set_order = "H5Tset_order": fn(Hid, c_int) -> Herr;
     type_native = "H5Tget_native_type": fn(Hid, c_int) -> Hid;
     type_set_cset = "H5Tset_cset": fn(Hid, c_int) -> Herr;
     type_set_size = "H5Tset_size": fn(Hid, usize) -> Herr;
@@ -143,6 +146,8 @@ pub(crate) const WALK_UPWARD: c_int = 0;
 pub(crate) const ALL_FILES: Hid = 0x1f;
 /// `H5F_OBJ_DATASET`.
 pub(crate) const OBJ_DATASET: c_uint = 2;
+/// `H5F_OBJ_FILE`.
+pub(crate) const OBJ_FILE: c_uint = 1;
 /// `H5F_ACC_RDWR`; opening for reading only is 0.
 pub(crate) const ACC_RDWR: c_uint = 1;
 /// `H5F_ACC_SWMR_READ`.

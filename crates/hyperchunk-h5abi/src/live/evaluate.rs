@@ -84,7 +84,7 @@ impl Active {
                 DEADLINE.set(now.checked_add(Duration::from_secs(wall)));
             } else if DEADLINE.get().is_some_and(|end| now > end) {
                 let message = format!(
-                    "the live datasets that read each other took longer than {wall} s together (profile {}, `wall_s`)",
+                    "over the limit of {wall} s for all live datasets that one read sets off (profile {}, `wall_s`)",
                     plan.profile.name
                 );
                 return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));

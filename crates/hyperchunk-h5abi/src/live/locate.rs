@@ -39,7 +39,7 @@ const MAX_KEPT: usize = 8;
 
 /// The datasets that `stub` can belong to, with their plans: usually one, one for each open copy of the file otherwise.
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Target>> {
-    let open = open_datasets(library);
+    let open = library.open_ids(ALL_FILES, OBJ_DATASET);
     let hit = |f: &Found| {
         f.library == library.base() && f.id == stub.id && f.record == stub.record && f.open == open
     };
@@ -106,16 +106,6 @@ fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     }
 }
 
-fn open_datasets(library: &Library) -> Vec<Hid> {
-    // SAFETY: no pointers.
-    let n = unsafe { (library.f.file_object_count)(ALL_FILES, OBJ_DATASET) };
-    let mut ids = vec![0; usize::try_from(n).unwrap_or(0)];
-    // SAFETY: room for that many identifiers.
-    let n = unsafe { (library.f.file_object_ids)(ALL_FILES, OBJ_DATASET, ids.len(), ids.as_mut_ptr()) };
-    ids.truncate(usize::try_from(n).unwrap_or(0));
-    ids
-}
-
 /// Whether `dataset` is the live dataset `id`, by the client data of its filter.
 fn is_live(library: &'static Library, dataset: Hid, id: LiveId) -> bool {
     let Ok(plist) = library.create_plist(dataset) else { return false };
@@ -127,7 +117,7 @@ fn is_live(library: &'static Library, dataset: Hid, id: LiveId) -> bool {
 /// HDF5 asks whether a filter can be applied when a dataset is made, which is not open then, and before the first write.
 pub(crate) fn is_written(library: &'static Library, plist: Hid) -> bool {
     let Some(words) = library.live_filter(plist) else { return false };
-    open_datasets(library).into_iter().any(|dataset| {
+    library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().any(|dataset| {
         let writable = library.file_of(dataset).is_ok_and(|file| library.intent(&file) & ACC_RDWR != 0);
         writable
             && library.create_plist(dataset).is_ok_and(|p| library.live_filter(p.id).as_ref() == Some(&words))
