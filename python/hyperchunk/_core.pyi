@@ -2,6 +2,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, final
 
+__all__ = [
+    "FlatBuffer",
+    "__version__",
+    "attach",
+    "idle_workers",
+    "list_live",
+    "prepend_plugin_folder",
+    "remove",
+    "run_command",
+    "serve",
+    "set_package_dir",
+]
+
 __version__: str
 
 @final
