@@ -60,7 +60,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check the records and signatures of a file, or of one live dataset, running nothing.
+    /// Check the records, signatures and chunks of a file, or of one live dataset, running nothing.
     Verify {
         /// FILE or FILE:/DATASET
         target: String,
@@ -249,12 +249,17 @@ fn verify(library: &'static Library, target: &str) -> Outcome {
         Ok((file, dataset)) => vec![edit::find(library, Path::new(file), dataset)?],
         Err(_) => edit::list(library, Path::new(target))?,
     };
+    let file = edit::split_target(target).map_or(target, |(file, _)| file);
     let mut bad = 0;
     for entry in &entries {
         let path = escape(&entry.path, 200);
-        match &entry.record {
-            Ok((_, Some(signer))) => say!("{path}\tsigned by {signer}"),
-            Ok((_, None)) => say!("{path}\tnot signed"),
+        let checked = entry.record.as_ref().map_err(Clone::clone).and_then(|(record, signer)| {
+            edit::verify_stubs(library, Path::new(file), &entry.path, record, &entry.json)
+                .map(|n| (n, signer))
+        });
+        match checked {
+            Ok((n, Some(signer))) => say!("{path}\tsigned by {signer}\t{n} chunks"),
+            Ok((n, None)) => say!("{path}\tnot signed\t{n} chunks"),
             Err(error) => {
                 bad += 1;
                 say!("{path}\tINVALID: {error}");

@@ -67,6 +67,8 @@ functions! {
     attr_space = "H5Aget_space": fn(Hid) -> Hid;
     attr_type = "H5Aget_type": fn(Hid) -> Hid;
     attr_write = "H5Awrite": fn(Hid, Hid, *const c_void) -> Herr;
+    dataset_chunk_size = "H5Dget_chunk_storage_size": fn(Hid, *const u64, *mut u64) -> Herr;
+    dataset_read_chunk = "H5Dread_chunk1" | "H5Dread_chunk": fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
     dataset_close = "H5Dclose": fn(Hid) -> Herr;
     dataset_create_anonymous = "H5Dcreate_anon": fn(Hid, Hid, Hid, Hid, Hid) -> Hid;
     dataset_create_plist = "H5Dget_create_plist": fn(Hid) -> Hid;

@@ -3,6 +3,8 @@
 mod attach;
 mod list;
 mod open;
+mod verify;
 
 pub use attach::{Attached, Options, attach};
 pub use list::{Entry, find, list, remove, split_target};
+pub use verify::verify_stubs;

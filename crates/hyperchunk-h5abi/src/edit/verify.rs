@@ -1,0 +1,67 @@
+//! Checking that each chunk of a live dataset holds its own stub.
+//!
+//! A reader cannot check this: HDF5 does not tell a filter which chunk it reads.
+
+use super::open::open;
+use crate::errors::failure;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::symbols::Hid;
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::chunking::chunk_numbers;
+use hyperchunk_udf::record::Record;
+use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
+use std::path::Path;
+
+/// Reads every stub of the live dataset at `dataset`, whose record is `record` with the bytes `json`; returns their number.
+///
+/// # Errors
+/// `Invalid` with the first chunk that does not hold its own stub.
+pub fn verify_stubs(
+    library: &'static Library,
+    path: &Path,
+    dataset: &str,
+    record: &Record,
+    json: &str,
+) -> Result<u64> {
+    let file = open(library, path, false)?;
+    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
+    let digest = RecordDigest::of(json.as_bytes());
+    let mut count = 0;
+    for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
+        let wrong = |e: Error| Error::new(ErrorKind::Invalid, format!("chunk {chunk:?}: {e}"));
+        let stub =
+            Stub::parse(&stored(library, handle.id, &chunk, &record.chunk).map_err(wrong)?).map_err(wrong)?;
+        if (stub.id, stub.record) != (record.id, digest) {
+            fail!(Invalid, "chunk {chunk:?} holds the stub of another live dataset or record")
+        }
+        if stub.chunk != chunk {
+            fail!(Invalid, "chunk {chunk:?} holds the stub of chunk {:?}", stub.chunk)
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The stored bytes of a chunk, which must be few.
+fn stored(library: &'static Library, dataset: Hid, chunk: &[u64], shape: &[u64]) -> Result<Vec<u8>> {
+    let offset: Vec<u64> = chunk.iter().zip(shape).map(|(n, s)| n.saturating_mul(*s)).collect();
+    let mut size = 0;
+    // SAFETY: the offset has the dataset's rank, or HDF5 refuses the call; one live integer.
+    if unsafe { (library.f.dataset_chunk_size)(dataset, offset.as_ptr(), &raw mut size) } < 0 {
+        return Err(failure(library, "its size"));
+    }
+    let Some(bytes) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_STUB) else {
+        fail!(Invalid, "it has {size} bytes, which is no stub")
+    };
+    let mut buffer = vec![0u8; bytes];
+    let mut mask = 0u32;
+    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
+    let rc = unsafe {
+        (library.f.dataset_read_chunk)(dataset, 0, offset.as_ptr(), &raw mut mask, buffer.as_mut_ptr().cast())
+    };
+    if rc < 0 {
+        return Err(failure(library, "its bytes"));
+    }
+    Ok(buffer)
+}
