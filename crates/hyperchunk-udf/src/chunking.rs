@@ -15,8 +15,10 @@ pub enum Chunking {
     Shape(Vec<u64>),
 }
 
-/// Output bytes of a block: inputs and result of a typical function stay in the cache of one core.
-const BLOCK_BYTES: u64 = 256 << 10;
+/// Bytes of a block's result and of the inputs that are cut to it: together they stay in the cache of one core.
+const BLOCK_BYTES: u64 = 768 << 10;
+/// A block's result alone has no more, or slices would cost too much, and no less, or each call would.
+const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 10;
 /// An input's chunk shape is taken over when a block has at most this many bytes.
 const MAX_INPUT_CHUNK: u64 = 16 << 20;
 /// HDF5 1.x addresses a chunk with 32 bits.
@@ -48,15 +50,20 @@ impl Chunking {
         *self != Chunking::Whole
     }
 
-    /// The chunk shape for an output of `dims`. `input_chunks` are the chunk shapes of those inputs that have the
-    /// output's shape and are chunked.
+    /// The chunk shape for an output of `dims`. `inputs` are the inputs that have the output's shape: the chunk shape of
+    /// each that is chunked.
     ///
     /// # Errors
     /// `Syntax` when a given shape does not fit, `Limit` when a chunk would reach 4 GiB.
-    pub fn shape(&self, dims: &[u64], datatype: ElementType, input_chunks: &[Vec<u64>]) -> Result<Vec<u64>> {
+    pub fn shape(
+        &self,
+        dims: &[u64],
+        datatype: ElementType,
+        inputs: &[Option<Vec<u64>>],
+    ) -> Result<Vec<u64>> {
         let shape = match self {
             Chunking::Whole => dims.to_vec(),
-            Chunking::Auto => auto(dims, datatype, input_chunks),
+            Chunking::Auto => auto(dims, datatype, inputs),
             Chunking::Shape(shape) if shape.len() == dims.len() => {
                 shape.iter().zip(dims).map(|(&s, &d)| s.min(d)).collect()
             }
@@ -85,12 +92,13 @@ impl Chunking {
 
 /// The inputs' chunk shape where they are chunked, so that no input chunk is decoded twice; full-width bands otherwise,
 /// so that each block of a contiguous input is one piece of the file.
-fn auto(dims: &[u64], datatype: ElementType, input_chunks: &[Vec<u64>]) -> Vec<u64> {
+fn auto(dims: &[u64], datatype: ElementType, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
     let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
-    if let Some(chunk) = input_chunks.iter().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
+    if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
         return chunk.iter().zip(dims).map(|(&c, &d)| c.min(d)).collect();
     }
-    let mut left = (BLOCK_BYTES / datatype.size() as u64).max(1);
+    let bytes = (BLOCK_BYTES / (1 + inputs.len() as u64)).clamp(*OUTPUT_BYTES.start(), *OUTPUT_BYTES.end());
+    let mut left = (bytes / datatype.size() as u64).max(1);
     // A very large dataset gets larger blocks, so that its stubs stay few.
     let blocks = dims.iter().fold(1u64, |a, &d| a.saturating_mul(d)) / left;
     left = left.saturating_mul(blocks.div_ceil(1 << 20).max(1));
@@ -141,7 +149,7 @@ pub fn from_option(text: Option<&str>) -> Result<Chunking, Error> {
 mod tests {
     use super::*;
 
-    fn check(dims: &[u64], inputs: &[Vec<u64>], expected: &[u64]) {
+    fn check(dims: &[u64], inputs: &[Option<Vec<u64>>], expected: &[u64]) {
         let shape = Chunking::Auto.shape(dims, ElementType::Float32, inputs).unwrap();
         assert_eq!(shape, expected, "{dims:?} {inputs:?}");
         let count: u64 = dims.iter().zip(&shape).map(|(&d, &s)| d.div_ceil(s)).product();
@@ -150,15 +158,19 @@ mod tests {
 
     #[test]
     fn automatic_shapes() {
-        check(&[4000, 4000], &[], &[16, 4000]);
-        check(&[300, 300], &[], &[218, 300]);
+        let contiguous = [None, None];
+        check(&[4000, 4000], &contiguous, &[16, 4000]);
+        check(&[4000, 4000], &[None], &[24, 4000]);
+        check(&[4000, 4000], &[], &[32, 4000]);
+        check(&[4000, 4000], &vec![None; 50], &[4, 4000]);
+        check(&[300, 300], &contiguous, &[218, 300]);
         check(&[10], &[], &[10]);
-        check(&[1 << 20], &[], &[1 << 16]);
-        check(&[100, 200, 300], &[], &[1, 200, 300]);
-        check(&[5, 1 << 20], &[], &[1, 1 << 16]);
-        check(&[4000, 4000], &[vec![256, 256]], &[256, 256]);
-        check(&[100, 100], &[vec![256, 64], vec![10]], &[100, 64]);
-        check(&[100, 4000], &[vec![100_000, 4000]], &[16, 4000]);
+        check(&[1 << 20], &contiguous, &[1 << 16]);
+        check(&[100, 200, 300], &contiguous, &[1, 200, 300]);
+        check(&[5, 1 << 20], &contiguous, &[1, 1 << 16]);
+        check(&[4000, 4000], &[None, Some(vec![256, 256])], &[256, 256]);
+        check(&[100, 100], &[Some(vec![256, 64]), Some(vec![10])], &[100, 64]);
+        check(&[100, 4000], &[Some(vec![100_000, 4000]), None], &[16, 4000]);
     }
 
     #[test]

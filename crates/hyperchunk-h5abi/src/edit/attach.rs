@@ -97,7 +97,7 @@ pub fn attach(
             .inputs
             .iter()
             .filter(|i| i.dims == output.dims)
-            .filter_map(|i| input_chunks.get(&i.name).cloned())
+            .map(|i| input_chunks.get(&i.name).cloned())
             .collect();
         let chunk = options.chunking.shape(&output.dims, output.datatype, &chunks)?;
         let record =
