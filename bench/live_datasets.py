@@ -89,6 +89,9 @@ def make(folder: Path, size: int) -> Path:
         subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL)
         with h5py.File(path, "r+") as f:
             f.move("NDVI", label)
+    # Writing back would go on in the background of the measurement.
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
     return path
 
 

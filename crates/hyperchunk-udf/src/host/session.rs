@@ -293,11 +293,14 @@ impl Session {
             self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
         // A piece is cleared while it is still in the first cache.
         for (n, piece) in to.chunks_mut(PIECE).enumerate() {
-            // SAFETY: at() has checked the whole range; the two are not the same memory, and the worker is idle.
+            // SAFETY: at() has checked the whole range; the two are not the same memory, and the worker is idle. The copy
+            // has initialised the piece, which is ours alone.
             unsafe {
                 let source = pointer.add(n * PIECE);
                 std::ptr::copy_nonoverlapping(source.cast_const(), piece.as_mut_ptr().cast(), piece.len());
-                std::ptr::write_bytes(source, 0, piece.len());
+                if !is_zero(std::slice::from_raw_parts(piece.as_ptr().cast(), piece.len())) {
+                    std::ptr::write_bytes(source, 0, piece.len());
+                }
             }
         }
         Some(())
@@ -488,4 +491,11 @@ impl Drop for Session {
             zygote::forget(self.process.pid);
         }
     }
+}
+
+/// Whether all bytes are 0: what a function has not written need not be cleared.
+fn is_zero(bytes: &[u8]) -> bool {
+    // SAFETY: any bytes are words.
+    let (head, words, tail) = unsafe { bytes.align_to::<u64>() };
+    head.iter().chain(tail).all(|&b| b == 0) && words.chunks(64).all(|w| w.iter().fold(0, |a, &b| a | b) == 0)
 }
