@@ -6,6 +6,7 @@ use crate::library::Library;
 use crate::{ErrorKind, Result, fail, live};
 use hyperchunk_udf::record::FILTER_ID;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `H5Z_class2_t`.
 #[repr(C)]
@@ -172,6 +173,9 @@ impl ChunkBuffer {
                 format!("no memory for a chunk of {bytes} bytes"),
             ));
         }
+        if bytes < HUGE {
+            hold_the_heap(pointer);
+        }
         if bytes >= HUGE {
             let start = (pointer as usize).next_multiple_of(4096);
             let end = (pointer as usize + bytes) / 4096 * 4096;
@@ -192,6 +196,26 @@ impl ChunkBuffer {
         std::mem::forget(self);
         pointer
     }
+}
+
+/// Keeps a small block behind the highest chunk buffer on the heap.
+///
+/// HDF5 frees the chunks of a dataset together when it is closed. Lying at the end of the heap, they would be given back to
+/// the system, and the next read would fault every page in again, which costs as much as copying a chunk.
+fn hold_the_heap(chunk: *mut c_void) {
+    static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+    const BLOCK: usize = 4096;
+    let before = HIGHEST.load(Ordering::Relaxed);
+    if chunk as usize <= before {
+        return;
+    }
+    // SAFETY: no pointers; the result is checked.
+    let block = unsafe { libc::malloc(BLOCK) };
+    let higher = block as usize > chunk as usize
+        && HIGHEST.compare_exchange(before, block as usize, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let unused = if higher { before as *mut c_void } else { block };
+    // SAFETY: null, or a block of this function that nobody else has.
+    unsafe { libc::free(unused) };
 }
 
 impl Drop for ChunkBuffer {
