@@ -1,7 +1,7 @@
 //! The shape of a live dataset's chunks.
 
 use crate::datatype::ElementType;
-use crate::error::{Error, ErrorKind, Result, fail};
+use crate::error::{Result, fail};
 use crate::record::bytes_of;
 
 /// How a function is run: once on the whole array, or once a chunk.
@@ -134,15 +134,12 @@ pub fn chunk_numbers(dims: &[u64], shape: &[u64]) -> impl Iterator<Item = Vec<u6
     })
 }
 
-/// Parses a profile of [`Chunking`] from an option that may be absent: whole.
+/// What the option `--chunks` says; without it, whole.
 ///
 /// # Errors
 /// Those of [`Chunking::parse`].
-pub fn from_option(text: Option<&str>) -> Result<Chunking, Error> {
-    text.map_or(Ok(Chunking::Whole), Chunking::parse).map_err(|e| {
-        debug_assert_eq!(e.kind(), ErrorKind::Syntax);
-        e.about("--chunks")
-    })
+pub fn from_option(text: Option<&str>) -> Result<Chunking> {
+    text.map_or(Ok(Chunking::Whole), Chunking::parse).map_err(|e| e.about("--chunks"))
 }
 
 #[cfg(test)]

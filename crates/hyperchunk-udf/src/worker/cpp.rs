@@ -82,7 +82,7 @@ impl Runtime for CppRuntime {
         // SAFETY: a live handle and a NUL-terminated name.
         let symbol = unsafe { libc::dlsym(handle, c"hyperchunk_run".as_ptr()) };
         if symbol.is_null() {
-            fail!(Failed, "the compiled form has no entry point; run `hyperchunk udf rebuild`")
+            fail!(Failed, "the compiled form has no entry point; attach the function again")
         }
         lockdown::end_loading()?;
         // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
