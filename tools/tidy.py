@@ -14,11 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 # Which crates of ours a crate may use. A crate that is not here has no place yet: say in ARCHITECTURE.md
 # what it holds and what it must never do, then give it a row.
 MAY_USE = {
+    "hyperchunk-format": set(),
+    "hyperchunk": {"hyperchunk-format"},
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
-    "hyperchunk-cli": {"hyperchunk-h5abi", "hyperchunk-udf"},
-    "hyperchunk-python": {"hyperchunk-cli", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-cli": {"hyperchunk", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-python": {"hyperchunk", "hyperchunk-cli", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
 }
 
 LONG, TOO_LONG = 400, 800

@@ -1,0 +1,25 @@
+//! Which codec undoes which filter.
+
+use super::Codec;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Codecs that applications brought; they win over those built in.
+static REGISTERED: RwLock<BTreeMap<u16, Arc<dyn Codec>>> = RwLock::new(BTreeMap::new());
+
+/// The codecs that are built in, by number.
+const BUILT_IN: &[&dyn Codec] = &[];
+
+/// Makes `codec` the one for its filter number from now on, for every file of this process.
+pub fn register_codec(codec: Arc<dyn Codec>) {
+    REGISTERED.write().unwrap_or_else(PoisonError::into_inner).insert(codec.id(), codec);
+}
+
+/// Calls `with` with the codec for a filter number, if there is one.
+pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+    match registered {
+        Some(codec) => with(Some(&*codec)),
+        None => with(BUILT_IN.iter().find(|codec| codec.id() == id).copied()),
+    }
+}

@@ -1,0 +1,1 @@
+//! The one table of datatype conversions: any to any that HDF5 allows.

@@ -1,0 +1,44 @@
+//! The HDF5 file format, without I/O: bytes ↔ values.
+//!
+//! - [`model`]: what a file says, as plain values;
+//! - [`parse`]: bytes → values. A parser reads through a [`View`]; bytes that are not there yet end it with an error of
+//!   kind [`ErrorKind::Need`], which [`step`] turns into [`Step::Need`], so the same parser serves local files, object
+//!   stores and the fuzzer;
+//! - [`select`]: selections and the pieces of chunks that they touch;
+//! - [`codec`]: the filters;
+//! - [`convert`]: the one table of datatype conversions.
+//!
+//! Source: *HDF5 File Format Specification*, versions 3.0 and 4.0.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are what this crate is about")]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::cast_possible_truncation,
+        reason = "a test may fail"
+    )
+)]
+
+pub mod checksum;
+pub mod codec;
+pub mod convert;
+mod cursor;
+mod error;
+mod image;
+mod limits;
+pub mod model;
+pub mod parse;
+pub mod select;
+mod view;
+
+pub use cursor::Cursor;
+pub use error::{Error, ErrorKind, Result};
+pub use image::{Image, Sizes};
+pub use limits::{Fuel, Limits};
+pub use view::{Blocks, Step, View, step};

@@ -1,0 +1,1 @@
+//! Bytes → values, one file a structure, named as in the specification.

@@ -1,0 +1,200 @@
+//! How parsers see the bytes of a file, and how they ask for more.
+
+use crate::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The bytes of a file, by absolute offset.
+pub trait View: Sync {
+    /// The size of the file in bytes.
+    fn size(&self) -> u64;
+
+    /// The bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Truncated if they lie beyond the end of the file, Need if they are not at hand, Io if they cannot be read.
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>>;
+
+    /// Says that these bytes will be asked for soon, so that one fetch may bring them together. A hint.
+    fn will_need(&self, _ranges: &[Range<u64>]) {}
+}
+
+/// The end of `offset + length` in a file of `size` bytes.
+///
+/// # Errors
+/// Truncated if it lies beyond the file.
+pub(crate) fn end_within(size: u64, offset: u64, length: usize) -> Result<u64> {
+    let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
+    end.filter(|end| *end <= size).ok_or_else(|| {
+        let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
+        Error::new(ErrorKind::Truncated, message).at(offset)
+    })
+}
+
+/// A whole file in memory.
+impl View for [u8] {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        let end = end_within(self.size(), offset, length)?;
+        let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
+        let bytes = range.and_then(|(start, end)| self.get(start..end));
+        bytes
+            .map(Cow::Borrowed)
+            .ok_or_else(|| Error::new(ErrorKind::Truncated, "outside the file").at(offset))
+    }
+}
+
+/// The parts of a file that were fetched so far.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    size: u64,
+    /// By start; no two overlap or touch in a way that a request could span.
+    blocks: BTreeMap<u64, Arc<[u8]>>,
+    missing: Mutex<Vec<Range<u64>>>,
+}
+
+impl Blocks {
+    /// No bytes yet of a file of `size` bytes.
+    #[must_use]
+    pub fn new(size: u64) -> Self {
+        Self { size, ..Self::default() }
+    }
+
+    /// Adds the bytes at `offset`, joined with what they touch.
+    pub fn insert(&mut self, offset: u64, bytes: &[u8]) {
+        let mut start = offset;
+        let mut joined = bytes.to_vec();
+        let end = offset.saturating_add(bytes.len() as u64);
+        let touching: Vec<u64> = self
+            .blocks
+            .range(..=end)
+            .rev()
+            .map(|(start, block)| (*start, block.len() as u64))
+            .take_while(|(start, length)| start.saturating_add(*length) >= offset)
+            .map(|(start, _)| start)
+            .collect();
+        for other in touching {
+            let Some(block) = self.blocks.remove(&other) else { continue };
+            // New bytes win where both have some: they are equal unless the file changed.
+            let before = usize::try_from(start.saturating_sub(other)).unwrap_or(usize::MAX).min(block.len());
+            let after = usize::try_from(end.saturating_sub(other)).unwrap_or(usize::MAX).min(block.len());
+            if other.saturating_add(block.len() as u64) > end {
+                joined.extend_from_slice(block.get(after..).unwrap_or_default());
+            }
+            if other < start {
+                let mut whole = block.get(..before).unwrap_or_default().to_vec();
+                whole.append(&mut joined);
+                joined = whole;
+                start = other;
+            }
+        }
+        self.blocks.insert(start, joined.into());
+    }
+
+    fn find(&self, offset: u64, end: u64) -> Option<&[u8]> {
+        let (start, block) = self.blocks.range(..=offset).next_back()?;
+        let from = usize::try_from(offset.checked_sub(*start)?).ok()?;
+        let to = usize::try_from(end.checked_sub(*start)?).ok()?;
+        block.get(from..to)
+    }
+}
+
+impl View for Blocks {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        let end = end_within(self.size, offset, length)?;
+        if let Some(bytes) = self.find(offset, end) {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        self.will_need(&[offset..end]);
+        Err(Error::need(vec![offset..end]))
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        let absent = ranges
+            .iter()
+            .filter(|range| range.end <= self.size && self.find(range.start, range.end).is_none());
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).extend(absent.cloned());
+    }
+}
+
+/// How far a parser came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<T> {
+    /// It needs these ranges of the file, in order and apart; insert them and call again.
+    Need(Vec<Range<u64>>),
+    /// It is done.
+    Done(T),
+}
+
+/// Runs a parser over the blocks at hand.
+///
+/// # Errors
+/// Those of the parser, but none of kind Need.
+pub fn step<T>(blocks: &Blocks, parse: impl FnOnce(&dyn View) -> Result<T>) -> Result<Step<T>> {
+    blocks.missing.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    match parse(blocks) {
+        Ok(value) => Ok(Step::Done(value)),
+        Err(error) if error.is_need() => {
+            let mut ranges =
+                std::mem::take(&mut *blocks.missing.lock().unwrap_or_else(PoisonError::into_inner));
+            ranges.extend_from_slice(error.needs());
+            Ok(Step::Need(joined(ranges)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The same bytes as ranges in order, none touching another.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut apart: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_join() {
+        let file: Vec<u8> = (0..100).collect();
+        for order in
+            [[(10, 20), (30, 40), (20, 30)], [(10, 30), (20, 40), (35, 36)], [(15, 20), (10, 40), (12, 13)]]
+        {
+            let mut blocks = Blocks::new(100);
+            for (start, end) in order {
+                blocks.insert(start as u64, &file[start..end]);
+            }
+            assert_eq!(*blocks.bytes(10, 30).unwrap(), file[10..40], "{order:?}");
+            assert!(blocks.bytes(9, 2).unwrap_err().is_need());
+            assert_eq!(blocks.bytes(90, 11).unwrap_err().kind(), ErrorKind::Truncated);
+        }
+    }
+
+    #[test]
+    fn a_step_asks_for_what_is_missing() {
+        let mut blocks = Blocks::new(100);
+        let parse = |view: &dyn View| {
+            view.will_need(&[40..50, 45..60]);
+            view.bytes(0, 8).map(|bytes| bytes.len())
+        };
+        assert_eq!(step(&blocks, parse).unwrap(), Step::Need(vec![0..8, 40..60]));
+        blocks.insert(0, &[0; 8]);
+        assert_eq!(step(&blocks, parse).unwrap(), Step::Done(8));
+    }
+}
