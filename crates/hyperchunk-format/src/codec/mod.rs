@@ -1,7 +1,11 @@
 //! Filters: what was done to a chunk before it was stored, undone. Source: specification §IV.A.2.l; each filter names its own.
 
+#[cfg(feature = "deflate")]
+mod deflate;
+mod fletcher32;
 mod pipeline;
 mod registry;
+mod shuffle;
 
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};
@@ -19,7 +23,7 @@ pub struct Context<'a> {
     pub limit: usize,
 }
 
-/// A filter of the pipeline.
+/// A filter of the pipeline. Two methods do the work; those with a body only save time.
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Its registered number.
     fn id(&self) -> u16;
@@ -33,4 +37,31 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Filter if the input is damaged, Unsupported if it is of a kind not known, Limit if too much would come out.
     fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()>;
+
+    /// As [`Codec::decode`], but `output` comes with an earlier chunk's bytes, which must be gone afterwards. A filter that
+    /// knows how many bytes come out resizes and overwrites them, and so clears nothing in vain.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        output.clear();
+        self.decode(input, output, context)
+    }
+
+    /// For a filter that leaves the bytes as they are, or only puts some behind them: how many of `input` there were
+    /// before. Then nothing is copied, and the other two methods are not called.
+    ///
+    /// # Errors
+    /// As [`Codec::decode`].
+    fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
+        let _ = (input, context);
+        Ok(None)
+    }
+
+    /// How many bytes the filter makes of `size` when a chunk is written, if that is certain. The filters after it then
+    /// know what to expect.
+    fn encoded_size(&self, size: usize, parameters: &[u32]) -> Option<usize> {
+        let _ = (size, parameters);
+        None
+    }
 }

@@ -1,19 +1,23 @@
 //! Undoing a whole pipeline for one chunk.
 
-use super::{Context, lookup};
+use super::{Codec, Context, lookup, registry};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
 /// Undoes pipelines; keeps its buffers from chunk to chunk.
 #[derive(Debug, Default)]
 pub struct Decoder {
+    /// The bytes that came out of the last filter, unless they still lie in what was stored.
     front: Vec<u8>,
+    /// What the next filter writes to.
     back: Vec<u8>,
+    /// For each filter, how many bytes must come out of it, where that is known.
+    sizes: Vec<Option<usize>>,
 }
 
 impl Decoder {
     /// The bytes that were filtered to `stored`: exactly `expected` of them. `mask` has the chunk's bits for filters that
-    /// were left out.
+    /// were left out. A chunk without filters is not copied.
     ///
     /// # Errors
     /// MissingFilter with the filter's name and how to get it; Filter if the chunk is damaged or has another size.
@@ -24,32 +28,91 @@ impl Decoder {
         stored: &'a [u8],
         expected: usize,
     ) -> Result<&'a [u8]> {
-        self.front.clear();
-        self.front.extend_from_slice(stored);
-        for (number, filter) in pipeline.iter().enumerate().rev() {
-            if mask & 1_u32.unbounded_shl(u32::try_from(number).unwrap_or(u32::MAX)) != 0 {
+        self.foresee(pipeline, mask, expected);
+        let mut copied = false;
+        let mut length = stored.len();
+        let sizes = self.sizes.iter().copied();
+        for ((number, filter), size) in pipeline.iter().enumerate().zip(sizes).rev() {
+            if is_left_out(mask, number) {
                 continue;
             }
-            self.back.clear();
+            let input = if copied { &self.front } else { stored };
+            let input = input.get(..length).unwrap_or_default();
             let context = Context {
                 parameters: &filter.parameters,
-                expected: None,
-                limit: expected.saturating_add(4096),
+                expected: size,
+                limit: size.unwrap_or_else(|| between_filters(expected)),
             };
-            lookup(filter.id, |codec| match codec {
-                Some(codec) => codec.decode(&self.front, &mut self.back, &context),
-                None => Err(Error::new(
-                    ErrorKind::MissingFilter,
-                    format!("filter {} is not available", filter.id),
-                )),
+            let back = &mut self.back;
+            let kept = lookup(filter.id, |codec| match codec {
+                Some(codec) => undo(codec, input, back, &context),
+                None => Err(registry::missing(filter)),
             })?;
-            std::mem::swap(&mut self.front, &mut self.back);
+            if let Some(kept) = kept {
+                length = kept.min(length);
+            } else {
+                std::mem::swap(&mut self.front, &mut self.back);
+                length = self.front.len();
+                copied = true;
+            }
         }
-        if self.front.len() == expected {
-            return Ok(&self.front);
+        if length != expected {
+            let message = format!("the chunk has {length} bytes after its filters instead of {expected}");
+            return Err(Error::new(ErrorKind::Filter, message));
         }
-        let message =
-            format!("the chunk has {} bytes after its filters instead of {expected}", self.front.len());
-        Err(Error::new(ErrorKind::Filter, message))
+        let bytes = if copied { &self.front } else { stored };
+        Ok(bytes.get(..length).unwrap_or_default())
+    }
+
+    /// Fills `sizes`: known from the first filter on, until one whose result may have any size.
+    fn foresee(&mut self, pipeline: &[Filter], mask: u32, expected: usize) {
+        let mut size = Some(expected);
+        self.sizes.clear();
+        self.sizes.extend(pipeline.iter().enumerate().map(|(number, filter)| {
+            let before = size;
+            if !is_left_out(mask, number) {
+                size = before.and_then(|before| {
+                    lookup(filter.id, |codec| codec?.encoded_size(before, &filter.parameters))
+                });
+            }
+            before
+        }));
     }
 }
+
+/// Whether the mask of a chunk says that this filter was not applied. It has bits for 32 filters.
+fn is_left_out(mask: u32, number: usize) -> bool {
+    mask & 1_u32.unbounded_shl(u32::try_from(number).unwrap_or(u32::MAX)) != 0
+}
+
+/// How many bytes may lie between two filters for a chunk of `expected`: filters that gain nothing, or put headers before
+/// small chunks, write more than they read.
+fn between_filters(expected: usize) -> usize {
+    expected.saturating_mul(4).saturating_add(1 << 16)
+}
+
+/// Undoes one filter: into `output`, or how many bytes of `input` are the result.
+fn undo(
+    codec: &dyn Codec,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> Result<Option<usize>> {
+    let done = codec.kept(input, context).and_then(|kept| match kept {
+        Some(kept) => Ok(Some(kept)),
+        None => codec.decode_over(input, output, context).map(|()| None),
+    });
+    done.map_err(|error| {
+        let damaged = match error.kind() {
+            ErrorKind::Corrupt | ErrorKind::Truncated => true,
+            // What was known to come out is exceeded: the chunk contradicts its dataset.
+            ErrorKind::Limit => context.expected == Some(context.limit),
+            _ => false,
+        };
+        let error = if damaged { Error::new(ErrorKind::Filter, error.message()) } else { error };
+        error.within(codec.name())
+    })
+}
+
+#[cfg(test)]
+mod tests;

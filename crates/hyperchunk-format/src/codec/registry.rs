@@ -1,6 +1,8 @@
 //! Which codec undoes which filter.
 
-use super::Codec;
+use super::{Codec, fletcher32, shuffle};
+use crate::model::Filter;
+use crate::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -8,7 +10,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 static REGISTERED: RwLock<BTreeMap<u16, Arc<dyn Codec>>> = RwLock::new(BTreeMap::new());
 
 /// The codecs that are built in, by number.
-const BUILT_IN: &[&dyn Codec] = &[];
+const BUILT_IN: &[&dyn Codec] = &[
+    #[cfg(feature = "deflate")]
+    &super::deflate::Deflate,
+    &shuffle::Shuffle,
+    &fletcher32::Fletcher32,
+];
 
 /// Makes `codec` the one for its filter number from now on, for every file of this process.
 pub fn register_codec(codec: Arc<dyn Codec>) {
@@ -22,4 +29,10 @@ pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
         Some(codec) => with(Some(&*codec)),
         None => with(BUILT_IN.iter().find(|codec| codec.id() == id).copied()),
     }
+}
+
+/// The error for a filter that no codec undoes.
+#[cold]
+pub(super) fn missing(filter: &Filter) -> Error {
+    Error::new(ErrorKind::MissingFilter, format!("filter {} is not available", filter.id))
 }

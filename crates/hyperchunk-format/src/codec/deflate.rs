@@ -1,0 +1,102 @@
+//! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951; the level, the one parameter, does not matter here.
+
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+use libdeflater::{DecompressionError, Decompressor};
+use std::cell::RefCell;
+
+/// No deflate stream expands more: at best, two bits stand for 258 bytes.
+const MOST_A_BYTE: usize = 1032;
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
+}
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Deflate;
+
+impl Codec for Deflate {
+    fn id(&self) -> u16 {
+        1
+    }
+
+    fn name(&self) -> &'static str {
+        "deflate"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        // What follows the stream is ignored, as libhdf5 does.
+        let most = input.len().saturating_mul(MOST_A_BYTE).min(context.limit);
+        let guess = context.expected.unwrap_or_else(|| input.len().saturating_mul(4).max(1 << 16));
+        let mut size = guess.min(most);
+        loop {
+            output.resize(size, 0);
+            let done = DECOMPRESSOR.with_borrow_mut(|state| state.zlib_decompress(input, output));
+            match done {
+                Ok(length) => {
+                    output.truncate(length);
+                    return Ok(());
+                }
+                Err(DecompressionError::InsufficientSpace) if size < most => {
+                    size = size.saturating_mul(2).clamp(1 << 12, most);
+                }
+                Err(DecompressionError::InsufficientSpace) => {
+                    return Err(Error::limit(format!("more than {size} bytes come out of the stream")));
+                }
+                Err(DecompressionError::BadData) => {
+                    return Err(Error::new(ErrorKind::Filter, "not a whole zlib stream, or damaged"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand zeros, by zlib.
+    const ZEROS: &[u8] =
+        &[0x78, 0x9c, 0x63, 0x60, 0x18, 0x05, 0xa3, 0x60, 0x14, 0x0c, 0x77, 0, 0, 0x03, 0xe8, 0x00, 0x01];
+    /// `123456789`, likewise.
+    const NINE: &[u8] = &[
+        0x78, 0x9c, 0x33, 0x34, 0x32, 0x36, 0x31, 0x35, 0x33, 0xb7, 0xb0, 0x04, 0x00, 0x09, 0x1e, 0x01, 0xde,
+    ];
+
+    fn check(input: &[u8], expected: Option<usize>, limit: usize) -> Result<Vec<u8>, ErrorKind> {
+        let mut output = b"stale".to_vec();
+        let context = Context { parameters: &[6], expected, limit };
+        let done = Deflate.decode_over(input, &mut output, &context);
+        assert!(output.len() <= limit, "{} bytes", output.len());
+        done.map(|()| output).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn sizes_known_unknown_and_wrong() {
+        for expected in [None, Some(9), Some(0), Some(1), Some(8), Some(5000)] {
+            assert_eq!(check(NINE, expected, 10_000).unwrap(), b"123456789", "{expected:?}");
+            assert_eq!(check(ZEROS, expected, 10_000).unwrap(), [0; 1000], "{expected:?}");
+        }
+        assert_eq!(check(&[NINE, b"behind"].concat(), None, 9).unwrap(), b"123456789");
+    }
+
+    #[test]
+    fn bombs_and_damage() {
+        for expected in [None, Some(999), Some(1000), Some(usize::MAX)] {
+            assert_eq!(check(ZEROS, expected, 999), Err(ErrorKind::Limit));
+        }
+        for length in 0..NINE.len() {
+            assert_eq!(check(&NINE[..length], Some(9), 9), Err(ErrorKind::Filter), "{length}");
+        }
+        for byte in 0..NINE.len() {
+            let mut damaged = NINE.to_vec();
+            damaged[byte] ^= 0x01;
+            check(&damaged, Some(9), 9).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+use super::*;
+
+/// The bytes 0 to 15 as eight little-endian 16-bit words, shuffled, then as a zlib stream, then with a checksum.
+const SHUFFLED: &[u8] = &[0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15];
+
+fn filter(id: u16, parameters: &[u32]) -> Filter {
+    Filter { id, optional: false, name: None, parameters: parameters.to_vec() }
+}
+
+fn plain() -> Vec<u8> {
+    (0..16).collect()
+}
+
+/// A zlib stream of one stored block.
+#[cfg(feature = "deflate")]
+fn zlib(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = vec![0x78, 0x01, 1, bytes.len() as u8, 0, !(bytes.len() as u8), 0xff];
+    stream.extend_from_slice(bytes);
+    let (a, b) = bytes.iter().fold((1_u32, 0_u32), |(a, b), byte| {
+        let a = (a + u32::from(*byte)) % 65521;
+        (a, (a + b) % 65521)
+    });
+    stream.extend_from_slice(&((b << 16) | a).to_be_bytes());
+    stream
+}
+
+fn summed(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &super::super::fletcher32::checksum(bytes).to_le_bytes()].concat()
+}
+
+fn check(pipeline: &[Filter], mask: u32, stored: &[u8]) -> Result<Vec<u8>, ErrorKind> {
+    let mut decoder = Decoder::default();
+    let first = decoder.decode(pipeline, mask, stored, 16).map(<[u8]>::to_vec).map_err(|error| error.kind());
+    let again = decoder.decode(pipeline, mask, stored, 16).map(<[u8]>::to_vec).map_err(|error| error.kind());
+    assert_eq!(first, again, "what an earlier chunk left must not matter");
+    first
+}
+
+#[cfg(feature = "deflate")]
+#[test]
+fn orders_of_filters() {
+    let (shuffle, deflate, sum) = (filter(2, &[2]), filter(1, &[6]), filter(3, &[]));
+    let ok = Ok(plain());
+    let all = [shuffle.clone(), deflate.clone(), sum.clone()];
+    assert_eq!(check(&all, 0, &summed(&zlib(SHUFFLED))), ok);
+    assert_eq!(check(&all, 0b100, &zlib(SHUFFLED)), ok);
+    assert_eq!(check(&all, 0b010, &summed(SHUFFLED)), ok);
+    assert_eq!(check(&all, 0b001, &summed(&zlib(&plain()))), ok);
+    assert_eq!(check(&all, 0b111, &plain()), ok);
+    assert_eq!(check(&[sum, shuffle, deflate.clone()], 0, &zlib(&shuffled_sum())), ok);
+    assert_eq!(check(&[deflate.clone(), deflate], 0, &zlib(&zlib(&plain()))), ok);
+}
+
+/// The plain bytes and their checksum, shuffled together.
+#[cfg(feature = "deflate")]
+fn shuffled_sum() -> Vec<u8> {
+    let bytes = summed(&plain());
+    (0..2).flat_map(|plane| bytes.iter().skip(plane).step_by(2)).copied().collect()
+}
+
+#[test]
+fn nothing_is_copied_without_need() {
+    let mut decoder = Decoder::default();
+    let stored = plain();
+    let sum = summed(&stored);
+    let unused = [filter(2, &[2]), filter(9999, &[])];
+    assert!(std::ptr::eq(decoder.decode(&[], 0, &stored, 16).unwrap(), &raw const stored[..]));
+    assert!(std::ptr::eq(decoder.decode(&unused, u32::MAX, &stored, 16).unwrap(), &raw const stored[..]));
+    assert!(std::ptr::eq(decoder.decode(&[filter(3, &[])], 0, &sum, 16).unwrap(), &raw const sum[..16]));
+}
+
+#[test]
+fn masks_have_thirty_two_bits() {
+    let mut pipeline = vec![filter(9999, &[]); 32];
+    assert_eq!(check(&pipeline, u32::MAX, &plain()), Ok(plain()));
+    pipeline.push(filter(2, &[2]));
+    assert_eq!(check(&pipeline, u32::MAX, SHUFFLED), Ok(plain()));
+}
+
+#[test]
+fn wrong_sizes_and_missing_filters() {
+    assert_eq!(check(&[], 0, &[0; 15]), Err(ErrorKind::Filter));
+    assert_eq!(check(&[], 0, &[0; 17]), Err(ErrorKind::Filter));
+    assert_eq!(check(&[filter(3, &[])], 0, &summed(&[1; 17])), Err(ErrorKind::Filter));
+    assert_eq!(check(&[filter(2, &[2])], 0, &[1; 17]), Err(ErrorKind::Filter));
+    assert_eq!(check(&[filter(9999, &[])], 0, &plain()), Err(ErrorKind::MissingFilter));
+    #[cfg(feature = "deflate")]
+    for size in [15, 17] {
+        assert_eq!(check(&[filter(1, &[6])], 0, &zlib(&vec![0; size])), Err(ErrorKind::Filter));
+    }
+}
