@@ -33,6 +33,21 @@ pub(crate) fn end_within(size: u64, offset: u64, length: usize) -> Result<u64> {
     })
 }
 
+/// A borrowed view, so that a slice, too, can be one.
+impl<V: View + ?Sized> View for &V {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        (**self).bytes(offset, length)
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        (**self).will_need(ranges);
+    }
+}
+
 /// A whole file in memory.
 impl View for [u8] {
     fn size(&self) -> u64 {

@@ -1,1 +1,8 @@
 //! Bytes → values, one file a structure, named as in the specification.
+
+pub mod btree_v1;
+mod budget;
+pub mod global_heap;
+pub mod local_heap;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -1,0 +1,276 @@
+//! Version 1 B-trees: the links of a group, the chunks of a dataset. Source: specification §III.A.1, "Disk Format: Level
+//! 1A1 - Version 1 B-trees".
+
+use super::budget::Budget;
+use crate::{Cursor, Error, Image, Result};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+const NAME: &str = "version 1 B-tree";
+
+/// The K of nodes where the superblock does not say another: an internal node of a group has 2 × 16 children, a node of
+/// chunks 2 × 32. What is read first is as large as that.
+const GROUP_CHILDREN: u64 = 32;
+const CHUNK_CHILDREN: u64 = 64;
+
+/// What a node's children are.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Symbol table nodes; a key is the offset of a name in the local heap.
+    Group,
+    /// Chunks; a key has their size, filter mask and place, with one coordinate more than the dataset.
+    Chunks {
+        /// The dataset's rank.
+        rank: usize,
+    },
+}
+
+impl Kind {
+    fn number(self) -> u8 {
+        match self {
+            Self::Group => 0,
+            Self::Chunks { .. } => 1,
+        }
+    }
+
+    fn key_size(self, image: &Image<'_>) -> usize {
+        match self {
+            Self::Group => image.sizes.length.into(),
+            Self::Chunks { rank } => rank.saturating_add(2).saturating_mul(8),
+        }
+    }
+
+    fn usual_children(self) -> u64 {
+        match self {
+            Self::Group => GROUP_CHILDREN,
+            Self::Chunks { .. } => CHUNK_CHILDREN,
+        }
+    }
+}
+
+/// A node.
+struct Node<'a> {
+    bytes: Cow<'a, [u8]>,
+    /// Where the first key lies in `bytes`.
+    start: usize,
+    /// Where the node lies in the file, for messages.
+    offset: u64,
+    /// 0 for a leaf.
+    level: u8,
+    children: usize,
+    key_size: usize,
+    address_size: usize,
+}
+
+/// A child of a node, and the keys beside it.
+struct Child<'n> {
+    left: &'n [u8],
+    address: &'n [u8],
+    right: &'n [u8],
+    /// Where its node lies in the file.
+    offset: u64,
+}
+
+impl<'a> Node<'a> {
+    /// How many bytes a node with so many children has, its header included.
+    fn size(image: &Image<'_>, kind: Kind, children: u64) -> u64 {
+        let address = u64::from(image.sizes.address);
+        let key = kind.key_size(image) as u64;
+        let entries = children.saturating_mul(address.saturating_add(key));
+        8_u64.saturating_add(address.saturating_mul(2)).saturating_add(entries).saturating_add(key)
+    }
+
+    fn read(
+        image: Image<'a>,
+        address: u64,
+        kind: Kind,
+        level: Option<u8>,
+        budget: &mut Budget,
+    ) -> Result<Self> {
+        let mut bytes = image.read_up_to(NAME, address, Self::size(&image, kind, kind.usual_children()))?;
+        let mut cursor = image.cursor(&bytes, NAME, address);
+        cursor.signature(b"TREE")?;
+        let number = cursor.u8()?;
+        if number != kind.number() {
+            return Err(cursor.error(format!("a node of type {number} instead of {}", kind.number())));
+        }
+        let found = cursor.u8()?;
+        if level.is_some_and(|level| level != found) {
+            return Err(
+                cursor.error(format!("a node of level {found} is below one of the same level or far above"))
+            );
+        }
+        let children = cursor.u16()?;
+        cursor.skip(usize::from(image.sizes.address).saturating_mul(2))?;
+        let start = cursor.position();
+        // A node without children has no keys.
+        let size = match children {
+            0 => start as u64,
+            _ => Self::size(&image, kind, children.into()),
+        };
+        if size > bytes.len() as u64 {
+            bytes = image.read(NAME, address, size)?;
+        }
+        budget.take(size)?;
+        Ok(Self {
+            bytes,
+            start,
+            offset: image.offset(address)?,
+            level: found,
+            children: children.into(),
+            key_size: kind.key_size(&image),
+            address_size: image.sizes.address.into(),
+        })
+    }
+
+    fn children(&self) -> impl Iterator<Item = Child<'_>> {
+        let entry = self.key_size.saturating_add(self.address_size).max(1);
+        let end = entry.saturating_mul(self.children).saturating_add(self.key_size);
+        let entries = self.bytes.get(self.start..self.start.saturating_add(end)).unwrap_or_default();
+        let windows = entries.windows(entry.saturating_add(self.key_size)).step_by(entry);
+        windows.map(|window| {
+            let (left, rest) = window.split_at_checked(self.key_size).unwrap_or_default();
+            let (address, right) = rest.split_at_checked(self.address_size).unwrap_or_default();
+            Child { left, address, right, offset: self.offset }
+        })
+    }
+}
+
+impl Child<'_> {
+    fn address(&self, image: &Image<'_>) -> Result<u64> {
+        let mut cursor = Cursor::new(self.address, NAME, self.offset);
+        cursor
+            .address(image.sizes)?
+            .ok_or_else(|| Error::corrupt("a child's address is undefined").within(NAME).at(self.offset))
+    }
+}
+
+/// Visits the children of all leaves in order. A subtree or child is left out if `wanted` says so of the keys beside it.
+fn walk(
+    image: Image<'_>,
+    root: u64,
+    kind: Kind,
+    wanted: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
+    each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+) -> Result<()> {
+    let mut budget = Budget::new(&image, NAME);
+    let usual = Node::size(&image, kind, kind.usual_children());
+    let mut nodes = vec![root];
+    let mut level = None;
+    while !nodes.is_empty() {
+        if nodes.len() > 1 {
+            let parts: Vec<(u64, u64)> =
+                nodes.iter().map(|address| (*address, usual.min(image.left(*address)))).collect();
+            image.will_need(&parts);
+        }
+        let mut below = Vec::new();
+        image.all(std::mem::take(&mut nodes), |address| {
+            let node = Node::read(image, address, kind, level, &mut budget)?;
+            // All nodes of a level must be of that level; the root's is taken from it.
+            level = Some(node.level);
+            for child in node.children() {
+                if !wanted(child.left, child.right)? {
+                    continue;
+                }
+                let address = child.address(&image)?;
+                match node.level {
+                    0 => each(child.left, address)?,
+                    _ => below.push(address),
+                }
+            }
+            Ok(())
+        })?;
+        level = level.and_then(|level| level.checked_sub(1));
+        nodes = below;
+    }
+    Ok(())
+}
+
+/// The addresses of all symbol table nodes of a group, in the order of their names.
+///
+/// # Errors
+/// Corrupt, Truncated; Need.
+pub fn group_leaves(image: Image<'_>, root: u64) -> Result<Vec<u64>> {
+    let mut leaves = Vec::new();
+    walk(image, root, Kind::Group, &mut |_, _| Ok(true), &mut |_, address| {
+        leaves.push(address);
+        Ok(())
+    })?;
+    Ok(leaves)
+}
+
+/// The address of the symbol table node that has a name, if any has it. `compare` is given the offset of a name in the local
+/// heap and says how that name compares to the one sought.
+///
+/// # Errors
+/// Corrupt, Truncated; Need; those of `compare`.
+pub fn find_group_leaf(
+    image: Image<'_>,
+    root: u64,
+    compare: &mut dyn FnMut(u64) -> Result<Ordering>,
+) -> Result<Option<u64>> {
+    let mut budget = Budget::new(&image, NAME);
+    let mut address = root;
+    let mut level = None;
+    loop {
+        let node = Node::read(image, address, Kind::Group, level, &mut budget)?;
+        let mut key = |bytes: &[u8]| compare(Cursor::new(bytes, NAME, node.offset).length(image.sizes)?);
+        // A child has the names after its left key, up to and with its right key. The first whose right key is not before
+        // the name is the one.
+        let (mut from, mut to) = (0, node.children);
+        while from < to {
+            let middle = from.midpoint(to);
+            let Some(child) = node.children().nth(middle) else { break };
+            match key(child.right)? {
+                Ordering::Less => from = middle.saturating_add(1),
+                _ => to = middle,
+            }
+        }
+        let Some(child) = node.children().nth(from) else { return Ok(None) };
+        if key(child.left)? != Ordering::Less {
+            return Ok(None);
+        }
+        address = child.address(&image)?;
+        level = match node.level.checked_sub(1) {
+            None => return Ok(Some(address)),
+            below => below,
+        };
+    }
+}
+
+/// The key of a chunk.
+#[derive(Debug)]
+pub(super) struct ChunkKey<'k> {
+    pub(super) size: u32,
+    pub(super) filter_mask: u32,
+    /// The offset of the first element, in elements, eight bytes a dimension, and a 0 more.
+    pub(super) offset: &'k [u8],
+}
+
+impl<'k> ChunkKey<'k> {
+    fn parse(key: &'k [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(key, NAME, 0);
+        Ok(Self { size: cursor.u32()?, filter_mask: cursor.u32()?, offset: cursor.rest() })
+    }
+}
+
+/// Visits the chunks of a dataset of that rank in order. Subtrees and chunks between two keys are left out if `wanted` says
+/// so of the offsets in these keys.
+pub(super) fn walk_chunks(
+    image: Image<'_>,
+    root: u64,
+    rank: usize,
+    wanted: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
+    each: &mut dyn FnMut(ChunkKey<'_>, u64) -> Result<()>,
+) -> Result<()> {
+    walk(
+        image,
+        root,
+        Kind::Chunks { rank },
+        &mut |left, right| wanted(ChunkKey::parse(left)?.offset, ChunkKey::parse(right)?.offset),
+        &mut |key, address| each(ChunkKey::parse(key)?, address),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What the tests of parsers share.
+
+use crate::{Fuel, Image, Limits, Sizes, checksum};
+
+/// Calls `test` with the image of a file of these bytes; addresses and lengths have 8 bytes.
+pub(crate) fn with_image<T>(bytes: &[u8], test: impl FnOnce(Image<'_>) -> T) -> T {
+    let mut limits = Limits::default();
+    limits.visits = 100_000;
+    let fuel = Fuel::new(&limits);
+    test(Image::new(&bytes, 0, Sizes { address: 8, length: 8 }, &limits, &fuel))
+}
+
+/// Calls `test` with the file damaged in many ways, with checksums checked and ignored: it must not panic, nor take long.
+pub(crate) fn survives_damage(bytes: &[u8], test: impl Fn(Image<'_>)) {
+    for ignored in [false, true] {
+        checksum::ignored(ignored, || {
+            let mut damaged = bytes.to_vec();
+            for at in 0..bytes.len() {
+                let old = bytes[at];
+                for new in [0, 1, 2, 0x7f, 0x80, 0xfe, 0xff, old.wrapping_add(1), old ^ 0x10] {
+                    if new != old {
+                        damaged[at] = new;
+                        with_image(&damaged, &test);
+                    }
+                }
+                // A whole number, too: all bits set, or huge.
+                for (width, byte) in [(2, 0xff), (4, 0xff), (8, 0xff), (8, 0x0f)] {
+                    let end = (at + width).min(bytes.len());
+                    damaged[at..end].fill(byte);
+                    with_image(&damaged, &test);
+                    damaged[at..end].copy_from_slice(&bytes[at..end]);
+                }
+                damaged[at] = old;
+                with_image(&bytes[..at], &test);
+            }
+        });
+    }
+}
+
+/// Bytes of a file in the making: little-endian numbers of 8 bytes unless their type says otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct Maker(pub(crate) Vec<u8>);
+
+impl Maker {
+    pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub(crate) fn u8s(self, numbers: &[u8]) -> Self {
+        self.raw(numbers)
+    }
+
+    pub(crate) fn u16s(mut self, numbers: &[u16]) -> Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+
+    pub(crate) fn u32s(mut self, numbers: &[u32]) -> Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+
+    pub(crate) fn u64s(mut self, numbers: &[u64]) -> Self {
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        self
+    }
+
+    /// Zeros up to that offset.
+    pub(crate) fn to(mut self, offset: usize) -> Self {
+        assert!(self.0.len() <= offset, "{} is beyond {offset}", self.0.len());
+        self.0.resize(offset, 0);
+        self
+    }
+
+    /// The checksum of what was made since that offset.
+    pub(crate) fn checksum(self, since: usize) -> Self {
+        let sum = checksum::lookup3(&self.0[since..]);
+        self.u32s(&[sum])
+    }
+}
