@@ -1,6 +1,7 @@
 //! Bytes → values, one file a structure, named as in the specification.
 
 pub mod btree_v1;
+pub mod btree_v2;
 mod budget;
 pub mod global_heap;
 pub mod local_heap;

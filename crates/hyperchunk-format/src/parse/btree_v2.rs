@@ -1,0 +1,349 @@
+//! Version 2 B-trees: links and attributes in dense storage, huge objects of fractal heaps, shared messages, chunks. Source:
+//! specification §III.A.2, "Disk Format: Level 1A2 - Version 2 B-trees".
+
+use super::budget::Budget;
+use crate::{Cursor, Error, Image, Result};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+const NAME: &str = "version 2 B-tree";
+
+/// Signature, version, type and checksum of a node.
+const OVERHEAD: u64 = 10;
+
+/// A version 2 B-tree.
+#[derive(Debug, Clone)]
+pub struct BTree {
+    /// The type of its records.
+    kind: u8,
+    record_size: usize,
+    root: Option<Pointer>,
+    total: u64,
+    /// What nodes of each depth look like, leaves first.
+    depths: Vec<Depth>,
+    /// The width of the number of records in a pointer to a node.
+    count_width: usize,
+}
+
+/// Where a node lies, and how many records it has.
+#[derive(Debug, Clone, Copy)]
+struct Pointer {
+    address: u64,
+    count: u16,
+}
+
+/// What the nodes of one depth look like.
+#[derive(Debug, Clone, Copy)]
+struct Depth {
+    /// How many records a node can have.
+    most: u64,
+    /// How many records a node and all below it can have.
+    most_below: u64,
+    /// The width of that number in a pointer to such a node; leaves have none.
+    total_width: usize,
+}
+
+/// How many bytes a number up to `limit` takes.
+fn width(limit: u64) -> usize {
+    (limit.checked_ilog2().unwrap_or(0) / 8).saturating_add(1).try_into().unwrap_or(8)
+}
+
+/// What a level of the tree has, in order.
+enum Item {
+    Record(Box<[u8]>),
+    Node(Pointer),
+}
+
+impl Item {
+    fn record(&self) -> Option<&[u8]> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Node(_) => None,
+        }
+    }
+}
+
+impl BTree {
+    /// The tree at `address`, whose records must be of one of these types.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated, Unsupported; Need.
+    pub fn open(image: Image<'_>, address: u64, kinds: &[u8]) -> Result<Self> {
+        let sizes = image.sizes;
+        let length = 22_u64.saturating_add(sizes.address.into()).saturating_add(sizes.length.into());
+        let bytes = image.read(NAME, address, length)?;
+        let mut cursor = image.cursor(image.checked(&bytes, NAME, address)?, NAME, address);
+        cursor.signature(b"BTHD")?;
+        cursor.version(0..=0)?;
+        let kind = cursor.u8()?;
+        if !kinds.contains(&kind) {
+            return Err(cursor.error(format!("records of type {kind} where one of {kinds:?} must be")));
+        }
+        let node_size = u64::from(cursor.u32()?);
+        let record_size = u64::from(cursor.u16()?);
+        let depth = cursor.u16()?;
+        // Percentages that matter to writers only.
+        cursor.skip(2)?;
+        let root = cursor.address(sizes)?;
+        let count = cursor.u16()?;
+        let total = cursor.length(sizes)?;
+
+        let leaf = node_size.saturating_sub(OVERHEAD).checked_div(record_size).unwrap_or(0);
+        let count_width = width(leaf);
+        let mut depths = vec![Depth { most: leaf, most_below: leaf, total_width: 0 }];
+        let impossible = || {
+            cursor.error(format!("nodes of {node_size} bytes for records of {record_size}, depth {depth}"))
+        };
+        let mut below = depths.first().copied().ok_or_else(impossible)?;
+        for _ in 0..depth {
+            let pointer = u64::from(sizes.address)
+                .saturating_add(count_width as u64)
+                .saturating_add(below.total_width as u64);
+            let most = node_size
+                .saturating_sub(OVERHEAD.saturating_add(pointer))
+                .checked_div(record_size.saturating_add(pointer))
+                .filter(|most| *most > 0)
+                .ok_or_else(impossible)?;
+            // A tree whose number of records has no 64 bits can have no depth beyond.
+            let most_below = most
+                .saturating_add(1)
+                .checked_mul(below.most_below)
+                .and_then(|records| records.checked_add(most))
+                .ok_or_else(impossible)?;
+            below = Depth { most, most_below, total_width: width(most_below) };
+            depths.push(below);
+        }
+        if leaf == 0 {
+            return Err(impossible());
+        }
+        Ok(Self {
+            kind,
+            record_size: usize::try_from(record_size).unwrap_or(0),
+            root: root.filter(|_| count > 0).map(|address| Pointer { address, count }),
+            total,
+            depths,
+            count_width,
+        })
+    }
+
+    /// The type of its records.
+    #[must_use]
+    pub fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    /// The size of a record in bytes.
+    #[must_use]
+    pub fn record_size(&self) -> usize {
+        self.record_size
+    }
+
+    /// How many records it says that it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether it says that it has no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// All records, in order.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated; Need.
+    pub fn records(&self, image: Image<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut records = Vec::new();
+        self.for_each(image, &mut |record| {
+            records.push(record.to_vec());
+            Ok(())
+        })?;
+        Ok(records)
+    }
+
+    /// Does `each` for all records, in order.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated; Need; those of `each`.
+    pub fn for_each(&self, image: Image<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.walk(image, &mut |_, _| Ok(true), each)
+    }
+
+    /// Does `each` for records, in order. The nodes between two records are left out where `wanted` says so of these two;
+    /// `None` is before the first and after the last.
+    ///
+    /// # Errors
+    /// As [`BTree::for_each`].
+    pub(super) fn walk(
+        &self,
+        image: Image<'_>,
+        wanted: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>) -> Result<bool>,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(root) = self.root else { return Ok(()) };
+        let mut budget = Budget::new(&image, NAME);
+        let mut items = vec![Item::Node(root)];
+        for depth in (1..self.depths.len()).rev() {
+            self.will_need(image, &items, depth);
+            let mut next: Vec<Item> = Vec::new();
+            let followers = items.iter().skip(1).map(Some).chain([None]);
+            image.all(items.iter().zip(followers), |(item, follower)| {
+                let pointer = match item {
+                    Item::Record(record) => {
+                        next.push(Item::Record(record.clone()));
+                        return Ok(());
+                    }
+                    Item::Node(pointer) => *pointer,
+                };
+                let bytes = self.node(image, pointer, depth, &mut budget)?;
+                let (records, mut pointers) = self.split(image, &bytes, pointer, depth)?;
+                let after = follower.and_then(Item::record);
+                for record in records.chunks_exact(self.record_size).map(Some).chain([None]) {
+                    let child = self.pointer(image, &mut pointers, depth)?;
+                    let before = next.iter().rev().find_map(Item::record);
+                    if wanted(before, record.or(after))? {
+                        next.push(Item::Node(child));
+                    }
+                    next.extend(record.map(|record| Item::Record(record.into())));
+                }
+                Ok(())
+            })?;
+            items = next;
+        }
+        self.will_need(image, &items, 0);
+        image.all(&items, |item| match item {
+            Item::Record(record) => each(record),
+            Item::Node(pointer) => {
+                let bytes = self.node(image, *pointer, 0, &mut budget)?;
+                let (records, _) = self.split(image, &bytes, *pointer, 0)?;
+                records.chunks_exact(self.record_size).try_for_each(&mut *each)
+            }
+        })?;
+        Ok(())
+    }
+
+    /// The record for which `compare` says Equal; it says how the record it is given compares to the one sought.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated; Need; those of `compare`.
+    pub fn find(
+        &self,
+        image: Image<'_>,
+        compare: &mut dyn FnMut(&[u8]) -> Result<Ordering>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(mut pointer) = self.root else { return Ok(None) };
+        let mut budget = Budget::new(&image, NAME);
+        for depth in (0..self.depths.len()).rev() {
+            let bytes = self.node(image, pointer, depth, &mut budget)?;
+            let (records, mut pointers) = self.split(image, &bytes, pointer, depth)?;
+            let (mut from, mut to) = (0, usize::from(pointer.count));
+            while from < to {
+                let middle = from.midpoint(to);
+                let Some(record) = records.chunks_exact(self.record_size).nth(middle) else { break };
+                match compare(record)? {
+                    Ordering::Equal => return Ok(Some(record.to_vec())),
+                    Ordering::Less => from = middle.saturating_add(1),
+                    Ordering::Greater => to = middle,
+                }
+            }
+            if depth > 0 {
+                for _ in 0..from {
+                    self.pointer(image, &mut pointers, depth)?;
+                }
+                pointer = self.pointer(image, &mut pointers, depth)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many bytes of a node are in use.
+    fn used(&self, image: Image<'_>, count: u16, depth: usize) -> u64 {
+        let records = (self.record_size as u64).saturating_mul(count.into());
+        let pointers = match depth {
+            0 => 0,
+            _ => (self.pointer_size(image, depth) as u64).saturating_mul(u64::from(count).saturating_add(1)),
+        };
+        OVERHEAD.saturating_add(records).saturating_add(pointers)
+    }
+
+    /// The size of a pointer in a node of that depth.
+    fn pointer_size(&self, image: Image<'_>, depth: usize) -> usize {
+        usize::from(image.sizes.address)
+            .saturating_add(self.count_width)
+            .saturating_add(self.total_width(depth))
+    }
+
+    /// The width of the total in a pointer in a node of that depth.
+    fn total_width(&self, depth: usize) -> usize {
+        depth.checked_sub(1).and_then(|below| self.depths.get(below)).map_or(0, |below| below.total_width)
+    }
+
+    fn will_need(&self, image: Image<'_>, items: &[Item], depth: usize) {
+        let parts: Vec<(u64, u64)> = items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Record(_) => None,
+                Item::Node(Pointer { address, count }) => Some((*address, self.used(image, *count, depth))),
+            })
+            .collect();
+        if parts.len() > 1 {
+            image.will_need(&parts);
+        }
+    }
+
+    /// The part in use of a node, checked.
+    fn node<'a>(
+        &self,
+        image: Image<'a>,
+        pointer: Pointer,
+        depth: usize,
+        budget: &mut Budget,
+    ) -> Result<Cow<'a, [u8]>> {
+        let Pointer { address, count } = pointer;
+        let most = self.depths.get(depth).map_or(0, |depth| depth.most);
+        if u64::from(count) > most {
+            let message = format!("a node of {count} records, {most} have room");
+            return Err(Error::corrupt(message).within(NAME).at(image.offset(address)?));
+        }
+        let used = self.used(image, count, depth);
+        let bytes = image.read(NAME, address, used)?;
+        budget.take(used)?;
+        image.checked(&bytes, NAME, address)?;
+        Ok(bytes)
+    }
+
+    /// The records of a node, and a cursor at the pointers behind them.
+    fn split<'b>(
+        &self,
+        image: Image<'_>,
+        bytes: &'b [u8],
+        pointer: Pointer,
+        depth: usize,
+    ) -> Result<(&'b [u8], Cursor<'b>)> {
+        let mut cursor = image.cursor(bytes, NAME, pointer.address);
+        cursor.signature(if depth == 0 { b"BTLF" } else { b"BTIN" })?;
+        cursor.version(0..=0)?;
+        let kind = cursor.u8()?;
+        if kind != self.kind {
+            return Err(cursor.error(format!("a node of type {kind} in a tree of type {}", self.kind)));
+        }
+        let records = cursor.take(self.record_size.saturating_mul(pointer.count.into()))?;
+        Ok((records, cursor))
+    }
+
+    /// The next pointer in a node of that depth.
+    fn pointer(&self, image: Image<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Pointer> {
+        let address = cursor.address(image.sizes)?;
+        let count = cursor.uint(self.count_width)?;
+        cursor.skip(self.total_width(depth))?;
+        match (address, u16::try_from(count)) {
+            (Some(address), Ok(count)) => Ok(Pointer { address, count }),
+            _ => Err(cursor.error(format!("a pointer to {address:?} with {count} records"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
