@@ -1,5 +1,6 @@
 //! A file as its parsers see it: bytes by HDF5 address, with the sizes that the superblock declares and the limits.
 
+use crate::model::SharedMessageTable;
 use crate::{Cursor, Error, Fuel, Limits, Result, View, checksum};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,8 +24,8 @@ pub struct Image<'a> {
     /// The bounds.
     pub limits: &'a Limits,
     fuel: &'a Fuel,
-    /// The table of shared object header messages, by address.
-    pub shared_messages: Option<u64>,
+    /// The table of shared object header messages.
+    pub shared_messages: Option<SharedMessageTable>,
 }
 
 impl std::fmt::Debug for Image<'_> {
@@ -42,7 +43,7 @@ impl<'a> Image<'a> {
 
     /// The same with the table of shared object header messages that the superblock extension names.
     #[must_use]
-    pub fn with_shared_messages(self, table: Option<u64>) -> Self {
+    pub fn with_shared_messages(self, table: Option<SharedMessageTable>) -> Self {
         Self { shared_messages: table, ..self }
     }
 

@@ -27,4 +27,4 @@ pub use name::Name;
 pub use object::{LinkStorage, ObjectHeader, ObjectKind, RawMessage, Times};
 pub use reference::Reference;
 pub use selection::{Hyperslab, Selected, Selection};
-pub use superblock::Superblock;
+pub use superblock::{CacheImage, SharedMessageTable, Superblock};

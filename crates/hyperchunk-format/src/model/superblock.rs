@@ -15,7 +15,8 @@ pub struct Superblock {
     pub end: u64,
     /// The root group's object header.
     pub root: u64,
-    /// Group B-trees' and chunk B-trees' rank (K), and the number of symbols a leaf holds (K): version 0 and 1, or the extension.
+    /// "Group leaf node K": half of how many symbols a symbol table node holds. This and the next two are of version 0 and
+    /// 1 or the extension, else the library's defaults.
     pub group_leaf_k: u16,
     /// "Group internal node K".
     pub group_internal_k: u16,
@@ -27,6 +28,26 @@ pub struct Superblock {
     pub driver: Option<u64>,
     /// File consistency flags: 1 open for writing, 4 open for single-writer/multiple-reader.
     pub flags: u32,
-    /// The table of shared object header messages (address), from the extension.
-    pub shared_messages: Option<u64>,
+    /// The table of shared object header messages, from the extension.
+    pub shared_messages: Option<SharedMessageTable>,
+    /// The metadata cache image, from the extension.
+    pub cache_image: Option<CacheImage>,
+}
+
+/// Where the table of shared object header messages lies. Source: §IV.A.2.p, "Shared Message Table".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedMessageTable {
+    /// The table.
+    pub address: u64,
+    /// How many indexes it has.
+    pub indexes: u8,
+}
+
+/// Where metadata lie that were in the writer's cache when it closed the file. Source: HDF5 1.10 and later, message 0x18.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheImage {
+    /// The block.
+    pub address: u64,
+    /// Its size in bytes.
+    pub size: u64,
 }

@@ -5,5 +5,9 @@ pub mod btree_v2;
 mod budget;
 pub mod global_heap;
 pub mod local_heap;
+pub mod message;
+pub mod object;
+pub mod object_header;
+pub mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,0 +1,266 @@
+//! The superblock and its extension. Source: specification §II.A to C; HDF5 2.x `H5Fsuper.c` for what readers refuse.
+
+use super::message;
+use super::object_header;
+use crate::model::{CacheImage, SharedMessageTable, Superblock};
+use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
+
+const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+/// No superblock is larger: version 1 with numbers of 32 bytes.
+const LARGEST: u64 = 8 + 20 + 4 * 32 + (32 + 32 + 24);
+const STRUCTURE: &str = "superblock";
+
+/// "Open for writing" and "open for single-writer/multiple-reader access".
+const OPEN_FLAGS: u32 = 0b101;
+const KNOWN_FLAGS: u32 = 0b111;
+
+/// Where the superblock lies: at 0, 512, 1024, 2048 and so on.
+///
+/// # Errors
+/// NotHdf5 if the signature is at none of these.
+pub fn locate(view: &dyn View) -> Result<u64> {
+    let fits = |offset: &u64| offset.checked_add(8).is_some_and(|end| end <= view.size());
+    let found = |offset: u64| view.bytes(offset, SIGNATURE.len()).map(|bytes| *bytes == *SIGNATURE);
+    if fits(&0) && found(0)? {
+        return Ok(0);
+    }
+    let places: Vec<u64> = (9..u64::BITS).map(|power| 1 << power).take_while(fits).collect();
+    let ranges: Vec<_> = places.iter().map(|offset| *offset..offset.saturating_add(8)).collect();
+    view.will_need(&ranges);
+    for offset in places {
+        if found(offset)? {
+            return Ok(offset);
+        }
+    }
+    Err(Error::new(ErrorKind::NotHdf5, "not an HDF5 file: it has no HDF5 signature"))
+}
+
+/// The superblock, completed by its extension.
+///
+/// # Errors
+/// NotHdf5 if there is none; Corrupt or Unsupported if it is damaged or of the future.
+pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock> {
+    let base = locate(view)?;
+    // The sizes are in the superblock itself: these serve until it is read.
+    let image = Image::new(view, base, Sizes { address: 8, length: 8 }, limits, fuel);
+    let bytes = image.read_up_to(STRUCTURE, 0, LARGEST)?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, 0);
+    cursor.skip(SIGNATURE.len())?;
+    let version = cursor.version(0..=3)?;
+    let mut superblock = match version {
+        0 | 1 => version_0(&mut cursor, base, version)?,
+        _ => version_2(&mut cursor, base, version, &bytes)?,
+    };
+    let image = Image::new(view, base, superblock.sizes, limits, fuel);
+    if let Some(address) = superblock.driver {
+        driver_information(image, address)?;
+    }
+    if let Some(address) = superblock.extension {
+        extension(image, address, &mut superblock)?;
+    }
+    Ok(superblock)
+}
+
+/// Versions 0 and 1: no extension, the root group as a symbol table entry.
+fn version_0(cursor: &mut Cursor<'_>, base: u64, version: u8) -> Result<Superblock> {
+    for what in ["free-space storage", "root group symbol table"] {
+        let number = cursor.u8()?;
+        if number != 0 {
+            return Err(cursor.error(format!("version {number} of the {what}; 0 is known")));
+        }
+    }
+    cursor.skip(1)?;
+    let number = cursor.u8()?;
+    if number != 0 {
+        return Err(cursor.error(format!("version {number} of the shared header message format; 0 is known")));
+    }
+    let sizes = sizes(cursor)?;
+    cursor.skip(1)?;
+    let group_leaf_k = cursor.u16()?;
+    let group_internal_k = cursor.u16()?;
+    if group_leaf_k == 0 || group_internal_k == 0 {
+        return Err(cursor.error("a group B-tree's K is 0".into()));
+    }
+    let flags = cursor.u32()?;
+    check_known(cursor, flags)?;
+    let chunk_k = if version == 1 {
+        let chunk_k = cursor.u16()?;
+        cursor.skip(2)?;
+        chunk_k
+    } else {
+        DEFAULT_CHUNK_K
+    };
+    let stored_base = cursor.address(sizes)?;
+    let free_space = cursor.address(sizes)?;
+    let stored_end = cursor.address(sizes)?;
+    let driver = cursor.address(sizes)?;
+    if free_space.is_some() {
+        return Err(cursor.error("an address of global free space or an extension in version 0 or 1".into()));
+    }
+    let end = end(cursor, stored_base, stored_end)?;
+    if driver.is_some_and(|driver| driver >= end) {
+        return Err(cursor.error("the driver information block lies beyond the end of the file".into()));
+    }
+    // The root group's symbol table entry: its name's offset, then its object header.
+    cursor.skip(sizes.length.into())?;
+    let root = defined(cursor, sizes)?;
+    Ok(Superblock {
+        version,
+        base,
+        sizes,
+        end,
+        root,
+        group_leaf_k,
+        group_internal_k,
+        chunk_k,
+        extension: None,
+        driver,
+        flags,
+        shared_messages: None,
+        cache_image: None,
+    })
+}
+
+const DEFAULT_GROUP_LEAF_K: u16 = 4;
+const DEFAULT_GROUP_INTERNAL_K: u16 = 16;
+const DEFAULT_CHUNK_K: u16 = 32;
+
+/// Versions 2 and 3: checksummed.
+fn version_2(cursor: &mut Cursor<'_>, base: u64, version: u8, bytes: &[u8]) -> Result<Superblock> {
+    let sizes = sizes(cursor)?;
+    let flags = cursor.u8()?.into();
+    check_known(cursor, flags)?;
+    let stored_base = cursor.address(sizes)?;
+    let extension = cursor.address(sizes)?;
+    let stored_end = cursor.address(sizes)?;
+    let root = defined(cursor, sizes)?;
+    cursor.skip(4)?;
+    crate::checksum::split_checked(bytes.get(..cursor.position()).unwrap_or_default())
+        .map_err(|error| error.within(STRUCTURE).at(base))?;
+    let end = end(cursor, stored_base, stored_end)?;
+    if root == 0 || root >= end || extension.is_some_and(|extension| extension >= end) {
+        return Err(cursor.error("the root group or the extension lies beyond the end of the file".into()));
+    }
+    Ok(Superblock {
+        version,
+        base,
+        sizes,
+        end,
+        root,
+        group_leaf_k: DEFAULT_GROUP_LEAF_K,
+        group_internal_k: DEFAULT_GROUP_INTERNAL_K,
+        chunk_k: DEFAULT_CHUNK_K,
+        extension,
+        driver: None,
+        flags,
+        shared_messages: None,
+        cache_image: None,
+    })
+}
+
+fn sizes(cursor: &mut Cursor<'_>) -> Result<Sizes> {
+    let sizes = Sizes { address: cursor.u8()?, length: cursor.u8()? };
+    if [sizes.address, sizes.length].iter().all(|size| matches!(size, 2 | 4 | 8 | 16 | 32)) {
+        return Ok(sizes);
+    }
+    Err(cursor.error(format!("offsets of {} and lengths of {} bytes", sizes.address, sizes.length)))
+}
+
+fn check_known(cursor: &Cursor<'_>, flags: u32) -> Result<()> {
+    if flags & !KNOWN_FLAGS == 0 {
+        return Ok(());
+    }
+    Err(cursor.error(format!("unknown file consistency flags {flags:#x}")))
+}
+
+fn defined(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<u64> {
+    cursor.address(sizes)?.ok_or_else(|| cursor.error("the address of the root group is undefined".into()))
+}
+
+/// The end relative to the base. Where the superblock was moved after writing, base and end moved with it.
+fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> {
+    let (Some(base), Some(end)) = (base, end) else {
+        return Err(cursor.error("the base address or the end of the file is undefined".into()));
+    };
+    end.checked_sub(base)
+        .filter(|end| *end > 0)
+        .ok_or_else(|| cursor.error(format!("the base address {base} is not before the end {end}")))
+}
+
+/// The driver information block. Readers of single files have no use for it; a damaged one refuses the file.
+fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
+    const STRUCTURE: &str = "driver information block";
+    let bytes = image.read(STRUCTURE, address, 16)?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
+    cursor.version(0..=0)?;
+    cursor.skip(3)?;
+    let length = u64::from(cursor.u32()?);
+    if length.checked_add(16).is_none_or(|length| length > image.left(address)) {
+        return Err(cursor.error(format!("its {length} bytes reach beyond the end of the file")));
+    }
+    Ok(())
+}
+
+/// The messages of the extension that readers need.
+fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Result<()> {
+    let header =
+        object_header::parse(image, address).map_err(|error| error.within("superblock extension"))?;
+    for raw in &header.messages {
+        let mut cursor = message::cursor(raw, "superblock extension");
+        match raw.kind {
+            message::SHARED_MESSAGE_TABLE if superblock.shared_messages.is_none() => {
+                cursor.version(0..=0)?;
+                let address = cursor.address(image.sizes)?;
+                let indexes = cursor.u8()?;
+                superblock.shared_messages = address.map(|address| SharedMessageTable { address, indexes });
+            }
+            message::BTREE_K => {
+                cursor.version(0..=0)?;
+                superblock.chunk_k = cursor.u16()?;
+                superblock.group_internal_k = cursor.u16()?;
+                superblock.group_leaf_k = cursor.u16()?;
+            }
+            message::DRIVER_INFORMATION => {
+                cursor.version(0..=0)?;
+                cursor.skip(8)?;
+                let length = cursor.u16()?;
+                cursor.skip(length.into())?;
+            }
+            message::CACHE_IMAGE => {
+                cursor.version(0..=0)?;
+                let address = cursor.address(image.sizes)?;
+                let size = cursor.length(image.sizes)?;
+                superblock.cache_image = address.map(|address| CacheImage { address, size });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a file that a writer has open, or had when it crashed.
+///
+/// # Errors
+/// Locked. Before version 3 no library looks at the flags.
+pub fn check_flags(superblock: &Superblock) -> Result<()> {
+    if superblock.version < 3 || superblock.flags & OPEN_FLAGS == 0 {
+        return Ok(());
+    }
+    let message =
+        "the file is marked as open for writing: wait for its writer, or clear the mark with `h5clear -s`";
+    Err(Error::new(ErrorKind::Locked, message))
+}
+
+/// Refuses a file that is shorter than it says.
+///
+/// # Errors
+/// Truncated.
+pub fn check_end(superblock: &Superblock, file_size: u64) -> Result<()> {
+    let declared = superblock.base.saturating_add(superblock.end);
+    if declared <= file_size {
+        return Ok(());
+    }
+    let message =
+        format!("the file is truncated: it has {file_size} bytes of the {declared} that it declares");
+    Err(Error::new(ErrorKind::Truncated, message))
+}
