@@ -5,7 +5,11 @@ mod deflate;
 mod fletcher32;
 mod pipeline;
 mod registry;
+#[cfg(test)]
+mod sample;
 mod shuffle;
+#[cfg(feature = "sperr")]
+mod sperr;
 
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};

@@ -15,6 +15,8 @@ const BUILT_IN: &[&dyn Codec] = &[
     &super::deflate::Deflate,
     &shuffle::Shuffle,
     &fletcher32::Fletcher32,
+    #[cfg(feature = "sperr")]
+    &super::sperr::Sperr,
 ];
 
 /// Makes `codec` the one for its filter number from now on, for every file of this process.
