@@ -8,6 +8,7 @@ pub mod local_heap;
 pub mod message;
 pub mod object;
 pub mod object_header;
+pub mod selection;
 pub mod superblock;
 #[cfg(test)]
 pub(crate) mod testing;
