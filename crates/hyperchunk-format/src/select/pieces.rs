@@ -1,0 +1,255 @@
+//! A selection of data in chunks.
+
+use super::blocks::{Blocks, Chunks};
+use super::choice::{check_chunk, product};
+use super::line::{Line, Listed, Pattern};
+use super::points::Points;
+use super::program::{Program, Run, Segments};
+use super::{Choice, strides};
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The pieces of a selection, one a chunk that it touches, in row-major order of the chunks. Together they have each place
+/// of the result once.
+///
+/// # Errors
+/// As [`Choice::count`]; Corrupt if a chunk has no elements or another rank; Limit if the elements of a chunk, or those of
+/// the selection, are more than this machine can count.
+pub fn pieces(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Pieces> {
+    check_chunk(dims, chunk)?;
+    let count = choice.count(dims)?;
+    let kind = if count == 0 { Kind::Nothing } else { Kind::new(choice, dims, chunk)? };
+    let fits = |count: Option<u64>| count.is_some_and(|count| usize::try_from(count).is_ok());
+    if count > 0 && !(fits(Some(count)) && fits(product(chunk))) {
+        return Err(Error::limit("a selection or a chunk larger than the address space"));
+    }
+    let plan = Plan {
+        kind,
+        chunk: chunk.to_vec(),
+        source_strides: strides(chunk),
+        target_strides: strides(&choice.shape(dims)),
+    };
+    let next = match &plan.kind {
+        Kind::Nothing => Next::Chunk(None),
+        Kind::Axes(_) => Next::Chunk(plan.first(0, Vec::new())),
+        Kind::Points(_) => Next::Group(0),
+        Kind::Blocks(blocks) => Next::Blocks(blocks.chunks(chunk)),
+    };
+    Ok(Pieces { plan: Arc::new(plan), next })
+}
+
+/// The pieces of a selection; see [`pieces`].
+#[derive(Debug)]
+pub struct Pieces {
+    plan: Arc<Plan>,
+    next: Next,
+}
+
+/// The elements of a selection that are in one chunk.
+#[derive(Debug)]
+pub struct Piece {
+    plan: Arc<Plan>,
+    chunk: Vec<u64>,
+    /// Of a selection of points: those in the chunk.
+    entries: Range<usize>,
+}
+
+/// What all pieces of a selection share.
+#[derive(Debug)]
+struct Plan {
+    kind: Kind,
+    chunk: Vec<u64>,
+    source_strides: Vec<u64>,
+    target_strides: Vec<u64>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Nothing,
+    Axes(Vec<Split>),
+    Points(Points),
+    Blocks(Blocks),
+}
+
+/// The selected indices of a dimension.
+#[derive(Debug)]
+enum Split {
+    Pattern(Pattern),
+    Listed(Arc<Listed>),
+}
+
+/// Where the next piece comes from.
+#[derive(Debug)]
+enum Next {
+    Chunk(Option<Vec<u64>>),
+    Group(usize),
+    Blocks(Chunks),
+}
+
+impl Kind {
+    fn new(choice: &Choice, dims: &[u64], chunk: &[u64]) -> Result<Self> {
+        Ok(match choice {
+            Choice::None => Self::Nothing,
+            Choice::All => Self::Axes(dims.iter().map(|dim| Split::Pattern(Pattern::all(*dim))).collect()),
+            Choice::Axes(axes) => {
+                let mut split = Vec::with_capacity(axes.len());
+                for (at, ((axis, extent), chunk)) in axes.iter().zip(dims).zip(chunk).enumerate() {
+                    split.push(match axis.line(at, *extent)? {
+                        Line::Pattern(pattern) => Split::Pattern(pattern),
+                        Line::List(indices) => Split::Listed(Arc::new(Listed::new(&indices, *chunk))),
+                    });
+                }
+                Self::Axes(split)
+            }
+            Choice::Points { coordinates, .. } => Self::Points(Points::new(coordinates, dims, chunk)),
+            Choice::Blocks(blocks) => Self::Blocks(blocks.clone()),
+        })
+    }
+}
+
+impl Plan {
+    fn axes(&self) -> &[Split] {
+        if let Kind::Axes(axes) = &self.kind { axes } else { &[] }
+    }
+
+    /// The first chunk along an axis at or after `number`.
+    fn next_number(&self, axis: usize, number: u64) -> Option<u64> {
+        match self.axes().get(axis)? {
+            Split::Listed(list) => list.next_chunk(number),
+            Split::Pattern(pattern) => {
+                let chunk = self.chunk.get(axis)?;
+                pattern.next(number.checked_mul(*chunk)?)?.checked_div(*chunk)
+            }
+        }
+    }
+
+    /// Fills up the numbers of a chunk from `axis` on with the first ones.
+    fn first(&self, axis: usize, mut numbers: Vec<u64>) -> Option<Vec<u64>> {
+        numbers.truncate(axis);
+        for axis in axis..self.chunk.len() {
+            numbers.push(self.next_number(axis, 0)?);
+        }
+        Some(numbers)
+    }
+
+    /// The chunk after one, in row-major order.
+    fn after(&self, numbers: &[u64]) -> Option<Vec<u64>> {
+        for (axis, number) in numbers.iter().enumerate().rev() {
+            let next = number.checked_add(1).and_then(|number| self.next_number(axis, number));
+            if let Some(next) = next {
+                let mut numbers = numbers.to_vec();
+                *numbers.get_mut(axis)? = next;
+                return self.first(axis.saturating_add(1), numbers);
+            }
+        }
+        None
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let mut entries = 0..0;
+        let chunk = match &mut self.next {
+            Next::Chunk(next) => {
+                let chunk = next.take()?;
+                *next = self.plan.after(&chunk);
+                chunk
+            }
+            Next::Group(at) => {
+                let Kind::Points(points) = &self.plan.kind else { return None };
+                let (chunk, range) = points.group(*at)?;
+                *at = at.saturating_add(1);
+                entries = range;
+                chunk.to_vec()
+            }
+            Next::Blocks(chunks) => chunks.next()?,
+        };
+        Some(Piece { plan: Arc::clone(&self.plan), chunk, entries })
+    }
+}
+
+impl Piece {
+    /// The chunk's place in the grid of chunks.
+    #[must_use]
+    pub fn chunk(&self) -> &[u64] {
+        &self.chunk
+    }
+
+    /// How many elements it has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let count = match &self.plan.kind {
+            Kind::Nothing => 0,
+            Kind::Points(_) => self.entries.len() as u64,
+            Kind::Blocks(blocks) => blocks.count_in(&self.bounds()),
+            Kind::Axes(axes) => {
+                let counts = axes.iter().zip(self.bounds()).zip(&self.chunk).map(
+                    |((axis, range), number)| match axis {
+                        Split::Pattern(pattern) => {
+                            pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
+                        }
+                        Split::Listed(list) => list.count(list.range(*number)),
+                    },
+                );
+                counts.fold(1, u64::saturating_mul)
+            }
+        };
+        super::program::narrow(count)
+    }
+
+    /// The box of the chunk.
+    fn bounds(&self) -> Vec<Range<u64>> {
+        let range = |(number, extent): (&u64, &u64)| {
+            let start = number.saturating_mul(*extent);
+            start..start.saturating_add(*extent)
+        };
+        self.chunk.iter().zip(&self.plan.chunk).map(range).collect()
+    }
+
+    /// Its copies, as runs of elements that lie together both in the chunk and in the result: the first element in the
+    /// chunk, counted in row-major order of a whole chunk; its place in the result, counted the same way; how many.
+    ///
+    /// # Errors
+    /// That of `each`, which ends it.
+    pub fn runs<E>(&self, mut each: impl FnMut(usize, usize, usize) -> Result<(), E>) -> Result<(), E> {
+        self.strided(|run| run.each(&mut each))
+    }
+
+    /// As [`Piece::runs`], with elements at equal distances in one run.
+    ///
+    /// # Errors
+    /// That of `each`, which ends it.
+    pub fn strided<E>(&self, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
+        match &self.plan.kind {
+            Kind::Nothing => Ok(()),
+            Kind::Axes(axes) => self.program(axes).for_each(each),
+            Kind::Points(points) => points.for_each(self.entries.clone(), each),
+            Kind::Blocks(blocks) => blocks.for_each(&self.bounds(), &self.plan.source_strides, &mut each),
+        }
+    }
+
+    /// The run, if it is the only one.
+    #[must_use]
+    pub fn only_run(&self) -> Option<Run> {
+        let Kind::Axes(axes) = &self.plan.kind else { return None };
+        let mut runs = self.program(axes);
+        runs.next().filter(|_| runs.next().is_none())
+    }
+
+    fn program(&self, axes: &[Split]) -> Program {
+        let plan = &*self.plan;
+        let segments =
+            axes.iter().zip(&plan.chunk).zip(&self.chunk).map(|((axis, extent), number)| match axis {
+                Split::Pattern(pattern) => {
+                    let start = number.saturating_mul(*extent);
+                    Segments::Few(pattern.segments(start..start.saturating_add(*extent)))
+                }
+                Split::Listed(list) => Segments::Many(Arc::clone(list), list.range(*number)),
+            });
+        let strides = plan.source_strides.iter().zip(&plan.target_strides);
+        Program::new(segments.zip(strides).map(|(segments, (source, target))| (segments, *source, *target)))
+    }
+}

@@ -1,0 +1,372 @@
+//! The copies that an orthogonal selection makes between a box of elements and the result, in the order of the result.
+
+use super::line::{Listed, Segment};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Elements whose places in the result are one after another: `count` blocks of `block` elements, each `step` after the
+/// one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first element.
+    pub source: usize,
+    /// From the start of a block to the start of the next.
+    pub step: usize,
+    /// How many elements a block has.
+    pub block: usize,
+    /// How many blocks.
+    pub count: usize,
+    /// Its place in the result.
+    pub target: usize,
+}
+
+impl Run {
+    pub(super) fn single(source: u64, target: u64, block: u64) -> Self {
+        let [source, block, target] = [source, block, target].map(narrow);
+        Self { source, step: 0, block, count: 1, target }
+    }
+
+    /// How many elements it has.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.block.saturating_mul(self.count)
+    }
+
+    /// Block by block: the first element, its place in the result, how many.
+    pub(super) fn each<E>(
+        &self,
+        mut each: impl FnMut(usize, usize, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut source, mut target) = (self.source, self.target);
+        for _ in 0..self.count {
+            each(source, target, self.block)?;
+            source = source.wrapping_add(self.step);
+            target = target.wrapping_add(self.block);
+        }
+        Ok(())
+    }
+
+    /// Copies its elements, of `size` bytes each, from `source`, the bytes of all elements of the box, to `target`, the bytes
+    /// of the run's own elements. `false`, with nothing that means anything in `target`, if one of the two is too small.
+    #[must_use]
+    pub fn copy(&self, size: usize, source: &[u8], target: &mut [u8]) -> bool {
+        let bytes = |elements: usize| elements.checked_mul(size);
+        let (Some(start), Some(step), Some(block)) =
+            (bytes(self.source), bytes(self.step), bytes(self.block))
+        else {
+            return false;
+        };
+        let Some(source) = source.get(start..) else { return false };
+        if self.count.checked_mul(block) != Some(target.len()) {
+            return false;
+        }
+        if self.count <= 1 || block == 0 {
+            return source.get(..target.len()).map(|source| target.copy_from_slice(source)).is_some();
+        }
+        match block {
+            1 => gather::<1>(step, source, target),
+            2 => gather::<2>(step, source, target),
+            4 => gather::<4>(step, source, target),
+            8 => gather::<8>(step, source, target),
+            16 => gather::<16>(step, source, target),
+            _ => {
+                let mut done = 0_usize;
+                for (to, from) in target.chunks_exact_mut(block).zip(source.chunks(step.max(1))) {
+                    let Some(from) = from.get(..block) else { return false };
+                    to.copy_from_slice(from);
+                    done = done.wrapping_add(1);
+                }
+                done == self.count
+            }
+        }
+    }
+}
+
+/// Copies blocks of `N` bytes, `step` apart, one after another.
+fn gather<const N: usize>(step: usize, source: &[u8], target: &mut [u8]) -> bool {
+    let (target, _) = target.as_chunks_mut::<N>();
+    let mut done = 0_usize;
+    for (to, from) in target.iter_mut().zip(source.chunks(step.max(1))) {
+        let Some(from) = from.first_chunk::<N>() else { return false };
+        *to = *from;
+        done = done.wrapping_add(1);
+    }
+    done == target.len()
+}
+
+/// What one dimension selects.
+#[derive(Debug, Clone)]
+pub(super) enum Segments {
+    Few([Segment; 3]),
+    /// Those of a list in a range.
+    Many(Arc<Listed>, Range<usize>),
+}
+
+impl Segments {
+    fn get(&self, at: usize) -> Option<&Segment> {
+        match self {
+            Self::Few(segments) => segments.get(at),
+            Self::Many(list, range) => list.get(range, at),
+        }
+    }
+
+    /// The first segment with elements, from `at` on.
+    fn next(&self, mut at: usize) -> Option<(usize, Segment)> {
+        loop {
+            let segment = self.get(at)?;
+            if segment.count > 0 {
+                return Some((at, *segment));
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// The segment, if it is the only one.
+    fn only(&self) -> Option<Segment> {
+        let (at, segment) = self.next(0)?;
+        self.next(at.wrapping_add(1)).is_none().then_some(segment)
+    }
+}
+
+/// One dimension: its segments, and how many elements one step is.
+#[derive(Debug, Clone)]
+struct Loop {
+    segments: Segments,
+    source_stride: u64,
+    target_stride: u64,
+}
+
+/// The place of a loop.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    at: usize,
+    segment: Segment,
+    /// How many blocks of the segment, and elements of the block, lie before.
+    block: u64,
+    element: u64,
+    /// Of the loops from the outermost to this one.
+    source: u64,
+    target: u64,
+}
+
+/// Nested loops over dimensions, outermost first; what lies together on both sides is one unit. Iterates over runs of
+/// elements.
+#[derive(Debug)]
+pub(super) struct Program {
+    outer: Vec<(Loop, Place)>,
+    inner: Loop,
+    /// What lies together, in elements.
+    unit: u64,
+    /// Of the innermost loop: where its runs start, and the place in it.
+    source: u64,
+    target: u64,
+    place: Option<Place>,
+}
+
+impl Program {
+    /// `axes`: segments, stride in the box and stride in the result of each dimension. The products of the two extents fit
+    /// 64 bits.
+    pub(super) fn new(axes: impl DoubleEndedIterator<Item = (Segments, u64, u64)>) -> Self {
+        let one = Segment { source: 0, target: 0, step: 1, block: 1, count: 1 };
+        let trivial = Segments::Few([one, Segment::default(), Segment::default()]);
+        let (mut source, mut target, mut unit) = (0_u64, 0_u64, 1_u64);
+        let mut loops: Vec<Loop> = Vec::new();
+        for (segments, source_stride, target_stride) in axes.rev() {
+            if let Some(segment) = segments.only().filter(|segment| segment.count == 1) {
+                let together = loops.is_empty() && source_stride == unit && target_stride == unit;
+                if together || segment.block == 1 {
+                    source = source.wrapping_add(segment.source.wrapping_mul(source_stride));
+                    target = target.wrapping_add(segment.target.wrapping_mul(target_stride));
+                    unit = unit.wrapping_mul(segment.block);
+                    continue;
+                }
+            }
+            loops.push(Loop { segments, source_stride, target_stride });
+        }
+        let mut outer: Vec<(Loop, Place)> =
+            loops.into_iter().rev().map(|one| (one, Place::default())).collect();
+        let inner = outer.pop().map(|(inner, _)| inner);
+        let inner = inner.unwrap_or(Loop { segments: trivial, source_stride: unit, target_stride: unit });
+        let mut program = Self { outer, inner, unit, source, target, place: None };
+        if program.rewind(0, source, target) {
+            program.place = program.inner.first();
+        }
+        program
+    }
+
+    /// Puts the outer loops from `from` on at their start. `false` if one has no elements.
+    fn rewind(&mut self, from: usize, mut source: u64, mut target: u64) -> bool {
+        for (one, place) in self.outer.iter_mut().skip(from) {
+            let Some(mut first) = one.first() else { return false };
+            (source, target) = one.offset(&first, source, target);
+            (first.source, first.target) = (source, target);
+            *place = first;
+        }
+        (self.source, self.target) = (source, target);
+        true
+    }
+
+    /// Goes on to the next place of the outer loops.
+    #[inline]
+    fn advance(&mut self) -> bool {
+        let mut level = self.outer.len();
+        while let Some(below) = level.checked_sub(1) {
+            level = below;
+            let Some((one, place)) = self.outer.get_mut(level) else { return false };
+            if one.step(place) {
+                let (source, target) = (place.source, place.target);
+                return self.rewind(level.wrapping_add(1), source, target);
+            }
+        }
+        false
+    }
+
+    /// Each run, until `each` breaks off.
+    #[inline]
+    pub(super) fn for_each<E>(mut self, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
+        if self.place.is_none() {
+            return Ok(());
+        }
+        let one = self.inner.segments.only();
+        loop {
+            match one {
+                // The common case, rows, without a place to keep.
+                Some(segment) if self.whole(&segment) => each(self.run(&segment, 0, 0))?,
+                _ => {
+                    let mut place = self.inner.first();
+                    while let Some(at) = &mut place {
+                        each(self.run(&at.segment, at.block, at.element))?;
+                        if !self.next_inner(at) {
+                            break;
+                        }
+                    }
+                }
+            }
+            if !self.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a segment of the innermost loop is one run.
+    #[inline]
+    fn whole(&self, segment: &Segment) -> bool {
+        let Loop { source_stride, target_stride, .. } = self.inner;
+        target_stride == self.unit && (source_stride == self.unit || segment.block == 1 || segment.count == 1)
+    }
+
+    /// The run at a place of the innermost loop.
+    #[inline]
+    fn run(&self, segment: &Segment, block: u64, element: u64) -> Run {
+        let Loop { source_stride, target_stride, .. } = self.inner;
+        let index = segment.source.wrapping_add(block.wrapping_mul(segment.step)).wrapping_add(element);
+        let place = segment.target.wrapping_add(block.wrapping_mul(segment.block)).wrapping_add(element);
+        let source = self.source.wrapping_add(index.wrapping_mul(source_stride));
+        let target = self.target.wrapping_add(place.wrapping_mul(target_stride));
+        let (step, block, count) = if target_stride != self.unit {
+            (0, self.unit, 1)
+        } else if source_stride == self.unit {
+            (segment.step.wrapping_mul(source_stride), segment.block.wrapping_mul(self.unit), segment.count)
+        } else if segment.block == 1 {
+            (segment.step.wrapping_mul(source_stride), self.unit, segment.count)
+        } else {
+            (source_stride, self.unit, segment.block)
+        };
+        let [source, step, block, count, target] = [source, step, block, count, target].map(narrow);
+        Run { source, step, block, count, target }
+    }
+
+    /// Goes on to the next run of the innermost loop.
+    #[inline]
+    fn next_inner(&self, place: &mut Place) -> bool {
+        let whole = self.whole(&place.segment);
+        if !whole && self.inner.target_stride != self.unit {
+            place.element = place.element.wrapping_add(1);
+            if place.element < place.segment.block {
+                return true;
+            }
+        }
+        place.element = 0;
+        place.block = place.block.wrapping_add(1);
+        if !whole && place.block < place.segment.count {
+            return true;
+        }
+        place.block = 0;
+        match self.inner.segments.next(place.at.wrapping_add(1)) {
+            Some((at, segment)) => {
+                (place.at, place.segment) = (at, segment);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Iterator for Program {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let mut place = self.place?;
+        let run = self.run(&place.segment, place.block, place.element);
+        self.place = if self.next_inner(&mut place) {
+            Some(place)
+        } else if self.advance() {
+            self.inner.first()
+        } else {
+            None
+        };
+        Some(run)
+    }
+}
+
+impl Loop {
+    /// The first element; `None` if there is none.
+    fn first(&self) -> Option<Place> {
+        let (at, segment) = self.segments.next(0)?;
+        Some(Place { at, segment, ..Place::default() })
+    }
+
+    /// Where the element at a place is, from where the loop starts.
+    fn offset(&self, place: &Place, source: u64, target: u64) -> (u64, u64) {
+        (
+            source.wrapping_add(place.segment.source.wrapping_mul(self.source_stride)),
+            target.wrapping_add(place.segment.target.wrapping_mul(self.target_stride)),
+        )
+    }
+
+    /// Goes on to the next element. `false` after the last.
+    #[inline]
+    fn step(&self, place: &mut Place) -> bool {
+        let Segment { step, block, count, .. } = place.segment;
+        place.element = place.element.wrapping_add(1);
+        if place.element < block {
+            place.source = place.source.wrapping_add(self.source_stride);
+            place.target = place.target.wrapping_add(self.target_stride);
+            return true;
+        }
+        place.block = place.block.wrapping_add(1);
+        if place.block < count {
+            place.element = 0;
+            let skip = step.wrapping_sub(block).wrapping_add(1);
+            place.source = place.source.wrapping_add(skip.wrapping_mul(self.source_stride));
+            place.target = place.target.wrapping_add(self.target_stride);
+            return true;
+        }
+        let Some((at, segment)) = self.segments.next(place.at.wrapping_add(1)) else { return false };
+        // From the last element of a segment to the first of the next.
+        let last = place.segment.source.wrapping_add(count.wrapping_sub(1).wrapping_mul(step));
+        let last = last.wrapping_add(block.wrapping_sub(1));
+        let skip = segment.source.wrapping_sub(last);
+        place.source = place.source.wrapping_add(skip.wrapping_mul(self.source_stride));
+        let last = place.segment.target.wrapping_add(count.wrapping_mul(block)).wrapping_sub(1);
+        let skip = segment.target.wrapping_sub(last);
+        place.target = place.target.wrapping_add(skip.wrapping_mul(self.target_stride));
+        (place.at, place.segment, place.block, place.element) = (at, segment, 0, 0);
+        true
+    }
+}
+
+/// A number that is known to fit.
+pub(super) fn narrow(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
