@@ -1,8 +1,16 @@
 //! Filters: what was done to a chunk before it was stored, undone. Source: specification §IV.A.2.l; each filter names its own.
 
+#[cfg(feature = "bitshuffle")]
+mod bit_planes;
+#[cfg(feature = "bitshuffle")]
+mod bitshuffle;
+#[cfg(feature = "bzip2")]
+mod bzip2;
 #[cfg(feature = "deflate")]
 mod deflate;
 mod fletcher32;
+#[cfg(feature = "lz4")]
+mod lz4;
 mod pipeline;
 mod registry;
 #[cfg(test)]
@@ -10,11 +18,15 @@ mod sample;
 mod shuffle;
 #[cfg(feature = "sperr")]
 mod sperr;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "zstd")]
+mod zstd;
 
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// What a filter knows when it undoes its work.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +37,24 @@ pub struct Context<'a> {
     pub expected: Option<usize>,
     /// More bytes than this must never come out: an error of kind Limit instead.
     pub limit: usize,
+}
+
+impl Context<'_> {
+    /// Makes `output` `size` bytes long, all to be overwritten, if that many may come out.
+    ///
+    /// # Errors
+    /// Limit if they may not, or there is no memory for them.
+    pub fn room<'o>(&self, output: &'o mut Vec<u8>, size: u64) -> Result<&'o mut [u8]> {
+        let Some(size) = usize::try_from(size).ok().filter(|size| *size <= self.limit) else {
+            return Err(Error::limit(format!("{size} bytes; at most {} may come out", self.limit)));
+        };
+        let more = size.saturating_sub(output.len());
+        if output.try_reserve_exact(more).is_err() {
+            return Err(Error::limit(format!("no memory for {size} bytes")));
+        }
+        output.resize(size, 0);
+        Ok(output)
+    }
 }
 
 /// A filter of the pipeline. Two methods do the work; those with a body only save time.

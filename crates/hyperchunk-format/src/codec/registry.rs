@@ -11,8 +11,16 @@ static REGISTERED: RwLock<BTreeMap<u16, Arc<dyn Codec>>> = RwLock::new(BTreeMap:
 
 /// The codecs that are built in, by number.
 const BUILT_IN: &[&dyn Codec] = &[
+    #[cfg(feature = "bitshuffle")]
+    &super::bitshuffle::Bitshuffle,
+    #[cfg(feature = "bzip2")]
+    &super::bzip2::Bzip2,
     #[cfg(feature = "deflate")]
     &super::deflate::Deflate,
+    #[cfg(feature = "lz4")]
+    &super::lz4::Lz4,
+    #[cfg(feature = "zstd")]
+    &super::zstd::Zstd,
     &shuffle::Shuffle,
     &fletcher32::Fletcher32,
     #[cfg(feature = "sperr")]

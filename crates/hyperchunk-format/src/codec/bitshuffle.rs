@@ -1,0 +1,200 @@
+//! Bitshuffle (32008): bit planes of blocks of elements, compressed with LZ4, zstd or not at all. Source: the description in
+//! bitshuffle's README, and what its filter writes.
+//!
+//! Parameters: bitshuffle's version (two numbers), the size of an element, then optionally: the elements in a block (0: by
+//! the size of an element), the compression.
+
+use super::bit_planes::Joiner;
+use super::{Codec, Context, lz4, zstd};
+use crate::{Cursor, Error, ErrorKind, Result};
+
+/// What a block that is not compressed aims at, in bytes.
+const BLOCK_BYTES: usize = 8192;
+/// The fewest elements in a block, where the writer gave no number.
+const FEWEST: usize = 128;
+
+/// How blocks are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    None,
+    Lz4,
+    Zstd,
+}
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Bitshuffle;
+
+impl Codec for Bitshuffle {
+    fn id(&self) -> u16 {
+        32008
+    }
+
+    fn name(&self) -> &'static str {
+        "bitshuffle"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        let parameter =
+            |at: usize| context.parameters.get(at).map(|value| usize::try_from(*value).unwrap_or(usize::MAX));
+        let Some(element @ 1..) = parameter(2) else {
+            return Err(damaged("its parameter, the size of an element, is missing or 0"));
+        };
+        let compression = compression(context.parameters);
+        let mut cursor = Cursor::new(input, "bitshuffle chunk", 0);
+        let (size, block) = if compression == Compression::None {
+            (input.len() as u64, parameter(3).unwrap_or(0))
+        } else {
+            let (size, bytes) = lz4::header(&mut cursor)?;
+            (size, bytes.checked_div(element).unwrap_or(0))
+        };
+        let output = context.room(output, size)?;
+        if output.len().checked_rem(element) != Some(0) {
+            return Err(damaged("no whole number of elements"));
+        }
+        let block = if block == 0 { default_block(element) } else { block };
+        if block % 8 != 0 {
+            return Err(damaged("the number of elements in a block is no multiple of 8"));
+        }
+        blocks(&mut cursor, output, element, block.saturating_mul(element), compression)
+    }
+
+    fn encoded_size(&self, size: usize, parameters: &[u32]) -> Option<usize> {
+        (compression(parameters) == Compression::None).then_some(size)
+    }
+}
+
+/// Any other number is written and read without compression.
+fn compression(parameters: &[u32]) -> Compression {
+    match parameters.get(4) {
+        Some(2) => Compression::Lz4,
+        Some(3) => Compression::Zstd,
+        _ => Compression::None,
+    }
+}
+
+/// How many elements make a block, where neither writer nor chunk says.
+fn default_block(element: usize) -> usize {
+    let fitting = BLOCK_BYTES.checked_div(element).unwrap_or(0);
+    (fitting & !7).max(FEWEST)
+}
+
+/// Fills `output`, block by block. The last one has as many elements as make eights; those behind lie as they are.
+fn blocks(
+    cursor: &mut Cursor<'_>,
+    output: &mut [u8],
+    element: usize,
+    block: usize,
+    compression: Compression,
+) -> Result<()> {
+    let loose = output.len().checked_rem(element.saturating_mul(8)).unwrap_or(0);
+    let (blocks, loose) = output.split_at_mut_checked(output.len().saturating_sub(loose)).unwrap_or_default();
+    let mut joiner = Joiner::default();
+    let mut planes = vec![0; if compression == Compression::None { 0 } else { block.min(blocks.len()) }];
+    for to in blocks.chunks_mut(block) {
+        let planes = match compression {
+            Compression::None => cursor.take(to.len())?,
+            Compression::Lz4 => {
+                planes.truncate(to.len());
+                lz4::decompress(lz4::next_block(cursor)?, &mut planes)?;
+                &planes
+            }
+            Compression::Zstd => {
+                planes.truncate(to.len());
+                if zstd::decompress(lz4::next_block(cursor)?, &mut planes)? != to.len() {
+                    return Err(damaged("a block of the wrong size"));
+                }
+                &planes
+            }
+        };
+        joiner.join(planes, to, element);
+    }
+    loose.copy_from_slice(cursor.take(loose.len())?);
+    Ok(())
+}
+
+#[cold]
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorKind::Filter, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::bit_planes::tests::planes;
+    use crate::codec::testing::{Dice, decoded, hurt};
+
+    /// The filter, forwards.
+    fn filtered(bytes: &[u8], element: usize, block: usize, compression: u32) -> Vec<u8> {
+        let mut output = Vec::new();
+        if compression != 0 {
+            output.extend((bytes.len() as u64).to_be_bytes());
+            output.extend((block as u32 * element as u32).to_be_bytes());
+        }
+        let (eights, loose) = bytes.split_at(bytes.len() - bytes.len() % (8 * element));
+        for from in eights.chunks(block * element) {
+            let planes = planes(from, element);
+            let stored = match compression {
+                0 => planes,
+                2 => lz4_flex::block::compress(&planes),
+                _ => ::zstd::bulk::compress(&planes, 1).unwrap(),
+            };
+            if compression != 0 {
+                output.extend((stored.len() as u32).to_be_bytes());
+            }
+            output.extend(stored);
+        }
+        output.extend(loose);
+        output
+    }
+
+    #[test]
+    fn every_compression_size_and_rest() {
+        let mut dice = Dice::new(1);
+        for element in [1, 2, 3, 4, 8, 100, 1200] {
+            for (count, block) in
+                [(0, 8), (1, 8), (7, 128), (8, 8), (24, 16), (1031, 0), (5000, 0), (5000, 1024)]
+            {
+                let count = count.min(40_000 / element);
+                let bytes: Vec<u8> = dice.bytes(count * element).iter().map(|byte| byte & 0x83).collect();
+                for compression in [0, 2, 3] {
+                    let blocks = if block == 0 { default_block(element) } else { block };
+                    let stored = filtered(&bytes, element, blocks, compression);
+                    let parameters = [0, 3, element as u32, block as u32, compression];
+                    let found = decoded(&Bitshuffle, &stored, &parameters, bytes.len()).unwrap();
+                    assert!(found == bytes, "{count} of {element} bytes, blocks of {block}, {compression}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn as_the_plugin_writes_it() {
+        // Eleven numbers, 0, 3, 6, …, by hdf5plugin.
+        let expected: Vec<u8> = (0..11_u16).flat_map(|i| (i * 3).to_le_bytes()).collect();
+        let none = b"\xaaf\xb48\xc0\0\0\0\0\0\0\0\0\0\0\0\x18\0\x1b\0\x1e\0";
+        let lz4 = b"\0\0\0\0\0\0\0\x16\0\0\0\x10\0\0\0\x12\xf0\x01\xaaf\xb48\xc0\0\0\0\0\0\0\0\0\0\0\0\x18\0\x1b\0\x1e\0";
+        let zstd = b"\0\0\0\0\0\0\0\x16\0\0\x20\0\0\0\0\x15(\xb5/\xfd\x20\x10e\0\x000\xaaf\xb48\xc0\0\x01\0\x1b(\x02\x18\0\x1b\0\x1e\0";
+        for (stored, parameters) in [
+            (&none[..], &[0, 4, 2, 0, 0][..]),
+            (none, &[0, 4, 2]),
+            (lz4, &[0, 4, 2, 8, 2]),
+            (zstd, &[0, 4, 2, 0, 3, 3]),
+        ] {
+            assert_eq!(decoded(&Bitshuffle, stored, parameters, 22).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn damage() {
+        let bytes: Vec<u8> = (0..700).map(|i| (i / 17) as u8).collect();
+        for compression in [0, 2, 3] {
+            let stored = filtered(&bytes, 4, 128, compression);
+            hurt(&Bitshuffle, &stored, &[0, 3, 4, 128, compression], 700);
+        }
+    }
+}

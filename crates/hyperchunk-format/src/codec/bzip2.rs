@@ -1,0 +1,87 @@
+//! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the size of a block,
+//! does not matter here.
+
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+use bzip2::{Decompress, Status};
+
+/// Where the size is not known, the buffer grows by at least this much.
+const STEP: usize = 1 << 16;
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Bzip2;
+
+impl Codec for Bzip2 {
+    fn id(&self) -> u16 {
+        307
+    }
+
+    fn name(&self) -> &'static str {
+        "bzip2"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        let mut state = Decompress::new(false);
+        let mut size = context.expected.unwrap_or_else(|| input.len().saturating_mul(4)).min(context.limit);
+        loop {
+            output.reserve_exact(size.saturating_sub(output.len()));
+            let (read, written) = (state.total_in(), output.len());
+            let from = usize::try_from(read).ok().and_then(|read| input.get(read..)).unwrap_or_default();
+            let status = state
+                .decompress_vec(from, output)
+                .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged bzip2 data: {error}")))?;
+            if output.len() > context.limit {
+                return Err(Error::limit(format!(
+                    "more than {} bytes come out of the stream",
+                    context.limit
+                )));
+            }
+            match status {
+                // What follows the stream is ignored, as the plugin does.
+                Status::StreamEnd => return Ok(()),
+                Status::MemNeeded => return Err(Error::limit("no memory for bzip2")),
+                _ if output.len() == output.capacity() => {
+                    // One byte more than may come out shows that too much does.
+                    let more = output.len().saturating_add(output.len().max(STEP));
+                    size = more.min(context.limit.saturating_add(1));
+                }
+                _ if state.total_in() == read && output.len() == written => {
+                    return Err(Error::new(ErrorKind::Filter, "the bzip2 stream ends too early"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::testing::{Dice, decoded, hurt};
+    use std::io::Write;
+
+    fn filtered(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn all_sizes() {
+        let bytes: Vec<u8> = Dice::new(1).bytes(300_000).iter().map(|byte| byte % 7).collect();
+        for length in [0, 1, 1000, 65_536, 65_537, 300_000] {
+            let stored = [&filtered(&bytes[..length])[..], b"behind"].concat();
+            assert_eq!(decoded(&Bzip2, &stored, &[1], length).unwrap(), bytes[..length]);
+        }
+    }
+
+    #[test]
+    fn damage_and_bombs() {
+        let bytes: Vec<u8> = (0..3000).map(|i| (i / 17) as u8).collect();
+        hurt(&Bzip2, &filtered(&bytes), &[9], 3000);
+        let bomb = filtered(&[0; 1 << 20]);
+        assert_eq!(decoded(&Bzip2, &bomb, &[], 1000).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(decoded(&Bzip2, &bomb, &[], (1 << 20) - 1).unwrap_err().kind(), ErrorKind::Limit);
+    }
+}

@@ -1,0 +1,112 @@
+//! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, does not matter here.
+
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+use std::cell::RefCell;
+use zstd::bulk::Decompressor;
+
+/// Where a frame does not tell its size, this many bytes are tried first.
+const FIRST_GUESS: usize = 1 << 16;
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Zstd;
+
+impl Codec for Zstd {
+    fn id(&self) -> u16 {
+        32015
+    }
+
+    fn name(&self) -> &'static str {
+        "zstd"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        let declared = Decompressor::upper_bound(input);
+        let guess = context.expected.unwrap_or(FIRST_GUESS).min(context.limit);
+        let mut size = declared.unwrap_or(guess);
+        loop {
+            let to = context.room(output, size as u64)?;
+            match decompress(input, to) {
+                Ok(length) => {
+                    output.truncate(length);
+                    return Ok(());
+                }
+                // Perhaps there was too little room. If not, it fails again when there is as much as may be.
+                Err(_) if declared.is_none() && size < context.limit => {
+                    size = size.saturating_mul(4).max(FIRST_GUESS).min(context.limit);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Writes what a frame was made from to `to`; how many bytes it is.
+pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    DECOMPRESSOR.with_borrow_mut(|state| {
+        let state = match state {
+            Some(state) => state,
+            None => state.insert(Decompressor::new().map_err(|error| Error::limit(error.to_string()))?),
+        };
+        state
+            .decompress_to_buffer(from, to)
+            .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged zstd data: {error}")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::testing::{Dice, decoded, hurt};
+    use std::io::Write;
+
+    /// A frame that does not tell its size.
+    fn streamed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
+        for piece in bytes.chunks(1000) {
+            encoder.write_all(piece).unwrap();
+            encoder.flush().unwrap();
+        }
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn frames_with_and_without_their_size() {
+        let bytes: Vec<u8> = Dice::new(1).bytes(300_000).iter().map(|byte| byte % 7).collect();
+        for length in [0, 1, 1000, 65_536, 65_537, 300_000] {
+            let bytes = &bytes[..length];
+            let whole = zstd::bulk::compress(bytes, 1).unwrap();
+            assert_eq!(decoded(&Zstd, &whole, &[1], length).unwrap(), bytes);
+            assert_eq!(decoded(&Zstd, &streamed(bytes), &[1], length).unwrap(), bytes);
+            let (one, two) = bytes.split_at(length / 3);
+            let two_frames = [zstd::bulk::compress(one, 9).unwrap(), streamed(two)].concat();
+            assert_eq!(decoded(&Zstd, &two_frames, &[9], length).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn damage() {
+        let bytes: Vec<u8> = (0..3000).map(|i| (i / 17) as u8).collect();
+        hurt(&Zstd, &zstd::bulk::compress(&bytes, 3).unwrap(), &[3], 3000);
+        hurt(&Zstd, &streamed(&bytes), &[3], 3000);
+    }
+
+    #[test]
+    fn bombs() {
+        let bomb = zstd::bulk::compress(&[0; 1 << 20], 3).unwrap();
+        assert_eq!(decoded(&Zstd, &bomb, &[], 1000).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(
+            decoded(&Zstd, &streamed(&[0; 1 << 20]), &[], 1000).unwrap_err().kind(),
+            ErrorKind::Filter
+        );
+    }
+}
