@@ -1,14 +1,17 @@
 //! Bytes → values, one file a structure, named as in the specification.
 
+pub mod attributes;
 pub mod btree_v1;
 pub mod btree_v2;
 mod budget;
 pub mod global_heap;
+pub mod group;
 pub mod local_heap;
 pub mod message;
 pub mod object;
 pub mod object_header;
 pub mod selection;
 pub mod superblock;
+mod symbol_table;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,17 +1,22 @@
 //! The messages of object headers, one file each. Source: specification §IV.A.2.
 
+pub mod attribute;
+pub mod attribute_info;
 pub mod comment;
 pub mod dataspace;
 pub mod datatype;
 pub mod external_files;
 pub mod fill_value;
 pub mod layout;
+pub mod link;
+pub mod link_info;
 pub mod modification_time;
 pub mod pipeline;
 pub mod shared;
+pub mod symbol_table;
 
-use crate::Cursor;
 use crate::model::RawMessage;
+use crate::{Cursor, Result};
 
 pub(crate) const NULL: u16 = 0x00;
 pub(crate) const DATASPACE: u16 = 0x01;
@@ -19,6 +24,7 @@ pub(crate) const LINK_INFO: u16 = 0x02;
 pub(crate) const DATATYPE: u16 = 0x03;
 pub(crate) const FILL_VALUE_OLD: u16 = 0x04;
 pub(crate) const FILL_VALUE: u16 = 0x05;
+pub(crate) const LINK: u16 = 0x06;
 pub(crate) const EXTERNAL_FILES: u16 = 0x07;
 pub(crate) const LAYOUT: u16 = 0x08;
 /// Never written; readers treat it as unknown.
@@ -33,6 +39,7 @@ pub(crate) const SYMBOL_TABLE: u16 = 0x11;
 pub(crate) const MODIFICATION_TIME: u16 = 0x12;
 pub(crate) const BTREE_K: u16 = 0x13;
 pub(crate) const DRIVER_INFORMATION: u16 = 0x14;
+pub(crate) const ATTRIBUTE_INFO: u16 = 0x15;
 pub(crate) const REFERENCE_COUNT: u16 = 0x16;
 pub(crate) const CACHE_IMAGE: u16 = 0x18;
 
@@ -52,4 +59,20 @@ pub(crate) fn shareable(kind: u16) -> bool {
 /// A cursor at the start of a message that is not shared.
 pub(crate) fn cursor<'m>(raw: &'m RawMessage, structure: &'static str) -> Cursor<'m> {
     Cursor::new(&raw.data, structure, raw.offset)
+}
+
+/// The flags of link info and attribute info messages.
+struct IndexFlags {
+    /// The order of creation is tracked.
+    tracked: bool,
+    /// There is a B-tree by order of creation.
+    indexed: bool,
+}
+
+fn index_flags(cursor: &mut Cursor<'_>) -> Result<IndexFlags> {
+    let flags = cursor.u8()?;
+    if flags & !0x03 != 0 {
+        return Err(cursor.error(format!("unknown flags {flags:#04x}")));
+    }
+    Ok(IndexFlags { tracked: flags & 0x01 != 0, indexed: flags & 0x02 != 0 })
 }

@@ -1,0 +1,117 @@
+//! Groups: their links, wherever they are stored. Source: specification §IV.C and D; HDF5 2.x `H5Gobj.c` for which storage
+//! wins.
+
+use super::local_heap::LocalHeap;
+use super::message::link_info::LinkInfo;
+use super::message::{self, link, link_info};
+use super::object::find as find_message;
+use super::{btree_v1, symbol_table};
+use crate::model::{Link, LinkStorage, ObjectHeader};
+use crate::{Error, Image, Result};
+
+/// Where the group keeps its links; `None` if the object is no group.
+///
+/// # Errors
+/// Corrupt or Unsupported if the messages are damaged.
+pub fn storage(image: Image<'_>, header: &ObjectHeader) -> Result<Option<LinkStorage>> {
+    if let Some(info) = info(image, header)? {
+        let Some(heap) = info.heap else { return Ok(Some(LinkStorage::Compact)) };
+        let by_name = info.by_name.ok_or_else(|| {
+            Error::corrupt("links in a heap without a B-tree by name").within("link info message")
+        })?;
+        return Ok(Some(LinkStorage::Dense { heap, by_name, by_order: info.by_order }));
+    }
+    let Some(raw) = find_message(header, message::SYMBOL_TABLE) else { return Ok(None) };
+    let mut cursor = message::cursor(raw, "symbol table message");
+    let (btree, heap) = message::symbol_table::parse(&mut cursor, image.sizes)?;
+    Ok(Some(LinkStorage::SymbolTable { btree, heap }))
+}
+
+/// What a new-style group's header says of its links.
+///
+/// # Errors
+/// Corrupt or Unsupported if the message is damaged.
+pub fn info(image: Image<'_>, header: &ObjectHeader) -> Result<Option<LinkInfo>> {
+    find_message(header, message::LINK_INFO)
+        .map(|raw| link_info::parse(&mut message::cursor(raw, "link info message"), image.sizes))
+        .transpose()
+}
+
+fn required(image: Image<'_>, header: &ObjectHeader) -> Result<LinkStorage> {
+    storage(image, header)?
+        .ok_or_else(|| Error::invalid(format!("the object at {:#x} is no group", header.address)))
+}
+
+/// The links of a group, by name.
+///
+/// # Errors
+/// Invalid if the object is no group; Corrupt, Truncated or Unsupported if it is damaged.
+pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
+    let mut links = match required(image, header)? {
+        LinkStorage::Compact => compact(image, header).collect::<Result<_>>()?,
+        LinkStorage::SymbolTable { btree, heap } => symbol_table(image, btree, heap)?,
+        LinkStorage::Dense { .. } => return Err(Error::unsupported("links in a heap")),
+    };
+    links.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(links)
+}
+
+/// The link of that name.
+///
+/// # Errors
+/// As [`links`].
+pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Option<Link>> {
+    match required(image, header)? {
+        LinkStorage::Compact => compact(image, header)
+            .find(|link| link.as_ref().map_or(true, |link| link.name.as_bytes() == name))
+            .transpose(),
+        LinkStorage::SymbolTable { btree, heap } => find_symbol(image, btree, heap, name),
+        LinkStorage::Dense { .. } => Err(Error::unsupported("links in a heap")),
+    }
+}
+
+/// How many links a group has.
+///
+/// # Errors
+/// As [`links`].
+pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
+    match required(image, header)? {
+        LinkStorage::Compact => Ok(compact(image, header).count() as u64),
+        LinkStorage::SymbolTable { btree, .. } => {
+            let nodes = nodes(image, btree)?;
+            Ok(nodes.iter().fold(0, |count, entries| count.saturating_add(entries.len() as u64)))
+        }
+        LinkStorage::Dense { .. } => Err(Error::unsupported("links in a heap")),
+    }
+}
+
+fn compact<'h>(image: Image<'h>, header: &'h ObjectHeader) -> impl Iterator<Item = Result<Link>> + 'h {
+    let messages = header.messages.iter().filter(|raw| raw.kind == message::LINK);
+    messages.map(move |raw| link::parse(&mut message::cursor(raw, "link message"), image.sizes))
+}
+
+/// The entries of all nodes, node by node.
+fn nodes(image: Image<'_>, btree: u64) -> Result<Vec<Vec<symbol_table::Entry>>> {
+    let leaves = btree_v1::group_leaves(image, btree)?;
+    let parts: Vec<_> = leaves.iter().map(|address| symbol_table::usual(image, *address)).collect();
+    image.will_need(&parts);
+    image.all(leaves, |address| symbol_table::entries(image, address))
+}
+
+fn symbol_table(image: Image<'_>, btree: u64, heap: u64) -> Result<Vec<Link>> {
+    let heap = LocalHeap::open(image, heap)?;
+    let nodes = nodes(image, btree)?;
+    nodes.into_iter().flatten().map(|entry| symbol_table::link(entry, &heap)).collect()
+}
+
+fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<Option<Link>> {
+    let heap = LocalHeap::open(image, heap)?;
+    let leaf = btree_v1::find_group_leaf(image, btree, &mut |offset| Ok(heap.name(offset)?.cmp(name)))?;
+    let Some(leaf) = leaf else { return Ok(None) };
+    for entry in symbol_table::entries(image, leaf)? {
+        if heap.name(entry.name)? == name {
+            return symbol_table::link(entry, &heap).map(Some);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,132 @@
+//! Symbol table nodes: the links of old-style groups. Source: specification §III.B, "Disk Format: Level 1B - Group Symbol
+//! Table Nodes", and §III.C, "Symbol Table Entry".
+
+use super::local_heap::LocalHeap;
+use crate::model::{CharacterSet, Link, LinkTarget};
+use crate::{Cursor, Image, Result};
+
+const STRUCTURE: &str = "symbol table node";
+/// How many entries a node has room for where the superblock does not say another K.
+const USUAL: u64 = 8;
+/// Signature, version and count.
+const PREFIX: u64 = 8;
+
+/// An entry of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Where the link's name is in the local heap.
+    pub(crate) name: u64,
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Object(Option<u64>),
+    /// Where a soft link's path is in the local heap.
+    Path(u64),
+}
+
+/// The size of a node with so many entries.
+fn size(image: Image<'_>, entries: u64) -> u64 {
+    let entry = u64::from(image.sizes.length).saturating_add(image.sizes.address.into()).saturating_add(24);
+    entries.saturating_mul(entry).saturating_add(PREFIX)
+}
+
+/// What a read of the node at an address will ask for first.
+pub(crate) fn usual(image: Image<'_>, address: u64) -> (u64, u64) {
+    (address, size(image, USUAL).min(image.left(address)))
+}
+
+/// The entries of the node at an address.
+///
+/// # Errors
+/// Corrupt, Truncated or Unsupported if it is damaged.
+pub(crate) fn entries(image: Image<'_>, address: u64) -> Result<Vec<Entry>> {
+    let mut bytes = image.read_up_to(STRUCTURE, address, size(image, USUAL))?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
+    cursor.signature(b"SNOD")?;
+    cursor.version(1..=1)?;
+    cursor.skip(1)?;
+    let count = cursor.u16()?;
+    let size = size(image, count.into());
+    if size > bytes.len() as u64 {
+        bytes = image.read(STRUCTURE, address, size)?;
+    }
+    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
+    cursor.skip(8)?;
+    (0..count).map(|_| entry(image, &mut cursor)).collect()
+}
+
+fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
+    let name = cursor.length(image.sizes)?;
+    let address = cursor.address(image.sizes)?;
+    let cached = cursor.u32()?;
+    cursor.skip(4)?;
+    let path = u64::from(cursor.u32()?);
+    cursor.skip(12)?;
+    match cached {
+        // Nothing, or an old-style group's addresses, which its header has, too.
+        0 | 1 => Ok(Entry { name, target: Target::Object(address) }),
+        2 => Ok(Entry { name, target: Target::Path(path) }),
+        other => Err(cursor.error(format!("an entry with cached information of type {other}"))),
+    }
+}
+
+/// The link that an entry is.
+///
+/// # Errors
+/// Corrupt if a name is not in the heap.
+pub(crate) fn link(entry: Entry, heap: &LocalHeap<'_>) -> Result<Link> {
+    let target = match entry.target {
+        // An undefined address is an error of who follows the link, not of who lists it.
+        Target::Object(address) => LinkTarget::Hard(address.unwrap_or(u64::MAX)),
+        Target::Path(offset) => LinkTarget::Soft(heap.name(offset)?.into()),
+    };
+    let name = heap.name(entry.name)?;
+    if name.is_empty() {
+        return Err(crate::Error::corrupt("a link without a name").within(STRUCTURE));
+    }
+    Ok(Link { name: name.into(), charset: CharacterSet::Ascii, creation_order: None, target })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::testing::{Maker, survives_damage, with_image};
+
+    /// A node at 0 with one entry of each kind; a heap behind it.
+    fn file(first: u32) -> Vec<u8> {
+        let node = Maker::default().raw(b"SNOD\x01\0\x03\0");
+        let node = node.u64s(&[8, 100]).u32s(&[first, 0, 0, 0, 0, 0]);
+        let node = node.u64s(&[16, 200]).u32s(&[1, 0, 1, 2, 3, 4]);
+        let node = node.u64s(&[24, u64::MAX]).u32s(&[2, 0, 32, 0, 0, 0]);
+        let heap = node.to(512).raw(b"HEAP\0\0\0\0").u64s(&[40, 1, 544]);
+        heap.raw(b"\0\0\0\0\0\0\0\0a\0\0\0\0\0\0\0b\0\0\0\0\0\0\0c\0\0\0\0\0\0\0/d/e\0\0\0\0").0
+    }
+
+    fn links(image: Image<'_>) -> Result<Vec<Link>> {
+        let heap = LocalHeap::open(image, 512)?;
+        entries(image, 0)?.into_iter().map(|entry| link(entry, &heap)).collect()
+    }
+
+    #[test]
+    fn links_of_each_kind() {
+        let expected = [
+            ("a", LinkTarget::Hard(100)),
+            ("b", LinkTarget::Hard(200)),
+            ("c", LinkTarget::Soft("/d/e".into())),
+        ];
+        let links = with_image(&file(0), links).unwrap();
+        let found: Vec<_> = links.into_iter().map(|link| (link.name.to_string(), link.target)).collect();
+        assert_eq!(found, expected.map(|(name, target)| (name.to_string(), target)));
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        assert!(with_image(&file(3), links).is_err());
+        let mut file = file(0);
+        file[8] = 0;
+        assert!(with_image(&file, links).unwrap_err().to_string().contains("without a name"));
+        survives_damage(&file, |image| drop(links(image)));
+    }
+}
