@@ -145,13 +145,13 @@ impl Child<'_> {
     }
 }
 
-/// Visits the children of all leaves in order. A subtree or child is left out if `wanted` says so of the keys beside it.
+/// Visits the children of all leaves in order. A subtree is left out if `wanted` says so of the keys beside it.
 fn walk(
     image: Image<'_>,
     root: u64,
     kind: Kind,
-    wanted: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
-    each: &mut dyn FnMut(&[u8], u64) -> Result<()>,
+    mut wanted: impl FnMut(&[u8], &[u8]) -> Result<bool>,
+    mut each: impl FnMut(&[u8], u64) -> Result<()>,
 ) -> Result<()> {
     let mut budget = Budget::new(&image, NAME);
     let usual = Node::size(&image, kind, kind.usual_children());
@@ -169,7 +169,7 @@ fn walk(
             // All nodes of a level must be of that level; the root's is taken from it.
             level = Some(node.level);
             for child in node.children() {
-                if !wanted(child.left, child.right)? {
+                if node.level > 0 && !wanted(child.left, child.right)? {
                     continue;
                 }
                 let address = child.address(&image)?;
@@ -192,10 +192,16 @@ fn walk(
 /// Corrupt, Truncated; Need.
 pub fn group_leaves(image: Image<'_>, root: u64) -> Result<Vec<u64>> {
     let mut leaves = Vec::new();
-    walk(image, root, Kind::Group, &mut |_, _| Ok(true), &mut |_, address| {
-        leaves.push(address);
-        Ok(())
-    })?;
+    walk(
+        image,
+        root,
+        Kind::Group,
+        |_, _| Ok(true),
+        |_, address| {
+            leaves.push(address);
+            Ok(())
+        },
+    )?;
     Ok(leaves)
 }
 
@@ -254,21 +260,21 @@ impl<'k> ChunkKey<'k> {
     }
 }
 
-/// Visits the chunks of a dataset of that rank in order. Subtrees and chunks between two keys are left out if `wanted` says
-/// so of the offsets in these keys.
+/// Visits the chunks of a dataset of that rank in order. Subtrees between two keys are left out if `wanted` says so of the
+/// offsets in these keys.
 pub(super) fn walk_chunks(
     image: Image<'_>,
     root: u64,
     rank: usize,
-    wanted: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
-    each: &mut dyn FnMut(ChunkKey<'_>, u64) -> Result<()>,
+    mut wanted: impl FnMut(&[u8], &[u8]) -> Result<bool>,
+    mut each: impl FnMut(ChunkKey<'_>, u64) -> Result<()>,
 ) -> Result<()> {
     walk(
         image,
         root,
         Kind::Chunks { rank },
-        &mut |left, right| wanted(ChunkKey::parse(left)?.offset, ChunkKey::parse(right)?.offset),
-        &mut |key, address| each(ChunkKey::parse(key)?, address),
+        |left, right| wanted(ChunkKey::parse(left)?.offset, ChunkKey::parse(right)?.offset),
+        |key, address| each(ChunkKey::parse(key)?, address),
     )
 }
 

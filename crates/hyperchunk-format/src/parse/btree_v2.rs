@@ -168,7 +168,7 @@ impl BTree {
     /// # Errors
     /// Corrupt, Truncated; Need; those of `each`.
     pub fn for_each(&self, image: Image<'_>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        self.walk(image, &mut |_, _| Ok(true), each)
+        self.walk(image, |_, _| Ok(true), each)
     }
 
     /// Does `each` for records, in order. The nodes between two records are left out where `wanted` says so of these two;
@@ -179,8 +179,8 @@ impl BTree {
     pub(super) fn walk(
         &self,
         image: Image<'_>,
-        wanted: &mut dyn FnMut(Option<&[u8]>, Option<&[u8]>) -> Result<bool>,
-        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+        mut wanted: impl FnMut(Option<&[u8]>, Option<&[u8]>) -> Result<bool>,
+        mut each: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let Some(root) = self.root else { return Ok(()) };
         let mut budget = Budget::new(&image, NAME);
@@ -218,7 +218,7 @@ impl BTree {
             Item::Node(pointer) => {
                 let bytes = self.node(image, *pointer, 0, &mut budget)?;
                 let (records, _) = self.split(image, &bytes, *pointer, 0)?;
-                records.chunks_exact(self.record_size).try_for_each(&mut *each)
+                records.chunks_exact(self.record_size).try_for_each(&mut each)
             }
         })?;
         Ok(())

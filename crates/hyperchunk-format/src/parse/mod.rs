@@ -4,6 +4,7 @@ pub mod attributes;
 pub mod btree_v1;
 pub mod btree_v2;
 mod budget;
+pub mod chunk_index;
 pub mod global_heap;
 pub mod group;
 pub mod local_heap;

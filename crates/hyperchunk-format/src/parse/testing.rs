@@ -4,8 +4,7 @@ use crate::{Fuel, Image, Limits, Sizes, checksum};
 
 /// Calls `test` with the image of a file of these bytes; addresses and lengths have 8 bytes.
 pub(crate) fn with_image<T>(bytes: &[u8], test: impl FnOnce(Image<'_>) -> T) -> T {
-    let mut limits = Limits::default();
-    limits.visits = 100_000;
+    let limits = Limits { visits: 100_000, ..Limits::default() };
     let fuel = Fuel::new(&limits);
     test(Image::new(&bytes, 0, Sizes { address: 8, length: 8 }, &limits, &fuel))
 }

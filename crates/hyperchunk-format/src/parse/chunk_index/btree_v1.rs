@@ -1,0 +1,57 @@
+//! Chunks in a version 1 B-tree.
+
+use super::record::Format;
+use super::region::Region;
+use crate::model::{Chunk, Chunked};
+use crate::parse::btree_v1::walk_chunks;
+use crate::{Error, Image, Result};
+
+pub(super) fn chunks(
+    image: Image<'_>,
+    root: u64,
+    chunked: &Chunked,
+    format: Format,
+    region: &Region,
+) -> Result<Vec<Chunk>> {
+    let rank = region.rank();
+    let mut chunks = Vec::new();
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let wanted = |from: &[u8], to: &[u8]| {
+        scale(from, chunked, &mut left)?;
+        scale(to, chunked, &mut right)?;
+        // The coordinate beyond the dataset's own is 0 for every chunk, but not in the last key of a tree.
+        left.truncate(rank);
+        let found = region.advance(&mut left);
+        left.push(0);
+        Ok(found && left < right)
+    };
+    let (mut scaled, mut last) = (Vec::new(), Vec::new());
+    walk_chunks(image, root, rank, wanted, |key, address| {
+        scale(key.offset, chunked, &mut scaled)?;
+        if scaled <= last {
+            return Err(Error::corrupt("chunks that are not in order"));
+        }
+        let place = scaled.get(..rank).unwrap_or_default();
+        if region.contains(place) {
+            let size = if format.filtered { key.size.into() } else { format.chunk_bytes };
+            chunks.push(Chunk { scaled: place.to_vec(), address, size, filter_mask: key.filter_mask });
+        }
+        std::mem::swap(&mut scaled, &mut last);
+        Ok(())
+    })?;
+    Ok(chunks)
+}
+
+/// The place in the grid of chunks of an offset in elements.
+fn scale(offset: &[u8], chunked: &Chunked, scaled: &mut Vec<u64>) -> Result<()> {
+    scaled.clear();
+    let (offsets, _) = offset.as_chunks::<8>();
+    for (offset, dim) in offsets.iter().zip(chunked.dims.iter().chain([&chunked.element_size])) {
+        let offset = u64::from_le_bytes(*offset);
+        if offset.checked_rem(*dim).is_none_or(|rest| rest != 0) {
+            return Err(Error::corrupt(format!("a chunk at element {offset}, no multiple of {dim}")));
+        }
+        scaled.push(offset.checked_div(*dim).unwrap_or(0));
+    }
+    Ok(())
+}

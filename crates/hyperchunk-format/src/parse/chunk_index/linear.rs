@@ -1,0 +1,91 @@
+//! A region of chunks in an index that numbers all chunks of the largest extent.
+
+use super::ChunkMap;
+use super::region::Region;
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// The numbers of the chunks of a region.
+#[derive(Debug)]
+pub(super) struct Linear {
+    /// The dataset's axes, slowest first in the index, each with how far its neighbours' numbers are apart.
+    axes: Vec<(usize, u64)>,
+    /// The region with axes joined that it spans whole, and how far neighbours are apart on these axes.
+    region: Region,
+    strides: Vec<u64>,
+    /// Scratch.
+    point: Vec<u64>,
+}
+
+impl Linear {
+    /// Numbers in row-major order, but that the axis `slowest` comes first.
+    ///
+    /// # Errors
+    /// Corrupt, if there are more than 2⁶⁴, or the region is beyond the largest extent.
+    pub(super) fn new(map: &ChunkMap<'_>, region: &Region, slowest: usize) -> Result<Self> {
+        let counts: Vec<u64> = map
+            .max
+            .iter()
+            .zip(&map.chunked.dims)
+            .map(|(max, chunk)| max.map_or(u64::MAX, |max| max.div_ceil((*chunk).max(1))))
+            .collect();
+        let order = (0..counts.len()).filter(|axis| *axis != slowest).rev().chain([slowest]);
+        let mut axes = Vec::new();
+        let mut joined: Vec<(Range<u64>, u64, u64)> = Vec::new();
+        let mut stride = Some(1_u64);
+        for axis in order {
+            let found = region.ranges().get(axis).zip(counts.get(axis)).zip(stride);
+            let ((range, count), step) = found.ok_or_else(|| Error::corrupt("more than 2⁶⁴ chunks"))?;
+            if range.end > *count {
+                return Err(Error::corrupt("the dataset is larger than the largest extent it may get"));
+            }
+            axes.push((axis, step));
+            stride = step.checked_mul(*count);
+            match joined.last_mut() {
+                Some((faster, all, _)) if *faster == (0..*all) => {
+                    *faster = range.start.saturating_mul(*all)..range.end.saturating_mul(*all);
+                    *all = all.saturating_mul(*count);
+                }
+                _ => joined.push((range.clone(), *count, step)),
+            }
+        }
+        axes.reverse();
+        joined.reverse();
+        let strides = joined.iter().map(|(_, _, stride)| *stride).collect();
+        let region = Region::new(joined.into_iter().map(|(range, _, _)| range));
+        let region = region.ok_or_else(|| Error::corrupt("more than 2⁶⁴ chunks"))?;
+        Ok(Self { axes, point: vec![0; region.rank()], region, strides })
+    }
+
+    /// The next numbers of the region that follow one another, from `from` on.
+    pub(super) fn next(&mut self, from: u64) -> Option<Range<u64>> {
+        let mut rest = from;
+        for (at, stride) in self.point.iter_mut().zip(&self.strides) {
+            *at = rest.checked_div(*stride)?;
+            rest = rest.checked_rem(*stride)?;
+        }
+        if !self.region.advance(&mut self.point) {
+            return None;
+        }
+        let start = self
+            .point
+            .iter()
+            .zip(&self.strides)
+            .try_fold(0_u64, |start, (at, stride)| start.checked_add(at.checked_mul(*stride)?))?;
+        let left = self.region.ranges().last()?.end.checked_sub(*self.point.last()?)?;
+        Some(start..start.saturating_add(left))
+    }
+
+    /// The place of a chunk in the dataset's grid of chunks.
+    pub(super) fn scaled(&self, number: u64) -> Vec<u64> {
+        let mut scaled = vec![0; self.axes.len()];
+        let mut rest = number;
+        for (axis, stride) in &self.axes {
+            if let Some(at) = scaled.get_mut(*axis) {
+                *at = rest.checked_div(*stride).unwrap_or(0);
+            }
+            rest = rest.checked_rem(*stride).unwrap_or(0);
+        }
+        scaled
+    }
+}

@@ -1,0 +1,92 @@
+//! Where the chunks of a dataset lie: one interface over all kinds of index. Source: specification §III.A.1 (B-trees), §VII,
+//! "Appendix C: Types of Indexes for Dataset Chunks".
+
+mod btree_v1;
+mod btree_v2;
+mod extensible_array;
+mod fixed_array;
+mod implicit;
+mod linear;
+mod record;
+mod region;
+
+use crate::model::{Chunk, ChunkIndex, Chunked};
+use crate::{Error, ErrorKind, Image, Result};
+use record::Format;
+use region::Region;
+use std::ops::Range;
+
+/// What is to be known of a dataset to find its chunks.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkMap<'m> {
+    /// Its layout.
+    pub chunked: &'m Chunked,
+    /// Its current extent.
+    pub dims: &'m [u64],
+    /// The largest extent it may get, where there is a bound.
+    pub max: &'m [Option<u64>],
+    /// Whether its pipeline has any filter.
+    pub filtered: bool,
+}
+
+/// All chunks that are stored, in the order of their places. Those beyond the dataset's extent are left out.
+///
+/// # Errors
+/// Corrupt, Truncated, Unsupported, Limit; Need.
+pub fn chunks(image: Image<'_>, map: &ChunkMap<'_>) -> Result<Vec<Chunk>> {
+    let everywhere: Vec<Range<u64>> = map.dims.iter().map(|_| 0..u64::MAX).collect();
+    within(image, map, &everywhere)
+}
+
+/// As [`chunks`], but only those in a region of the grid of chunks. Of the index, only what leads there is looked at.
+///
+/// # Errors
+/// As [`chunks`]; Invalid if the region has another rank.
+pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Result<Vec<Chunk>> {
+    let chunk = &map.chunked.dims;
+    let rank = map.dims.len();
+    if chunk.len() != rank || map.max.len() != rank || rank == 0 {
+        return Err(Error::corrupt(format!("chunks of rank {} in a dataset of rank {rank}", chunk.len())));
+    }
+    if region.len() != rank {
+        return Err(Error::invalid(format!("a region of rank {} in a dataset of rank {rank}", region.len())));
+    }
+    if chunk.contains(&0) {
+        return Err(Error::corrupt("a chunk without elements"));
+    }
+    let counts = chunk.iter().zip(map.dims).map(|(chunk, dim)| dim.div_ceil((*chunk).max(1)));
+    let Some(region) = Region::new(region.iter().zip(counts).map(|(r, count)| r.start..r.end.min(count)))
+    else {
+        return Ok(Vec::new());
+    };
+    let format = Format::new(&image, map)?;
+    let chunked = &map.chunked;
+    let chunks = match &chunked.index {
+        ChunkIndex::BTreeV1 { address: None }
+        | ChunkIndex::Single { address: None, .. }
+        | ChunkIndex::Implicit { address: None }
+        | ChunkIndex::FixedArray { address: None }
+        | ChunkIndex::ExtensibleArray { address: None }
+        | ChunkIndex::BTreeV2 { address: None } => Ok(Vec::new()),
+        ChunkIndex::BTreeV1 { address: Some(root) } => {
+            btree_v1::chunks(image, *root, chunked, format, &region)
+        }
+        ChunkIndex::Single { address: Some(address), filtered } => {
+            implicit::single(format, &region, *address, *filtered)
+        }
+        ChunkIndex::Implicit { address: Some(address) } => {
+            implicit::chunks(image, *address, map, format, &region)
+        }
+        ChunkIndex::FixedArray { address: Some(header) } => {
+            fixed_array::chunks(image, *header, map, format, &region)
+        }
+        ChunkIndex::ExtensibleArray { address: Some(header) } => {
+            extensible_array::chunks(image, *header, map, format, &region)
+        }
+        ChunkIndex::BTreeV2 { address: Some(header) } => btree_v2::chunks(image, *header, format, &region),
+    };
+    chunks.map_err(|error| match error.kind() {
+        ErrorKind::Need => error,
+        _ => error.within("chunk index"),
+    })
+}

@@ -1,0 +1,78 @@
+//! What an index says of one chunk.
+
+use super::ChunkMap;
+use super::linear::Linear;
+use crate::model::Chunk;
+use crate::{Cursor, Error, Image, Result, Sizes};
+use std::ops::Range;
+
+/// How an index describes a chunk: its address and, if the dataset is filtered, its stored size and filter mask.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Format {
+    sizes: Sizes,
+    /// The size of a chunk that is not filtered.
+    pub(super) chunk_bytes: u64,
+    /// The width of the stored size; 0 if the dataset is not filtered.
+    size_width: usize,
+    pub(super) filtered: bool,
+}
+
+impl Format {
+    pub(super) fn new(image: &Image<'_>, map: &ChunkMap<'_>) -> Result<Self> {
+        let elements = map
+            .chunked
+            .dims
+            .iter()
+            .try_fold(map.chunked.element_size, |product, dim| product.checked_mul(*dim));
+        let chunk_bytes = elements.ok_or_else(|| Error::corrupt("a chunk of more than 2⁶⁴ bytes"))?;
+        let size_width = match map.chunked.version {
+            _ if !map.filtered => 0,
+            // Room for a filter that makes chunks larger.
+            ..5 => (chunk_bytes.checked_ilog2().unwrap_or(0).saturating_add(8) / 8).saturating_add(1).min(8),
+            _ => image.sizes.length.into(),
+        };
+        let size_width = usize::try_from(size_width).unwrap_or(8);
+        Ok(Self { sizes: image.sizes, chunk_bytes, size_width, filtered: map.filtered })
+    }
+
+    /// How many bytes describe a chunk.
+    pub(super) fn size(&self) -> usize {
+        let filtered = if self.filtered { self.size_width.saturating_add(4) } else { 0 };
+        usize::from(self.sizes.address).saturating_add(filtered)
+    }
+
+    /// The next chunk's address, stored size and filter mask; `None` if it is not stored.
+    pub(super) fn parse(&self, cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64, u32)>> {
+        let address = cursor.address(self.sizes)?;
+        let (size, mask) = match self.filtered {
+            true => (cursor.uint(self.size_width)?, cursor.u32()?),
+            false => (self.chunk_bytes, 0),
+        };
+        Ok(address.map(|address| (address, size, mask)))
+    }
+}
+
+/// Appends the chunks of a region from one piece of an array: `bytes` describe those from number `first` on.
+pub(super) fn append(
+    linear: &mut Linear,
+    format: Format,
+    mut bytes: Cursor<'_>,
+    numbers: Range<u64>,
+    chunks: &mut Vec<Chunk>,
+) -> Result<()> {
+    let mut at = numbers.start;
+    while let Some(run) = linear.next(at).filter(|run| run.start < numbers.end) {
+        let skipped = run.start.saturating_sub(at).saturating_mul(format.size() as u64);
+        bytes.skip(usize::try_from(skipped).unwrap_or(usize::MAX))?;
+        at = run.end.min(numbers.end);
+        for number in run.start..at {
+            if let Some((address, size, filter_mask)) = format.parse(&mut bytes)? {
+                chunks.push(Chunk { scaled: linear.scaled(number), address, size, filter_mask });
+            }
+        }
+        if at == numbers.end {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! A box of the grid of chunks, and how it lies in the order of an index.
+
+use std::ops::Range;
+
+/// A box that is not empty.
+#[derive(Debug, Clone)]
+pub(super) struct Region(Vec<Range<u64>>);
+
+impl Region {
+    /// `None` if it is empty.
+    pub(super) fn new(ranges: impl Iterator<Item = Range<u64>>) -> Option<Self> {
+        let ranges: Vec<Range<u64>> = ranges.collect();
+        if ranges.iter().any(Range::is_empty) { None } else { Some(Self(ranges)) }
+    }
+
+    pub(super) fn ranges(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    pub(super) fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn contains(&self, point: &[u64]) -> bool {
+        self.0.iter().zip(point).all(|(range, coordinate)| range.contains(coordinate))
+    }
+
+    /// Moves `point` to the first point of the box that is not before it in row-major order. False if there is none; then
+    /// `point` is of no meaning.
+    pub(super) fn advance(&self, point: &mut [u64]) -> bool {
+        // The axes up to the first where the point is outside.
+        let outside = self.0.iter().zip(&*point).position(|(range, coordinate)| !range.contains(coordinate));
+        let Some(outside) = outside else { return true };
+        let below = self.0.get(outside).zip(point.get(outside)).is_some_and(|(range, at)| *at < range.start);
+        let mut reset = outside;
+        if !below {
+            // Beyond the box: on to the next point on the last axis before where there is one.
+            let axes = self.0.iter().zip(&mut *point).enumerate().take(outside);
+            let next = axes.rev().find(|(_, (range, at))| at.saturating_add(1) < range.end);
+            let Some((axis, (_, at))) = next else { return false };
+            *at = at.saturating_add(1);
+            reset = axis.saturating_add(1);
+        }
+        for (range, at) in self.0.iter().zip(point).skip(reset) {
+            *at = range.start;
+        }
+        true
+    }
+
+    /// Moves on from `point`, which is thereby left out.
+    pub(super) fn advance_beyond(&self, point: &mut [u64]) -> bool {
+        for at in point.iter_mut().rev() {
+            let (next, carry) = at.overflowing_add(1);
+            *at = next;
+            if !carry {
+                return self.advance(point);
+            }
+        }
+        false
+    }
+}
