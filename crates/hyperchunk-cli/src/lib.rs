@@ -8,9 +8,14 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
 
+mod describe;
 mod doctor;
+mod dump;
 mod env;
+mod json;
 mod key;
+mod ls;
+mod terminal;
 mod udf;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +32,10 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// List the objects of a file.
+    Ls(ls::Arguments),
+    /// Print what a file holds.
+    Dump(dump::Arguments),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -55,6 +64,11 @@ fn print_text(text: &str) {
     }
 }
 
+/// Prints an error that does not end the command.
+fn complain(error: &dyn std::fmt::Display) {
+    eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
+}
+
 /// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments. `libhdf5` is the library
 /// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
@@ -68,6 +82,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     };
     let library = libhdf5.as_deref();
     let outcome = match arguments.command {
+        Command::Ls(command) => ls::run(&command),
+        Command::Dump(command) => dump::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),

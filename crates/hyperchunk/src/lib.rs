@@ -2,5 +2,23 @@
 //!
 //! A read is one straight walk: path → object header → plan (which byte ranges) → fetch → decode on all cores → scatter
 //! into the caller's buffer.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
-pub use hyperchunk_format::{Error, ErrorKind, Limits, Result};
+mod dataset;
+pub mod digest;
+mod external;
+mod file;
+mod group;
+mod heap;
+pub mod io;
+mod object;
+mod read;
+pub mod slabs;
+pub mod walk;
+
+pub use dataset::Dataset;
+pub use file::{ExternalPolicy, File, OpenOptions};
+pub use group::Group;
+pub use heap::Sequences;
+pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, convert, model, select};
+pub use object::Object;

@@ -1,0 +1,80 @@
+//! `hyperchunk dump --digest`: what a file holds, as digests, in JSON.
+
+use crate::json::Text;
+use hyperchunk::digest::{self, Digest};
+use hyperchunk::model::ObjectKind;
+use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::{Error, File, Object};
+use std::fmt::Write as _;
+
+/// The digests of all objects, and how many objects or attributes failed.
+pub(super) fn print(file: &File, max_bytes: u64) -> Result<usize, Error> {
+    let mut failures = 0;
+    let mut separator = "\n";
+    crate::print_text("{\"objects\": {");
+    file.walk(&file.root()?.named("/"), b"/", &mut |visit: Visit<'_>| {
+        let mut line = String::new();
+        match &visit.found {
+            Found::Object(object) => line = one(object, max_bytes, &mut failures),
+            Found::Broken(error) => {
+                failures += 1;
+                // Where a group's links are broken, the group has its entry already.
+                if visit.link.is_some() {
+                    let _ = write!(line, "{{\"error\": {}}}", Text(error.to_string().as_bytes()));
+                } else {
+                    crate::complain(error);
+                }
+            }
+            Found::Again(_) | Found::Link => {}
+        }
+        if !line.is_empty() {
+            crate::print_text(&format!("{separator}{}: {line}", Text(visit.path)));
+            separator = ",\n";
+        }
+        Ok(Next::Enter)
+    })?;
+    crate::print_text("\n}}\n");
+    Ok(failures)
+}
+
+/// The entry of an object.
+fn one(object: &Object, max_bytes: u64, failures: &mut usize) -> String {
+    let kind = match object.kind() {
+        ObjectKind::Group => "group",
+        ObjectKind::Dataset => "dataset",
+        ObjectKind::Datatype => "type",
+    };
+    let mut text = format!("{{\"kind\": \"{kind}\"");
+    let mut digested = |text: &mut String, result: Result<Digest, Error>| match result {
+        Ok(Digest { digest, form }) => {
+            let _ = write!(text, "\"digest\": \"{digest}\", \"form\": \"{form}\"");
+        }
+        Err(error) => {
+            *failures += 1;
+            let _ = write!(text, "\"error\": {}", Text(error.to_string().as_bytes()));
+        }
+    };
+    if object.kind() == ObjectKind::Dataset {
+        text.push_str(", ");
+        let result = object.dataset().and_then(|dataset| digest::dataset(&dataset, max_bytes));
+        digested(&mut text, result);
+    }
+    match object.attributes() {
+        Ok(attributes) => {
+            text.push_str(", \"attrs\": {");
+            for (number, attribute) in attributes.iter().enumerate() {
+                let separator = if number == 0 { "" } else { ", " };
+                let _ = write!(text, "{separator}{}: {{", Text(attribute.name.as_bytes()));
+                digested(&mut text, digest::attribute(object.file(), attribute));
+                text.push('}');
+            }
+            text.push('}');
+        }
+        Err(error) => {
+            *failures += 1;
+            let _ = write!(text, ", \"attrs_error\": {}", Text(error.to_string().as_bytes()));
+        }
+    }
+    text.push('}');
+    text
+}

@@ -1,0 +1,165 @@
+//! `hyperchunk ls`.
+
+use crate::Outcome;
+use crate::describe;
+use crate::terminal::{Colour, Ink, Terminal};
+use clap::Args;
+use hyperchunk::model::{Link, LinkTarget, ObjectKind};
+use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// FILE or FILE:/OBJECT
+    target: String,
+    /// Go into groups.
+    #[arg(short, long)]
+    recursive: bool,
+    /// Show layout, filters, stored size and attributes, too.
+    #[arg(short, long)]
+    long: bool,
+    /// Use colours.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    colour: Colour,
+}
+
+const HELP: &str = "\
+Examples:
+  hyperchunk ls scene.h5
+  hyperchunk ls -rl scene.h5:/bands";
+
+/// How many columns names get, at most.
+const NAME_COLUMN: usize = 40;
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let (file, object, path) = open(&arguments.target)?;
+    let terminal = Terminal::new(arguments.colour);
+    let mut failures = 0;
+    if object.kind() != ObjectKind::Group {
+        entry(terminal, arguments.long, &describe::name(&path), &object, &mut failures);
+    } else {
+        let top = path.clone();
+        file.walk(&object, &path, &mut |visit: Visit<'_>| {
+            if visit.path == top && visit.link.is_none() {
+                if let Found::Broken(error) = visit.found {
+                    return Err(error);
+                }
+                return Ok(Next::Enter);
+            }
+            let shown = visit.path.strip_prefix(top.as_slice()).unwrap_or(visit.path);
+            let shown = shown.strip_prefix(b"/").unwrap_or(shown);
+            let name = describe::name(shown);
+            match visit.found {
+                Found::Object(object) => entry(terminal, arguments.long, &name, object, &mut failures),
+                Found::Again(first) => line(terminal, Ink::Link, &name, &format!("same as {}", describe::name(first))),
+                Found::Link => line(terminal, Ink::Link, &name, &link(visit.link)),
+                Found::Broken(error) => {
+                    failures += 1;
+                    line(terminal, Ink::Error, &name, &format!("cannot be read: {}", text(&error)));
+                }
+            }
+            Ok(if arguments.recursive { Next::Enter } else { Next::Skip })
+        })?;
+    }
+    if failures > 0 { Err(format!("{failures} objects could not be read").into()) } else { Ok(()) }
+}
+
+/// The file and the object that `FILE:/OBJECT` names.
+pub(crate) fn open(target: &str) -> Result<(File, Object, Vec<u8>), Error> {
+    let options = OpenOptions::default();
+    let (file, path) = match File::open(target, &options) {
+        Err(error) if error.kind() == ErrorKind::NotFound => match target.split_once(":/") {
+            Some((file, path)) => (File::open(file, &options)?, path),
+            None => return Err(error),
+        },
+        opened => (opened?, ""),
+    };
+    let path = format!("/{}", path.trim_matches('/')).into_bytes();
+    let object = file.root()?.named("/").group()?.get(&path)?;
+    Ok((object.file().clone(), object, path))
+}
+
+fn text(error: &Error) -> String {
+    hyperchunk_udf::escape::escape(&error.to_string(), 2000)
+}
+
+/// Prints one line: a name, and what it is.
+fn line(terminal: Terminal, ink: Ink, name: &str, what: &str) {
+    let used = name.chars().count().max(NAME_COLUMN) + 1;
+    let padding = " ".repeat(NAME_COLUMN.saturating_sub(name.chars().count()));
+    say!("{}{padding} {}", terminal.paint(ink, name), terminal.cut(what, used));
+}
+
+fn link(link: Option<&Link>) -> String {
+    match link.map(|link| &link.target) {
+        Some(LinkTarget::Soft(path)) => format!("-> {}", describe::name(path.as_bytes())),
+        Some(LinkTarget::External { file, path }) => {
+            format!("-> {}:{}", describe::name(file.as_bytes()), describe::name(path.as_bytes()))
+        }
+        Some(LinkTarget::User { class, data }) => format!("user-defined link of class {class}, {} bytes", data.len()),
+        Some(LinkTarget::Hard(_)) | None => String::new(),
+    }
+}
+
+/// Prints an object, with `long` on several lines.
+fn entry(terminal: Terminal, long: bool, name: &str, object: &Object, failures: &mut usize) {
+    let (ink, what) = match describe_object(object) {
+        Ok(what) => what,
+        Err(error) => {
+            *failures += 1;
+            (Ink::Error, format!("cannot be read: {}", text(&error)))
+        }
+    };
+    match ink {
+        Ink::Quiet => say!("{name:<NAME_COLUMN$} {}", terminal.cut(&what, name.chars().count().max(NAME_COLUMN) + 1)),
+        ink => line(terminal, ink, name, &what),
+    }
+    if !long {
+        return;
+    }
+    for detail in details(object).unwrap_or_else(|error| {
+        *failures += 1;
+        vec![format!("cannot be read: {}", text(&error))]
+    }) {
+        say!("{}", terminal.paint(Ink::Quiet, &terminal.cut(&format!("    {detail}"), 0)));
+    }
+}
+
+fn describe_object(object: &Object) -> Result<(Ink, String), Error> {
+    Ok(match object.kind() {
+        ObjectKind::Group => {
+            let count = object.group()?.len()?;
+            (Ink::Group, format!("group of {count}"))
+        }
+        ObjectKind::Datatype => (Ink::Datatype, format!("datatype {}", describe::datatype(&object.datatype()?))),
+        ObjectKind::Dataset => {
+            let dataset = object.dataset()?;
+            let space = describe::dataspace(dataset.dataspace(), dataset.dims());
+            (Ink::Quiet, format!("{space} {}", describe::datatype(dataset.datatype())))
+        }
+    })
+}
+
+fn details(object: &Object) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    if object.kind() == ObjectKind::Dataset {
+        let dataset = object.dataset()?;
+        let mut layout = describe::layout(&dataset);
+        if dataset.chunked().is_some() {
+            let chunks = dataset.chunks()?;
+            let stored: u64 = chunks.iter().map(|chunk| chunk.size).fold(0, u64::saturating_add);
+            let whole = dataset.elements()?.saturating_mul(dataset.datatype().size);
+            layout.push_str(&format!("; {} stored of {stored} bytes for {whole}", chunks.len()));
+        }
+        lines.push(layout);
+    }
+    if let Some(comment) = object.comment()? {
+        lines.push(format!("comment: {}", describe::name(comment.as_bytes())));
+    }
+    for attribute in object.attributes()? {
+        let space = describe::dataspace(&attribute.dataspace, attribute.dataspace.dims());
+        lines.push(format!("@{}: {space} {}", describe::name(attribute.name.as_bytes()), describe::datatype(&attribute.datatype)));
+    }
+    Ok(lines)
+}

@@ -1,0 +1,168 @@
+//! Datasets: what they are; reading them is in [`crate::read`].
+
+use crate::object::Object;
+use crate::read::ChunkTable;
+use crate::{Error, Result};
+use hyperchunk_format::model::{
+    Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillValue, FillWhen, Filter, Layout, VirtualMapping,
+};
+use hyperchunk_format::parse::object::{self, DatasetHeader};
+use hyperchunk_format::parse::virtual_layout;
+use std::sync::{Arc, OnceLock};
+
+/// A dataset. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Dataset(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) object: Object,
+    pub(crate) header: DatasetHeader,
+    /// The extent: the header's, but for a virtual dataset of no fixed extent.
+    pub(crate) dims: Vec<u64>,
+    pub(crate) mappings: Vec<VirtualMapping>,
+    pub(crate) table: OnceLock<ChunkTable>,
+}
+
+impl Dataset {
+    pub(crate) fn open(object: Object) -> Result<Self> {
+        let header = object.parse(object::dataset)?;
+        let mappings = match &header.layout {
+            Layout::Virtual { heap: Some(heap) } => object.parse(|image, _| virtual_layout::mappings(image, *heap))?,
+            _ => Vec::new(),
+        };
+        let dims = header.dataspace.dims().to_vec();
+        let mut inner = Inner { object, header, dims, mappings, table: OnceLock::new() };
+        if !inner.mappings.is_empty() {
+            inner.dims = crate::read::virtual_extent(&inner)?;
+        }
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// It as an object.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.0.object
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn datatype(&self) -> &Datatype {
+        &self.0.header.datatype
+    }
+
+    /// The committed datatype that it uses, by the address of its header.
+    #[must_use]
+    pub fn committed(&self) -> Option<u64> {
+        self.0.header.committed
+    }
+
+    /// Its dataspace as the header has it. The extent that counts is [`Dataset::dims`].
+    #[must_use]
+    pub fn dataspace(&self) -> &Dataspace {
+        &self.0.header.dataspace
+    }
+
+    /// Its extent, slowest dimension first. That of a virtual dataset without bounds depends on what its sources have now.
+    #[must_use]
+    pub fn dims(&self) -> &[u64] {
+        &self.0.dims
+    }
+
+    /// How many elements it has.
+    ///
+    /// # Errors
+    /// Limit if more than 2⁶⁴ - 1.
+    pub fn elements(&self) -> Result<u64> {
+        let elements = match &self.0.header.dataspace {
+            Dataspace::Simple { .. } if self.0.dims.contains(&0) => Some(0),
+            Dataspace::Simple { .. } => self.0.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim)),
+            other => other.elements(),
+        };
+        elements.ok_or_else(|| self.name(Error::limit("more than 2^64 elements")))
+    }
+
+    /// Where its data lie.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.0.header.layout
+    }
+
+    /// Its chunks, if it has any.
+    #[must_use]
+    pub fn chunked(&self) -> Option<&Chunked> {
+        match &self.0.header.layout {
+            Layout::Chunked(chunked) => Some(chunked),
+            _ => None,
+        }
+    }
+
+    /// Its filters.
+    #[must_use]
+    pub fn pipeline(&self) -> &[Filter] {
+        &self.0.header.pipeline
+    }
+
+    /// What never-written elements are.
+    #[must_use]
+    pub fn fill(&self) -> &FillValue {
+        &self.0.header.fill
+    }
+
+    /// A never-written element, as stored; zeros where none was defined.
+    ///
+    /// # Errors
+    /// Corrupt if it has not the size of an element.
+    pub fn fill_bytes(&self) -> Result<Vec<u8>> {
+        let size = self.element_size()?;
+        match &self.0.header.fill.value {
+            FillWhen::User(bytes) if bytes.len() == size => Ok(bytes.clone()),
+            FillWhen::User(bytes) if !bytes.is_empty() => {
+                let message = format!("a fill value of {} bytes for elements of {size}", bytes.len());
+                Err(self.name(Error::corrupt(message)))
+            }
+            _ => Ok(vec![0; size]),
+        }
+    }
+
+    /// The files that hold its raw data, if they do not lie in its own.
+    #[must_use]
+    pub fn external(&self) -> &[ExternalFile] {
+        &self.0.header.external
+    }
+
+    /// The sources of a virtual dataset.
+    #[must_use]
+    pub fn mappings(&self) -> &[VirtualMapping] {
+        &self.0.mappings
+    }
+
+    /// All chunks that are stored, in order of their place.
+    ///
+    /// # Errors
+    /// If their index cannot be read.
+    pub fn chunks(&self) -> Result<Vec<Chunk>> {
+        crate::read::all_chunks(self)
+    }
+
+    /// The bytes of a chunk as they are stored.
+    ///
+    /// # Errors
+    /// Truncated or Io; Limit if it is larger than chunks may be.
+    pub fn read_chunk_raw(&self, chunk: &Chunk) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        crate::read::read_stored(self, chunk, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// How many bytes an element has.
+    pub(crate) fn element_size(&self) -> Result<usize> {
+        let size = usize::try_from(self.0.header.datatype.size);
+        size.map_err(|_| self.name(Error::limit("elements larger than the address space")))
+    }
+
+    /// The error, with the names of this dataset and its file.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        self.0.object.name(error)
+    }
+}

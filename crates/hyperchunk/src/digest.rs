@@ -1,0 +1,200 @@
+//! Digests of values, for comparing files and readers: SHA-256 over all elements in row-major order.
+//!
+//! *Raw* digests take elements as they are stored. Types with parts that mean nothing outside their file (sequences,
+//! references) have a *canonical* digest: numbers little-endian, sequences as their count and elements, strings as their
+//! length and bytes, references as the address of the object header that they lead to.
+
+use crate::heap::Sequences;
+use crate::slabs::slabs;
+use crate::{Dataset, Error, File, Result};
+use hyperchunk_format::convert::{Conversion, memory_type};
+use hyperchunk_format::model::{Attribute, Class, Dataspace, Datatype, ReferenceKind, StringPadding};
+use hyperchunk_format::parse::reference;
+use sha2::{Digest as _, Sha256};
+
+/// How many bytes are read at a time.
+const AT_ONCE: u64 = 16 << 20;
+
+/// A digest, and over which form of the values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest {
+    /// In hexadecimal, or `null` for a null dataspace.
+    pub digest: String,
+    /// `raw` or `canonical`.
+    pub form: &'static str,
+}
+
+/// The digest of a dataset's values.
+///
+/// # Errors
+/// Those of reading it; Limit if it has more than `max_bytes`.
+pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
+    if *dataset.dataspace() == Dataspace::Null {
+        return Ok(null());
+    }
+    let size = dataset.elements()?.checked_mul(dataset.datatype().size);
+    if size.is_none_or(|size| size > max_bytes) {
+        return Err(dataset.name(Error::limit(format!("more than {max_bytes} bytes of data"))));
+    }
+    let file = dataset.object().file();
+    let mut hasher = Hasher::new(file, dataset.datatype())?;
+    let mut buffer = Vec::new();
+    for slab in slabs(dataset, AT_ONCE) {
+        let count = slab.count(dataset.dims())?;
+        let bytes = usize::try_from(count * dataset.datatype().size);
+        buffer.resize(bytes.map_err(|_| Error::limit("larger than the address space"))?, 0);
+        dataset.read(&slab, &mut buffer)?;
+        hasher.update(&buffer).map_err(|error| dataset.name(error))?;
+    }
+    Ok(hasher.finish())
+}
+
+/// The digest of an attribute's value.
+///
+/// # Errors
+/// If a part of it in the global heap cannot be read.
+pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
+    if attribute.dataspace == Dataspace::Null {
+        return Ok(null());
+    }
+    let mut hasher = Hasher::new(file, &attribute.datatype)?;
+    hasher.update(&attribute.data)?;
+    Ok(hasher.finish())
+}
+
+fn null() -> Digest {
+    Digest { digest: "null".into(), form: "raw" }
+}
+
+struct Hasher<'a> {
+    sha: Sha256,
+    sequences: Sequences<'a>,
+    file: &'a File,
+    size: usize,
+    /// `None`: elements are taken as they are.
+    canonical: Option<Form>,
+}
+
+impl<'a> Hasher<'a> {
+    fn new(file: &'a File, datatype: &Datatype) -> Result<Self> {
+        let heap = |part: &Datatype| {
+            matches!(
+                part.class,
+                Class::Vlen { .. } | Class::VlenString { .. } | Class::Reference(_) | Class::Complex { .. }
+            )
+        };
+        let canonical = if datatype.any(&mut |part| heap(part)) { Some(Form::new(datatype)?) } else { None };
+        let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"))?;
+        Ok(Self { sha: Sha256::new(), sequences: file.sequences(), file, size, canonical })
+    }
+
+    fn update(&mut self, elements: &[u8]) -> Result<()> {
+        let Some(form) = &self.canonical else {
+            self.sha.update(elements);
+            return Ok(());
+        };
+        elements.chunks_exact(self.size).try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha, 0))
+    }
+
+    fn finish(self) -> Digest {
+        let digest = self.sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Digest { digest, form: if self.canonical.is_some() { "canonical" } else { "raw" } }
+    }
+}
+
+/// How an element is brought into its canonical form.
+enum Form {
+    /// A fixed-size value through a conversion.
+    Value { conversion: Conversion, size: usize },
+    Bytes,
+    FixedString(StringPadding),
+    VlenString,
+    Vlen { base: Datatype, form: Box<Form> },
+    /// Parts by offset and size.
+    Parts(Vec<(usize, usize, Form)>),
+    Array { size: usize, form: Box<Form> },
+    Reference(ReferenceKind),
+}
+
+impl Form {
+    fn new(datatype: &Datatype) -> Result<Self> {
+        let size = |datatype: &Datatype| usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"));
+        Ok(match &datatype.class {
+            Class::Opaque { .. } => Self::Bytes,
+            Class::String { padding, .. } => Self::FixedString(*padding),
+            Class::VlenString { .. } => Self::VlenString,
+            Class::Vlen { base } => Self::Vlen { base: (**base).clone(), form: Box::new(Self::new(base)?) },
+            Class::Array { base, .. } => Self::Array { size: size(base)?, form: Box::new(Self::new(base)?) },
+            Class::Reference(kind) => Self::Reference(*kind),
+            Class::Compound { members } => {
+                let mut members: Vec<_> = members.iter().collect();
+                // As libhdf5 does when it converts a compound with parts in a heap.
+                members.sort_by_key(|member| member.offset);
+                let part = |offset: u64, datatype: &Datatype| {
+                    let offset = usize::try_from(offset).map_err(|_| Error::limit("elements larger than the address space"))?;
+                    Ok((offset, size(datatype)?, Self::new(datatype)?))
+                };
+                Self::Parts(members.iter().map(|member| part(member.offset, &member.datatype)).collect::<Result<_>>()?)
+            }
+            Class::Time { .. } => return Err(Error::unsupported("times have no canonical form")),
+            Class::Complex { base } => Self::Array { size: size(base)?, form: Box::new(Self::new(base)?) },
+            Class::Enum { base, .. } => Self::new(base)?,
+            _ => {
+                let memory = memory_type(datatype);
+                let conversion = Conversion::new(datatype, &memory)?;
+                Self::Value { conversion, size: size(&memory)? }
+            }
+        })
+    }
+
+    fn add(&self, element: &[u8], file: &File, sequences: &mut Sequences<'_>, sha: &mut Sha256, depth: u32) -> Result<()> {
+        match self {
+            Self::Bytes => sha.update(element),
+            Self::Value { conversion, size } => {
+                let mut converted = vec![0; *size];
+                conversion.run(element, &mut converted, 1)?;
+                sha.update(&converted);
+            }
+            Self::FixedString(padding) => {
+                let kept = match padding {
+                    StringPadding::NullTerminated => element.iter().position(|byte| *byte == 0).unwrap_or(element.len()),
+                    StringPadding::NullPadded => element.len(),
+                    StringPadding::SpacePadded => element.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1),
+                };
+                sha.update(&element[..kept]);
+                sha.update(vec![0; element.len() - kept]);
+            }
+            Self::VlenString => {
+                let string = sequences.string(element)?;
+                sha.update((string.len() as u64).to_le_bytes());
+                sha.update(string);
+            }
+            Self::Vlen { base, form } => {
+                let Some((count, bytes)) = sequences.get(element, base)? else {
+                    sha.update(0_u64.to_le_bytes());
+                    return Ok(());
+                };
+                sha.update(count.to_le_bytes());
+                // The heap is asked again inside.
+                let bytes = bytes.to_vec();
+                let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
+                bytes.chunks_exact(size).try_for_each(|element| form.add(element, file, sequences, sha, depth + 1))?;
+            }
+            Self::Parts(parts) => {
+                for (offset, size, form) in parts {
+                    let part = element.get(*offset..offset + size);
+                    form.add(part.ok_or_else(|| Error::corrupt("a member outside its element"))?, file, sequences, sha, depth)?;
+                }
+            }
+            Self::Array { size, form } => {
+                element.chunks_exact(*size).try_for_each(|element| form.add(element, file, sequences, sha, depth))?;
+            }
+            Self::Reference(kind) => match file.parse(|image| reference::parse(*kind, element, image)) {
+                Ok(None) => sha.update([0; 8]),
+                Ok(Some(reference)) if file.dereference(&reference).is_ok() => sha.update(reference.address.to_le_bytes()),
+                _ => sha.update(b"badref"),
+            },
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Other files that a file names: by external links, as sources of virtual datasets, for raw data.
+
+use crate::file::{ExternalPolicy, File};
+use crate::io::{LocalFile, Source};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::Name;
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many other files one file keeps open.
+const KEPT: usize = 64;
+
+/// The other files of one file.
+#[derive(Debug)]
+pub(crate) struct ExternalFiles {
+    /// The folder of the file that names them.
+    folder: Option<PathBuf>,
+    policy: ExternalPolicy,
+    hdf5: Mutex<HashMap<PathBuf, File>>,
+    raw: Mutex<HashMap<PathBuf, Arc<LocalFile>>>,
+}
+
+impl ExternalFiles {
+    pub(crate) fn new(path: Option<&Path>, policy: ExternalPolicy) -> Self {
+        let folder = path.map(|path| path.parent().unwrap_or(Path::new("")).to_owned());
+        Self { folder, policy, hdf5: Mutex::default(), raw: Mutex::default() }
+    }
+
+    /// The HDF5 file of that name.
+    pub(crate) fn open(&self, from: &File, name: &Name) -> Result<File> {
+        self.find(name, &self.hdf5, |path| File::open(path, from.options())).map_err(|error| from.name(error))
+    }
+
+    /// The file of raw data of that name.
+    pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<LocalFile>> {
+        self.find(name, &self.raw, |path| LocalFile::open(path).map(Arc::new)).map_err(|error| from.name(error))
+    }
+
+    /// Looks for a name as libhdf5 does: as it is if absolute, then its last part beside the file; else beside the file,
+    /// then in the working folder.
+    fn find<T: Clone>(
+        &self,
+        name: &Name,
+        kept: &Mutex<HashMap<PathBuf, T>>,
+        open: impl Fn(&Path) -> Result<T>,
+    ) -> Result<T> {
+        let given = to_path(name)?;
+        if self.policy == ExternalPolicy::Never {
+            let message = format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let mut candidates = Vec::new();
+        if given.is_absolute() {
+            candidates.push(given.clone());
+        }
+        if let Some(folder) = &self.folder {
+            let beside = if given.is_absolute() { given.file_name().map(PathBuf::from) } else { Some(given.clone()) };
+            candidates.extend(beside.map(|beside| folder.join(beside)));
+        }
+        if !given.is_absolute() {
+            candidates.push(given.clone());
+        }
+        let mut refused = None;
+        for path in candidates {
+            if self.policy == ExternalPolicy::Beside && !self.is_beside(&path) {
+                refused.get_or_insert_with(|| {
+                    let message = format!("it leads to the file `{name}`, outside this file's folder (option `external`)");
+                    Error::new(ErrorKind::Invalid, message)
+                });
+                continue;
+            }
+            if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&path) {
+                return Ok(file.clone());
+            }
+            match open(&path) {
+                Ok(file) => {
+                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    if kept.len() >= KEPT {
+                        kept.clear();
+                    }
+                    kept.insert(path, file.clone());
+                    return Ok(file);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("it leads to the file `{name}`, which is not there"))
+        }))
+    }
+
+    fn is_beside(&self, path: &Path) -> bool {
+        let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
+        let within = relative.is_some_and(|path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)));
+        // A symbolic link may lead out again.
+        let real = |path: &Path| std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok();
+        within && match (real(path), self.folder.as_deref().and_then(real)) {
+            (Some(path), Some(folder)) => path.starts_with(folder),
+            // It is not there: opening it will say so.
+            (None, _) => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn to_path(name: &Name) -> Result<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
+}
+
+#[cfg(not(unix))]
+fn to_path(name: &Name) -> Result<PathBuf> {
+    name.as_str().map(PathBuf::from).ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
+}
+
+/// Fills `buffer` from `offset` of a file of raw data; as in libhdf5, what the file is too short for is 0: writers extend
+/// it only as far as they wrote.
+pub(crate) fn read_raw(file: &LocalFile, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    let there = usize::try_from(file.size().saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
+    let (head, tail) = buffer.split_at_mut(there);
+    tail.fill(0);
+    if head.is_empty() { Ok(()) } else { file.read_at(offset, head) }
+}

@@ -1,0 +1,222 @@
+//! An open file.
+
+use crate::external::ExternalFiles;
+use crate::heap::GlobalHeaps;
+use crate::io::{LocalFile, Memory, Pages, Source};
+use crate::object::Object;
+use crate::read::ChunkCache;
+use crate::{Error, Limits, Result};
+use hyperchunk_format::model::{Reference, Superblock};
+use hyperchunk_format::parse::{cache_image, superblock};
+use hyperchunk_format::{Fuel, Image, Overlay, View};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a file is opened and read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// What the file may cost.
+    pub limits: Limits,
+    /// How many threads decode; 0 for as many as there are processors.
+    pub threads: usize,
+    /// Whether files that this one names may be read: external links and raw data, sources of virtual datasets.
+    pub external: ExternalPolicy,
+    /// Reads files that are marked as open for writing, as after a crash of the writer. What is read may be torn.
+    pub ignore_locks: bool,
+    /// Reads files that are shorter than they say. Data beyond the end are still an error.
+    pub allow_truncated: bool,
+}
+
+/// Which other files a file may make us read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ExternalPolicy {
+    /// Any, as HDF5's own library does.
+    #[default]
+    Anywhere,
+    /// Those in the file's folder and below it.
+    Beside,
+    /// None.
+    Never,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            threads: 0,
+            external: ExternalPolicy::default(),
+            ignore_locks: false,
+            allow_truncated: false,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// How many threads decode.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+}
+
+/// An open file. Cheap to clone; all clones and all that comes from them may be used from many threads at once.
+#[derive(Clone)]
+pub struct File(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) options: OpenOptions,
+    pub(crate) superblock: Superblock,
+    pub(crate) external: ExternalFiles,
+    pub(crate) heaps: GlobalHeaps,
+    pub(crate) chunks: ChunkCache,
+    view: Overlay<Pages>,
+}
+
+impl File {
+    /// Opens a file of this machine.
+    ///
+    /// # Errors
+    /// NotFound or Io from the system; NotHdf5; Locked if it is marked as open for writing; Truncated if it is shorter
+    /// than it says; Corrupt or Unsupported from its superblock.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
+        Self::from_source(Arc::new(source), Some(path.to_owned()), options)
+    }
+
+    /// Opens a file that lies in memory.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, options: &OpenOptions) -> Result<Self> {
+        Self::from_source(Arc::new(Memory::new(bytes)), None, options)
+    }
+
+    /// Opens a file by its source of bytes. `path` is for messages and for finding the files that this one names.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn from_source(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<Self> {
+        let opened = open(source, path.clone(), options);
+        opened.map_err(|error| match path {
+            Some(path) => error.file(path.display()),
+            None => error,
+        })
+    }
+
+    /// Its path, if it has one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.0.superblock
+    }
+
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.0.source.size()
+    }
+
+    /// The options it was opened with.
+    #[must_use]
+    pub fn options(&self) -> &OpenOptions {
+        &self.0.options
+    }
+
+    /// The root group.
+    ///
+    /// # Errors
+    /// If its object header cannot be read.
+    pub fn root(&self) -> Result<Object> {
+        self.object(self.0.superblock.root)
+    }
+
+    /// The object whose header lies at `address`.
+    ///
+    /// # Errors
+    /// If there is no object header.
+    pub fn object(&self, address: u64) -> Result<Object> {
+        Object::open(self, address)
+    }
+
+    /// The object that a reference leads to.
+    ///
+    /// # Errors
+    /// If there is none, or it lies in a file that cannot be opened.
+    pub fn dereference(&self, reference: &Reference) -> Result<Object> {
+        match &reference.file {
+            Some(name) => self.0.external.open(self, name)?.object(reference.address),
+            None => self.object(reference.address),
+        }
+    }
+
+    /// Whether two handles are of one open file.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Runs a parser over the file; names the file in its errors.
+    ///
+    /// # Errors
+    /// Those of the parser.
+    pub fn parse<T>(&self, parser: impl FnOnce(Image<'_>) -> Result<T>) -> Result<T> {
+        let fuel = Fuel::new(&self.0.options.limits);
+        let superblock = &self.0.superblock;
+        let image = Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
+        parser(image.with_shared_messages(superblock.shared_messages)).map_err(|error| self.name(error))
+    }
+
+    /// The error, with this file's name.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        match &self.0.path {
+            Some(path) => error.file(path.display()),
+            None => error,
+        }
+    }
+}
+
+fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<File> {
+    let limits = &options.limits;
+    let pages = Pages::new(Arc::clone(&source));
+    let fuel = Fuel::new(limits);
+    let superblock = superblock::parse(&pages, limits, &fuel)?;
+    if !options.ignore_locks {
+        superblock::check_flags(&superblock)?;
+    }
+    if !options.allow_truncated {
+        superblock::check_end(&superblock, source.size())?;
+    }
+    let image = Image::new(&pages, superblock.base, superblock.sizes, limits, &fuel);
+    let patches = cache_image::entries(image, &superblock)?;
+    let patches = patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));
+    let view = Overlay::new(pages, patches.collect());
+    let inner = Inner {
+        external: ExternalFiles::new(path.as_deref(), options.external),
+        path,
+        source,
+        options: options.clone(),
+        superblock,
+        heaps: GlobalHeaps::default(),
+        chunks: ChunkCache::default(),
+        view,
+    };
+    Ok(File(Arc::new(inner)))
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,145 @@
+//! Groups and the paths through them.
+
+use crate::file::File;
+use crate::object::Object;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::{Link, LinkTarget, Name, ObjectKind};
+use hyperchunk_format::parse::group;
+
+/// A group.
+#[derive(Debug, Clone)]
+pub struct Group {
+    object: Object,
+}
+
+impl Group {
+    pub(crate) fn new(object: Object) -> Self {
+        Self { object }
+    }
+
+    /// It as an object.
+    #[must_use]
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// All its links, by name.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn links(&self) -> Result<Vec<Link>> {
+        self.object.parse(group::links)
+    }
+
+    /// How many links it has.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn len(&self) -> Result<u64> {
+        self.object.parse(group::count)
+    }
+
+    /// Whether it has no links.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// Whether it tracks the order in which its links were made.
+    ///
+    /// # Errors
+    /// If its messages cannot be read.
+    pub fn tracks_order(&self) -> Result<bool> {
+        self.object.parse(group::tracks_order)
+    }
+
+    /// The link of a name.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn link(&self, name: &[u8]) -> Result<Option<Link>> {
+        self.object.parse(|image, header| group::find(image, header, name))
+    }
+
+    /// The link that a path leads to, itself not followed; `None` if the last name is not there.
+    ///
+    /// # Errors
+    /// NotFound if the way there breaks; others if something on it cannot be read.
+    pub fn link_at(&self, path: &[u8]) -> Result<Option<Link>> {
+        let path = without_closing_slashes(path);
+        let (parent, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&path[..=at], &path[at + 1..]),
+            None => (&path[..0], path),
+        };
+        let parent = if parent.is_empty() { self.object.clone() } else { self.get(parent)? };
+        parent.group()?.link(name)
+    }
+
+    /// A path from here, for messages.
+    fn full_path(&self, path: &[u8]) -> String {
+        let path = Name::from(path).to_string();
+        match self.object.path() {
+            Some(here) if !path.starts_with('/') => format!("{}/{path}", here.trim_end_matches('/')),
+            _ => path,
+        }
+    }
+
+    /// The object that a path leads to, from the root if it starts with `/`. Soft and external links are followed; the
+    /// object knows its file.
+    ///
+    /// # Errors
+    /// NotFound with the name that is missing; Limit for a circle of links; others if something on the way cannot be read.
+    pub fn get(&self, path: &[u8]) -> Result<Object> {
+        let mut depth = self.object.file().options().limits.link_depth;
+        let found = walk(self.object.clone(), path, &mut depth);
+        let full = self.full_path(path);
+        found.map(|object| object.named(&full)).map_err(|error| error.object(&full))
+    }
+}
+
+/// A path without the slashes that close it.
+fn without_closing_slashes(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |at| at + 1);
+    &path[..end]
+}
+
+/// Follows a path from an object; `depth` is how many more links that are no hard links may be followed.
+fn walk(from: Object, path: &[u8], depth: &mut u32) -> Result<Object> {
+    let mut at = if path.starts_with(b"/") { from.file().root()? } else { from };
+    for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".") {
+        if at.kind() != ObjectKind::Group {
+            let message = format!("`{}` is looked for in an object that is no group", Name::from(name));
+            return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
+        }
+        let Some(link) = at.parse(|image, header| group::find(image, header, name))? else {
+            let message = format!("no link of the name `{}`", Name::from(name));
+            return Err(at.file().name(Error::new(ErrorKind::NotFound, message)));
+        };
+        at = follow(&at, &link, depth)?;
+    }
+    Ok(at)
+}
+
+/// The object that a link of a group leads to.
+fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
+    if let LinkTarget::Hard(address) = &link.target {
+        return group.file().object(*address);
+    }
+    let file = group.file();
+    let name = |error: Error| file.name(error);
+    *depth = depth.checked_sub(1).ok_or_else(|| name(Error::limit("too many links in a row, or a circle of links")))?;
+    match &link.target {
+        LinkTarget::Hard(address) => file.object(*address),
+        LinkTarget::Soft(path) => walk(group.clone(), path.as_bytes(), depth),
+        LinkTarget::External { file: other, path } => {
+            let other: File = file.0.external.open(file, other)?;
+            walk(other.root()?, path.as_bytes(), depth)
+        }
+        LinkTarget::User { class, .. } => {
+            let message = format!("`{}` is a user-defined link of class {class}; only its application can follow it", link.name);
+            Err(name(Error::unsupported(message)))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Objects of the global heap: the elements of sequences and strings of any length.
+
+use crate::file::File;
+use crate::{Error, Result};
+use hyperchunk_format::model::{Class, Datatype};
+use hyperchunk_format::parse::global_heap::Collection;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many bytes of collections a file keeps.
+const KEPT: usize = 16 << 20;
+
+/// The collections of a file that were read last.
+#[derive(Default)]
+pub(crate) struct GlobalHeaps {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    collections: HashMap<u64, Arc<Collection>>,
+    bytes: usize,
+}
+
+impl File {
+    /// The collection of the global heap at `address`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn heap_collection(&self, address: u64) -> Result<Arc<Collection>> {
+        let lock = || self.0.heaps.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().collections.get(&address) {
+            return Ok(Arc::clone(found));
+        }
+        let collection = Arc::new(self.parse(|image| Collection::open(image, address))?);
+        let mut kept = lock();
+        if kept.bytes.saturating_add(collection.size()) > KEPT {
+            *kept = Kept::default();
+        }
+        kept.bytes += collection.size();
+        kept.collections.insert(address, Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// How many bytes an element of a sequence or string of any length has in this file: count, address and index.
+    #[must_use]
+    pub fn handle_size(&self) -> usize {
+        8 + usize::from(self.superblock().sizes.address)
+    }
+
+    /// Looks up elements of sequences and strings of any length.
+    #[must_use]
+    pub fn sequences(&self) -> Sequences<'_> {
+        Sequences { file: self, last: None }
+    }
+}
+
+/// Looks up the parts of elements that lie in the global heap; remembers where it was last.
+#[derive(Debug)]
+pub struct Sequences<'a> {
+    file: &'a File,
+    last: Option<(u64, Arc<Collection>)>,
+}
+
+impl Sequences<'_> {
+    /// The bytes of the sequence that a stored element (count, collection's address, index) stands for, and how many
+    /// elements it has; `None` for a null one. `base` is the type of its elements.
+    ///
+    /// # Errors
+    /// If there is no such object in the heap, or it is shorter than its count says.
+    pub fn get(&mut self, element: &[u8], base: &Datatype) -> Result<Option<(u64, &[u8])>> {
+        let sizes = self.file.superblock().sizes;
+        let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
+        let count = u64::from(cursor.u32()?);
+        let address = cursor.address(sizes)?;
+        let index = cursor.u32()?;
+        let Some(address) = address.filter(|address| count != 0 && *address != 0) else {
+            return Ok(None);
+        };
+        let needed = count.checked_mul(base.size);
+        let bytes = self.object(address, index)?;
+        match needed.and_then(|needed| usize::try_from(needed).ok()).and_then(|needed| bytes.get(..needed)) {
+            Some(bytes) => Ok(Some((count, bytes))),
+            None => {
+                let message = format!("a sequence of {count} elements of {} bytes has only {} bytes", base.size, bytes.len());
+                Err(Error::corrupt(message).within("global heap").at(address))
+            }
+        }
+    }
+
+    /// The bytes of a string of any length, up to the first NUL; empty for a null one.
+    ///
+    /// # Errors
+    /// As [`Sequences::get`].
+    pub fn string(&mut self, element: &[u8]) -> Result<&[u8]> {
+        let byte = Datatype { size: 1, class: Class::Opaque { tag: Default::default() } };
+        let bytes = self.get(element, &byte)?.map_or(&[][..], |(_, bytes)| bytes);
+        Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
+
+    /// An object of a collection.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn object(&mut self, address: u64, index: u32) -> Result<&[u8]> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != address) {
+            self.last = Some((address, self.file.heap_collection(address)?));
+        }
+        let found = self.last.as_ref().and_then(|(_, collection)| collection.object(index));
+        found.ok_or_else(|| {
+            let message = format!("the global heap has no object {index}");
+            self.file.name(Error::corrupt(message).within("global heap").at(address))
+        })
+    }
+}

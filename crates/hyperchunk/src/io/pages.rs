@@ -1,0 +1,73 @@
+//! Metadata of a file, page by page: parsers read many small pieces that lie close together.
+
+use super::{Source, ends_before};
+use crate::Result;
+use hyperchunk_format::View;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The size of a page in bytes: a page of object headers costs one read.
+const PAGE: u64 = 16 << 10;
+/// Pieces from this size on are read as they are.
+const LARGE: usize = 64 << 10;
+/// How many pages are kept.
+const KEPT: usize = 1024;
+
+/// The pages of a file that were read so far, up to 16 MiB of them.
+pub(crate) struct Pages {
+    source: Arc<dyn Source>,
+    pages: RwLock<HashMap<u64, Arc<[u8]>>>,
+}
+
+impl Pages {
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, pages: RwLock::default() }
+    }
+
+    fn page(&self, number: u64) -> Result<Arc<[u8]>> {
+        if let Some(page) = self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
+            return Ok(Arc::clone(page));
+        }
+        let start = number * PAGE;
+        let length = PAGE.min(self.source.size() - start);
+        let mut bytes = vec![0; length as usize];
+        self.source.read_at(start, &mut bytes)?;
+        let page: Arc<[u8]> = bytes.into();
+        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+        if pages.len() >= KEPT {
+            // Any order will do: what is hot comes back with one read.
+            let some: Vec<u64> = pages.keys().copied().take(KEPT / 4).collect();
+            some.iter().for_each(|number| drop(pages.remove(number)));
+        }
+        pages.insert(number, Arc::clone(&page));
+        Ok(page)
+    }
+}
+
+impl View for Pages {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        let end = offset.checked_add(length as u64).filter(|end| *end <= self.size());
+        let end = end.ok_or_else(|| ends_before(self.size(), offset, length))?;
+        let mut bytes = Vec::new();
+        if length >= LARGE {
+            bytes.resize(length, 0);
+            self.source.read_at(offset, &mut bytes)?;
+            return Ok(Cow::Owned(bytes));
+        }
+        bytes.reserve_exact(length);
+        let mut at = offset;
+        while at < end {
+            let page = self.page(at / PAGE)?;
+            let start = at % PAGE;
+            let stop = PAGE.min(start + (end - at));
+            bytes.extend_from_slice(&page[start as usize..stop as usize]);
+            at += stop - start;
+        }
+        Ok(Cow::Owned(bytes))
+    }
+}

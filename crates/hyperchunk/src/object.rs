@@ -1,0 +1,148 @@
+//! Objects: what groups, datasets and committed datatypes have in common.
+
+use crate::dataset::Dataset;
+use crate::file::File;
+use crate::group::Group;
+use crate::{Error, Result};
+use hyperchunk_format::Image;
+use hyperchunk_format::model::{Attribute, Datatype, Name, ObjectHeader, ObjectKind};
+use hyperchunk_format::parse::{attributes, object, object_header};
+use std::sync::Arc;
+
+/// An object of a file: a group, a dataset or a committed datatype. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Object {
+    file: File,
+    header: Arc<ObjectHeader>,
+    kind: ObjectKind,
+    /// How it was reached, for messages.
+    path: Option<Arc<str>>,
+}
+
+impl Object {
+    pub(crate) fn open(file: &File, address: u64) -> Result<Self> {
+        let header = file.parse(|image| object_header::parse(image, address))?;
+        let kind = object::kind(&header).ok_or_else(|| {
+            let message = format!("the object at address {address:#x} is neither group, dataset nor datatype");
+            file.name(Error::unsupported(message))
+        })?;
+        Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    /// Where its header lies, relative to the file's base address: its identity in its file.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.header.address
+    }
+
+    /// The file that it lies in.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its header.
+    #[must_use]
+    pub fn header(&self) -> &ObjectHeader {
+        &self.header
+    }
+
+    /// The same object under a name, which messages will have.
+    #[must_use]
+    pub fn named(self, path: &str) -> Self {
+        Self { path: Some(path.into()), ..self }
+    }
+
+    /// The name it was reached by, if it was.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        self.path.as_deref()
+    }
+
+    /// The error, with the names of this object and its file.
+    pub(crate) fn name(&self, error: Error) -> Error {
+        let error = match &self.path {
+            Some(path) => error.object(path),
+            None => error,
+        };
+        self.file.name(error)
+    }
+
+    /// All its attributes, by name.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn attributes(&self) -> Result<Vec<Attribute>> {
+        self.parse(attributes::all)
+    }
+
+    /// One of its attributes.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn attribute(&self, name: &[u8]) -> Result<Option<Attribute>> {
+        self.parse(|image, header| attributes::find(image, header, name))
+    }
+
+    /// Its comment.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn comment(&self) -> Result<Option<Name>> {
+        self.parse(object::comment)
+    }
+
+    /// When it was last modified, in seconds since 1970, where that is tracked.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn modification_time(&self) -> Result<Option<u32>> {
+        self.parse(object::modification_time)
+    }
+
+    /// It as a group.
+    ///
+    /// # Errors
+    /// Invalid if it is none.
+    pub fn group(&self) -> Result<Group> {
+        self.expect(ObjectKind::Group)?;
+        Ok(Group::new(self.clone()))
+    }
+
+    /// It as a dataset.
+    ///
+    /// # Errors
+    /// Invalid if it is none; Corrupt or Unsupported from its messages.
+    pub fn dataset(&self) -> Result<Dataset> {
+        self.expect(ObjectKind::Dataset)?;
+        Dataset::open(self.clone())
+    }
+
+    /// It as a committed datatype.
+    ///
+    /// # Errors
+    /// Invalid if it is none; Corrupt or Unsupported from its message.
+    pub fn datatype(&self) -> Result<Datatype> {
+        self.expect(ObjectKind::Datatype)?;
+        self.parse(object::datatype)
+    }
+
+    fn expect(&self, kind: ObjectKind) -> Result<()> {
+        if self.kind == kind {
+            return Ok(());
+        }
+        let message = format!("the object is a {:?}, not a {kind:?}", self.kind).to_lowercase();
+        Err(self.name(Error::invalid(message)))
+    }
+
+    /// Runs a parser over its header.
+    pub(crate) fn parse<T>(&self, parser: impl FnOnce(Image<'_>, &ObjectHeader) -> Result<T>) -> Result<T> {
+        self.file.parse(|image| parser(image, &self.header)).map_err(|error| self.name(error))
+    }
+}

@@ -1,0 +1,191 @@
+//! Data in one piece: of the file, of the object header, or of external files.
+
+use super::output::Output;
+use super::workers::spread;
+use crate::dataset::Dataset;
+use crate::external::read_raw;
+use crate::io::LocalFile;
+use crate::{Error, Result};
+use hyperchunk_format::model::Layout;
+use hyperchunk_format::select::{Choice, runs};
+use std::sync::Arc;
+
+/// The largest piece that one thread reads at a time, in bytes.
+const PIECE: u64 = 4 << 20;
+/// Selected elements that are closer than this are read together, in bytes.
+const GAP: u64 = 4 << 10;
+/// A run of this many bytes is read straight to its place.
+const LONG: u64 = 32 << 10;
+
+/// Bytes that lie in a row.
+enum Bytes<'a> {
+    /// Of the header.
+    Memory(&'a [u8]),
+    /// Of the file, from this offset on.
+    File(&'a Dataset, u64),
+    /// Of external files: where each starts in the row, how long it is, the file, and the offset in it.
+    External(Vec<(u64, u64, Arc<LocalFile>, u64)>),
+}
+
+/// A part of a read: consecutive runs that are read at once.
+struct Job {
+    /// The bytes to read: offset and length.
+    offset: u64,
+    length: u64,
+    /// Where in them the elements lie, in bytes, where they go, and how many they are.
+    runs: Vec<(u64, usize, usize)>,
+}
+
+/// Reads a selection of a compact or contiguous dataset.
+pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> Result<()> {
+    let Some(bytes) = locate(dataset)? else {
+        let fill = dataset.fill_bytes()?;
+        let count = choice.count(dataset.dims())?;
+        // SAFETY: this thread is alone.
+        return unsafe { output.fill(0, count_of(count)?, &fill) };
+    };
+    let size = output.stored_size as u64;
+    let jobs = Jobs { runs: runs(choice, dataset.dims())?, pending: None, target: 0, size };
+    let threads = dataset.threads_for(output.bytes() / 4);
+    spread(threads, jobs, Vec::new, |scratch: &mut Vec<u8>, job| {
+        let job = job?;
+        if let [(0, target, count)] = job.runs[..] {
+            if output.is_copy() {
+                // SAFETY: jobs have disjoint targets.
+                return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
+            }
+        }
+        scratch.resize(count_of(job.length)?, 0);
+        bytes.read(job.offset, scratch)?;
+        for (from, target, count) in job.runs {
+            let from = count_of(from)?;
+            let stored = scratch.get(from..from + count * output.stored_size);
+            let stored = stored.ok_or_else(|| Error::invalid("a run outside its job"))?;
+            // SAFETY: as above.
+            unsafe { output.put(target, stored) }?;
+        }
+        Ok(())
+    })
+}
+
+/// Where the data lie; `None` while nothing is allocated.
+fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
+    let needed = dataset.elements()?.checked_mul(dataset.datatype().size);
+    let needed = needed.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let too_small = |size: u64| Error::corrupt(format!("{size} bytes of data where {needed} should be"));
+    match dataset.layout() {
+        Layout::Compact { data } if (data.len() as u64) < needed => Err(too_small(data.len() as u64)),
+        Layout::Compact { data } => Ok(Some(Bytes::Memory(data))),
+        _ if !dataset.external().is_empty() => external(dataset, needed).map(Some),
+        Layout::Contiguous { size: Some(size), address: Some(_) } if *size < needed => Err(too_small(*size)),
+        Layout::Contiguous { address: Some(address), .. } => {
+            let file = dataset.object().file();
+            let offset = file.superblock().base.checked_add(*address);
+            let end = offset.and_then(|offset| offset.checked_add(needed)).filter(|end| *end <= file.size());
+            match (offset, end) {
+                (Some(offset), Some(_)) => Ok(Some(Bytes::File(dataset, offset))),
+                _ => Err(crate::io::ends_before(file.size(), offset.unwrap_or(*address), count_of(needed)?)),
+            }
+        }
+        _ => Ok(None),
+    }
+}
+
+fn external(dataset: &Dataset, needed: u64) -> Result<Bytes<'_>> {
+    let file = dataset.object().file();
+    let mut parts = Vec::new();
+    let mut start = 0_u64;
+    for part in dataset.external() {
+        if start >= needed {
+            break;
+        }
+        let length = part.size.unwrap_or(u64::MAX).min(needed - start);
+        parts.push((start, length, file.0.external.open_raw(file, &part.name)?, part.offset));
+        start += length;
+    }
+    if start < needed {
+        return Err(Error::corrupt(format!("external files for {start} bytes of data where {needed} should be")));
+    }
+    Ok(Bytes::External(parts))
+}
+
+impl Bytes<'_> {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Memory(bytes) => {
+                let start = count_of(offset)?;
+                let part = start.checked_add(buffer.len()).and_then(|end| bytes.get(start..end));
+                buffer.copy_from_slice(part.ok_or_else(|| Error::corrupt("compact data end too early"))?);
+                Ok(())
+            }
+            Self::File(dataset, start) => dataset.object().file().0.source.read_at(start + offset, buffer),
+            Self::External(parts) => {
+                let end = offset + buffer.len() as u64;
+                for (start, length, file, at) in parts {
+                    let (from, to) = (offset.max(*start), end.min(start + length));
+                    if from < to {
+                        let place = count_of(from - offset)?..count_of(to - offset)?;
+                        let at = at.checked_add(from - start).ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
+                        read_raw(file, at, &mut buffer[place])?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Makes jobs of runs: long runs are cut, short ones that lie close together are joined.
+struct Jobs<R> {
+    runs: R,
+    /// The rest of a run: first byte, bytes.
+    pending: Option<(u64, u64)>,
+    target: usize,
+    size: u64,
+}
+
+impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
+    fn next_run(&mut self) -> Option<(u64, u64)> {
+        self.pending.take().or_else(|| self.runs.next().map(|(first, count)| (first * self.size, count * self.size)))
+    }
+
+    fn build(&mut self, (offset, bytes): (u64, u64)) -> Result<Job> {
+        let piece = PIECE.max(self.size) / self.size * self.size;
+        let mut job = Job { offset, length: 0, runs: Vec::new() };
+        let mut run = Some((offset, bytes));
+        while let Some((start, bytes)) = run {
+            let end = job.offset + job.length;
+            let fits = start >= end && start - end <= GAP && start - job.offset + bytes.min(piece) <= piece;
+            let alone = bytes >= LONG || job.runs.first().is_some_and(|(_, _, count)| *count as u64 * self.size >= LONG);
+            if !job.runs.is_empty() && (!fits || alone) {
+                self.pending = run;
+                break;
+            }
+            let taken = bytes.min(piece);
+            let count = count_of(taken / self.size)?;
+            job.runs.push((start - job.offset, self.target, count));
+            job.length = start - job.offset + taken;
+            self.target += count;
+            if taken < bytes {
+                self.pending = Some((start + taken, bytes - taken));
+                break;
+            }
+            run = self.next_run();
+        }
+        Ok(job)
+    }
+}
+
+impl<R: Iterator<Item = (u64, u64)>> Iterator for Jobs<R> {
+    type Item = Result<Job>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let run = self.next_run()?;
+        Some(self.build(run))
+    }
+}
+
+/// A count of the file as one of this machine.
+fn count_of(count: u64) -> Result<usize> {
+    usize::try_from(count).map_err(|_| Error::limit("larger than the address space"))
+}

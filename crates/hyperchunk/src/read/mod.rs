@@ -1,0 +1,76 @@
+//! Reading data: plan → fetch → decode → scatter, on as many threads as help.
+
+mod cache;
+mod chunked;
+mod contiguous;
+mod output;
+mod table;
+mod virtual_dataset;
+mod workers;
+
+pub(crate) use cache::ChunkCache;
+pub(crate) use chunked::read_stored;
+pub(crate) use table::{ChunkTable, all_chunks};
+pub(crate) use virtual_dataset::extent as virtual_extent;
+
+use crate::dataset::Dataset;
+use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::model::{Dataspace, Datatype, Layout};
+use hyperchunk_format::select::Choice;
+use output::Output;
+
+/// Reads below this many bytes are done by the calling thread: starting others takes longer.
+const WORTH_A_THREAD: u64 = 1 << 20;
+
+impl Dataset {
+    /// Reads elements as they are stored, in the order of the selection, into `out`, which must have exactly their size.
+    /// Never-written elements are the fill value. Elements of sequences and strings of any length are handles into the
+    /// global heap ([`crate::File::sequences`]).
+    ///
+    /// # Errors
+    /// Invalid if the selection does not fit the extent or the buffer; Truncated, Corrupt, Filter, MissingFilter, Limit or
+    /// Io with the place in the file. After an error the buffer's contents mean nothing.
+    pub fn read(&self, choice: &Choice, out: &mut [u8]) -> Result<()> {
+        self.read_with(choice, None, self.element_size()?, out)
+    }
+
+    /// As [`Dataset::read`], converted to another datatype.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`]; Conversion if HDF5 has no conversion between the two.
+    pub fn read_as(&self, choice: &Choice, memory: &Datatype, out: &mut [u8]) -> Result<()> {
+        let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
+        let size = usize::try_from(memory.size).map_err(|_| Error::limit("elements larger than the address space"))?;
+        self.read_with(choice, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
+    }
+
+    fn read_with(&self, choice: &Choice, conversion: Option<&Conversion>, size: usize, out: &mut [u8]) -> Result<()> {
+        let wanted = choice.count(self.dims()).map_err(|error| self.name(error))?;
+        let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
+        if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {
+            let message = format!("a buffer of {} bytes for {wanted} elements of {size} bytes", out.len());
+            return Err(self.name(Error::invalid(message)));
+        }
+        if wanted == 0 {
+            return Ok(());
+        }
+        let output = Output::new(out, self.element_size()?, size, conversion);
+        self.fill_output(choice, &output).map_err(|error| self.name(error))
+    }
+
+    /// Reads into an output that has the right size.
+    fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
+        match self.layout() {
+            Layout::Chunked(chunked) => chunked::read(self, chunked, choice, output),
+            Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
+            Layout::Compact { .. } | Layout::Contiguous { .. } => contiguous::read(self, choice, output),
+        }
+    }
+
+    /// How many threads a read of so many bytes deserves.
+    fn threads_for(&self, bytes: u64) -> usize {
+        let worth = usize::try_from(bytes / WORTH_A_THREAD).unwrap_or(usize::MAX);
+        self.object().file().options().thread_count().min(worth.max(1))
+    }
+}

@@ -1,0 +1,110 @@
+//! The caller's buffer, filled from many threads at once.
+
+use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
+use std::marker::PhantomData;
+
+/// The caller's buffer. Threads write to it at once, each to elements of its own.
+#[derive(Debug)]
+pub(crate) struct Output<'a> {
+    start: *mut u8,
+    /// In elements.
+    length: usize,
+    /// The size of an element as stored.
+    pub(crate) stored_size: usize,
+    /// The size of an element here.
+    memory_size: usize,
+    conversion: Option<&'a Conversion>,
+    buffer: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: the pointer is to bytes that are borrowed for 'a, and is written through `put` and `direct` alone, whose callers
+// promise that no two threads have the same elements.
+unsafe impl Send for Output<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Output<'_> {}
+
+impl<'a> Output<'a> {
+    pub(crate) fn new(
+        buffer: &'a mut [u8],
+        stored_size: usize,
+        memory_size: usize,
+        conversion: Option<&'a Conversion>,
+    ) -> Self {
+        let length = buffer.len().checked_div(memory_size).unwrap_or(0);
+        Self { start: buffer.as_mut_ptr(), length, stored_size, memory_size, conversion, buffer: PhantomData }
+    }
+
+    /// Whether elements go in as they are stored.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.conversion.is_none()
+    }
+
+    /// The size of the whole, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.length * self.memory_size) as u64
+    }
+
+    /// Elements `first..first + count` as bytes.
+    ///
+    /// # Safety
+    /// No other thread may have them at the same time.
+    #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
+    unsafe fn part(&self, first: usize, count: usize) -> Result<&mut [u8]> {
+        if first.checked_add(count).is_none_or(|end| end > self.length) {
+            return Err(Error::invalid("a piece of the selection lies outside the buffer"));
+        }
+        // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the caller promises.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.start.add(first * self.memory_size), count * self.memory_size) })
+    }
+
+    /// Puts stored elements to `first` and on.
+    ///
+    /// # Safety
+    /// No other thread may have these elements at the same time.
+    pub(crate) unsafe fn put(&self, first: usize, stored: &[u8]) -> Result<()> {
+        let count = stored.len() / self.stored_size;
+        // SAFETY: the caller's promise.
+        let part = unsafe { self.part(first, count) }?;
+        match self.conversion {
+            None => part.copy_from_slice(stored),
+            Some(conversion) => conversion.run(stored, part, count)?,
+        }
+        Ok(())
+    }
+
+    /// The elements from `first` on as bytes, to be read into as they are stored; only without a conversion.
+    ///
+    /// # Safety
+    /// No other thread may have these elements while the result lives.
+    #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
+    pub(crate) unsafe fn direct(&self, first: usize, count: usize) -> Result<&mut [u8]> {
+        debug_assert!(self.is_copy(), "a conversion is needed");
+        // SAFETY: the caller's promise.
+        unsafe { self.part(first, count) }
+    }
+
+    /// Puts `count` times the same stored element to `first` and on.
+    ///
+    /// # Safety
+    /// No other thread may have these elements at the same time.
+    pub(crate) unsafe fn fill(&self, first: usize, count: usize, stored: &[u8]) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let part = unsafe { self.part(first, count) }?;
+        let mut converted = Vec::new();
+        let element = match self.conversion {
+            None => stored,
+            Some(conversion) => {
+                converted.resize(self.memory_size, 0);
+                conversion.run(stored, &mut converted, 1)?;
+                &converted
+            }
+        };
+        match element.first() {
+            Some(first) if element.iter().all(|byte| byte == first) => part.fill(*first),
+            Some(_) => part.chunks_exact_mut(element.len()).for_each(|to| to.copy_from_slice(element)),
+            None => {}
+        }
+        Ok(())
+    }
+}

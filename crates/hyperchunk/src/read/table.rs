@@ -1,0 +1,92 @@
+//! Which chunks are stored, and where.
+
+use crate::Result;
+use crate::dataset::Dataset;
+use hyperchunk_format::model::{Chunk, Chunked};
+use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
+use std::ops::Range;
+
+/// Up to this many places in the grid of chunks, the index is read whole and kept.
+const SMALL_GRID: u64 = 1 << 16;
+
+/// Stored chunks by their place in the grid.
+#[derive(Debug)]
+pub(crate) struct ChunkTable {
+    rank: usize,
+    /// The places, in order, `rank` coordinates each.
+    scaled: Vec<u64>,
+    chunks: Vec<StoredChunk>,
+}
+
+/// Where a chunk lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredChunk {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) filter_mask: u32,
+}
+
+impl ChunkTable {
+    fn new(rank: usize, mut chunks: Vec<Chunk>) -> Self {
+        if !chunks.is_sorted_by(|a, b| a.scaled <= b.scaled) {
+            chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
+        }
+        let scaled = chunks.iter().flat_map(|chunk| chunk.scaled.iter().copied()).collect();
+        let place = |chunk: &Chunk| StoredChunk { address: chunk.address, size: chunk.size, filter_mask: chunk.filter_mask };
+        Self { rank, scaled, chunks: chunks.iter().map(place).collect() }
+    }
+
+    /// The chunk at a place, if it is stored.
+    pub(crate) fn find(&self, scaled: &[u64]) -> Option<StoredChunk> {
+        let (mut low, mut high) = (0, self.chunks.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.scaled[middle * self.rank..(middle + 1) * self.rank].cmp(scaled) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Some(self.chunks[middle]),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+}
+
+/// All chunks of a dataset that are stored, in order of their place.
+pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
+    let Some(chunked) = dataset.chunked() else { return Ok(Vec::new()) };
+    let map = chunk_map(dataset, chunked);
+    let mut chunks = dataset.object().parse(|image, _| chunk_index::chunks(image, &map))?;
+    chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
+    Ok(chunks)
+}
+
+/// Calls `with` with a table that has at least the chunks of `region`, a box in the grid.
+pub(crate) fn with_table<T>(
+    dataset: &Dataset,
+    chunked: &Chunked,
+    region: &[Range<u64>],
+    with: impl FnOnce(&ChunkTable) -> Result<T>,
+) -> Result<T> {
+    let cached = &dataset.0.table;
+    if let Some(table) = cached.get() {
+        return with(table);
+    }
+    let grid = dataset.dims().iter().zip(&chunked.dims).map(|(extent, chunk)| extent.div_ceil(*chunk));
+    let places = grid.fold(1, u64::saturating_mul);
+    let touched = region.iter().map(|range| range.end.saturating_sub(range.start)).fold(1, u64::saturating_mul);
+    let map = chunk_map(dataset, chunked);
+    if places > SMALL_GRID && touched < places / 4 {
+        let chunks = dataset.object().parse(|image, _| chunk_index::within(image, &map, region))?;
+        return with(&ChunkTable::new(chunked.dims.len(), chunks));
+    }
+    let chunks = dataset.object().parse(|image, _| chunk_index::chunks(image, &map))?;
+    with(cached.get_or_init(|| ChunkTable::new(chunked.dims.len(), chunks)))
+}
+
+fn chunk_map<'a>(dataset: &'a Dataset, chunked: &'a Chunked) -> ChunkMap<'a> {
+    let max = match dataset.dataspace() {
+        hyperchunk_format::model::Dataspace::Simple { max, .. } => max.as_slice(),
+        _ => &[],
+    };
+    ChunkMap { chunked, dims: dataset.dims(), max, filtered: !dataset.pipeline().is_empty() }
+}
