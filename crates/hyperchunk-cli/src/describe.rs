@@ -195,6 +195,22 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
     }
 }
 
+/// An integer of up to 8 bytes in decimal.
+pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String> {
+    let Class::Integer { order, signed, offset: 0, precision } = datatype.class else { return None };
+    if usize::from(precision) != bytes.len() * 8 || bytes.len() > 8 || bytes.is_empty() || order == ByteOrder::Vax {
+        return None;
+    }
+    let mut number = [0; 8];
+    number.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    if order == ByteOrder::Big {
+        number[..bytes.len()].reverse();
+    }
+    let number = u64::from_le_bytes(number);
+    let shift = 64 - precision;
+    Some(if signed { ((number.cast_signed() << shift) >> shift).to_string() } else { number.to_string() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

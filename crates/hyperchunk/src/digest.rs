@@ -9,7 +9,6 @@ use crate::slabs::slabs;
 use crate::{Dataset, Error, File, Result};
 use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{Attribute, Class, Dataspace, Datatype, ReferenceKind, StringPadding};
-use hyperchunk_format::parse::reference;
 use sha2::{Digest as _, Sha256};
 
 /// How many bytes are read at a time.
@@ -189,7 +188,7 @@ impl Form {
             Self::Array { size, form } => {
                 element.chunks_exact(*size).try_for_each(|element| form.add(element, file, sequences, sha, depth))?;
             }
-            Self::Reference(kind) => match file.parse(|image| reference::parse(*kind, element, image)) {
+            Self::Reference(kind) => match file.reference(*kind, element) {
                 Ok(None) => sha.update([0; 8]),
                 Ok(Some(reference)) if file.dereference(&reference).is_ok() => sha.update(reference.address.to_le_bytes()),
                 _ => sha.update(b"badref"),

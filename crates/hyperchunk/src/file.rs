@@ -6,8 +6,8 @@ use crate::io::{LocalFile, Memory, Pages, Source};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
-use hyperchunk_format::model::{Reference, Superblock};
-use hyperchunk_format::parse::{cache_image, superblock};
+use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
+use hyperchunk_format::parse::{cache_image, reference, superblock};
 use hyperchunk_format::{Fuel, Image, Overlay, View};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -148,6 +148,14 @@ impl File {
     /// If there is no object header.
     pub fn object(&self, address: u64) -> Result<Object> {
         Object::open(self, address)
+    }
+
+    /// What a stored reference means; `None` for a null one.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn reference(&self, kind: ReferenceKind, element: &[u8]) -> Result<Option<Reference>> {
+        self.parse(|image| reference::parse(kind, element, &image))
     }
 
     /// The object that a reference leads to.

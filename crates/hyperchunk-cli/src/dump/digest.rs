@@ -4,15 +4,16 @@ use crate::json::Text;
 use hyperchunk::digest::{self, Digest};
 use hyperchunk::model::ObjectKind;
 use hyperchunk::walk::{Found, Next, Visit};
-use hyperchunk::{Error, File, Object};
+use super::Wanted;
+use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 
 /// The digests of all objects, and how many objects or attributes failed.
-pub(super) fn print(file: &File, max_bytes: u64) -> Result<usize, Error> {
+pub(super) fn print(wanted: &Wanted<'_>, max_bytes: u64) -> Result<usize, Error> {
     let mut failures = 0;
     let mut separator = "\n";
     crate::print_text("{\"objects\": {");
-    file.walk(&file.root()?.named("/"), b"/", &mut |visit: Visit<'_>| {
+    wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
         let mut line = String::new();
         match &visit.found {
             Found::Object(object) => line = one(object, max_bytes, &mut failures),

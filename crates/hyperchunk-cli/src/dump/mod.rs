@@ -1,26 +1,83 @@
 //! `hyperchunk dump`.
 
+mod ddl;
 mod digest;
+mod json;
+mod value;
 
 use crate::Outcome;
 use clap::Args;
-use hyperchunk::{File, OpenOptions};
-use std::path::PathBuf;
+use hyperchunk::slabs::slabs;
+use hyperchunk::{Dataset, Error, File, Object};
+use value::{Printer, Style};
 
 #[derive(Args, Debug)]
+#[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// The HDF5 file.
-    file: PathBuf,
+    /// FILE or FILE:/OBJECT
+    target: String,
+    /// Leave out the values.
+    #[arg(short = 'H', long)]
+    header: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "digest")]
+    json: bool,
     /// Print SHA-256 digests of all values as JSON, for comparing files and readers.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "header")]
     digest: bool,
-    /// Leave out datasets that are larger, with an error in their place.
+    /// With --digest: leave out datasets that are larger, with an error in their place.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     max_bytes: u64,
 }
 
+const HELP: &str = "\
+Examples:
+  hyperchunk dump -H scene.h5
+  hyperchunk dump --json scene.h5:/bands/red
+  hyperchunk dump --digest scene.h5";
+
+/// How many bytes of elements are written at a time.
+const AT_ONCE: u64 = 1 << 20;
+
+/// Whether values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Shown,
+    LeftOut,
+}
+
+/// What to write.
+struct Wanted<'a> {
+    target: &'a str,
+    file: &'a File,
+    object: &'a Object,
+    path: &'a [u8],
+    values: Values,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let file = File::open(&arguments.file, &OpenOptions::default())?;
-    let failures = digest::print(&file, arguments.max_bytes)?;
+    let (file, object, path) = crate::ls::open(&arguments.target)?;
+    let values = if arguments.header { Values::LeftOut } else { Values::Shown };
+    let wanted = Wanted { target: &arguments.target, file: &file, object: &object, path: &path, values };
+    let failures = if arguments.digest {
+        digest::print(&wanted, arguments.max_bytes)?
+    } else if arguments.json {
+        json::print(&wanted)?
+    } else {
+        ddl::print(&wanted)?
+    };
     if failures > 0 { Err(format!("{failures} objects or attributes could not be read").into()) } else { Ok(()) }
+}
+
+/// Calls `each` with the elements of a dataset as texts, a part at a time, in row-major order.
+fn each_slab(dataset: &Dataset, style: Style, each: &mut dyn FnMut(&[String])) -> Result<(), Error> {
+    let mut printer = Printer::new(dataset.object().file(), dataset.datatype(), style)?;
+    let mut buffer = Vec::new();
+    for slab in slabs(dataset, AT_ONCE) {
+        let bytes = slab.count(dataset.dims())?.saturating_mul(dataset.datatype().size);
+        buffer.resize(usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?, 0);
+        dataset.read(&slab, &mut buffer)?;
+        each(&printer.elements(&buffer)?);
+    }
+    Ok(())
 }

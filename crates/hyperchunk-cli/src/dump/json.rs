@@ -1,0 +1,168 @@
+//! `hyperchunk dump --json`: a file as one JSON object, `{"objects": {PATH: {…}}}`.
+
+use super::value::{Printer, Style};
+use super::{Values, Wanted};
+use crate::describe;
+use crate::json::Text;
+use hyperchunk::model::{Dataspace, LinkTarget, ObjectKind};
+use hyperchunk::walk::{Found, Next, Visit};
+use hyperchunk::{Error, Object};
+use std::fmt::Write as _;
+
+/// Writes an object and all below it.
+pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
+    let mut failures = 0;
+    let mut separator = "\n";
+    crate::print_text(&format!("{{\"file\": {}, \"objects\": {{", Text(wanted.target.as_bytes())));
+    wanted.file.walk(wanted.object, wanted.path, &mut |visit: Visit<'_>| {
+        let entry = match &visit.found {
+            Found::Object(object) => entry(object, wanted.values),
+            Found::Again(first) => Ok(format!("{{\"kind\": \"hard link\", \"target\": {}}}", Text(first))),
+            Found::Link => Ok(link(visit.link.map(|link| &link.target))),
+            Found::Broken(error) => Err(error.clone()),
+        };
+        let entry = entry.unwrap_or_else(|error| {
+            failures += 1;
+            format!("{{\"error\": {}}}", Text(error.to_string().as_bytes()))
+        });
+        // A group whose links cannot be read has its entry already; a second key would hide it.
+        let key = if matches!(visit.found, Found::Broken(_)) && visit.link.is_none() {
+            [visit.path, b" (links)"].concat()
+        } else {
+            visit.path.to_vec()
+        };
+        crate::print_text(&format!("{separator}{}: {entry}", Text(&key)));
+        separator = ",\n";
+        Ok(Next::Enter)
+    })?;
+    crate::print_text("\n}}\n");
+    Ok(failures)
+}
+
+fn link(target: Option<&LinkTarget>) -> String {
+    match target {
+        Some(LinkTarget::Soft(path)) => format!("{{\"kind\": \"soft link\", \"target\": {}}}", Text(path.as_bytes())),
+        Some(LinkTarget::External { file, path }) => format!(
+            "{{\"kind\": \"external link\", \"file\": {}, \"target\": {}}}",
+            Text(file.as_bytes()),
+            Text(path.as_bytes())
+        ),
+        Some(LinkTarget::User { class, .. }) => format!("{{\"kind\": \"user-defined link\", \"class\": {class}}}"),
+        _ => "null".into(),
+    }
+}
+
+fn entry(object: &Object, values: Values) -> Result<String, Error> {
+    let mut text = String::new();
+    match object.kind() {
+        ObjectKind::Group => text.push_str("{\"kind\": \"group\""),
+        ObjectKind::Datatype => {
+            let datatype = describe::datatype(&object.datatype()?);
+            let _ = write!(text, "{{\"kind\": \"datatype\", \"type\": {}", Text(datatype.as_bytes()));
+        }
+        ObjectKind::Dataset => {
+            let dataset = object.dataset()?;
+            let datatype = describe::datatype(dataset.datatype());
+            let _ = write!(text, "{{\"kind\": \"dataset\", \"type\": {}", Text(datatype.as_bytes()));
+            let _ = write!(text, ", \"shape\": {}", shape(dataset.dataspace(), dataset.dims()));
+            let _ = write!(text, ", \"layout\": {}", Text(describe::layout(&dataset).as_bytes()));
+            if values == Values::Shown {
+                let mut nested = Nested::new(dataset.dataspace(), dataset.dims());
+                text.push_str(", \"value\": ");
+                super::each_slab(&dataset, Style::Json, &mut |elements| {
+                    elements.iter().for_each(|element| nested.add(element, &mut text));
+                })?;
+                nested.close(&mut text);
+            }
+        }
+    }
+    text.push_str(", \"attributes\": {");
+    for (number, attribute) in object.attributes()?.iter().enumerate() {
+        let datatype = describe::datatype(&attribute.datatype);
+        let dims = attribute.dataspace.dims();
+        let _ = write!(
+            text,
+            "{}{}: {{\"type\": {}, \"shape\": {}",
+            if number == 0 { "" } else { ", " },
+            Text(attribute.name.as_bytes()),
+            Text(datatype.as_bytes()),
+            shape(&attribute.dataspace, dims)
+        );
+        if values == Values::Shown {
+            let mut nested = Nested::new(&attribute.dataspace, dims);
+            text.push_str(", \"value\": ");
+            let elements = Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
+            elements.iter().for_each(|element| nested.add(element, &mut text));
+            nested.close(&mut text);
+        }
+        text.push('}');
+    }
+    text.push_str("}}");
+    Ok(text)
+}
+
+fn shape(space: &Dataspace, dims: &[u64]) -> String {
+    match space {
+        Dataspace::Null => "null".into(),
+        _ => format!("[{}]", dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Elements in row-major order as nested lists.
+struct Nested {
+    dims: Vec<u64>,
+    null: bool,
+    next: u64,
+}
+
+impl Nested {
+    fn new(space: &Dataspace, dims: &[u64]) -> Self {
+        Self { dims: dims.to_vec(), null: *space == Dataspace::Null, next: 0 }
+    }
+
+    fn add(&mut self, element: &str, text: &mut String) {
+        let mut size = 1_u64;
+        let mut opened = 0;
+        for dim in self.dims.iter().rev() {
+            size = size.saturating_mul(*dim);
+            opened += usize::from(self.next % size == 0);
+        }
+        if self.next > 0 {
+            text.push_str(&"]".repeat(opened));
+            text.push_str(", ");
+        }
+        text.push_str(&"[".repeat(opened));
+        text.push_str(element);
+        self.next += 1;
+    }
+
+    fn close(&self, text: &mut String) {
+        if self.null {
+            text.push_str("null");
+        } else if self.next == 0 {
+            text.push_str("[]");
+        } else {
+            text.push_str(&"]".repeat(self.dims.len()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_lists() {
+        let check = |dims: &[u64], expected: &str| {
+            let mut nested = Nested { dims: dims.to_vec(), null: false, next: 0 };
+            let mut text = String::new();
+            (0..dims.iter().product::<u64>()).for_each(|n| nested.add(&n.to_string(), &mut text));
+            nested.close(&mut text);
+            assert_eq!(text, expected);
+        };
+        check(&[], "0");
+        check(&[3], "[0, 1, 2]");
+        check(&[2, 1, 2], "[[[0, 1]], [[2, 3]]]");
+        check(&[2, 0], "[]");
+    }
+}

@@ -1,0 +1,296 @@
+//! Elements as text: as `h5dump` writes them, or as JSON.
+
+use crate::describe;
+use crate::json::Text;
+use hyperchunk::convert::{Conversion, memory_type};
+use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
+use hyperchunk::{Error, File, Sequences};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As `h5dump` does.
+    Ddl,
+    /// As JSON. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".
+    Json,
+}
+
+/// Writes elements of one datatype.
+pub(super) struct Printer<'a> {
+    file: &'a File,
+    sequences: Sequences<'a>,
+    style: Style,
+    form: Form,
+    size: usize,
+}
+
+/// What an element is, ready to be written.
+enum Form {
+    Integer { conversion: Conversion, size: usize, signed: bool },
+    Float { conversion: Conversion, single: bool },
+    String(StringPadding),
+    VlenString,
+    Vlen { base: Datatype, form: Box<Form> },
+    Array { size: usize, form: Box<Form> },
+    Complex { size: usize, form: Box<Form> },
+    Compound(Vec<(Vec<u8>, usize, usize, Form)>),
+    Enum { names: HashMap<Vec<u8>, Vec<u8>>, base: Box<Form> },
+    Bytes,
+    Reference(ReferenceKind),
+}
+
+fn to_usize(size: u64) -> Result<usize, Error> {
+    usize::try_from(size).map_err(|_| Error::invalid("elements larger than the address space"))
+}
+
+impl Form {
+    fn new(datatype: &Datatype) -> Result<Self, Error> {
+        Ok(match &datatype.class {
+            Class::Integer { signed, .. } => Self::integer(datatype, *signed)?,
+            Class::Bitfield { .. } if datatype.size <= 8 => Self::integer(datatype, false)?,
+            Class::Float(_) => {
+                let memory = Datatype::ieee(if datatype.size <= 4 { 4 } else { 8 }, ByteOrder::Little);
+                Self::Float { conversion: Conversion::new(datatype, &memory)?, single: memory.size == 4 }
+            }
+            Class::String { padding, .. } => Self::String(*padding),
+            Class::VlenString { .. } => Self::VlenString,
+            Class::Vlen { base } => Self::Vlen { base: (**base).clone(), form: Box::new(Self::new(base)?) },
+            Class::Array { base, .. } => Self::Array { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) },
+            Class::Complex { base } => Self::Complex { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) },
+            Class::Compound { members } => {
+                let part = |member: &hyperchunk::model::Member| {
+                    let (offset, size) = (to_usize(member.offset)?, to_usize(member.datatype.size)?);
+                    Ok((member.name.as_bytes().to_vec(), offset, size, Self::new(&member.datatype)?))
+                };
+                Self::Compound(members.iter().map(part).collect::<Result<_, Error>>()?)
+            }
+            Class::Enum { base, members } => {
+                let names = members.iter().map(|member| (member.value.clone(), member.name.as_bytes().to_vec()));
+                Self::Enum { names: names.collect(), base: Box::new(Self::new(base)?) }
+            }
+            Class::Opaque { .. } | Class::Time { .. } | Class::Bitfield { .. } => Self::Bytes,
+            Class::Reference(kind) => Self::Reference(*kind),
+        })
+    }
+
+    fn integer(datatype: &Datatype, signed: bool) -> Result<Self, Error> {
+        if datatype.size > 8 {
+            return Ok(Self::Bytes);
+        }
+        let memory = memory_type(datatype);
+        Ok(Self::Integer { conversion: Conversion::new(datatype, &memory)?, size: to_usize(memory.size)?, signed })
+    }
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(file: &'a File, datatype: &Datatype, style: Style) -> Result<Self, Error> {
+        let (form, size) = (Form::new(datatype)?, to_usize(datatype.size)?);
+        Ok(Self { file, sequences: file.sequences(), style, form, size })
+    }
+
+    /// The elements in `bytes` as texts.
+    pub(super) fn elements(&mut self, bytes: &[u8]) -> Result<Vec<String>, Error> {
+        let (file, style) = (self.file, self.style);
+        let sequences = &mut self.sequences;
+        let one = |element: &[u8]| {
+            let mut text = String::new();
+            self.form.add(element, &mut text, style, file, sequences).map(|()| text)
+        };
+        bytes.chunks_exact(self.size.max(1)).map(one).collect()
+    }
+}
+
+impl Form {
+    fn add(
+        &self,
+        element: &[u8],
+        text: &mut String,
+        style: Style,
+        file: &File,
+        sequences: &mut Sequences<'_>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Integer { conversion, size, signed } => {
+                let mut number = [0; 8];
+                conversion.run(element, &mut number[..*size], 1)?;
+                let number = u64::from_le_bytes(number);
+                let shift = 64 - 8 * u32::try_from(*size).unwrap_or(8);
+                let _ = if *signed {
+                    write!(text, "{}", (number.cast_signed() << shift) >> shift)
+                } else {
+                    write!(text, "{number}")
+                };
+            }
+            Self::Float { conversion, single } => {
+                let mut number = [0; 8];
+                conversion.run(element, &mut number[..if *single { 4 } else { 8 }], 1)?;
+                let [a, b, c, d, ..] = number;
+                if *single {
+                    float(text, f32::from_le_bytes([a, b, c, d]), style);
+                } else {
+                    float(text, f64::from_le_bytes(number), style);
+                }
+            }
+            Self::String(padding) => string(text, trimmed(element, *padding), style),
+            Self::VlenString => string(text, sequences.string(element)?, style),
+            Self::Vlen { base, form } => {
+                let bytes = sequences.get(element, base)?.map_or_else(Vec::new, |(_, bytes)| bytes.to_vec());
+                let (open, close) = if style == Style::Json { ("[", "]") } else { ("(", ")") };
+                let size = to_usize(base.size)?.max(1);
+                list(text, (open, close), bytes.chunks_exact(size), |text, element| {
+                    form.add(element, text, style, file, sequences)
+                })?;
+            }
+            Self::Array { size, form } => {
+                list(text, ("[", "]"), element.chunks_exact((*size).max(1)), |text, element| {
+                    form.add(element, text, style, file, sequences)
+                })?;
+            }
+            Self::Complex { size, form } => {
+                list(text, ("[", "]"), element.chunks_exact((*size).max(1)), |text, part| {
+                    form.add(part, text, style, file, sequences)
+                })?;
+            }
+            Self::Compound(members) => {
+                let braces = if style == Style::Json { ("{", "}") } else { ("{ ", " }") };
+                list(text, braces, members.iter(), |text, (name, offset, size, form)| {
+                    if style == Style::Json {
+                        let _ = write!(text, "{}: ", Text(name));
+                    }
+                    let part = element.get(*offset..offset + size);
+                    let part = part.ok_or_else(|| Error::corrupt("a member outside its element"))?;
+                    form.add(part, text, style, file, sequences)
+                })?;
+            }
+            Self::Enum { names, base } => match names.get(element) {
+                Some(name) if style == Style::Json => string(text, name, style),
+                Some(name) => text.push_str(&describe::name(name)),
+                None => base.add(element, text, style, file, sequences)?,
+            },
+            Self::Bytes => {
+                let hex: Vec<_> = element.iter().map(|byte| format!("{byte:02x}")).collect();
+                let _ = match style {
+                    Style::Json => write!(text, "\"{}\"", hex.concat()),
+                    Style::Ddl => write!(text, "{}", hex.join(":")),
+                };
+            }
+            Self::Reference(kind) => {
+                let shown = match file.reference(*kind, element) {
+                    Ok(None) => "NULL".into(),
+                    Ok(Some(reference)) => {
+                        let mut shown = format!("object at {:#x}", reference.address);
+                        if let Some(file) = &reference.file {
+                            let _ = write!(shown, " of {}", describe::name(file.as_bytes()));
+                        }
+                        if let Some(attribute) = &reference.attribute {
+                            let _ = write!(shown, ", attribute {}", describe::name(attribute.as_bytes()));
+                        }
+                        if reference.region.is_some() {
+                            shown.push_str(", a part of it");
+                        }
+                        shown
+                    }
+                    Err(error) => format!("cannot be followed: {}", describe::name(error.to_string().as_bytes())),
+                };
+                match style {
+                    Style::Json => string(text, shown.as_bytes(), style),
+                    Style::Ddl => text.push_str(&shown),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Items between an opening and a closing sign.
+fn list<T>(
+    text: &mut String,
+    (open, close): (&str, &str),
+    items: impl Iterator<Item = T>,
+    mut add: impl FnMut(&mut String, T) -> Result<(), Error>,
+) -> Result<(), Error> {
+    text.push_str(open);
+    for (number, item) in items.enumerate() {
+        if number > 0 {
+            text.push_str(", ");
+        }
+        add(text, item)?;
+    }
+    text.push_str(close);
+    Ok(())
+}
+
+/// A number with the fewest digits that read back as the same.
+fn float<F: num::Float>(text: &mut String, number: F, style: Style) {
+    let _ = match (style, number.is_nan(), number.is_infinite()) {
+        (Style::Json, true, _) => write!(text, "\"NaN\""),
+        (Style::Json, _, true) if number.is_negative() => write!(text, "\"-Infinity\""),
+        (Style::Json, _, true) => write!(text, "\"Infinity\""),
+        (Style::Ddl, true, _) => write!(text, "nan"),
+        _ if number.is_plain() => write!(text, "{number}"),
+        _ => write!(text, "{number:e}"),
+    };
+}
+
+/// What the two floating-point types have in common here.
+mod num {
+    pub(super) trait Float: std::fmt::Display + std::fmt::LowerExp {
+        fn is_nan(&self) -> bool;
+        fn is_infinite(&self) -> bool;
+        fn is_negative(&self) -> bool;
+        /// Whether it is of a size that people write without an exponent.
+        fn is_plain(&self) -> bool;
+    }
+
+    impl Float for f32 {
+        fn is_nan(&self) -> bool {
+            Self::is_nan(*self)
+        }
+        fn is_infinite(&self) -> bool {
+            Self::is_infinite(*self)
+        }
+        fn is_negative(&self) -> bool {
+            *self < 0.0
+        }
+        fn is_plain(&self) -> bool {
+            *self == 0.0 || (1e-5..1e16).contains(&self.abs())
+        }
+    }
+
+    impl Float for f64 {
+        fn is_nan(&self) -> bool {
+            Self::is_nan(*self)
+        }
+        fn is_infinite(&self) -> bool {
+            Self::is_infinite(*self)
+        }
+        fn is_negative(&self) -> bool {
+            *self < 0.0
+        }
+        fn is_plain(&self) -> bool {
+            *self == 0.0 || (1e-5..1e16).contains(&self.abs())
+        }
+    }
+}
+
+/// A fixed string without what fills it up.
+fn trimmed(bytes: &[u8], padding: StringPadding) -> &[u8] {
+    let end = match padding {
+        StringPadding::NullTerminated => bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len()),
+        StringPadding::NullPadded => bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1),
+        StringPadding::SpacePadded => bytes.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1),
+    };
+    bytes.get(..end).unwrap_or_default()
+}
+
+fn string(text: &mut String, bytes: &[u8], style: Style) {
+    let _ = match style {
+        Style::Json => write!(text, "{}", Text(bytes)),
+        Style::Ddl => {
+            let escaped = hyperchunk_udf::escape::escape(&String::from_utf8_lossy(bytes), usize::MAX - 8);
+            write!(text, "\"{}\"", escaped.replace('"', "\\\""))
+        }
+    };
+}
