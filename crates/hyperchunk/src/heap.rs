@@ -18,7 +18,7 @@ pub(crate) struct GlobalHeaps {
 
 #[derive(Default)]
 struct Kept {
-    collections: HashMap<u64, Arc<Collection>>,
+    collections: HashMap<u64, Arc<Collection<'static>>>,
     bytes: usize,
 }
 
@@ -27,12 +27,12 @@ impl File {
     ///
     /// # Errors
     /// If there is none.
-    pub fn heap_collection(&self, address: u64) -> Result<Arc<Collection>> {
+    pub fn heap_collection(&self, address: u64) -> Result<Arc<Collection<'static>>> {
         let lock = || self.0.heaps.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = lock().collections.get(&address) {
             return Ok(Arc::clone(found));
         }
-        let collection = Arc::new(self.parse(|image| Collection::open(image, address))?);
+        let collection = Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
         if kept.bytes.saturating_add(collection.size()) > KEPT {
             *kept = Kept::default();
@@ -59,7 +59,7 @@ impl File {
 #[derive(Debug)]
 pub struct Sequences<'a> {
     file: &'a File,
-    last: Option<(u64, Arc<Collection>)>,
+    last: Option<(u64, Arc<Collection<'static>>)>,
 }
 
 impl Sequences<'_> {

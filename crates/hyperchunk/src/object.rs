@@ -95,15 +95,15 @@ impl Object {
     /// # Errors
     /// If it cannot be read.
     pub fn comment(&self) -> Result<Option<Name>> {
-        self.parse(object::comment)
+        Ok(object::comment(&self.header))
     }
 
     /// When it was last modified, in seconds since 1970, where that is tracked.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn modification_time(&self) -> Result<Option<u32>> {
-        self.parse(object::modification_time)
+    pub fn modification_time(&self) -> Result<Option<i64>> {
+        object::modification_time(&self.header).map_err(|error| self.name(error))
     }
 
     /// It as a group.
@@ -130,7 +130,7 @@ impl Object {
     /// Invalid if it is none; Corrupt or Unsupported from its message.
     pub fn datatype(&self) -> Result<Datatype> {
         self.expect(ObjectKind::Datatype)?;
-        self.parse(object::datatype)
+        self.parse(object::datatype).map(|(datatype, _)| datatype)
     }
 
     fn expect(&self, kind: ObjectKind) -> Result<()> {

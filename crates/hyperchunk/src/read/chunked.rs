@@ -8,13 +8,14 @@ use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
-use hyperchunk_format::select::{Choice, Piece, pieces};
+use hyperchunk_format::select::{Choice, Piece, Run, pieces};
 
 /// What a thread keeps from chunk to chunk.
 #[derive(Default)]
 struct Scratch {
     stored: Vec<u8>,
     decoder: Decoder,
+    gathered: Vec<u8>,
 }
 
 /// Everything about the chunks of one read.
@@ -73,14 +74,14 @@ impl Reading<'_> {
         let cached = !whole && ChunkCache::takes(self.chunk_bytes);
         let cache = &self.dataset.object().file().0.chunks;
         if let Some(bytes) = cached.then(|| cache.get(key)).flatten() {
-            return self.scatter(piece, &bytes);
+            return self.scatter(piece, &bytes, &mut scratch.gathered);
         }
         read_at(self.dataset, chunk.address, chunk.size, &mut scratch.stored)?;
         let decoded = scratch.decoder.decode(pipeline, chunk.filter_mask, &scratch.stored, self.chunk_bytes)?;
         if cached {
             cache.insert(key, decoded);
         }
-        self.scatter(piece, decoded)
+        self.scatter(piece, decoded, &mut scratch.gathered)
     }
 
     /// The filters of the chunk at a place.
@@ -92,14 +93,9 @@ impl Reading<'_> {
         if self.chunked.edge_chunks_unfiltered && partial() { &[] } else { self.dataset.pipeline() }
     }
 
-    fn scatter(&self, piece: &Piece, chunk: &[u8]) -> Result<()> {
-        let size = self.output.stored_size;
-        piece.runs(|from, target, count| {
-            let stored = chunk.get(from * size..(from + count) * size);
-            let stored = stored.ok_or_else(|| Error::invalid("a run outside its chunk"))?;
-            // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
-            unsafe { self.output.put(target, stored) }
-        })
+    fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
+        // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
+        piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
     }
 
     /// Reads only what is selected of a chunk that is stored as it is.
@@ -121,12 +117,10 @@ impl Reading<'_> {
         let start = chunk.address.checked_add((first * size) as u64);
         let start = start.ok_or_else(|| Error::corrupt("an address beyond 2^64"))?;
         read_at(self.dataset, start, ((end - first) * size) as u64, &mut scratch.stored)?;
-        piece.runs(|from, target, count| {
-            let from = from - first;
-            let stored = scratch.stored.get(from * size..(from + count) * size);
-            let stored = stored.ok_or_else(|| Error::invalid("a run outside its chunk"))?;
+        piece.strided(|run| {
+            let run = Run { source: run.source - first, ..run };
             // SAFETY: as in `scatter`.
-            unsafe { self.output.put(target, stored) }
+            unsafe { self.output.put_run(&run, &scratch.stored, &mut scratch.gathered) }
         })
     }
 }

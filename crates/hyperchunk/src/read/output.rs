@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::select::Run;
 use std::marker::PhantomData;
 
 /// The caller's buffer. Threads write to it at once, each to elements of its own.
@@ -71,6 +72,27 @@ impl<'a> Output<'a> {
             Some(conversion) => conversion.run(stored, part, count)?,
         }
         Ok(())
+    }
+
+    /// Puts the elements of a run of a box to their place; `source` has the stored bytes of the box. `scratch` is for elements
+    /// that must be converted.
+    ///
+    /// # Safety
+    /// No other thread may have these elements at the same time.
+    pub(crate) unsafe fn put_run(&self, run: &Run, source: &[u8], scratch: &mut Vec<u8>) -> Result<()> {
+        let count = run.elements();
+        // SAFETY: the caller's promise.
+        let part = unsafe { self.part(run.target, count) }?;
+        let copied = match self.conversion {
+            None => run.copy(self.stored_size, source, part),
+            Some(conversion) => {
+                scratch.resize(count.saturating_mul(self.stored_size), 0);
+                let copied = run.copy(self.stored_size, source, scratch);
+                conversion.run(scratch, part, count)?;
+                copied
+            }
+        };
+        if copied { Ok(()) } else { Err(Error::invalid("a piece of the selection lies outside its chunk")) }
     }
 
     /// The elements from `first` on as bytes, to be read into as they are stored; only without a conversion.
