@@ -60,7 +60,8 @@ fn add(datatype: &Datatype, text: &mut String) {
         Class::Compound { members } => {
             text.push('{');
             for (number, member) in members.iter().enumerate() {
-                let _ = write!(text, "{}{}: ", if number == 0 { "" } else { ", " }, name(member.name.as_bytes()));
+                let _ =
+                    write!(text, "{}{}: ", if number == 0 { "" } else { ", " }, name(member.name.as_bytes()));
                 add(&member.datatype, text);
             }
             write!(text, "}}")
@@ -137,8 +138,10 @@ pub(crate) fn dataspace(space: &Dataspace, dims: &[u64]) -> String {
         Dataspace::Simple { max, .. } => {
             let mut text = extent(dims);
             if max.iter().zip(dims).any(|(max, dim)| *max != Some(*dim)) {
-                let max: Vec<_> =
-                    max.iter().map(|max| max.map_or_else(|| "unlimited".into(), |max| max.to_string())).collect();
+                let max: Vec<_> = max
+                    .iter()
+                    .map(|max| max.map_or_else(|| "unlimited".into(), |max| max.to_string()))
+                    .collect();
                 let _ = write!(text, " of ({}{})", max.join(", "), if max.len() == 1 { "," } else { "" });
             }
             text
@@ -198,7 +201,11 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
 /// An integer of up to 8 bytes in decimal.
 pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String> {
     let Class::Integer { order, signed, offset: 0, precision } = datatype.class else { return None };
-    if usize::from(precision) != bytes.len() * 8 || bytes.len() > 8 || bytes.is_empty() || order == ByteOrder::Vax {
+    if usize::from(precision) != bytes.len() * 8
+        || bytes.len() > 8
+        || bytes.is_empty()
+        || order == ByteOrder::Vax
+    {
         return None;
     }
     let mut number = [0; 8];
@@ -225,10 +232,18 @@ mod tests {
         check(&Datatype::ieee(8, ByteOrder::Little), "float64");
         let odd = Class::Integer { order: ByteOrder::Little, signed: true, offset: 3, precision: 12 };
         check(&Datatype { size: 2, class: odd }, "int16 (12 bits from bit 3)");
-        let array = Datatype { size: 24, class: Class::Array { dims: vec![2, 3], base: Box::new(int.clone()) } };
+        let array =
+            Datatype { size: 24, class: Class::Array { dims: vec![2, 3], base: Box::new(int.clone()) } };
         check(&array, "array (2, 3) of int32");
-        let member = |name: &str, offset, datatype: &Datatype| Member { name: name.into(), offset, datatype: datatype.clone() };
+        let member = |name: &str, offset, datatype: &Datatype| Member {
+            name: name.into(),
+            offset,
+            datatype: datatype.clone(),
+        };
         let members = vec![member("a", 0, &int), member("\x1b", 4, &array)];
-        check(&Datatype { size: 28, class: Class::Compound { members } }, "{a: int32, \\u{1b}: array (2, 3) of int32}");
+        check(
+            &Datatype { size: 28, class: Class::Compound { members } },
+            "{a: int32, \\u{1b}: array (2, 3) of int32}",
+        );
     }
 }

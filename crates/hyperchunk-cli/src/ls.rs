@@ -52,7 +52,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             let name = describe::name(shown);
             match visit.found {
                 Found::Object(object) => entry(terminal, arguments.long, &name, object, &mut failures),
-                Found::Again(first) => line(terminal, Ink::Link, &name, &format!("same as {}", describe::name(first))),
+                Found::Again(first) => {
+                    line(terminal, Ink::Link, &name, &format!("same as {}", describe::name(first)))
+                }
                 Found::Link => line(terminal, Ink::Link, &name, &link(visit.link)),
                 Found::Broken(error) => {
                     failures += 1;
@@ -97,7 +99,9 @@ fn link(link: Option<&Link>) -> String {
         Some(LinkTarget::External { file, path }) => {
             format!("-> {}:{}", describe::name(file.as_bytes()), describe::name(path.as_bytes()))
         }
-        Some(LinkTarget::User { class, data }) => format!("user-defined link of class {class}, {} bytes", data.len()),
+        Some(LinkTarget::User { class, data }) => {
+            format!("user-defined link of class {class}, {} bytes", data.len())
+        }
         Some(LinkTarget::Hard(_)) | None => String::new(),
     }
 }
@@ -112,7 +116,9 @@ fn entry(terminal: Terminal, long: bool, name: &str, object: &Object, failures: 
         }
     };
     match ink {
-        Ink::Quiet => say!("{name:<NAME_COLUMN$} {}", terminal.cut(&what, name.chars().count().max(NAME_COLUMN) + 1)),
+        Ink::Quiet => {
+            say!("{name:<NAME_COLUMN$} {}", terminal.cut(&what, name.chars().count().max(NAME_COLUMN) + 1))
+        }
         ink => line(terminal, ink, name, &what),
     }
     if !long {
@@ -132,7 +138,9 @@ fn describe_object(object: &Object) -> Result<(Ink, String), Error> {
             let count = object.group()?.len()?;
             (Ink::Group, format!("group of {count}"))
         }
-        ObjectKind::Datatype => (Ink::Datatype, format!("datatype {}", describe::datatype(&object.datatype()?))),
+        ObjectKind::Datatype => {
+            (Ink::Datatype, format!("datatype {}", describe::datatype(&object.datatype()?)))
+        }
         ObjectKind::Dataset => {
             let dataset = object.dataset()?;
             let space = describe::dataspace(dataset.dataspace(), dataset.dims());
@@ -159,7 +167,11 @@ fn details(object: &Object) -> Result<Vec<String>, Error> {
     }
     for attribute in object.attributes()? {
         let space = describe::dataspace(&attribute.dataspace, attribute.dataspace.dims());
-        lines.push(format!("@{}: {space} {}", describe::name(attribute.name.as_bytes()), describe::datatype(&attribute.datatype)));
+        lines.push(format!(
+            "@{}: {space} {}",
+            describe::name(attribute.name.as_bytes()),
+            describe::datatype(&attribute.datatype)
+        ));
     }
     Ok(lines)
 }

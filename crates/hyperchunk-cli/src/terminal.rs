@@ -32,7 +32,8 @@ pub(crate) enum Colour {
 impl Terminal {
     pub(crate) fn new(colour: Colour) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let width = terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0));
+        let width =
+            terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0));
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|value| value != "dumb");
         let colour = match colour {

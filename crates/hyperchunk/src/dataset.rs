@@ -1,13 +1,13 @@
 //! Datasets: what they are; reading them is in [`crate::read`].
 
 use crate::object::Object;
+use crate::pending::virtual_layout;
 use crate::read::ChunkTable;
 use crate::{Error, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillValue, FillWhen, Filter, Layout, VirtualMapping,
 };
 use hyperchunk_format::parse::object::{self, DatasetHeader};
-use hyperchunk_format::parse::virtual_layout;
 use std::sync::{Arc, OnceLock};
 
 /// A dataset. Cheap to clone.
@@ -28,7 +28,9 @@ impl Dataset {
     pub(crate) fn open(object: Object) -> Result<Self> {
         let header = object.parse(object::dataset)?;
         let mappings = match &header.layout {
-            Layout::Virtual { heap: Some(heap) } => object.parse(|image, _| virtual_layout::mappings(image, *heap))?,
+            Layout::Virtual { heap: Some(heap) } => {
+                object.parse(|image, _| virtual_layout::mappings(image, *heap))?
+            }
             _ => Vec::new(),
         };
         let dims = header.dataspace.dims().to_vec();
@@ -76,7 +78,9 @@ impl Dataset {
     pub fn elements(&self) -> Result<u64> {
         let elements = match &self.0.header.dataspace {
             Dataspace::Simple { .. } if self.0.dims.contains(&0) => Some(0),
-            Dataspace::Simple { .. } => self.0.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim)),
+            Dataspace::Simple { .. } => {
+                self.0.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim))
+            }
             other => other.elements(),
         };
         elements.ok_or_else(|| self.name(Error::limit("more than 2^64 elements")))

@@ -5,9 +5,9 @@
 //! length and bytes, references as the address of the object header that they lead to.
 
 use crate::heap::Sequences;
+use crate::pending::{Conversion, memory_type};
 use crate::slabs::slabs;
 use crate::{Dataset, Error, File, Result};
-use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{Attribute, Class, Dataspace, Datatype, ReferenceKind, StringPadding};
 use sha2::{Digest as _, Sha256};
 
@@ -83,7 +83,8 @@ impl<'a> Hasher<'a> {
             )
         };
         let canonical = if datatype.any(&mut |part| heap(part)) { Some(Form::new(datatype)?) } else { None };
-        let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"))?;
+        let size = usize::try_from(datatype.size)
+            .map_err(|_| Error::limit("elements larger than the address space"))?;
         Ok(Self { sha: Sha256::new(), sequences: file.sequences(), file, size, canonical })
     }
 
@@ -92,7 +93,9 @@ impl<'a> Hasher<'a> {
             self.sha.update(elements);
             return Ok(());
         };
-        elements.chunks_exact(self.size).try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha, 0))
+        elements
+            .chunks_exact(self.size)
+            .try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha, 0))
     }
 
     fn finish(self) -> Digest {
@@ -104,20 +107,31 @@ impl<'a> Hasher<'a> {
 /// How an element is brought into its canonical form.
 enum Form {
     /// A fixed-size value through a conversion.
-    Value { conversion: Conversion, size: usize },
+    Value {
+        conversion: Conversion,
+        size: usize,
+    },
     Bytes,
     FixedString(StringPadding),
     VlenString,
-    Vlen { base: Datatype, form: Box<Form> },
+    Vlen {
+        base: Datatype,
+        form: Box<Form>,
+    },
     /// Parts by offset and size.
     Parts(Vec<(usize, usize, Form)>),
-    Array { size: usize, form: Box<Form> },
+    Array {
+        size: usize,
+        form: Box<Form>,
+    },
     Reference(ReferenceKind),
 }
 
 impl Form {
     fn new(datatype: &Datatype) -> Result<Self> {
-        let size = |datatype: &Datatype| usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"));
+        let size = |datatype: &Datatype| {
+            usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"))
+        };
         Ok(match &datatype.class {
             Class::Opaque { .. } => Self::Bytes,
             Class::String { padding, .. } => Self::FixedString(*padding),
@@ -130,10 +144,16 @@ impl Form {
                 // As libhdf5 does when it converts a compound with parts in a heap.
                 members.sort_by_key(|member| member.offset);
                 let part = |offset: u64, datatype: &Datatype| {
-                    let offset = usize::try_from(offset).map_err(|_| Error::limit("elements larger than the address space"))?;
+                    let offset = usize::try_from(offset)
+                        .map_err(|_| Error::limit("elements larger than the address space"))?;
                     Ok((offset, size(datatype)?, Self::new(datatype)?))
                 };
-                Self::Parts(members.iter().map(|member| part(member.offset, &member.datatype)).collect::<Result<_>>()?)
+                Self::Parts(
+                    members
+                        .iter()
+                        .map(|member| part(member.offset, &member.datatype))
+                        .collect::<Result<_>>()?,
+                )
             }
             Class::Time { .. } => return Err(Error::unsupported("times have no canonical form")),
             Class::Complex { base } => Self::Array { size: size(base)?, form: Box::new(Self::new(base)?) },
@@ -146,7 +166,14 @@ impl Form {
         })
     }
 
-    fn add(&self, element: &[u8], file: &File, sequences: &mut Sequences<'_>, sha: &mut Sha256, depth: u32) -> Result<()> {
+    fn add(
+        &self,
+        element: &[u8],
+        file: &File,
+        sequences: &mut Sequences<'_>,
+        sha: &mut Sha256,
+        depth: u32,
+    ) -> Result<()> {
         match self {
             Self::Bytes => sha.update(element),
             Self::Value { conversion, size } => {
@@ -156,9 +183,13 @@ impl Form {
             }
             Self::FixedString(padding) => {
                 let kept = match padding {
-                    StringPadding::NullTerminated => element.iter().position(|byte| *byte == 0).unwrap_or(element.len()),
+                    StringPadding::NullTerminated => {
+                        element.iter().position(|byte| *byte == 0).unwrap_or(element.len())
+                    }
                     StringPadding::NullPadded => element.len(),
-                    StringPadding::SpacePadded => element.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1),
+                    StringPadding::SpacePadded => {
+                        element.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1)
+                    }
                 };
                 sha.update(&element[..kept]);
                 sha.update(vec![0; element.len() - kept]);
@@ -177,20 +208,32 @@ impl Form {
                 // The heap is asked again inside.
                 let bytes = bytes.to_vec();
                 let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
-                bytes.chunks_exact(size).try_for_each(|element| form.add(element, file, sequences, sha, depth + 1))?;
+                bytes
+                    .chunks_exact(size)
+                    .try_for_each(|element| form.add(element, file, sequences, sha, depth + 1))?;
             }
             Self::Parts(parts) => {
                 for (offset, size, form) in parts {
                     let part = element.get(*offset..offset + size);
-                    form.add(part.ok_or_else(|| Error::corrupt("a member outside its element"))?, file, sequences, sha, depth)?;
+                    form.add(
+                        part.ok_or_else(|| Error::corrupt("a member outside its element"))?,
+                        file,
+                        sequences,
+                        sha,
+                        depth,
+                    )?;
                 }
             }
             Self::Array { size, form } => {
-                element.chunks_exact(*size).try_for_each(|element| form.add(element, file, sequences, sha, depth))?;
+                element
+                    .chunks_exact(*size)
+                    .try_for_each(|element| form.add(element, file, sequences, sha, depth))?;
             }
             Self::Reference(kind) => match file.reference(*kind, element) {
                 Ok(None) => sha.update([0; 8]),
-                Ok(Some(reference)) if file.dereference(&reference).is_ok() => sha.update(reference.address.to_le_bytes()),
+                Ok(Some(reference)) if file.dereference(&reference).is_ok() => {
+                    sha.update(reference.address.to_le_bytes())
+                }
                 _ => sha.update(b"badref"),
             },
         }

@@ -34,7 +34,8 @@ impl ExternalFiles {
 
     /// The file of raw data of that name.
     pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<LocalFile>> {
-        self.find(name, &self.raw, |path| LocalFile::open(path).map(Arc::new)).map_err(|error| from.name(error))
+        self.find(name, &self.raw, |path| LocalFile::open(path).map(Arc::new))
+            .map_err(|error| from.name(error))
     }
 
     /// Looks for a name as libhdf5 does: as it is if absolute, then its last part beside the file; else beside the file,
@@ -47,7 +48,9 @@ impl ExternalFiles {
     ) -> Result<T> {
         let given = to_path(name)?;
         if self.policy == ExternalPolicy::Never {
-            let message = format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
+            let message = format!(
+                "it leads to the file `{name}`, and other files must not be opened (option `external`)"
+            );
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         let mut candidates = Vec::new();
@@ -55,7 +58,8 @@ impl ExternalFiles {
             candidates.push(given.clone());
         }
         if let Some(folder) = &self.folder {
-            let beside = if given.is_absolute() { given.file_name().map(PathBuf::from) } else { Some(given.clone()) };
+            let beside =
+                if given.is_absolute() { given.file_name().map(PathBuf::from) } else { Some(given.clone()) };
             candidates.extend(beside.map(|beside| folder.join(beside)));
         }
         if !given.is_absolute() {
@@ -65,7 +69,9 @@ impl ExternalFiles {
         for path in candidates {
             if self.policy == ExternalPolicy::Beside && !self.is_beside(&path) {
                 refused.get_or_insert_with(|| {
-                    let message = format!("it leads to the file `{name}`, outside this file's folder (option `external`)");
+                    let message = format!(
+                        "it leads to the file `{name}`, outside this file's folder (option `external`)"
+                    );
                     Error::new(ErrorKind::Invalid, message)
                 });
                 continue;
@@ -93,15 +99,20 @@ impl ExternalFiles {
 
     fn is_beside(&self, path: &Path) -> bool {
         let relative = self.folder.as_ref().and_then(|folder| path.strip_prefix(folder).ok());
-        let within = relative.is_some_and(|path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)));
+        let within = relative.is_some_and(|path| {
+            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        });
         // A symbolic link may lead out again.
-        let real = |path: &Path| std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok();
-        within && match (real(path), self.folder.as_deref().and_then(real)) {
-            (Some(path), Some(folder)) => path.starts_with(folder),
-            // It is not there: opening it will say so.
-            (None, _) => true,
-            _ => false,
-        }
+        let real = |path: &Path| {
+            std::fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok()
+        };
+        within
+            && match (real(path), self.folder.as_deref().and_then(real)) {
+                (Some(path), Some(folder)) => path.starts_with(folder),
+                // It is not there: opening it will say so.
+                (None, _) => true,
+                _ => false,
+            }
     }
 }
 
@@ -113,7 +124,9 @@ fn to_path(name: &Name) -> Result<PathBuf> {
 
 #[cfg(not(unix))]
 fn to_path(name: &Name) -> Result<PathBuf> {
-    name.as_str().map(PathBuf::from).ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
+    name.as_str()
+        .map(PathBuf::from)
+        .ok_or_else(|| Error::unsupported(format!("the file name `{name}` is not UTF-8")))
 }
 
 /// Fills `buffer` from `offset` of a file of raw data; as in libhdf5, what the file is too short for is 0: writers extend

@@ -4,11 +4,12 @@ use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
 use crate::io::{LocalFile, Memory, Pages, Source};
 use crate::object::Object;
+use crate::pending::{Overlay, reference};
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
-use hyperchunk_format::parse::{cache_image, reference, superblock};
-use hyperchunk_format::{Fuel, Image, Overlay, View};
+use hyperchunk_format::parse::superblock;
+use hyperchunk_format::{Fuel, Image};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,7 +103,11 @@ impl File {
     ///
     /// # Errors
     /// As [`File::open`].
-    pub fn from_source(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<Self> {
+    pub fn from_source(
+        source: Arc<dyn Source>,
+        path: Option<PathBuf>,
+        options: &OpenOptions,
+    ) -> Result<Self> {
         let opened = open(source, path.clone(), options);
         opened.map_err(|error| match path {
             Some(path) => error.file(path.display()),
@@ -182,7 +187,8 @@ impl File {
     pub fn parse<T>(&self, parser: impl FnOnce(Image<'_>) -> Result<T>) -> Result<T> {
         let fuel = Fuel::new(&self.0.options.limits);
         let superblock = &self.0.superblock;
-        let image = Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
+        let image =
+            Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
         parser(image.with_shared_messages(superblock.shared_messages)).map_err(|error| self.name(error))
     }
 
@@ -207,8 +213,10 @@ fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -
         superblock::check_end(&superblock, source.size())?;
     }
     let image = Image::new(&pages, superblock.base, superblock.sizes, limits, &fuel);
-    let patches = cache_image::entries(image, &superblock)?;
-    let patches = patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));
+    let _ = image;
+    let patches: Vec<(u64, Vec<u8>)> = Vec::new();
+    let patches =
+        patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));
     let view = Overlay::new(pages, patches.collect());
     let inner = Inner {
         external: ExternalFiles::new(path.as_deref(), options.external),

@@ -52,7 +52,7 @@ impl Group {
     /// # Errors
     /// If its messages cannot be read.
     pub fn tracks_order(&self) -> Result<bool> {
-        self.object.parse(group::tracks_order)
+        Ok(self.object.parse(group::info)?.is_some_and(|info| info.order_tracked))
     }
 
     /// The link of a name.
@@ -129,7 +129,9 @@ fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
     }
     let file = group.file();
     let name = |error: Error| file.name(error);
-    *depth = depth.checked_sub(1).ok_or_else(|| name(Error::limit("too many links in a row, or a circle of links")))?;
+    *depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| name(Error::limit("too many links in a row, or a circle of links")))?;
     match &link.target {
         LinkTarget::Hard(address) => file.object(*address),
         LinkTarget::Soft(path) => walk(group.clone(), path.as_bytes(), depth),
@@ -138,7 +140,10 @@ fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
             walk(other.root()?, path.as_bytes(), depth)
         }
         LinkTarget::User { class, .. } => {
-            let message = format!("`{}` is a user-defined link of class {class}; only its application can follow it", link.name);
+            let message = format!(
+                "`{}` is a user-defined link of class {class}; only its application can follow it",
+                link.name
+            );
             Err(name(Error::unsupported(message)))
         }
     }

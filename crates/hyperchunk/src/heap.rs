@@ -32,7 +32,8 @@ impl File {
         if let Some(found) = lock().collections.get(&address) {
             return Ok(Arc::clone(found));
         }
-        let collection = Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
+        let collection =
+            Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
         if kept.bytes.saturating_add(collection.size()) > KEPT {
             *kept = Kept::default();
@@ -82,7 +83,11 @@ impl Sequences<'_> {
         match needed.and_then(|needed| usize::try_from(needed).ok()).and_then(|needed| bytes.get(..needed)) {
             Some(bytes) => Ok(Some((count, bytes))),
             None => {
-                let message = format!("a sequence of {count} elements of {} bytes has only {} bytes", base.size, bytes.len());
+                let message = format!(
+                    "a sequence of {count} elements of {} bytes has only {} bytes",
+                    base.size,
+                    bytes.len()
+                );
                 Err(Error::corrupt(message).within("global heap").at(address))
             }
         }

@@ -23,7 +23,8 @@ impl Object {
     pub(crate) fn open(file: &File, address: u64) -> Result<Self> {
         let header = file.parse(|image| object_header::parse(image, address))?;
         let kind = object::kind(&header).ok_or_else(|| {
-            let message = format!("the object at address {address:#x} is neither group, dataset nor datatype");
+            let message =
+                format!("the object at address {address:#x} is neither group, dataset nor datatype");
             file.name(Error::unsupported(message))
         })?;
         Ok(Self { file: file.clone(), header: Arc::new(header), kind, path: None })

@@ -6,7 +6,7 @@ use hyperchunk_format::select::{Axis, Choice};
 
 /// Selections that together are the whole dataset, in row-major order, each of about `bytes` bytes at most (but of one
 /// element at least). They are cut between chunks where that is possible.
-pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> {
+pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
     let dims = match dataset.dataspace() {
         Dataspace::Null => vec![0],
         _ => dataset.dims().to_vec(),
@@ -16,7 +16,7 @@ pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> {
 }
 
 /// As [`slabs`], of at most `budget` elements.
-fn cut(dims: Vec<u64>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> {
+fn cut(dims: Vec<u64>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> + use<> {
     // The first axis of which a whole step fits: those before it are walked one by one, those after it are whole.
     let mut inner = 1_u64;
     let mut axis = 0;
@@ -41,7 +41,9 @@ fn cut(dims: Vec<u64>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choic
         }
         let axes = dims.iter().enumerate().map(|(number, extent)| match start.get(number) {
             Some(first) if number < axis => Axis::Range { start: *first, stride: 1, count: 1, block: 1 },
-            Some(first) => Axis::Range { start: *first, stride: 1, count: step.min(extent - first), block: 1 },
+            Some(first) => {
+                Axis::Range { start: *first, stride: 1, count: step.min(extent - first), block: 1 }
+            }
             None => Axis::Range { start: 0, stride: 1, count: *extent, block: 1 },
         });
         let choice = Choice::Axes(axes.collect());

@@ -57,7 +57,10 @@ impl File {
         let mut seen: HashMap<u64, Vec<u8>> = HashMap::from([(start.address(), path.to_vec())]);
         // The groups that the walk is in, each with its path and the links that are left.
         let mut open: Vec<(Vec<u8>, std::vec::IntoIter<Link>)> = Vec::new();
-        let mut enter = |open: &mut Vec<_>, visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>, path: Vec<u8>, object: &Object| {
+        let mut enter = |open: &mut Vec<_>,
+                         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
+                         path: Vec<u8>,
+                         object: &Object| {
             match object.group().and_then(|group| group.links()) {
                 Ok(links) => open.push((path, links.into_iter())),
                 Err(error) => {
@@ -67,7 +70,9 @@ impl File {
             Ok::<_, crate::Error>(())
         };
         match visit(Visit { path, link: None, found: Found::Object(start) })? {
-            Next::Enter if start.kind() == ObjectKind::Group => enter(&mut open, visit, path.to_vec(), start)?,
+            Next::Enter if start.kind() == ObjectKind::Group => {
+                enter(&mut open, visit, path.to_vec(), start)?
+            }
             _ => return Ok(()),
         }
         while let Some((parent, links)) = open.last_mut() {
@@ -93,13 +98,20 @@ impl File {
                     match self.object(address) {
                         Ok(object) => {
                             let object = object.named(&String::from_utf8_lossy(&path));
-                            let next = visit(Visit { path: &path, link: Some(&link), found: Found::Object(&object) })?;
-                            if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < DEPTH {
+                            let next = visit(Visit {
+                                path: &path,
+                                link: Some(&link),
+                                found: Found::Object(&object),
+                            })?;
+                            if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < DEPTH
+                            {
                                 enter(&mut open, visit, path, &object)?;
                             }
                             next
                         }
-                        Err(error) => visit(Visit { path: &path, link: Some(&link), found: Found::Broken(error) })?,
+                        Err(error) => {
+                            visit(Visit { path: &path, link: Some(&link), found: Found::Broken(error) })?
+                        }
                     }
                 }
             };

@@ -1,10 +1,11 @@
 //! `hyperchunk dump`: a file as `h5dump` would write it.
 
 use super::value::{Printer, Style};
-use super::{Wanted, Values};
+use super::{Values, Wanted};
 use crate::describe;
 use hyperchunk::model::{
-    ByteOrder, CharacterSet, Class, Dataspace, Datatype, Layout, LinkTarget, ObjectKind, ReferenceKind, StringPadding,
+    ByteOrder, CharacterSet, Class, Dataspace, Datatype, Layout, LinkTarget, ObjectKind, ReferenceKind,
+    StringPadding,
 };
 use hyperchunk::walk::{Found, Next, Visit};
 use hyperchunk::{Dataset, Error, Object};
@@ -36,7 +37,8 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
                     }
                     ObjectKind::Dataset => dataset(object, &name, &indent, &mut text, wanted.values),
                     ObjectKind::Datatype => object.datatype().and_then(|datatype| {
-                        let _ = writeln!(text, "{indent}DATATYPE \"{name}\" {}", type_text(&datatype, &indent));
+                        let _ =
+                            writeln!(text, "{indent}DATATYPE \"{name}\" {}", type_text(&datatype, &indent));
                         attributes(object, &indent, &mut text, wanted.values)
                     }),
                 };
@@ -92,7 +94,8 @@ fn link(name: &str, indent: &str, target: Option<&LinkTarget>) -> String {
 fn attributes(object: &Object, indent: &str, text: &mut String, values: Values) -> Result<(), Error> {
     for attribute in object.attributes()? {
         let _ = writeln!(text, "{indent}ATTRIBUTE \"{}\" {{", describe::name(attribute.name.as_bytes()));
-        let _ = writeln!(text, "{indent}   DATATYPE {}", type_text(&attribute.datatype, &format!("{indent}   ")));
+        let _ =
+            writeln!(text, "{indent}   DATATYPE {}", type_text(&attribute.datatype, &format!("{indent}   ")));
         let dims = attribute.dataspace.dims();
         let _ = writeln!(text, "{indent}   DATASPACE {}", space_text(&attribute.dataspace, dims));
         if values == Values::Shown {
@@ -107,7 +110,13 @@ fn attributes(object: &Object, indent: &str, text: &mut String, values: Values) 
     Ok(())
 }
 
-fn dataset(object: &Object, name: &str, indent: &str, text: &mut String, values: Values) -> Result<(), Error> {
+fn dataset(
+    object: &Object,
+    name: &str,
+    indent: &str,
+    text: &mut String,
+    values: Values,
+) -> Result<(), Error> {
     let dataset = object.dataset()?;
     let inner = format!("{indent}   ");
     let _ = writeln!(text, "{indent}DATASET \"{name}\" {{");
@@ -159,7 +168,14 @@ impl<'a> Rows<'a> {
             let until_end = self.dims.last().copied().unwrap_or(1).max(1) - in_row;
             let taken = usize::try_from(row.min(until_end)).unwrap_or(1).min(left.len());
             let (now, later) = left.split_at(taken);
-            let _ = writeln!(text, "{}({}): {}{}", self.indent, self.place(), now.join(", "), if later.is_empty() { "" } else { "," });
+            let _ = writeln!(
+                text,
+                "{}({}): {}{}",
+                self.indent,
+                self.place(),
+                now.join(", "),
+                if later.is_empty() { "" } else { "," }
+            );
             self.next += taken as u64;
             left = later;
         }
@@ -193,7 +209,11 @@ fn space_text(space: &Dataspace, dims: &[u64]) -> String {
         Dataspace::Scalar => "SCALAR".into(),
         Dataspace::Simple { max, .. } => {
             let max = max.iter().map(|max| max.map_or_else(|| "H5S_UNLIMITED".into(), |max| max.to_string()));
-            format!("SIMPLE {{ {} / {} }}", list(dims.iter().map(u64::to_string).collect()), list(max.collect()))
+            format!(
+                "SIMPLE {{ {} / {} }}",
+                list(dims.iter().map(u64::to_string).collect()),
+                list(max.collect())
+            )
         }
     }
 }
@@ -213,14 +233,18 @@ fn type_text(datatype: &Datatype, indent: &str) -> String {
         Class::Bitfield { order: o, offset: 0, precision } if u64::from(*precision) == bits => {
             format!("H5T_STD_B{bits}{}", order(*o))
         }
-        Class::Float(float) if *datatype == Datatype::ieee(u16::try_from(datatype.size).unwrap_or(0), float.order) => {
+        Class::Float(float)
+            if *datatype == Datatype::ieee(u16::try_from(datatype.size).unwrap_or(0), float.order) =>
+        {
             format!("H5T_IEEE_F{bits}{}", order(float.order))
         }
         Class::Integer { .. } | Class::Bitfield { .. } | Class::Float(_) => describe::datatype(datatype),
         Class::Time { order: o, .. } => format!("H5T_UNIX_D{bits}{}", order(*o)),
         Class::String { padding, charset } => string_text(&datatype.size.to_string(), *padding, *charset),
         Class::VlenString { padding, charset } => string_text("H5T_VARIABLE", *padding, *charset),
-        Class::Opaque { tag } => format!("H5T_OPAQUE {{ OPAQUE_TAG \"{}\"; }}", describe::name(tag.as_bytes())),
+        Class::Opaque { tag } => {
+            format!("H5T_OPAQUE {{ OPAQUE_TAG \"{}\"; }}", describe::name(tag.as_bytes()))
+        }
         Class::Compound { members } => {
             let mut text = "H5T_COMPOUND {\n".to_owned();
             for member in members {
@@ -265,5 +289,7 @@ fn string_text(size: &str, padding: StringPadding, charset: CharacterSet) -> Str
         CharacterSet::Ascii => "ASCII",
         CharacterSet::Utf8 => "UTF8",
     };
-    format!("H5T_STRING {{ STRSIZE {size}; STRPAD H5T_STR_{padding}; CSET H5T_CSET_{charset}; CTYPE H5T_C_S1; }}")
+    format!(
+        "H5T_STRING {{ STRSIZE {size}; STRPAD H5T_STR_{padding}; CSET H5T_CSET_{charset}; CTYPE H5T_C_S1; }}"
+    )
 }

@@ -1,10 +1,10 @@
 //! `hyperchunk dump --digest`: what a file holds, as digests, in JSON.
 
+use super::Wanted;
 use crate::json::Text;
 use hyperchunk::digest::{self, Digest};
 use hyperchunk::model::ObjectKind;
 use hyperchunk::walk::{Found, Next, Visit};
-use super::Wanted;
 use hyperchunk::{Error, Object};
 use std::fmt::Write as _;
 

@@ -41,13 +41,17 @@ pub(super) fn print(wanted: &Wanted<'_>) -> Result<usize, Error> {
 
 fn link(target: Option<&LinkTarget>) -> String {
     match target {
-        Some(LinkTarget::Soft(path)) => format!("{{\"kind\": \"soft link\", \"target\": {}}}", Text(path.as_bytes())),
+        Some(LinkTarget::Soft(path)) => {
+            format!("{{\"kind\": \"soft link\", \"target\": {}}}", Text(path.as_bytes()))
+        }
         Some(LinkTarget::External { file, path }) => format!(
             "{{\"kind\": \"external link\", \"file\": {}, \"target\": {}}}",
             Text(file.as_bytes()),
             Text(path.as_bytes())
         ),
-        Some(LinkTarget::User { class, .. }) => format!("{{\"kind\": \"user-defined link\", \"class\": {class}}}"),
+        Some(LinkTarget::User { class, .. }) => {
+            format!("{{\"kind\": \"user-defined link\", \"class\": {class}}}")
+        }
         _ => "null".into(),
     }
 }
@@ -91,7 +95,8 @@ fn entry(object: &Object, values: Values) -> Result<String, Error> {
         if values == Values::Shown {
             let mut nested = Nested::new(&attribute.dataspace, dims);
             text.push_str(", \"value\": ");
-            let elements = Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
+            let elements =
+                Printer::new(object.file(), &attribute.datatype, Style::Json)?.elements(&attribute.data)?;
             elements.iter().for_each(|element| nested.add(element, &mut text));
             nested.close(&mut text);
         }

@@ -66,7 +66,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else {
         ddl::print(&wanted)?
     };
-    if failures > 0 { Err(format!("{failures} objects or attributes could not be read").into()) } else { Ok(()) }
+    if failures > 0 {
+        Err(format!("{failures} objects or attributes could not be read").into())
+    } else {
+        Ok(())
+    }
 }
 
 /// Calls `each` with the elements of a dataset as texts, a part at a time, in row-major order.

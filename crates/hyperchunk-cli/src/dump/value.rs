@@ -57,8 +57,12 @@ impl Form {
             Class::String { padding, .. } => Self::String(*padding),
             Class::VlenString { .. } => Self::VlenString,
             Class::Vlen { base } => Self::Vlen { base: (**base).clone(), form: Box::new(Self::new(base)?) },
-            Class::Array { base, .. } => Self::Array { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) },
-            Class::Complex { base } => Self::Complex { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) },
+            Class::Array { base, .. } => {
+                Self::Array { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) }
+            }
+            Class::Complex { base } => {
+                Self::Complex { size: to_usize(base.size)?, form: Box::new(Self::new(base)?) }
+            }
             Class::Compound { members } => {
                 let part = |member: &hyperchunk::model::Member| {
                     let (offset, size) = (to_usize(member.offset)?, to_usize(member.datatype.size)?);
@@ -67,7 +71,8 @@ impl Form {
                 Self::Compound(members.iter().map(part).collect::<Result<_, Error>>()?)
             }
             Class::Enum { base, members } => {
-                let names = members.iter().map(|member| (member.value.clone(), member.name.as_bytes().to_vec()));
+                let names =
+                    members.iter().map(|member| (member.value.clone(), member.name.as_bytes().to_vec()));
                 Self::Enum { names: names.collect(), base: Box::new(Self::new(base)?) }
             }
             Class::Opaque { .. } | Class::Time { .. } | Class::Bitfield { .. } => Self::Bytes,
@@ -80,7 +85,11 @@ impl Form {
             return Ok(Self::Bytes);
         }
         let memory = memory_type(datatype);
-        Ok(Self::Integer { conversion: Conversion::new(datatype, &memory)?, size: to_usize(memory.size)?, signed })
+        Ok(Self::Integer {
+            conversion: Conversion::new(datatype, &memory)?,
+            size: to_usize(memory.size)?,
+            signed,
+        })
     }
 }
 
@@ -192,7 +201,9 @@ impl Form {
                         }
                         shown
                     }
-                    Err(error) => format!("cannot be followed: {}", describe::name(error.to_string().as_bytes())),
+                    Err(error) => {
+                        format!("cannot be followed: {}", describe::name(error.to_string().as_bytes()))
+                    }
                 };
                 match style {
                     Style::Json => string(text, shown.as_bytes(), style),

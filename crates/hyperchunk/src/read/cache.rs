@@ -36,7 +36,10 @@ impl ChunkCache {
     pub(crate) fn insert(&self, key: (u64, u64), bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.bytes + bytes.len() > KEPT {
-            let Some(oldest) = kept.chunks.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key) else { break };
+            let Some(oldest) = kept.chunks.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key)
+            else {
+                break;
+            };
             let gone = kept.chunks.remove(&oldest).map_or(0, |(_, bytes)| bytes.len());
             kept.bytes -= gone;
         }

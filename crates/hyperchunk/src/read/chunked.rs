@@ -33,22 +33,32 @@ struct Reading<'a> {
 pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output: &Output<'_>) -> Result<()> {
     let limits = &dataset.object().file().options().limits;
     if chunked.element_size != dataset.datatype().size {
-        let message = format!("chunks of elements of {} bytes, {} in the datatype", chunked.element_size, dataset.datatype().size);
+        let message = format!(
+            "chunks of elements of {} bytes, {} in the datatype",
+            chunked.element_size,
+            dataset.datatype().size
+        );
         return Err(Error::corrupt(message));
     }
     let elements = chunked.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
     let bytes = elements.and_then(|elements| elements.checked_mul(chunked.element_size));
-    let bytes = bytes.filter(|bytes| *bytes <= limits.chunk_bytes).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes =
+        bytes.filter(|bytes| *bytes <= limits.chunk_bytes).and_then(|bytes| usize::try_from(bytes).ok());
     let Some(chunk_bytes) = bytes else {
-        return Err(Error::limit(format!("chunks of more than {} bytes (limit `chunk_bytes`)", limits.chunk_bytes)));
+        return Err(Error::limit(format!(
+            "chunks of more than {} bytes (limit `chunk_bytes`)",
+            limits.chunk_bytes
+        )));
     };
     let fill = dataset.fill_bytes()?;
-    let reading = Reading { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) };
+    let reading =
+        Reading { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) };
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
     with_table(dataset, chunked, &region, |table| {
         let jobs = pieces(choice, dataset.dims(), &chunked.dims)?;
         let at_once = limits.in_flight_bytes / (3 * chunk_bytes as u64).max(1);
-        let threads = dataset.threads_for(output.bytes()).min(usize::try_from(at_once).unwrap_or(usize::MAX).max(1));
+        let threads =
+            dataset.threads_for(output.bytes()).min(usize::try_from(at_once).unwrap_or(usize::MAX).max(1));
         spread(threads, jobs, Scratch::default, |scratch, piece| {
             let found = table.find(piece.chunk());
             reading.piece(&piece, found, scratch).map_err(|error| match found {
@@ -77,7 +87,8 @@ impl Reading<'_> {
             return self.scatter(piece, &bytes, &mut scratch.gathered);
         }
         read_at(self.dataset, chunk.address, chunk.size, &mut scratch.stored)?;
-        let decoded = scratch.decoder.decode(pipeline, chunk.filter_mask, &scratch.stored, self.chunk_bytes)?;
+        let decoded =
+            scratch.decoder.decode(pipeline, chunk.filter_mask, &scratch.stored, self.chunk_bytes)?;
         if cached {
             cache.insert(key, decoded);
         }
@@ -87,7 +98,8 @@ impl Reading<'_> {
     /// The filters of the chunk at a place.
     fn pipeline(&self, place: &[u64]) -> &[Filter] {
         let partial = || {
-            let ends = place.iter().zip(&self.chunked.dims).map(|(scaled, dim)| (scaled + 1).saturating_mul(*dim));
+            let ends =
+                place.iter().zip(&self.chunked.dims).map(|(scaled, dim)| (scaled + 1).saturating_mul(*dim));
             ends.zip(self.dataset.dims()).any(|(end, extent)| end > *extent)
         };
         if self.chunked.edge_chunks_unfiltered && partial() { &[] } else { self.dataset.pipeline() }
@@ -127,7 +139,8 @@ impl Reading<'_> {
 
 /// Reads a chunk as it is stored.
 pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<()> {
-    read_at(dataset, chunk.address, chunk.size, buffer).map_err(|error| dataset.name(error.within("chunk").at(chunk.address)))
+    read_at(dataset, chunk.address, chunk.size, buffer)
+        .map_err(|error| dataset.name(error.within("chunk").at(chunk.address)))
 }
 
 /// Fills `buffer` with the `size` bytes at an address.
@@ -136,7 +149,11 @@ fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> 
     let offset = file.superblock().base.checked_add(address);
     let end = offset.and_then(|offset| offset.checked_add(size)).filter(|end| *end <= file.size());
     let (Some(offset), Some(_), Ok(length)) = (offset, end, usize::try_from(size)) else {
-        return Err(crate::io::ends_before(file.size(), address, usize::try_from(size).unwrap_or(usize::MAX)));
+        return Err(crate::io::ends_before(
+            file.size(),
+            address,
+            usize::try_from(size).unwrap_or(usize::MAX),
+        ));
     };
     // No need to clear what is read over.
     if buffer.len() > length {

@@ -104,7 +104,9 @@ fn external(dataset: &Dataset, needed: u64) -> Result<Bytes<'_>> {
         start += length;
     }
     if start < needed {
-        return Err(Error::corrupt(format!("external files for {start} bytes of data where {needed} should be")));
+        return Err(Error::corrupt(format!(
+            "external files for {start} bytes of data where {needed} should be"
+        )));
     }
     Ok(Bytes::External(parts))
 }
@@ -125,7 +127,9 @@ impl Bytes<'_> {
                     let (from, to) = (offset.max(*start), end.min(start + length));
                     if from < to {
                         let place = count_of(from - offset)?..count_of(to - offset)?;
-                        let at = at.checked_add(from - start).ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
+                        let at = at
+                            .checked_add(from - start)
+                            .ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
                         read_raw(file, at, &mut buffer[place])?;
                     }
                 }
@@ -146,7 +150,9 @@ struct Jobs<R> {
 
 impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
     fn next_run(&mut self) -> Option<(u64, u64)> {
-        self.pending.take().or_else(|| self.runs.next().map(|(first, count)| (first * self.size, count * self.size)))
+        self.pending
+            .take()
+            .or_else(|| self.runs.next().map(|(first, count)| (first * self.size, count * self.size)))
     }
 
     fn build(&mut self, (offset, bytes): (u64, u64)) -> Result<Job> {
@@ -156,7 +162,8 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
         while let Some((start, bytes)) = run {
             let end = job.offset + job.length;
             let fits = start >= end && start - end <= GAP && start - job.offset + bytes.min(piece) <= piece;
-            let alone = bytes >= LONG || job.runs.first().is_some_and(|(_, _, count)| *count as u64 * self.size >= LONG);
+            let alone = bytes >= LONG
+                || job.runs.first().is_some_and(|(_, _, count)| *count as u64 * self.size >= LONG);
             if !job.runs.is_empty() && (!fits || alone) {
                 self.pending = run;
                 break;

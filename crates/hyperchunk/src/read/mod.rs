@@ -14,8 +14,8 @@ pub(crate) use table::{ChunkTable, all_chunks};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
+use crate::pending::Conversion;
 use crate::{Error, Result};
-use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 use output::Output;
@@ -41,11 +41,18 @@ impl Dataset {
     /// As [`Dataset::read`]; Conversion if HDF5 has no conversion between the two.
     pub fn read_as(&self, choice: &Choice, memory: &Datatype, out: &mut [u8]) -> Result<()> {
         let conversion = Conversion::new(self.datatype(), memory).map_err(|error| self.name(error))?;
-        let size = usize::try_from(memory.size).map_err(|_| Error::limit("elements larger than the address space"))?;
+        let size = usize::try_from(memory.size)
+            .map_err(|_| Error::limit("elements larger than the address space"))?;
         self.read_with(choice, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
     }
 
-    fn read_with(&self, choice: &Choice, conversion: Option<&Conversion>, size: usize, out: &mut [u8]) -> Result<()> {
+    fn read_with(
+        &self,
+        choice: &Choice,
+        conversion: Option<&Conversion>,
+        size: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         let wanted = choice.count(self.dims()).map_err(|error| self.name(error))?;
         let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
         if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {

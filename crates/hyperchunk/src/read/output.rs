@@ -1,7 +1,7 @@
 //! The caller's buffer, filled from many threads at once.
 
+use crate::pending::Conversion;
 use crate::{Error, Result};
-use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Run;
 use std::marker::PhantomData;
 
@@ -56,7 +56,9 @@ impl<'a> Output<'a> {
             return Err(Error::invalid("a piece of the selection lies outside the buffer"));
         }
         // SAFETY: in bounds of the buffer that is borrowed for 'a, as just checked; alone there, as the caller promises.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.start.add(first * self.memory_size), count * self.memory_size) })
+        Ok(unsafe {
+            std::slice::from_raw_parts_mut(self.start.add(first * self.memory_size), count * self.memory_size)
+        })
     }
 
     /// Puts stored elements to `first` and on.

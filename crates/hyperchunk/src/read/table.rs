@@ -32,7 +32,11 @@ impl ChunkTable {
             chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
         }
         let scaled = chunks.iter().flat_map(|chunk| chunk.scaled.iter().copied()).collect();
-        let place = |chunk: &Chunk| StoredChunk { address: chunk.address, size: chunk.size, filter_mask: chunk.filter_mask };
+        let place = |chunk: &Chunk| StoredChunk {
+            address: chunk.address,
+            size: chunk.size,
+            filter_mask: chunk.filter_mask,
+        };
         Self { rank, scaled, chunks: chunks.iter().map(place).collect() }
     }
 
@@ -73,7 +77,8 @@ pub(crate) fn with_table<T>(
     }
     let grid = dataset.dims().iter().zip(&chunked.dims).map(|(extent, chunk)| extent.div_ceil(*chunk));
     let places = grid.fold(1, u64::saturating_mul);
-    let touched = region.iter().map(|range| range.end.saturating_sub(range.start)).fold(1, u64::saturating_mul);
+    let touched =
+        region.iter().map(|range| range.end.saturating_sub(range.start)).fold(1, u64::saturating_mul);
     let map = chunk_map(dataset, chunked);
     if places > SMALL_GRID && touched < places / 4 {
         let chunks = dataset.object().parse(|image, _| chunk_index::within(image, &map, region))?;

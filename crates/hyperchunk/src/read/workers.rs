@@ -36,7 +36,9 @@ pub(crate) fn spread<J: Send, S>(
     };
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
-            .map_while(|_| std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, &run).ok())
+            .map_while(|_| {
+                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, &run).ok()
+            })
             .collect();
         let mine = run();
         others.into_iter().fold(mine, |result, other| {
@@ -56,10 +58,15 @@ mod tests {
     fn every_job_once() {
         for threads in [1, 2, 5] {
             let sum = AtomicU64::new(0);
-            spread(threads, 0..1000_u64, || (), |(), job| {
-                sum.fetch_add(job, Ordering::Relaxed);
-                Ok(())
-            })
+            spread(
+                threads,
+                0..1000_u64,
+                || (),
+                |(), job| {
+                    sum.fetch_add(job, Ordering::Relaxed);
+                    Ok(())
+                },
+            )
             .unwrap();
             assert_eq!(sum.into_inner(), 499_500);
         }
@@ -69,10 +76,15 @@ mod tests {
     fn an_error_ends_it() {
         for threads in [1, 3] {
             let done = AtomicU64::new(0);
-            let result = spread(threads, 0..1_000_000_u64, || (), |(), job| {
-                done.fetch_add(1, Ordering::Relaxed);
-                if job == 10 { Err(Error::corrupt("ten")) } else { Ok(()) }
-            });
+            let result = spread(
+                threads,
+                0..1_000_000_u64,
+                || (),
+                |(), job| {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    if job == 10 { Err(Error::corrupt("ten")) } else { Ok(()) }
+                },
+            );
             assert_eq!(result.unwrap_err().message(), "ten");
             assert!(done.into_inner() < 1_000_000);
         }
