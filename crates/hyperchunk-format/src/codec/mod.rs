@@ -2,6 +2,8 @@
 
 #[cfg(feature = "bitshuffle")]
 mod bit_planes;
+mod bit_rounding;
+mod bits;
 #[cfg(feature = "bitshuffle")]
 mod bitshuffle;
 #[cfg(feature = "bzip2")]
@@ -11,13 +13,18 @@ mod deflate;
 mod fletcher32;
 #[cfg(feature = "lz4")]
 mod lz4;
+mod lzf;
+mod nbit;
 mod pipeline;
+mod registered;
 mod registry;
 #[cfg(test)]
 mod sample;
+mod scaleoffset;
 mod shuffle;
 #[cfg(feature = "sperr")]
 mod sperr;
+mod szip;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "zstd")]

@@ -1,6 +1,6 @@
 //! Undoing a whole pipeline for one chunk.
 
-use super::{Codec, Context, lookup, registry};
+use super::{Codec, Context, lookup, registered};
 use crate::model::Filter;
 use crate::{Error, ErrorKind, Result};
 
@@ -17,10 +17,11 @@ pub struct Decoder {
 
 impl Decoder {
     /// The bytes that were filtered to `stored`: exactly `expected` of them. `mask` has the chunk's bits for filters that
-    /// were left out. A chunk without filters is not copied.
+    /// were left out. A chunk without filters is not copied. What is there beyond `expected` is left out, as libhdf5 does
+    /// up to 2.0; where it makes up what is missing, this is an error.
     ///
     /// # Errors
-    /// MissingFilter with the filter's name and how to get it; Filter if the chunk is damaged or has another size.
+    /// MissingFilter with the filter's name and how to get it; Filter if the chunk is damaged or too short.
     pub fn decode<'a>(
         &'a mut self,
         pipeline: &[Filter],
@@ -29,6 +30,8 @@ impl Decoder {
         expected: usize,
     ) -> Result<&'a [u8]> {
         self.foresee(pipeline, mask, expected);
+        // Filters that gain nothing, or put headers before small chunks, write more than they read.
+        let limit = expected.saturating_mul(4).saturating_add(1 << 16);
         let mut copied = false;
         let mut length = stored.len();
         let sizes = self.sizes.iter().copied();
@@ -38,15 +41,11 @@ impl Decoder {
             }
             let input = if copied { &self.front } else { stored };
             let input = input.get(..length).unwrap_or_default();
-            let context = Context {
-                parameters: &filter.parameters,
-                expected: size,
-                limit: size.unwrap_or_else(|| between_filters(expected)),
-            };
+            let context = Context { parameters: &filter.parameters, expected: size, limit };
             let back = &mut self.back;
             let kept = lookup(filter.id, |codec| match codec {
                 Some(codec) => undo(codec, input, back, &context),
-                None => Err(registry::missing(filter)),
+                None => Err(registered::missing(filter)),
             })?;
             if let Some(kept) = kept {
                 length = kept.min(length);
@@ -56,12 +55,11 @@ impl Decoder {
                 copied = true;
             }
         }
-        if length != expected {
-            let message = format!("the chunk has {length} bytes after its filters instead of {expected}");
-            return Err(Error::new(ErrorKind::Filter, message));
-        }
         let bytes = if copied { &self.front } else { stored };
-        Ok(bytes.get(..length).unwrap_or_default())
+        bytes.get(..length).and_then(|bytes| bytes.get(..expected)).ok_or_else(|| {
+            let message = format!("the chunk has {length} bytes after its filters instead of {expected}");
+            Error::new(ErrorKind::Filter, message)
+        })
     }
 
     /// Fills `sizes`: known from the first filter on, until one whose result may have any size.
@@ -85,12 +83,6 @@ fn is_left_out(mask: u32, number: usize) -> bool {
     mask & 1_u32.unbounded_shl(u32::try_from(number).unwrap_or(u32::MAX)) != 0
 }
 
-/// How many bytes may lie between two filters for a chunk of `expected`: filters that gain nothing, or put headers before
-/// small chunks, write more than they read.
-fn between_filters(expected: usize) -> usize {
-    expected.saturating_mul(4).saturating_add(1 << 16)
-}
-
 /// Undoes one filter: into `output`, or how many bytes of `input` are the result.
 fn undo(
     codec: &dyn Codec,
@@ -103,13 +95,10 @@ fn undo(
         None => codec.decode_over(input, output, context).map(|()| None),
     });
     done.map_err(|error| {
-        let damaged = match error.kind() {
-            ErrorKind::Corrupt | ErrorKind::Truncated => true,
-            // What was known to come out is exceeded: the chunk contradicts its dataset.
-            ErrorKind::Limit => context.expected == Some(context.limit),
-            _ => false,
+        let error = match error.kind() {
+            ErrorKind::Corrupt | ErrorKind::Truncated => Error::new(ErrorKind::Filter, error.message()),
+            _ => error,
         };
-        let error = if damaged { Error::new(ErrorKind::Filter, error.message()) } else { error };
         error.within(codec.name())
     })
 }

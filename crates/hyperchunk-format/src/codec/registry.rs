@@ -1,8 +1,7 @@
 //! Which codec undoes which filter.
 
-use super::{Codec, fletcher32, shuffle};
-use crate::model::Filter;
-use crate::{Error, ErrorKind};
+use super::bit_rounding::BitRounding;
+use super::{Codec, fletcher32, lzf, nbit, scaleoffset, shuffle, szip};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,6 +24,13 @@ const BUILT_IN: &[&dyn Codec] = &[
     &fletcher32::Fletcher32,
     #[cfg(feature = "sperr")]
     &super::sperr::Sperr,
+    &szip::Szip,
+    &nbit::NBit,
+    &scaleoffset::ScaleOffset,
+    &lzf::Lzf,
+    &BitRounding { id: 32022, name: "bitgroom" },
+    &BitRounding { id: 32023, name: "granular bit round" },
+    &BitRounding { id: 32032, name: "bitround" },
 ];
 
 /// Makes `codec` the one for its filter number from now on, for every file of this process.
@@ -41,8 +47,41 @@ pub fn lookup<T>(id: u16, with: impl FnOnce(Option<&dyn Codec>) -> T) -> T {
     }
 }
 
-/// The error for a filter that no codec undoes.
-#[cold]
-pub(super) fn missing(filter: &Filter) -> Error {
-    Error::new(ErrorKind::MissingFilter, format!("filter {} is not available", filter.id))
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Result;
+    use crate::codec::Context;
+
+    #[test]
+    fn every_number_once() {
+        for (place, codec) in BUILT_IN.iter().enumerate() {
+            let again = BUILT_IN[place + 1..].iter().find(|other| other.id() == codec.id());
+            assert!(again.is_none(), "{codec:?} {again:?}");
+        }
+    }
+
+    #[derive(Debug)]
+    struct Own(&'static str);
+
+    impl Codec for Own {
+        fn id(&self) -> u16 {
+            40_000
+        }
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        fn decode(&self, _: &[u8], _: &mut Vec<u8>, _: &Context<'_>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_last_one_registered_counts() {
+        let name = || lookup(40_000, |codec| codec.map(Codec::name));
+        assert_eq!(name(), None);
+        register_codec(Arc::new(Own("first")));
+        register_codec(Arc::new(Own("second")));
+        assert_eq!(name(), Some("second"));
+    }
 }

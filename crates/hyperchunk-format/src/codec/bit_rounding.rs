@@ -1,0 +1,37 @@
+//! Filters that only round floats before a lossless filter packs them: BitGroom (32022), Granular BitRound (32023) and
+//! BitRound (32032). There is nothing to undo. Source: the list of registered filters.
+
+use super::{Codec, Context};
+use crate::Result;
+
+/// The codec of each of them.
+#[derive(Debug)]
+pub(super) struct BitRounding {
+    /// The filter's number.
+    pub id: u16,
+    /// The filter's name.
+    pub name: &'static str,
+}
+
+impl Codec for BitRounding {
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, _: &Context<'_>) -> Result<()> {
+        output.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn kept(&self, input: &[u8], _: &Context<'_>) -> Result<Option<usize>> {
+        Ok(Some(input.len()))
+    }
+
+    fn encoded_size(&self, size: usize, _: &[u32]) -> Option<usize> {
+        Some(size)
+    }
+}

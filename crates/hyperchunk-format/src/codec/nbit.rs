@@ -1,0 +1,225 @@
+//! N-bit (5): only the significant bits of each number, without what pads them. Source: the comments of HDF5's H5Znbit.c.
+
+use super::bits::{Order, check_length, make_room, number, unpack};
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+
+/// How deep a type may nest.
+const DEEPEST: u32 = 64;
+
+/// The codec. Its parameters describe the datatype, as a tree written in depth-first order.
+#[derive(Debug)]
+pub(super) struct NBit;
+
+impl Codec for NBit {
+    fn id(&self) -> u16 {
+        5
+    }
+
+    fn name(&self) -> &'static str {
+        "nbit"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        if let Some(length) = self.kept(input, context)? {
+            output.clear();
+            output.extend_from_slice(input.get(..length).unwrap_or_default());
+            return Ok(());
+        }
+        let mut tree = Tree { parameters: context.parameters, next: 2 };
+        let (count, class) = (tree.take()?, tree.take()?);
+        let node = tree.node(class, 0)?;
+        check_length(input, count, node.bits)?;
+        if let Kind::Field { order, precision, offset } = node.kind
+            && matches!(node.size, 1 | 2 | 4 | 8)
+        {
+            make_room(output, count, node.size, context)?;
+            unpack(input, precision, output, node.size, order, |value| value.wrapping_shl(offset));
+            return Ok(());
+        }
+        // What pads fields and members is zero.
+        output.clear();
+        make_room(output, count, node.size, context)?;
+        let mut at = 0;
+        for element in output.chunks_exact_mut(bytes(node.size)) {
+            node.fill(input, &mut at, element);
+        }
+        Ok(())
+    }
+
+    fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
+        match context.parameters {
+            [count, untouched, _, ..] if bytes(*count) == context.parameters.len() => {
+                // The flag says that the type has nothing to leave out.
+                Ok((*untouched != 0).then_some(input.len()))
+            }
+            _ => Err(wrong("their number")),
+        }
+    }
+}
+
+#[cold]
+fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::Filter, format!("its parameters are wrong: {what}"))
+}
+
+fn bytes(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+/// A datatype, or a part of one.
+#[derive(Debug)]
+struct Node {
+    /// In bytes; not 0.
+    size: u32,
+    /// How many bits are stored for it.
+    bits: u64,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A number with `precision` significant bits above `offset` others.
+    Field { order: Order, precision: u32, offset: u32 },
+    /// Other types: all bytes are stored.
+    Bytes,
+    /// An array.
+    Array(Box<Node>),
+    /// A compound: offsets and members.
+    Compound(Vec<(u32, Node)>),
+}
+
+/// Reads nodes from the parameters.
+#[derive(Debug)]
+struct Tree<'a> {
+    parameters: &'a [u32],
+    next: usize,
+}
+
+impl Tree<'_> {
+    fn take(&mut self) -> Result<u32> {
+        let value = self.parameters.get(self.next).copied().ok_or_else(|| wrong("they end early"))?;
+        self.next = self.next.saturating_add(1);
+        Ok(value)
+    }
+
+    /// The node of a class (1 to 4) whose description comes next.
+    fn node(&mut self, class: u32, depth: u32) -> Result<Node> {
+        if depth > DEEPEST {
+            return Err(Error::limit(format!("a datatype that nests deeper than {DEEPEST}")));
+        }
+        let size = self.take()?;
+        if size == 0 {
+            return Err(wrong("a size of 0"));
+        }
+        let whole = u64::from(size).wrapping_mul(8);
+        match class {
+            1 => {
+                let order = if self.take()? == 0 { Order::Little } else { Order::Big };
+                let (precision, offset) = (self.take()?, self.take()?);
+                if u64::from(precision).wrapping_add(offset.into()) > whole {
+                    return Err(wrong("precision and offset are larger than the type"));
+                }
+                Ok(Node { size, bits: precision.into(), kind: Kind::Field { order, precision, offset } })
+            }
+            2 => self.array(size, depth),
+            3 => self.compound(size, depth),
+            4 => Ok(Node { size, bits: whole, kind: Kind::Bytes }),
+            _ => Err(wrong("no such class of types")),
+        }
+    }
+
+    fn array(&mut self, size: u32, depth: u32) -> Result<Node> {
+        let class = self.take()?;
+        let start = self.next;
+        let base = self.node(class, depth.wrapping_add(1))?;
+        match class {
+            // libhdf5, in both directions, takes what comes after such an array for another description of its base. So
+            // members after it are lost, unless they look like it. What it reads, this reads, too.
+            2 | 3 => self.next = start,
+            // The base is as large as the array as far as the bits are concerned.
+            4 => return Ok(Node { size, bits: u64::from(size).wrapping_mul(8), kind: Kind::Bytes }),
+            _ => {}
+        }
+        let count = size.checked_div(base.size).unwrap_or(0);
+        let bits = u64::from(count).saturating_mul(base.bits);
+        Ok(Node { size, bits, kind: Kind::Array(Box::new(base)) })
+    }
+
+    fn compound(&mut self, size: u32, depth: u32) -> Result<Node> {
+        let count = self.take()?;
+        let (mut used, mut bits) = (0_u64, 0_u64);
+        let mut members = Vec::new();
+        for _ in 0..count {
+            let (offset, class) = (self.take()?, self.take()?);
+            let member = self.node(class, depth.wrapping_add(1))?;
+            used = used.saturating_add(member.size.into());
+            if used > size.into() || u64::from(offset).saturating_add(member.size.into()) > size.into() {
+                return Err(wrong("a member lies outside its compound"));
+            }
+            bits = bits.saturating_add(member.bits);
+            members.push((offset, member));
+        }
+        Ok(Node { size, bits, kind: Kind::Compound(members) })
+    }
+}
+
+impl Node {
+    /// Writes the significant bits of one element, which is all zeros, and moves on in the input.
+    fn fill(&self, input: &[u8], at: &mut usize, element: &mut [u8]) {
+        match &self.kind {
+            Kind::Field { order, precision, offset } => {
+                field(input, *at, element, *order, *precision, *offset);
+                *at = at.wrapping_add(bytes(*precision));
+            }
+            Kind::Bytes => {
+                for byte in element {
+                    *byte = number(input, *at, 8).to_le_bytes()[0];
+                    *at = at.wrapping_add(8);
+                }
+            }
+            Kind::Array(base) => {
+                element.chunks_exact_mut(bytes(base.size)).for_each(|part| base.fill(input, at, part));
+            }
+            Kind::Compound(members) => {
+                for (offset, member) in members {
+                    let start = bytes(*offset);
+                    let end = start.wrapping_add(bytes(member.size));
+                    member.fill(input, at, element.get_mut(start..end).unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+/// Writes a number to an element of any size.
+fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u32, offset: u32) {
+    if element.len() <= 8 {
+        let value = number(input, at, precision).wrapping_shl(offset).to_le_bytes();
+        match order {
+            Order::Little => element.iter_mut().zip(value).for_each(|(to, from)| *to = from),
+            Order::Big => element.iter_mut().rev().zip(value).for_each(|(to, from)| *to = from),
+        }
+        return;
+    }
+    // Byte by byte, from the least significant one; `end` counts the bits that are not below it.
+    let end = precision.wrapping_add(offset);
+    let byte = |low: u32| {
+        let (from, to) = (low.max(offset), low.saturating_add(8).min(end));
+        let bits = number(input, at.wrapping_add(bytes(end.wrapping_sub(to))), to.saturating_sub(from));
+        bits.wrapping_shl(from.wrapping_sub(low)).to_le_bytes()[0]
+    };
+    let lows = (0..end).step_by(8).skip(bytes(offset / 8));
+    let places = bytes(offset / 8);
+    match order {
+        Order::Little => element.iter_mut().skip(places).zip(lows).for_each(|(to, low)| *to = byte(low)),
+        Order::Big => element.iter_mut().rev().skip(places).zip(lows).for_each(|(to, low)| *to = byte(low)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

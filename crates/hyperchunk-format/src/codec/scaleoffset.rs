@@ -1,0 +1,165 @@
+//! Scale-offset (6): the minimum and, in as few bits as the range needs, what lies above it; floats are scaled by a power of
+//! ten first. Source: the comments of HDF5's H5Zscaleoffset.c.
+
+use super::bits::{Order, check_length, make_room, unpack};
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+
+/// What the header, of which only 13 bytes are used, takes.
+const HEADER: usize = 21;
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct ScaleOffset;
+
+impl Codec for ScaleOffset {
+    fn id(&self) -> u16 {
+        6
+    }
+
+    fn name(&self) -> &'static str {
+        "scaleoffset"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        if let Some(length) = self.kept(input, context)? {
+            output.clear();
+            output.extend_from_slice(input.get(..length).unwrap_or_default());
+            return Ok(());
+        }
+        let parameters = Parameters::new(context.parameters)?;
+        make_room(output, parameters.count, parameters.size, context)?;
+        decode(input, output, &parameters)
+    }
+
+    fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
+        // Integers of which all bits shall stay are left as they are, and have no header.
+        Ok(Parameters::new(context.parameters)?.untouched.then_some(input.len()))
+    }
+}
+
+#[derive(Debug)]
+struct Parameters {
+    count: u32,
+    size: u32,
+    order: Order,
+    kind: Kind,
+    fill: Option<u64>,
+    untouched: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Integer,
+    /// With the exponent of ten that they were multiplied with.
+    Float(i32),
+}
+
+impl Parameters {
+    fn new(parameters: &[u32]) -> Result<Self> {
+        let wrong =
+            |message: &str| Error::new(ErrorKind::Filter, format!("its parameters are wrong: {message}"));
+        let Some(&[scale, factor, count, class, size, _sign, order, fill, low, high, ..]) =
+            parameters.first_chunk::<10>()
+        else {
+            return Err(wrong("there are too few"));
+        };
+        let factor = factor.cast_signed();
+        let bits = i32::try_from(size).ok().and_then(|size| size.checked_mul(8)).unwrap_or(i32::MAX);
+        let kind = match (class, scale, size) {
+            (0, 2, 1 | 2 | 4 | 8) if factor <= bits => Kind::Integer,
+            (1, 0, 4 | 8) => Kind::Float(factor),
+            (1, 1, _) => {
+                return Err(Error::unsupported(
+                    "scaling of floats by powers of two, as libhdf5 has never had",
+                ));
+            }
+            _ => return Err(wrong("no such type or scaling")),
+        };
+        let order = match order {
+            0 => Order::Little,
+            1 => Order::Big,
+            _ => return Err(wrong("no such byte order")),
+        };
+        let fill = (fill != 0).then_some(u64::from(low) | (u64::from(high) << 32));
+        let untouched = matches!(kind, Kind::Integer) && factor == bits;
+        Ok(Self { count, size, order, kind, fill, untouched })
+    }
+}
+
+/// Fills `output`, which is as long as the parameters say.
+fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()> {
+    let damaged = |message: &str| Error::new(ErrorKind::Filter, message);
+    let Some((header, packed)) = input.split_first_chunk::<HEADER>() else {
+        return Err(damaged("too short for its header"));
+    };
+    let [a, b, c, d, width, minimum @ ..] = *header;
+    let bits = u32::from_le_bytes([a, b, c, d]);
+    let minimum =
+        minimum.iter().take(width.min(8).into()).rev().fold(0, |value, byte| (value << 8) | u64::from(*byte));
+    let Parameters { count, size, order, fill, .. } = *parameters;
+    let whole = size.wrapping_mul(8);
+    if bits > whole {
+        return Err(damaged("more bits than the type has"));
+    }
+    check_length(packed, count, bits.into())?;
+    if bits == whole {
+        // Here the bytes are in the writing machine's order, taken to be little-endian, as libhdf5 does on such machines.
+        output.iter_mut().zip(packed).for_each(|(to, from)| *to = *from);
+        if order == Order::Big {
+            let size = usize::try_from(size).unwrap_or(1).max(1);
+            output.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+        }
+        return Ok(());
+    }
+    // All ones stand for the fill value, and so does no bit at all.
+    let ones = 1_u64.wrapping_shl(bits).wrapping_sub(1);
+    match (parameters.kind, fill) {
+        (Kind::Integer, Some(fill)) => unpack(packed, bits, output, size, order, |value| {
+            if value == ones { fill } else { value.wrapping_add(minimum) }
+        }),
+        (Kind::Integer, None) => {
+            unpack(packed, bits, output, size, order, |value| value.wrapping_add(minimum));
+        }
+        (Kind::Float(exponent), fill) => {
+            // Without a fill value, a number that never comes stands for it.
+            let (ones, fill) = fill.map_or((u64::MAX, 0), |fill| (ones, fill));
+            if size == 4 {
+                let (minimum, scale) = (f32::from_bits(low(minimum)), power_of_ten_32(exponent));
+                unpack(packed, bits, output, size, order, |value| {
+                    let scaled = low(value).cast_signed() as f32 / scale + minimum;
+                    if value == ones { fill } else { scaled.to_bits().into() }
+                });
+            } else {
+                let (minimum, scale) = (f64::from_bits(minimum), power_of_ten_64(exponent));
+                unpack(packed, bits, output, size, order, |value| {
+                    let scaled = value.cast_signed() as f64 / scale + minimum;
+                    if value == ones { fill } else { scaled.to_bits() }
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn low(value: u64) -> u32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// 10 to a power by the system's `powf`, as libhdf5 has it. A base that the compiler knew would make it another function.
+fn power_of_ten_32(exponent: i32) -> f32 {
+    std::hint::black_box(10_f32).powf(exponent as f32)
+}
+
+/// As [`power_of_ten_32`].
+fn power_of_ten_64(exponent: i32) -> f64 {
+    std::hint::black_box(10_f64).powf(exponent.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Szip (4): the chunk as one stream of CCSDS 121.0-B's lossless coder, after its length. Source: the comments of HDF5's
+//! H5Zszip.c, and what libaec's stand-in for the szip library does where the recommendation leaves it open.
+
+mod coder;
+
+use super::bits::Order;
+use super::{Codec, Context};
+use crate::{Error, ErrorKind, Result};
+use coder::Coder;
+
+/// Bits of the option mask: the most significant byte comes first; samples are predicted by their left neighbours. All
+/// others say nothing to a decoder.
+const MSB: u32 = 16;
+const NEAREST_NEIGHBOUR: u32 = 32;
+
+/// At best, 9 to 11 bits stand for 64 blocks of 32 samples.
+const MOST_A_BYTE: usize = 8192;
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Szip;
+
+impl Codec for Szip {
+    fn id(&self) -> u16 {
+        4
+    }
+
+    fn name(&self) -> &'static str {
+        "szip"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        let parameters = Parameters::new(context.parameters)?;
+        let Some((length, stream)) = input.split_first_chunk() else {
+            return Err(damaged("too short for its length"));
+        };
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        if length > context.limit {
+            return Err(Error::limit(format!("{length} bytes come out, more than {}", context.limit)));
+        }
+        if length > stream.len().saturating_mul(MOST_A_BYTE) {
+            return Err(damaged("shorter than any stream for its length"));
+        }
+        output.resize(length, 0);
+        parameters.decode(stream, output)
+    }
+}
+
+#[cold]
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorKind::Filter, message)
+}
+
+/// What the filter's parameters say.
+#[derive(Debug)]
+struct Parameters {
+    /// Bits of a sample, 1 to 32.
+    bits: u32,
+    /// How many bytes a sample has in the chunk.
+    width: usize,
+    order: Order,
+    predicted: bool,
+    /// Samples of a block.
+    block: usize,
+    /// Samples of a scan line, after which the stream is padded to whole blocks.
+    line: usize,
+    /// Elements of 32 and 64 bits are coded as bytes, all first ones first. How many bytes they have, else 1.
+    planes: usize,
+}
+
+impl Parameters {
+    fn new(parameters: &[u32]) -> Result<Self> {
+        let wrong = |what: &str| Err(damaged(&format!("its parameters are wrong: {what}")));
+        let &[mask, block, bits, line, ..] = parameters else {
+            return wrong("there are too few");
+        };
+        if block % 2 != 0 || !(2..=32).contains(&block) {
+            return wrong("pixels of a block");
+        }
+        if line == 0 {
+            return wrong("pixels of a scan line");
+        }
+        let (bits, planes) = match bits {
+            1..=31 => (bits, 1),
+            32 => (8, 4),
+            64 => (8, 8),
+            _ => return wrong("bits of a pixel"),
+        };
+        Ok(Self {
+            bits,
+            width: match bits {
+                1..=8 => 1,
+                9..=16 => 2,
+                _ => 4,
+            },
+            order: if mask & MSB == 0 { Order::Little } else { Order::Big },
+            predicted: mask & NEAREST_NEIGHBOUR != 0,
+            block: usize::try_from(block).unwrap_or(32),
+            line: usize::try_from(line).unwrap_or(usize::MAX),
+            planes,
+        })
+    }
+
+    /// Decodes as much as `output` holds.
+    fn decode(&self, stream: &[u8], output: &mut [u8]) -> Result<()> {
+        let unit = self.width.wrapping_mul(self.planes);
+        if output.len().checked_rem(unit) != Some(0) {
+            return Err(damaged("its length is no whole number of elements"));
+        }
+        let samples = output.len().checked_div(self.width).unwrap_or(0);
+        // A scan line and what pads it, but not more than all that is wanted.
+        let whole = |samples: usize| samples.checked_next_multiple_of(self.block).unwrap_or(usize::MAX);
+        let mut line = vec![0_u32; whole(self.line).min(whole(samples))];
+        let mut coder = Coder::new(stream, self.bits, self.block, self.predicted);
+        let mut done = 0_usize;
+        while done < samples {
+            let wanted = self.line.min(samples.wrapping_sub(done));
+            let blocks = line.get_mut(..whole(wanted)).unwrap_or_default();
+            // How many blocks a line has tells how far a run of zeros goes.
+            coder.line(blocks, whole(self.line).checked_div(self.block).unwrap_or(0))?;
+            self.store(blocks.get(..wanted).unwrap_or_default(), done, output);
+            done = done.wrapping_add(wanted);
+        }
+        Ok(())
+    }
+
+    /// Writes the samples from number `first` on.
+    fn store(&self, samples: &[u32], first: usize, output: &mut [u8]) {
+        if self.planes > 1 {
+            self.store_planes(samples, first, output);
+            return;
+        }
+        let output = output.get_mut(first.wrapping_mul(self.width)..).unwrap_or_default();
+        match (self.width, self.order) {
+            (1, _) => store_as(samples, output, |sample| [sample.to_le_bytes()[0]]),
+            (2, Order::Little) => store_as(samples, output, |sample| {
+                let [a, b, ..] = sample.to_le_bytes();
+                [a, b]
+            }),
+            (2, Order::Big) => store_as(samples, output, |sample| {
+                let [a, b, ..] = sample.to_le_bytes();
+                [b, a]
+            }),
+            (_, Order::Little) => store_as(samples, output, u32::to_le_bytes),
+            (_, Order::Big) => store_as(samples, output, u32::to_be_bytes),
+        }
+    }
+
+    /// Writes bytes to their elements: number `first` is byte `first / count` of element `first % count`.
+    fn store_planes(&self, mut samples: &[u32], mut first: usize, output: &mut [u8]) {
+        let count = output.len().checked_div(self.planes).unwrap_or(0);
+        while let (Some(plane), Some(element)) = (first.checked_div(count), first.checked_rem(count))
+            && !samples.is_empty()
+        {
+            let here = count.wrapping_sub(element).min(samples.len());
+            let (now, later) = samples.split_at_checked(here).unwrap_or((samples, &[]));
+            let start = element.wrapping_mul(self.planes).wrapping_add(plane);
+            let bytes = output.get_mut(start..).unwrap_or_default().iter_mut().step_by(self.planes);
+            bytes.zip(now).for_each(|(to, sample)| *to = sample.to_le_bytes()[0]);
+            samples = later;
+            first = first.wrapping_add(here);
+        }
+    }
+}
+
+fn store_as<const WIDTH: usize>(samples: &[u32], output: &mut [u8], bytes: impl Fn(u32) -> [u8; WIDTH]) {
+    for (to, sample) in output.as_chunks_mut().0.iter_mut().zip(samples) {
+        *to = bytes(*sample);
+    }
+}
+
+#[cfg(test)]
+mod tests;
