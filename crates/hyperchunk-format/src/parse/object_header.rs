@@ -216,8 +216,11 @@ impl Blocks {
                     _ => return Err(cursor.error("a block that is empty or already read".into())),
                 }
             }
-            message::REFERENCE_COUNT if self.prefix.version > 1 => {
+            message::REFERENCE_COUNT => {
                 let mut cursor = message::cursor(&raw, "reference count message");
+                if self.prefix.version == 1 {
+                    return Err(cursor.error("in a header of version 1, whose prefix has the count".into()));
+                }
                 cursor.version(0..=0)?;
                 self.prefix.references = cursor.u32()?;
             }

@@ -52,9 +52,6 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
         _ => version_2(&mut cursor, base, version, &bytes)?,
     };
     let image = Image::new(view, base, superblock.sizes, limits, fuel);
-    if let Some(address) = superblock.driver {
-        driver_information(image, address)?;
-    }
     if let Some(address) = superblock.extension {
         extension(image, address, &mut superblock)?;
     }
@@ -98,9 +95,6 @@ fn version_0(cursor: &mut Cursor<'_>, base: u64, version: u8) -> Result<Superblo
         return Err(cursor.error("an address of global free space or an extension in version 0 or 1".into()));
     }
     let end = end(cursor, stored_base, stored_end)?;
-    if driver.is_some_and(|driver| driver >= end) {
-        return Err(cursor.error("the driver information block lies beyond the end of the file".into()));
-    }
     // The root group's symbol table entry: its name's offset, then its object header.
     cursor.skip(sizes.length.into())?;
     let root = defined(cursor, sizes)?;
@@ -187,20 +181,6 @@ fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> 
         .ok_or_else(|| cursor.error(format!("the base address {base} is not before the end {end}")))
 }
 
-/// The driver information block. Readers of single files have no use for it; a damaged one refuses the file.
-fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
-    const STRUCTURE: &str = "driver information block";
-    let bytes = image.read(STRUCTURE, address, 16)?;
-    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
-    cursor.version(0..=0)?;
-    cursor.skip(3)?;
-    let length = u64::from(cursor.u32()?);
-    if length.checked_add(16).is_none_or(|length| length > image.left(address)) {
-        return Err(cursor.error(format!("its {length} bytes reach beyond the end of the file")));
-    }
-    Ok(())
-}
-
 /// The messages of the extension that readers need.
 fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Result<()> {
     let header =
@@ -230,12 +210,43 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
                 cursor.version(0..=0)?;
                 let address = cursor.address(image.sizes)?;
                 let size = cursor.length(image.sizes)?;
-                superblock.cache_image = address.map(|address| CacheImage { address, size });
+                superblock.cache_image =
+                    address.filter(|_| size > 0).map(|address| CacheImage { address, size });
+                let end = address.and_then(|address| address.checked_add(size));
+                if superblock.cache_image.is_some() && end.is_none_or(|end| end > superblock.end) {
+                    return Err(
+                        cursor.error("the metadata cache image reaches beyond the end of the file".into())
+                    );
+                }
             }
+            message::FILE_SPACE_INFO => file_space_info(&mut cursor, image.sizes)?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// How a writer manages the space in the file. Readers have no use for it; a damaged one refuses the file.
+fn file_space_info(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<()> {
+    const PAGE_SIZES: std::ops::RangeInclusive<u64> = 512..=1 << 30;
+    if cursor.version(0..=1)? == 0 {
+        let strategy = cursor.u8()?;
+        cursor.skip(sizes.length.into())?;
+        return match strategy {
+            1 => cursor.skip(usize::from(sizes.address).saturating_mul(6)),
+            2..=4 => Ok(()),
+            _ => Err(cursor.error(format!("file space strategy {strategy}"))),
+        };
+    }
+    cursor.skip(1)?;
+    let persists = cursor.u8()? != 0;
+    cursor.skip(sizes.length.into())?;
+    let page_size = cursor.length(sizes)?;
+    if !PAGE_SIZES.contains(&page_size) {
+        return Err(cursor.error(format!("file space in pages of {page_size} bytes")));
+    }
+    let addresses = if persists { 13 } else { 1 };
+    cursor.skip(usize::from(sizes.address).saturating_mul(addresses).saturating_add(2))
 }
 
 /// Refuses a file that a writer has open, or had when it crashed.
