@@ -60,10 +60,16 @@ pub fn split_checked(bytes: &[u8]) -> Result<&[u8]> {
     let Some((body, stored)) = bytes.split_last_chunk::<4>() else {
         return Err(Error::corrupt("too short for its checksum"));
     };
-    let stored = u32::from_le_bytes(*stored);
-    let computed = lookup3(body);
+    check(lookup3(body), u32::from_le_bytes(*stored)).map(|()| body)
+}
+
+/// Compares two checksums.
+///
+/// # Errors
+/// Corrupt, if they differ.
+pub(crate) fn check(computed: u32, stored: u32) -> Result<()> {
     if stored == computed || is_ignored() {
-        return Ok(body);
+        return Ok(());
     }
     Err(Error::corrupt(format!("checksum {computed:#010x} computed, {stored:#010x} stored")))
 }

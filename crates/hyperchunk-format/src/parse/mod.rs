@@ -6,6 +6,7 @@ pub mod btree_v2;
 mod budget;
 pub mod cache_image;
 pub mod chunk_index;
+pub mod fractal_heap;
 pub mod global_heap;
 pub mod group;
 pub mod local_heap;

@@ -1,0 +1,410 @@
+//! Fractal heaps: links and attributes in dense storage, shared messages. Source: specification §III.G, "Disk Format: Level
+//! 1G - Fractal Heap".
+
+mod doubling_table;
+
+use super::btree_v2::BTree;
+use super::budget::Budget;
+use super::message::pipeline;
+use crate::codec::Decoder;
+use crate::model::Pipeline;
+use crate::{Cursor, Error, Image, Result, checksum};
+use doubling_table::DoublingTable;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+const NAME: &str = "fractal heap";
+
+/// A checksum.
+const CHECKSUM: u64 = 4;
+
+/// A fractal heap. It keeps the blocks that it has read.
+#[derive(Debug)]
+pub struct FractalHeap<'a> {
+    address: u64,
+    id_length: u64,
+    /// Whether direct blocks and huge objects are filtered, and with what.
+    filtered: bool,
+    pipeline: Pipeline,
+    /// Whether direct blocks have checksums.
+    checksums: bool,
+    largest_managed: u64,
+    /// The B-tree of huge objects.
+    huge: Option<u64>,
+    /// The size of the managed objects' space.
+    managed: u64,
+    table: DoublingTable,
+    root: Option<Stored>,
+    /// How many rows the root block has if it is indirect; 0 if it is direct.
+    root_rows: u32,
+    /// The widths of an offset and of a length in the heap.
+    offset_width: usize,
+    length_width: usize,
+    cache: RefCell<Cache<'a>>,
+}
+
+/// Where a block or a huge object lies.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    address: u64,
+    /// Its stored size and filter mask, if it is filtered.
+    filtered: Option<(u64, u32)>,
+}
+
+#[derive(Debug)]
+struct Cache<'a> {
+    /// Blocks by address and offset in the heap.
+    blocks: HashMap<(u64, u64), Rc<Cow<'a, [u8]>>>,
+    budget: Budget,
+    /// How many bytes came out of filters.
+    decoded: u64,
+    decoder: Decoder,
+    huge: Option<Rc<BTree>>,
+}
+
+impl<'a> FractalHeap<'a> {
+    /// The heap whose header is at `address`.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated, Unsupported; Need.
+    pub fn open(image: Image<'a>, address: u64) -> Result<Self> {
+        let sizes = image.sizes;
+        let (lengths, addresses) = (u64::from(sizes.length), u64::from(sizes.address));
+        let plain =
+            26_u64.saturating_add(lengths.saturating_mul(12)).saturating_add(addresses.saturating_mul(3));
+        let mut bytes = image.read(NAME, address, plain)?;
+        let mut cursor = image.cursor(&bytes, NAME, address);
+        cursor.signature(b"FRHP")?;
+        cursor.version(0..=0)?;
+        let id_length = cursor.u16()?;
+        let filter_length = u64::from(cursor.u16()?);
+        if filter_length > 0 {
+            let more = lengths.saturating_add(4).saturating_add(filter_length);
+            bytes = image.read(NAME, address, plain.saturating_add(more))?;
+        }
+        let mut cursor = image.cursor(image.checked(&bytes, NAME, address)?, NAME, address);
+        cursor.skip(9)?;
+        let flags = cursor.u8()?;
+        let largest_managed = u64::from(cursor.u32()?);
+        cursor.skip(sizes.length.into())?;
+        let huge = cursor.address(sizes)?;
+        // Free space, which only writers need.
+        cursor.skip(usize::from(sizes.length).saturating_add(sizes.address.into()))?;
+        let managed = cursor.length(sizes)?;
+        // Statistics.
+        cursor.skip(usize::from(sizes.length).saturating_mul(7))?;
+        let (table, root_address, root_rows) = DoublingTable::parse(&mut cursor, sizes)?;
+        let mut root_filtered = None;
+        let mut pipeline = Pipeline::new();
+        if filter_length > 0 {
+            root_filtered = Some((cursor.length(sizes)?, cursor.u32()?));
+            pipeline = pipeline::parse(&mut cursor)?;
+        }
+        let cache = Cache {
+            blocks: HashMap::new(),
+            budget: Budget::new(&image, NAME),
+            decoded: 0,
+            decoder: Decoder::default(),
+            huge: None,
+        };
+        Ok(Self {
+            address,
+            id_length: id_length.into(),
+            filtered: filter_length > 0,
+            pipeline,
+            checksums: flags & 2 != 0,
+            largest_managed,
+            huge,
+            managed,
+            table,
+            root: root_address.map(|address| Stored { address, filtered: root_filtered }),
+            root_rows: root_rows.into(),
+            offset_width: table.offset_width(),
+            length_width: table.length_width().min(width(largest_managed)),
+            cache: RefCell::new(cache),
+        })
+    }
+
+    /// The size of an object's id in bytes.
+    #[must_use]
+    pub fn id_length(&self) -> u64 {
+        self.id_length
+    }
+
+    /// The object of that id.
+    ///
+    /// # Errors
+    /// Corrupt, Truncated, Unsupported; those of filters; Need.
+    pub fn object(&self, image: Image<'a>, id: &[u8]) -> Result<Vec<u8>> {
+        let offset = image.offset(self.address)?;
+        let mut cursor = Cursor::new(id, "fractal heap id", offset);
+        let flags = cursor.u8()?;
+        let object = match flags & 0xf0 {
+            0x00 => self.managed(image, &mut cursor),
+            0x10 => self.huge(image, &mut cursor),
+            0x20 => self.tiny(flags, &mut cursor),
+            _ => Err(Error::unsupported(format!("an object id that starts with {flags:#04x}"))),
+        };
+        object.map_err(|error| match error.is_need() {
+            true => error,
+            false => error.within(NAME).at(offset),
+        })
+    }
+
+    /// An object that is in its id.
+    fn tiny(&self, flags: u8, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
+        let mut length = usize::from(flags & 0x0f);
+        // Ids with room for more have a longer length.
+        if self.id_length > 18 {
+            length = (length << 8) | usize::from(cursor.u8()?);
+        }
+        cursor.take(length.saturating_add(1)).map(<[u8]>::to_vec)
+    }
+
+    /// An object of its own in the file.
+    fn huge(&self, image: Image<'a>, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
+        let sizes = image.sizes;
+        let plain = u64::from(sizes.address).saturating_add(sizes.length.into());
+        let whole =
+            if self.filtered { plain.saturating_add(4).saturating_add(sizes.length.into()) } else { plain };
+        let record;
+        // What the id has no room for is in a B-tree.
+        let mut description = if whole < self.id_length {
+            cursor.clone()
+        } else {
+            let number =
+                cursor.uint(usize::try_from(self.id_length.saturating_sub(1).min(8)).unwrap_or(8))?;
+            record = self.huge_record(image, number)?;
+            Cursor::new(&record, NAME, image.offset(self.address)?)
+        };
+        let address = description.address(sizes)?;
+        let address = address.ok_or_else(|| Error::corrupt("a huge object whose address is undefined"))?;
+        let size = description.length(sizes)?;
+        if !self.filtered {
+            return image.read(NAME, address, size).map(Cow::into_owned);
+        }
+        let mask = description.u32()?;
+        let expected = description.length(sizes)?;
+        let stored = Stored { address, filtered: Some((size, mask)) };
+        let mut cache = self.cache.borrow_mut();
+        self.unfilter(image, stored, expected, &mut cache).map(Cow::into_owned)
+    }
+
+    /// The record of a huge object in the B-tree.
+    fn huge_record(&self, image: Image<'a>, number: u64) -> Result<Vec<u8>> {
+        let address =
+            self.huge.ok_or_else(|| Error::corrupt("a huge object in a heap without a B-tree of them"))?;
+        let mut cache = self.cache.borrow_mut();
+        let kind = if self.filtered { 2 } else { 1 };
+        let tree = match &cache.huge {
+            Some(tree) => Rc::clone(tree),
+            None => {
+                let tree = Rc::new(BTree::open(image, address, &[kind])?);
+                cache.huge = Some(Rc::clone(&tree));
+                tree
+            }
+        };
+        let width = usize::from(image.sizes.length);
+        let record = tree.find(image, &mut |record| -> Result<Ordering> {
+            let id = record.len().checked_sub(width).and_then(|start| record.get(start..));
+            let mut id = Cursor::new(id.unwrap_or_default(), NAME, image.offset(address)?);
+            Ok(id.uint(width)?.cmp(&number))
+        })?;
+        record.ok_or_else(|| Error::corrupt(format!("huge object {number} is not in the B-tree")))
+    }
+
+    /// An object in a direct block.
+    fn managed(&self, image: Image<'a>, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
+        let offset = cursor.uint(self.offset_width)?;
+        let length = cursor.uint(self.length_width)?;
+        let outside = || {
+            let message = format!("an object of {length} bytes at {offset}, of {} in the heap", self.managed);
+            Error::corrupt(message)
+        };
+        if offset == 0 || offset > self.managed || length == 0 || length > self.largest_managed {
+            return Err(outside());
+        }
+        let (stored, start, size) = self.locate(image, offset)?;
+        let block = self.direct(image, stored, start, size)?;
+        let range = || {
+            let from = usize::try_from(offset.checked_sub(start)?).ok()?;
+            Some(from..from.checked_add(usize::try_from(length).ok()?)?)
+        };
+        let range = range().filter(|range| range.start as u64 >= self.prefix_size());
+        range.and_then(|range| block.get(range)).map(<[u8]>::to_vec).ok_or_else(outside)
+    }
+
+    /// The direct block that has an offset, where it starts in the heap, and its size.
+    fn locate(&self, image: Image<'a>, offset: u64) -> Result<(Stored, u64, u64)> {
+        let root = self.root.ok_or_else(|| Error::corrupt("an object in a heap without blocks"))?;
+        if self.root_rows == 0 {
+            return Ok((root, 0, self.table.first_size()));
+        }
+        let outside = || Error::corrupt(format!("offset {offset} lies in no block"));
+        let mut address = root.address;
+        let mut rows = self.root_rows;
+        let mut start = 0;
+        loop {
+            let block = self.indirect(image, address, start, rows)?;
+            let inside = offset.checked_sub(start).ok_or_else(outside)?;
+            let entry = self.table.locate(inside).filter(|entry| entry.row < rows).ok_or_else(outside)?;
+            let direct = entry.row < self.table.direct_rows();
+            let stored = self.entry(image, &block, address, &entry, direct)?.ok_or_else(outside)?;
+            start = start.checked_add(entry.start).ok_or_else(outside)?;
+            if direct {
+                return Ok((stored, start, entry.size));
+            }
+            let below = self.table.rows_of(entry.size).filter(|below| *below < rows);
+            rows = below.ok_or_else(|| Error::corrupt("a block as large as the one that it is in"))?;
+            address = stored.address;
+        }
+    }
+
+    /// What an indirect block says of a block in it; `None` if there is no such block.
+    fn entry(
+        &self,
+        image: Image<'a>,
+        block: &[u8],
+        address: u64,
+        entry: &doubling_table::Entry,
+        direct: bool,
+    ) -> Result<Option<Stored>> {
+        let sizes = image.sizes;
+        let directs = entry.number.min(self.table.direct_entries());
+        let position = directs
+            .saturating_mul(self.direct_entry_size(image))
+            .saturating_add(entry.number.saturating_sub(directs).saturating_mul(sizes.address.into()))
+            .saturating_add(self.table.prefix_size());
+        let mut cursor = image.cursor(block, NAME, address);
+        cursor.skip(usize::try_from(position).unwrap_or(usize::MAX))?;
+        let Some(address) = cursor.address(sizes)? else { return Ok(None) };
+        let filtered = match direct && self.filtered {
+            true => Some((cursor.length(sizes)?, cursor.u32()?)),
+            false => None,
+        };
+        Ok(Some(Stored { address, filtered }))
+    }
+
+    /// An indirect block, checked.
+    fn indirect(&self, image: Image<'a>, address: u64, start: u64, rows: u32) -> Result<Rc<Cow<'a, [u8]>>> {
+        let mut cache = self.cache.borrow_mut();
+        if let Some(block) = cache.blocks.get(&(address, start)) {
+            return Ok(Rc::clone(block));
+        }
+        let entries = self.table.entries(rows);
+        let directs = entries.min(self.table.direct_entries());
+        let size = directs
+            .saturating_mul(self.direct_entry_size(image))
+            .saturating_add(entries.saturating_sub(directs).saturating_mul(image.sizes.address.into()))
+            .saturating_add(self.table.prefix_size())
+            .saturating_add(CHECKSUM);
+        let bytes = image.read(NAME, address, size)?;
+        cache.budget.take(size)?;
+        image.checked(&bytes, NAME, address)?;
+        self.check_prefix(image, image.cursor(&bytes, NAME, address), b"FHIB", start)?;
+        let block = Rc::new(bytes);
+        cache.blocks.insert((address, start), Rc::clone(&block));
+        Ok(block)
+    }
+
+    /// A direct block, unfiltered and checked.
+    fn direct(&self, image: Image<'a>, stored: Stored, start: u64, size: u64) -> Result<Rc<Cow<'a, [u8]>>> {
+        let mut cache = self.cache.borrow_mut();
+        if let Some(block) = cache.blocks.get(&(stored.address, start)) {
+            return Ok(Rc::clone(block));
+        }
+        let block = match stored.filtered {
+            Some(_) => self.unfilter(image, stored, size, &mut cache)?,
+            None => {
+                let bytes = image.read(NAME, stored.address, size)?;
+                cache.budget.take(size)?;
+                bytes
+            }
+        };
+        self.check_prefix(image, image.cursor(&block, NAME, stored.address), b"FHDB", start)?;
+        if self.checksums {
+            self.check_sum(&block)?;
+        }
+        let block = Rc::new(block);
+        cache.blocks.insert((stored.address, start), Rc::clone(&block));
+        Ok(block)
+    }
+
+    /// What is stored filtered, unfiltered: `expected` bytes.
+    fn unfilter(
+        &self,
+        image: Image<'a>,
+        stored: Stored,
+        expected: u64,
+        cache: &mut Cache<'a>,
+    ) -> Result<Cow<'a, [u8]>> {
+        let (size, mask) = stored.filtered.unwrap_or((expected, 0));
+        // The bytes that come out are kept. Files do not filter heaps of many megabytes.
+        let decoded = cache.decoded.saturating_add(expected);
+        if decoded > image.limits.metadata_bytes {
+            return Err(Error::limit(format!("{decoded} bytes out of filters in one heap")));
+        }
+        let bytes = image.read(NAME, stored.address, size)?;
+        cache.budget.take(size)?;
+        cache.decoded = decoded;
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX);
+        let offset = image.offset(stored.address)?;
+        let decoded = cache.decoder.decode(&self.pipeline, mask, &bytes, expected);
+        decoded.map(|bytes| Cow::Owned(bytes.to_vec())).map_err(|error| error.within(NAME).at(offset))
+    }
+
+    /// What direct and indirect blocks start with.
+    fn check_prefix(
+        &self,
+        image: Image<'a>,
+        mut cursor: Cursor<'_>,
+        signature: &[u8; 4],
+        start: u64,
+    ) -> Result<()> {
+        cursor.signature(signature)?;
+        cursor.version(0..=0)?;
+        let heap = cursor.address(image.sizes)?;
+        let offset = cursor.uint(self.offset_width)?;
+        if heap != Some(self.address) || offset != start {
+            let message = format!("a block at {offset} of the heap at {heap:x?} instead of {start}");
+            return Err(cursor.error(message));
+        }
+        Ok(())
+    }
+
+    /// The checksum of a direct block, in which it counts as 0.
+    fn check_sum(&self, block: &[u8]) -> Result<()> {
+        let at = usize::try_from(self.prefix_size().saturating_sub(CHECKSUM)).unwrap_or(usize::MAX);
+        let mut cleared = block.to_vec();
+        let field = cleared.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>);
+        let field = field.ok_or_else(|| Error::corrupt("too short for its checksum"))?;
+        let found = u32::from_le_bytes(std::mem::take(field));
+        checksum::check(checksum::lookup3(&cleared), found)
+    }
+
+    /// The size of what a direct block starts with.
+    fn prefix_size(&self) -> u64 {
+        let checksum = if self.checksums { CHECKSUM } else { 0 };
+        self.table.prefix_size().saturating_add(checksum)
+    }
+
+    /// The size of a direct block's entry in an indirect block.
+    fn direct_entry_size(&self, image: Image<'a>) -> u64 {
+        let filtered = match self.filtered {
+            true => u64::from(image.sizes.length).saturating_add(4),
+            false => 0,
+        };
+        u64::from(image.sizes.address).saturating_add(filtered)
+    }
+}
+
+/// How many bytes a number up to `limit` takes.
+fn width(limit: u64) -> usize {
+    usize::try_from(limit.checked_ilog2().unwrap_or(0) / 8).unwrap_or(7).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests;
