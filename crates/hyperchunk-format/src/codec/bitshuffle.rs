@@ -57,7 +57,7 @@ impl Codec for Bitshuffle {
             return Err(damaged("no whole number of elements"));
         }
         let block = if block == 0 { default_block(element) } else { block };
-        if block % 8 != 0 {
+        if !block.is_multiple_of(8) {
             return Err(damaged("the number of elements in a block is no multiple of 8"));
         }
         blocks(&mut cursor, output, element, block.saturating_mul(element), compression)

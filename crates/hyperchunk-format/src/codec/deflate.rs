@@ -56,6 +56,14 @@ impl Codec for Deflate {
     }
 }
 
+/// Writes what a stream was made from to `to`; how many bytes it is.
+#[cfg(feature = "blosc")]
+pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    DECOMPRESSOR
+        .with_borrow_mut(|state| state.zlib_decompress(from, to))
+        .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged zlib data: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -57,9 +57,19 @@ pub(super) fn next_block<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
 
 /// Fills `to` with what an LZ4 block was made from.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
-    match lz4_flex::block::decompress_into(from, to) {
-        Ok(written) if written == to.len() => Ok(()),
-        Ok(written) => Err(damaged(&format!("{written} bytes in a block of {}", to.len()))),
+    check(lz4_flex::block::decompress_into(from, to), to.len())
+}
+
+/// As [`decompress`], of a block that refers to a dictionary.
+#[cfg(feature = "blosc")]
+pub(super) fn decompress_with(from: &[u8], to: &mut [u8], dictionary: &[u8]) -> Result<()> {
+    check(lz4_flex::block::decompress_into_with_dict(from, to, dictionary), to.len())
+}
+
+fn check(done: Result<usize, lz4_flex::block::DecompressError>, size: usize) -> Result<()> {
+    match done {
+        Ok(written) if written == size => Ok(()),
+        Ok(written) => Err(damaged(&format!("{written} bytes in a block of {size}"))),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }

@@ -1,11 +1,15 @@
 //! Filters: what was done to a chunk before it was stored, undone. Source: specification §IV.A.2.l; each filter names its own.
 
-#[cfg(feature = "bitshuffle")]
+#[cfg(any(feature = "bitshuffle", feature = "blosc"))]
 mod bit_planes;
 mod bit_rounding;
 mod bits;
 #[cfg(feature = "bitshuffle")]
 mod bitshuffle;
+#[cfg(feature = "blosc")]
+mod blosc;
+#[cfg(feature = "blosc2")]
+mod blosc2;
 #[cfg(feature = "bzip2")]
 mod bzip2;
 #[cfg(feature = "deflate")]

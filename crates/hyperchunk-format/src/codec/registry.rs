@@ -12,6 +12,10 @@ static REGISTERED: RwLock<BTreeMap<u16, Arc<dyn Codec>>> = RwLock::new(BTreeMap:
 const BUILT_IN: &[&dyn Codec] = &[
     #[cfg(feature = "bitshuffle")]
     &super::bitshuffle::Bitshuffle,
+    #[cfg(feature = "blosc")]
+    &super::blosc::Blosc,
+    #[cfg(feature = "blosc2")]
+    &super::blosc2::Blosc2,
     #[cfg(feature = "bzip2")]
     &super::bzip2::Bzip2,
     #[cfg(feature = "deflate")]

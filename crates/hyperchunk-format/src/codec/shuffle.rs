@@ -47,7 +47,7 @@ fn element_size(context: &Context<'_>) -> Result<usize> {
 }
 
 /// Undoes the shuffling of `from` in `to`, which is as long.
-fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
+pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
     let count = from.len().checked_div(size).unwrap_or(0);
     if count < 2 {
         to.copy_from_slice(from);

@@ -57,10 +57,20 @@ pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
             Some(state) => state,
             None => state.insert(Decompressor::new().map_err(|error| Error::limit(error.to_string()))?),
         };
-        state
-            .decompress_to_buffer(from, to)
-            .map_err(|error| Error::new(ErrorKind::Filter, format!("damaged zstd data: {error}")))
+        state.decompress_to_buffer(from, to).map_err(|error| damaged(&error))
     })
+}
+
+/// As [`decompress`], of a frame that refers to a dictionary.
+#[cfg(feature = "blosc")]
+pub(super) fn decompress_with(from: &[u8], to: &mut [u8], dictionary: &[u8]) -> Result<usize> {
+    let state = Decompressor::with_dictionary(dictionary);
+    state.and_then(|mut state| state.decompress_to_buffer(from, to)).map_err(|error| damaged(&error))
+}
+
+#[cold]
+fn damaged(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Filter, format!("damaged zstd data: {error}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,156 @@
+//! BloscLZ, the compressor that Blosc brings: runs of literals and matches, as FastLZ has them. Source: the encoder's output
+//! and the layout of its instructions (Blosc's `blosclz.c`).
+//!
+//! An instruction starts with a byte. 0 to 31: that many literals and one more follow. Otherwise its upper three bits are the
+//! length of a match less 2, where 7 goes on in further bytes, and its lower five bits the upper part of the distance.
+
+use crate::{Cursor, Error, ErrorKind, Result};
+
+/// A near match is at most this far, and a far one farther by up to 65,535.
+const NEAR: usize = 8191;
+
+/// Fills `to` with what `from` was made from.
+pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
+    let mut cursor = Cursor::new(from, "BloscLZ data", 0);
+    let mut at = 0;
+    // The first instruction is for literals, whatever it says.
+    let mut instruction = cursor.u8()? & 31;
+    loop {
+        if instruction < 32 {
+            let literals = cursor.take(usize::from(instruction).saturating_add(1))?;
+            at = copy(literals, to, at)?;
+        } else {
+            let (distance, length) = match_of(instruction, &mut cursor)?;
+            at = repeat(to, at, distance, length)?;
+        }
+        if cursor.left() == 0 {
+            break;
+        }
+        instruction = cursor.u8()?;
+    }
+    if at == to.len() { Ok(()) } else { Err(damaged("it ends too early")) }
+}
+
+/// How far back a match lies, and how long it is.
+#[inline]
+fn match_of(instruction: u8, cursor: &mut Cursor<'_>) -> Result<(usize, usize)> {
+    let mut length = usize::from(instruction >> 5).saturating_add(2);
+    if length == 9 {
+        loop {
+            let more = cursor.u8()?;
+            length = length.saturating_add(more.into());
+            if more != 255 {
+                break;
+            }
+        }
+    }
+    let near = usize::from(instruction & 31) << 8 | usize::from(cursor.u8()?);
+    let distance = if near == NEAR {
+        usize::from(u16::from_be_bytes(cursor.array()?)).saturating_add(NEAR)
+    } else {
+        near
+    };
+    Ok((distance.saturating_add(1), length))
+}
+
+/// Puts literals at `at`; where they end.
+#[inline]
+fn copy(literals: &[u8], to: &mut [u8], at: usize) -> Result<usize> {
+    let end = at.saturating_add(literals.len());
+    let Some(place) = to.get_mut(at..end) else { return Err(damaged("it is too long")) };
+    place.copy_from_slice(literals);
+    Ok(end)
+}
+
+/// Writes `length` bytes at `at` that are those `distance` before; where they end.
+#[inline]
+fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<usize> {
+    let end = at.saturating_add(length);
+    let Some(start) = at.checked_sub(distance) else { return Err(damaged("a match before its start")) };
+    if end > to.len() {
+        return Err(damaged("it is too long"));
+    }
+    if length <= 16 && distance >= 16 {
+        // Most matches are short. What is written too much is overwritten.
+        if let Some((before, after)) = to.split_at_mut_checked(at)
+            && let (Some(from), Some(place)) =
+                (before.get(start..).and_then(<[u8]>::first_chunk), after.first_chunk_mut::<16>())
+        {
+            *place = *from;
+            return Ok(end);
+        }
+    }
+    if distance == 1 {
+        let byte = to.get(start).copied().unwrap_or(0);
+        to.get_mut(at..end).unwrap_or_default().fill(byte);
+        return Ok(end);
+    }
+    // What is there repeats itself: each copy doubles it.
+    let (mut done, mut available) = (at, distance);
+    while done < end {
+        let count = available.min(end.saturating_sub(done));
+        to.copy_within(start..start.saturating_add(count), done);
+        done = done.saturating_add(count);
+        available = available.saturating_mul(2);
+    }
+    Ok(end)
+}
+
+#[cold]
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorKind::Filter, format!("damaged BloscLZ data: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(from: &[u8], expected: &[u8]) {
+        let mut to = vec![0; expected.len()];
+        decompress(from, &mut to).unwrap();
+        assert_eq!(to, expected, "{from:?}");
+        for size in [expected.len() - 1, expected.len() + 1, expected.len() + 40] {
+            decompress(from, &mut vec![0; size]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn every_instruction() {
+        check(b"\x02abc", b"abc");
+        check(b"\xe2abc", b"abc");
+        // A match of 3, one of 8, and long ones.
+        check(b"\x02abc\x20\x02\x00d", b"abcabcd");
+        check(b"\x02abc\xc0\x02\x00d", b"abcabcabcabd");
+        check(b"\x02abc\xe0\x00\x00\x00d", b"abccccccccccd");
+        check(b"\x00a\xe0\xff\x05\x00\x00d", &[&[b'a'; 270][..], b"d"].concat());
+        // A match of 16 far enough for the short cut, and one that overlaps itself.
+        let text: Vec<u8> = (b'a'..=b'z').collect();
+        let mut from = [&[25][..], &text].concat();
+        from.extend(b"\xe0\x07\x13\x00!");
+        let mut expected = text.clone();
+        expected.extend(&text[6..22]);
+        expected.push(b'!');
+        check(&from, &expected);
+    }
+
+    #[test]
+    fn far_matches() {
+        let mut bytes: Vec<u8> = (0..20_000_u32).map(|i| (i * i / 7) as u8).collect();
+        let mut from: Vec<u8> =
+            bytes.chunks(32).flat_map(|run| [&[run.len() as u8 - 1], run].concat()).collect();
+        for distance in [8191, 8192, 8193, 10_000, 20_000] {
+            let (near, far) = if distance > NEAR { (NEAR, distance - 1 - NEAR) } else { (distance - 1, 0) };
+            from.extend([0x20 | (near >> 8) as u8, near as u8]);
+            if near == NEAR {
+                from.extend((far as u16).to_be_bytes());
+            }
+            let start = bytes.len() - distance;
+            bytes.extend_from_within(start..start + 3);
+        }
+        from.extend(b"\x00!");
+        bytes.push(b'!');
+        let mut to = vec![0; bytes.len()];
+        decompress(&from, &mut to).unwrap();
+        assert!(to == bytes);
+    }
+}

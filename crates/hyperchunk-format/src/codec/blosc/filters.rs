@@ -1,0 +1,132 @@
+//! The filters between Blosc's compressors and the data. Source: Blosc's README_CHUNK_FORMAT, and what its library writes.
+
+use crate::codec::bit_planes::Joiner;
+use crate::codec::shuffle::unshuffle;
+use crate::{Error, ErrorKind, Result};
+
+/// A filter of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filter {
+    /// The bytes of elements of this size.
+    Shuffle(usize),
+    /// The bits of elements. Chunks of version 1 and 2 leave a block alone if it has no multiple of eight elements.
+    BitShuffle { size: usize, eights_only: bool },
+    /// Exclusive or with the elements of the chunk's first block, there with the one before.
+    Delta(usize),
+    /// Differences of bytes within each of so many streams. Where `broken`, the bytes beyond a multiple of 16 start anew.
+    ByteDelta { streams: usize, broken: bool },
+}
+
+/// Everything about a filter's number that decoding must know; `None` if it leaves bytes as they are.
+pub(super) fn filter(id: u8, meta: u8, size: usize, item: usize, version: u8) -> Result<Option<Filter>> {
+    let given = |size| if meta == 0 { size } else { usize::from(meta) };
+    Ok(Some(match id {
+        // Nothing; precision cut off from floats, from integers.
+        0 | 4 | 36 => return Ok(None),
+        1 => Filter::Shuffle(given(size)),
+        2 => Filter::BitShuffle { size, eights_only: version <= 2 },
+        3 => Filter::Delta(size),
+        34 | 35 => Filter::ByteDelta { streams: given(item), broken: id == 34 },
+        32 => return Err(Error::unsupported("Blosc2's filter ndcell (32)")),
+        33 => return Err(Error::unsupported("Blosc2's filter ndmean (33)")),
+        _ => return Err(Error::unsupported(format!("filter {id} of Blosc2, which is none of its own"))),
+    }))
+}
+
+/// Undoes filters one after another; keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    joiner: Joiner,
+    /// A block as its compressor gives it, then as the filters leave it.
+    pub(super) block: Vec<u8>,
+    other: Vec<u8>,
+}
+
+impl Filters {
+    /// Fills `to` with what the filters made `block` from. `first` is the chunk's first block, unless this is it.
+    pub(super) fn undo(&mut self, filters: &[Filter], first: Option<&[u8]>, to: &mut [u8]) {
+        for (number, filter) in filters.iter().enumerate() {
+            let last = number.saturating_add(1) == filters.len();
+            match *filter {
+                Filter::Delta(size) => delta(&mut self.block, first, size),
+                Filter::ByteDelta { streams, broken } => byte_delta(&mut self.block, streams, broken),
+                Filter::Shuffle(_) | Filter::BitShuffle { .. } => {
+                    self.other.resize(self.block.len(), 0);
+                    let target = if last { &mut *to } else { &mut self.other };
+                    match *filter {
+                        Filter::BitShuffle { size, eights_only } => {
+                            bit_unshuffle(&mut self.joiner, &self.block, target, size, eights_only);
+                        }
+                        Filter::Shuffle(size) => unshuffle(&self.block, target, size),
+                        _ => {}
+                    }
+                    if last {
+                        return;
+                    }
+                    std::mem::swap(&mut self.block, &mut self.other);
+                }
+            }
+        }
+        to.copy_from_slice(&self.block);
+    }
+}
+
+/// Undoes the shuffling of bits. Elements beyond a multiple of eight, and what makes no element, lie as they are.
+fn bit_unshuffle(joiner: &mut Joiner, from: &[u8], to: &mut [u8], size: usize, eights_only: bool) {
+    let count = from.len().checked_div(size).unwrap_or(0);
+    let eights = if eights_only && !count.is_multiple_of(8) { 0 } else { count & !7 };
+    let end = eights.saturating_mul(size);
+    let (planes, loose) = from.split_at_checked(end).unwrap_or((from, &[]));
+    let (elements, loose_to) = to.split_at_mut_checked(end).unwrap_or_default();
+    joiner.join(planes, elements, size);
+    loose_to.copy_from_slice(loose);
+}
+
+/// Undoes exclusive or, in place.
+fn delta(block: &mut [u8], first: Option<&[u8]>, size: usize) {
+    let size = match size {
+        1 | 2 | 4 | 8 => size,
+        _ if size.is_multiple_of(8) => 8,
+        _ => 1,
+    };
+    let whole = block.len().saturating_sub(block.len().checked_rem(size).unwrap_or(0));
+    let whole = block.get_mut(..whole).unwrap_or_default();
+    if let Some(first) = first {
+        whole.iter_mut().zip(first).for_each(|(byte, other)| *byte ^= other);
+        return;
+    }
+    let mut before = [0; 8];
+    for element in whole.chunks_exact_mut(size) {
+        for (byte, before) in element.iter_mut().zip(&mut before) {
+            *byte ^= *before;
+            *before = *byte;
+        }
+    }
+}
+
+/// Undoes differences of bytes, in place.
+fn byte_delta(block: &mut [u8], streams: usize, broken: bool) {
+    let length = block.len().checked_div(streams).unwrap_or(0);
+    if length == 0 {
+        return;
+    }
+    let add = |bytes: &mut [u8]| {
+        let mut before = 0_u8;
+        for byte in bytes {
+            before = before.wrapping_add(*byte);
+            *byte = before;
+        }
+    };
+    for stream in block.chunks_exact_mut(length).take(streams) {
+        let anew = if broken { length & !15 } else { length };
+        let (front, back) = stream.split_at_mut_checked(anew).unwrap_or_default();
+        add(front);
+        add(back);
+    }
+}
+
+/// An error about a chunk's filters or blocks.
+#[cold]
+pub(super) fn damaged(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Filter, message)
+}

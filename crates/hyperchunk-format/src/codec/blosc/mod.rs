@@ -1,0 +1,38 @@
+//! Blosc (32001): a chunk of Blosc 1, which says all about itself. The parameters do not matter here. Source: Blosc's
+//! README_CHUNK_FORMAT.
+
+mod blosclz;
+mod chunk;
+mod filters;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+#[cfg(feature = "blosc2")]
+pub(super) use chunk::nan;
+pub(super) use chunk::{Chunk, State};
+
+use super::{Codec, Context};
+use crate::Result;
+
+/// The codec.
+#[derive(Debug)]
+pub(super) struct Blosc;
+
+impl Codec for Blosc {
+    fn id(&self) -> u16 {
+        32001
+    }
+
+    fn name(&self) -> &'static str {
+        "blosc"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        Chunk::parse(input, None)?.decode(&mut State::default(), output, context)
+    }
+}
