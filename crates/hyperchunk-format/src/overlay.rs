@@ -7,22 +7,22 @@ use std::ops::Range;
 
 /// A view with other bytes in some places.
 #[derive(Clone)]
-pub struct Overlay<'a> {
-    under: &'a dyn View,
+pub struct Overlay<V> {
+    under: V,
     /// By start; they do not overlap.
-    patches: BTreeMap<u64, Cow<'a, [u8]>>,
+    patches: BTreeMap<u64, Vec<u8>>,
 }
 
-impl std::fmt::Debug for Overlay<'_> {
+impl<V> std::fmt::Debug for Overlay<V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Overlay").field("patches", &self.patches.len()).finish_non_exhaustive()
     }
 }
 
-impl<'a> Overlay<'a> {
+impl<V: View> Overlay<V> {
     /// `under` with the bytes of `patches`, each at its absolute offset. They must not overlap.
     #[must_use]
-    pub fn new(under: &'a dyn View, patches: impl IntoIterator<Item = (u64, Cow<'a, [u8]>)>) -> Self {
+    pub fn new(under: V, patches: impl IntoIterator<Item = (u64, Vec<u8>)>) -> Self {
         Self { under, patches: patches.into_iter().collect() }
     }
 
@@ -34,11 +34,11 @@ impl<'a> Overlay<'a> {
             .filter(move |(start, patch)| start.saturating_add(patch.len() as u64) > range.start)
             .into_iter()
             .chain(inside)
-            .map(|(start, patch)| (*start, &**patch))
+            .map(|(start, patch)| (*start, patch.as_slice()))
     }
 }
 
-impl View for Overlay<'_> {
+impl<V: View> View for Overlay<V> {
     fn size(&self) -> u64 {
         self.under.size()
     }
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn patches_win() {
         let file: &[u8] = b"0123456789";
-        let patches = [(2, Cow::Borrowed(&b"ab"[..])), (6, Cow::Owned(b"cde".to_vec()))];
-        let overlay = Overlay::new(&file, patches);
+        let patches = [(2, b"ab".to_vec()), (6, b"cde".to_vec())];
+        let overlay = Overlay::new(file, patches);
         let whole = b"01ab45cde9";
         for start in 0..10_usize {
             for end in start..=10 {

@@ -4,12 +4,11 @@ use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
 use crate::io::{LocalFile, Memory, Pages, Source};
 use crate::object::Object;
-use crate::pending::{Overlay, reference};
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
-use hyperchunk_format::parse::superblock;
-use hyperchunk_format::{Fuel, Image};
+use hyperchunk_format::parse::{cache_image, reference, superblock};
+use hyperchunk_format::{Fuel, Image, Overlay};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,7 +159,7 @@ impl File {
     /// # Errors
     /// If it is damaged.
     pub fn reference(&self, kind: ReferenceKind, element: &[u8]) -> Result<Option<Reference>> {
-        self.parse(|image| reference::parse(kind, element, &image))
+        self.parse(|image| reference::parse(image, kind, element))
     }
 
     /// The object that a reference leads to.
@@ -213,11 +212,10 @@ fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -
         superblock::check_end(&superblock, source.size())?;
     }
     let image = Image::new(&pages, superblock.base, superblock.sizes, limits, &fuel);
-    let _ = image;
-    let patches: Vec<(u64, Vec<u8>)> = Vec::new();
+    let patches = cache_image::entries(image, &superblock)?;
     let patches =
         patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));
-    let view = Overlay::new(pages, patches.collect());
+    let view = Overlay::new(pages, patches);
     let inner = Inner {
         external: ExternalFiles::new(path.as_deref(), options.external),
         path,

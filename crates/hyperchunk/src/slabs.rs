@@ -21,7 +21,7 @@ fn cut(dims: Vec<u64>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choic
     let mut inner = 1_u64;
     let mut axis = 0;
     let mut step = 1;
-    for (at, extent) in dims.iter().enumerate().rev() {
+    for (at, extent) in dims.iter().enumerate().rev().filter(|_| !dims.contains(&0)) {
         axis = at;
         step = budget / inner;
         match inner.checked_mul(*extent) {

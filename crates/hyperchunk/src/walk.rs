@@ -57,10 +57,10 @@ impl File {
         let mut seen: HashMap<u64, Vec<u8>> = HashMap::from([(start.address(), path.to_vec())]);
         // The groups that the walk is in, each with its path and the links that are left.
         let mut open: Vec<(Vec<u8>, std::vec::IntoIter<Link>)> = Vec::new();
-        let mut enter = |open: &mut Vec<_>,
-                         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
-                         path: Vec<u8>,
-                         object: &Object| {
+        let enter = |open: &mut Vec<_>,
+                     visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
+                     path: Vec<u8>,
+                     object: &Object| {
             match object.group().and_then(|group| group.links()) {
                 Ok(links) => open.push((path, links.into_iter())),
                 Err(error) => {
