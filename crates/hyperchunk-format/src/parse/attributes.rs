@@ -1,14 +1,22 @@
 //! The attributes of an object, wherever they are stored. Source: specification §IV.A.2.m and v; HDF5 2.x `H5Oattribute.c`
 //! for which storage wins.
 
+use super::btree_v2::BTree;
+use super::fractal_heap::FractalHeap;
 use super::message::attribute_info::AttributeInfo;
 use super::message::shared::{self, Body};
 use super::message::{self, attribute, attribute_info};
 use super::object::find as find_message;
+use super::shared_messages;
 use crate::model::{Attribute, Name, ObjectHeader};
-use crate::{Error, Image, Result};
+use crate::{Cursor, Error, Image, Result, checksum};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::cmp::Ordering;
 
 const STRUCTURE: &str = "attribute message";
+/// The type of B-tree records of attributes by name.
+const BY_NAME: u8 = 8;
 
 /// What an object's header says of its attributes.
 ///
@@ -61,7 +69,7 @@ pub fn names(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Name>> {
 /// Corrupt, Truncated or Unsupported if they cannot be listed.
 pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
     match dense(image, header)? {
-        Some(_) => Err(Error::unsupported("attributes in a heap")),
+        Some(Dense { by_name, .. }) => Ok(BTree::open(image, by_name, &[BY_NAME])?.len()),
         None => Ok(compact(header).count() as u64),
     }
 }
@@ -71,8 +79,8 @@ pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
 /// # Errors
 /// Corrupt, Truncated or Unsupported if it is damaged.
 pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Option<Attribute>> {
-    if dense(image, header)?.is_some() {
-        return Err(Error::unsupported("attributes in a heap"));
+    if let Some(dense) = dense(image, header)? {
+        return find_dense(image, &dense, name);
     }
     for stored in stored(image, header)? {
         if stored.name()?.as_bytes() == name {
@@ -99,13 +107,21 @@ impl Stored<'_> {
     }
 }
 
-/// The heap and the B-tree by name, where attributes are not in the header.
-fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<(u64, u64)>> {
-    let Some(AttributeInfo { heap: Some(heap), by_name, .. }) = info(image, header)? else { return Ok(None) };
+/// Where attributes are that are not in the header.
+struct Dense {
+    heap: u64,
+    by_name: u64,
+    order_tracked: bool,
+}
+
+fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<Dense>> {
+    let Some(AttributeInfo { heap: Some(heap), by_name, order_tracked, .. }) = info(image, header)? else {
+        return Ok(None);
+    };
     let by_name = by_name.ok_or_else(|| {
         Error::corrupt("attributes in a heap without a B-tree by name").within("attribute info message")
     })?;
-    Ok(Some((heap, by_name)))
+    Ok(Some(Dense { heap, by_name, order_tracked }))
 }
 
 fn compact(header: &ObjectHeader) -> impl Iterator<Item = &crate::model::RawMessage> {
@@ -113,11 +129,79 @@ fn compact(header: &ObjectHeader) -> impl Iterator<Item = &crate::model::RawMess
 }
 
 fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'h>>> {
-    if dense(image, header)?.is_some() {
-        return Err(Error::unsupported("attributes in a heap"));
+    if let Some(dense) = dense(image, header)? {
+        let heaps = Heaps::open(image, &dense)?;
+        let records = BTree::open(image, dense.by_name, &[BY_NAME])?.records(image)?;
+        return image.all(&records, |bytes| heaps.stored(&Record::parse(bytes)?));
     }
     image.all(compact(header), |raw| {
         let creation_order = raw.creation_order.map(u32::from);
         Ok(Stored { body: shared::resolve(image, raw)?, creation_order })
     })
+}
+
+/// A record of a B-tree by name.
+struct Record {
+    id: [u8; 8],
+    shared: bool,
+    creation_order: u32,
+    hash: u32,
+}
+
+impl Record {
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, "record of an attribute by name", 0);
+        Ok(Self {
+            id: cursor.array()?,
+            shared: cursor.u8()? & message::SHARED != 0,
+            creation_order: cursor.u32()?,
+            hash: cursor.u32()?,
+        })
+    }
+}
+
+/// The heaps that attributes lie in: the object's own, and that of shared messages.
+struct Heaps<'i> {
+    image: Image<'i>,
+    own: FractalHeap<'i>,
+    shared: OnceCell<FractalHeap<'i>>,
+    order_tracked: bool,
+}
+
+impl<'i> Heaps<'i> {
+    fn open(image: Image<'i>, dense: &Dense) -> Result<Self> {
+        let own = FractalHeap::open(image, dense.heap)?;
+        Ok(Self { image, own, shared: OnceCell::new(), order_tracked: dense.order_tracked })
+    }
+
+    fn stored<'h>(&self, record: &Record) -> Result<Stored<'h>> {
+        let data = if !record.shared {
+            self.own.object(self.image, &record.id)?
+        } else if let Some(shared) = self.shared.get() {
+            shared.object(self.image, &record.id)?
+        } else {
+            let shared = shared_messages::heap(self.image, message::ATTRIBUTE)?;
+            self.shared.get_or_init(|| shared).object(self.image, &record.id)?
+        };
+        let body = Body { data: Cow::Owned(data), offset: 0, committed: None };
+        let creation_order = Some(record.creation_order).filter(|_| self.order_tracked);
+        Ok(Stored { body, creation_order })
+    }
+}
+
+fn find_dense(image: Image<'_>, dense: &Dense, name: &[u8]) -> Result<Option<Attribute>> {
+    let heaps = Heaps::open(image, dense)?;
+    let hash = checksum::lookup3(name);
+    let mut found = None;
+    BTree::open(image, dense.by_name, &[BY_NAME])?.find(image, &mut |bytes| {
+        let record = Record::parse(bytes)?;
+        if record.hash != hash {
+            return Ok(record.hash.cmp(&hash));
+        }
+        let stored = heaps.stored(&record)?;
+        let ordering = stored.name()?.as_bytes().cmp(name);
+        found = Some(stored).filter(|_| ordering == Ordering::Equal);
+        Ok(ordering)
+    })?;
+    found.map(|stored| stored.attribute(image)).transpose()
 }

@@ -1,13 +1,19 @@
 //! Groups: their links, wherever they are stored. Source: specification §IV.C and D; HDF5 2.x `H5Gobj.c` for which storage
 //! wins.
 
+use super::btree_v2::BTree;
+use super::fractal_heap::FractalHeap;
 use super::local_heap::LocalHeap;
 use super::message::link_info::LinkInfo;
 use super::message::{self, link, link_info};
 use super::object::find as find_message;
 use super::{btree_v1, symbol_table};
 use crate::model::{Link, LinkStorage, ObjectHeader};
-use crate::{Error, Image, Result};
+use crate::{Cursor, Error, Image, Result, checksum};
+use std::cmp::Ordering;
+
+/// The type of B-tree records of links by name.
+const BY_NAME: u8 = 5;
 
 /// Where the group keeps its links; `None` if the object is no group.
 ///
@@ -50,7 +56,7 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = match required(image, header)? {
         LinkStorage::Compact => compact(image, header).collect::<Result<_>>()?,
         LinkStorage::SymbolTable { btree, heap } => symbol_table(image, btree, heap)?,
-        LinkStorage::Dense { .. } => return Err(Error::unsupported("links in a heap")),
+        LinkStorage::Dense { heap, by_name, .. } => dense(image, heap, by_name)?,
     };
     links.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(links)
@@ -66,7 +72,7 @@ pub fn find(image: Image<'_>, header: &ObjectHeader, name: &[u8]) -> Result<Opti
             .find(|link| link.as_ref().map_or(true, |link| link.name.as_bytes() == name))
             .transpose(),
         LinkStorage::SymbolTable { btree, heap } => find_symbol(image, btree, heap, name),
-        LinkStorage::Dense { .. } => Err(Error::unsupported("links in a heap")),
+        LinkStorage::Dense { heap, by_name, .. } => find_dense(image, heap, by_name, name),
     }
 }
 
@@ -81,7 +87,7 @@ pub fn count(image: Image<'_>, header: &ObjectHeader) -> Result<u64> {
             let nodes = nodes(image, btree)?;
             Ok(nodes.iter().fold(0, |count, entries| count.saturating_add(entries.len() as u64)))
         }
-        LinkStorage::Dense { .. } => Err(Error::unsupported("links in a heap")),
+        LinkStorage::Dense { by_name, .. } => Ok(BTree::open(image, by_name, &[BY_NAME])?.len()),
     }
 }
 
@@ -114,4 +120,40 @@ fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<O
         }
     }
     Ok(None)
+}
+
+/// A record of a B-tree by name: the hash of the name and the link's id in the heap.
+fn record(record: &[u8]) -> Result<(u32, &[u8])> {
+    let mut cursor = Cursor::new(record, "record of a link by name", 0);
+    Ok((cursor.u32()?, cursor.rest()))
+}
+
+fn parse_object(image: Image<'_>, object: &[u8]) -> Result<Link> {
+    link::parse(&mut Cursor::new(object, "link message in a fractal heap", 0), image.sizes)
+}
+
+fn dense(image: Image<'_>, heap: u64, by_name: u64) -> Result<Vec<Link>> {
+    let heap = FractalHeap::open(image, heap)?;
+    let records = BTree::open(image, by_name, &[BY_NAME])?.records(image)?;
+    image.all(&records, |bytes| {
+        let (_, id) = record(bytes)?;
+        parse_object(image, &heap.object(image, id)?)
+    })
+}
+
+fn find_dense(image: Image<'_>, heap: u64, by_name: u64, name: &[u8]) -> Result<Option<Link>> {
+    let heap = FractalHeap::open(image, heap)?;
+    let hash = checksum::lookup3(name);
+    let mut found = None;
+    BTree::open(image, by_name, &[BY_NAME])?.find(image, &mut |bytes| {
+        let (record_hash, id) = record(bytes)?;
+        if record_hash != hash {
+            return Ok(record_hash.cmp(&hash));
+        }
+        let link = parse_object(image, &heap.object(image, id)?)?;
+        let ordering = link.name.as_bytes().cmp(name);
+        found = Some(link).filter(|_| ordering == Ordering::Equal);
+        Ok(ordering)
+    })?;
+    Ok(found)
 }

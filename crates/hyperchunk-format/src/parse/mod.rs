@@ -15,6 +15,7 @@ pub mod object;
 pub mod object_header;
 pub mod reference;
 pub mod selection;
+mod shared_messages;
 pub mod superblock;
 mod symbol_table;
 #[cfg(test)]

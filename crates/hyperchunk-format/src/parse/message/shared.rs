@@ -3,8 +3,8 @@
 
 use super::{DATATYPE, SHARED};
 use crate::model::RawMessage;
-use crate::parse::object_header;
-use crate::{Cursor, Error, Image, Result};
+use crate::parse::{object_header, shared_messages};
+use crate::{Cursor, Image, Result};
 use std::borrow::Cow;
 
 const STRUCTURE: &str = "shared message";
@@ -53,8 +53,8 @@ pub fn resolve_data(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>) -> Res
 enum Place {
     /// In an object's header, by its address.
     Committed(u64),
-    /// In the heap of shared messages.
-    Heap,
+    /// In the heap of shared messages, by its id.
+    Heap([u8; 8]),
 }
 
 fn place(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Place> {
@@ -63,7 +63,7 @@ fn place(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Place> {
     match version {
         // A symbol table entry: its name's offset, then the object's address.
         1 => cursor.skip(usize::from(image.sizes.length).saturating_add(6))?,
-        3 if class == 1 => return Ok(Place::Heap),
+        3 if class == 1 => return cursor.array().map(Place::Heap),
         _ => {}
     }
     let address = cursor.address(image.sizes)?;
@@ -75,7 +75,10 @@ fn follow(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>, depth: u32) -> R
         return Err(cursor.error("shared messages lead to each other".into()));
     };
     match place(image, cursor)? {
-        Place::Heap => Err(Error::unsupported("messages shared in a heap").within(STRUCTURE)),
+        Place::Heap(id) => {
+            let data = shared_messages::heap(image, kind)?.object(image, &id)?;
+            Ok(Body { data: Cow::Owned(data), offset: 0, committed: None })
+        }
         Place::Committed(address) => {
             let header = object_header::parse(image, address)?;
             let Some(message) = header.messages.into_iter().find(|message| message.kind == kind) else {
