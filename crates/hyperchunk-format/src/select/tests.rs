@@ -244,7 +244,11 @@ fn what_lies_together_is_one_run() {
     let count = |choice: &Choice, dims: &[u64], chunk: &[u64]| {
         let mut runs = Vec::new();
         for piece in pieces(choice, dims, chunk).unwrap() {
-            piece.strided(|run| Ok::<_, ()>(runs.push(run))).unwrap();
+            let push = |run| {
+                runs.push(run);
+                Ok::<(), ()>(())
+            };
+            piece.strided(push).unwrap();
         }
         runs.len()
     };

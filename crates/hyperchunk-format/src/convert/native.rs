@@ -1,0 +1,349 @@
+//! Numbers that processors have: one loop for each pair.
+//!
+//! From floating-point numbers to integers: towards zero, what does not fit saturates, NaN is 0. HDF5 leaves a NaN, and a
+//! value that rounds to one more than the largest, to the compiler, which makes the least integer of them on some
+//! processors.
+
+use super::elements::each;
+use crate::model::{ByteOrder, Class, Datatype};
+
+/// Converts packed little-endian elements.
+pub(super) type Kernel = fn(&[u8], &mut [u8]);
+
+/// Elements that go through a buffer at a time.
+const BLOCK: usize = 128;
+
+/// A number as a processor has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Native {
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl Native {
+    /// The number that a type is, and whether its bytes are in big-endian order.
+    pub(super) fn of(datatype: &Datatype) -> Option<(Self, bool)> {
+        let size = u16::try_from(datatype.size).ok()?;
+        let order = match &datatype.class {
+            Class::Integer { order, .. } => *order,
+            Class::Float(float) => float.order,
+            _ => return None,
+        };
+        let all = [
+            Self::I8,
+            Self::I16,
+            Self::I32,
+            Self::I64,
+            Self::U8,
+            Self::U16,
+            Self::U32,
+            Self::U64,
+            Self::F32,
+            Self::F64,
+        ];
+        let native = all.into_iter().find(|native| native.datatype(order) == *datatype)?;
+        let big = match order {
+            ByteOrder::Little => false,
+            ByteOrder::Big => size > 1,
+            ByteOrder::Vax => return None,
+        };
+        Some((native, big))
+    }
+
+    fn datatype(self, order: ByteOrder) -> Datatype {
+        let size = u16::try_from(self.size()).unwrap_or(8);
+        match self {
+            Self::F32 | Self::F64 => Datatype::ieee(size, order),
+            _ => Datatype::integer(size, matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64), order),
+        }
+    }
+
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
+    pub(super) fn kernel(self, to: Self) -> Kernel {
+        match self {
+            Self::I8 => from::<i8, 1>(to),
+            Self::I16 => from::<i16, 2>(to),
+            Self::I32 => from::<i32, 4>(to),
+            Self::I64 => from::<i64, 8>(to),
+            Self::U8 => from::<u8, 1>(to),
+            Self::U16 => from::<u16, 2>(to),
+            Self::U32 => from::<u32, 4>(to),
+            Self::U64 => from::<u64, 8>(to),
+            Self::F32 => from::<f32, 4>(to),
+            Self::F64 => from::<f64, 8>(to),
+        }
+    }
+}
+
+fn from<S: Load<N>, const N: usize>(to: Native) -> Kernel {
+    match to {
+        Native::I8 => kernel::<S, i8, N, 1>,
+        Native::I16 => kernel::<S, i16, N, 2>,
+        Native::I32 => kernel::<S, i32, N, 4>,
+        Native::I64 => kernel::<S, i64, N, 8>,
+        Native::U8 => kernel::<S, u8, N, 1>,
+        Native::U16 => kernel::<S, u16, N, 2>,
+        Native::U32 => kernel::<S, u32, N, 4>,
+        Native::U64 => kernel::<S, u64, N, 8>,
+        Native::F32 => kernel::<S, f32, N, 4>,
+        Native::F64 => kernel::<S, f64, N, 8>,
+    }
+}
+
+fn kernel<S: Load<N>, T: Store<M>, const N: usize, const M: usize>(from: &[u8], to: &mut [u8]) {
+    let (from, _) = from.as_chunks::<N>();
+    let (to, _) = to.as_chunks_mut::<M>();
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = T::store(S::load(*from));
+    }
+}
+
+/// A number that elements are read as: the widest of its sort.
+trait Wide: Copy {
+    fn to_i64(self) -> i64;
+    fn to_u64(self) -> u64;
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rounding is what is wanted")]
+impl Wide for i64 {
+    fn to_i64(self) -> i64 {
+        self
+    }
+    fn to_u64(self) -> u64 {
+        u64::try_from(self).unwrap_or(0)
+    }
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rounding is what is wanted")]
+impl Wide for u64 {
+    fn to_i64(self) -> i64 {
+        i64::try_from(self).unwrap_or(i64::MAX)
+    }
+    fn to_u64(self) -> u64 {
+        self
+    }
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+    fn to_f64(self) -> f64 {
+        self as f64
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is wanted")]
+impl Wide for f64 {
+    fn to_i64(self) -> i64 {
+        self as i64
+    }
+    fn to_u64(self) -> u64 {
+        self as u64
+    }
+    fn to_f32(self) -> f32 {
+        // Anything beyond the largest number is infinite, not only what rounds to it.
+        if self > f32::MAX.into() {
+            f32::INFINITY
+        } else if self < f32::MIN.into() {
+            f32::NEG_INFINITY
+        } else {
+            self as f32
+        }
+    }
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
+
+/// A number of `N` bytes as a source.
+trait Load<const N: usize> {
+    type Wide: Wide;
+    fn load(bytes: [u8; N]) -> Self::Wide;
+}
+
+/// A number of `N` bytes as a target.
+trait Store<const N: usize> {
+    fn store(value: impl Wide) -> [u8; N];
+}
+
+macro_rules! number {
+    ($($number:ident, $size:literal, $wide:ident, $store:expr;)*) => { $(
+        impl Load<$size> for $number {
+            type Wide = $wide;
+            #[inline]
+            fn load(bytes: [u8; $size]) -> $wide {
+                $wide::from($number::from_le_bytes(bytes))
+            }
+        }
+        impl Store<$size> for $number {
+            #[inline]
+            fn store(value: impl Wide) -> [u8; $size] {
+                let store: fn(_) -> $number = $store;
+                store(value).to_le_bytes()
+            }
+        }
+    )* };
+}
+
+fn signed<T: TryFrom<i64>>(value: impl Wide, least: T, most: T) -> T {
+    let value = value.to_i64();
+    T::try_from(value).unwrap_or(if value < 0 { least } else { most })
+}
+
+fn unsigned<T: TryFrom<u64>>(value: impl Wide, most: T) -> T {
+    T::try_from(value.to_u64()).unwrap_or(most)
+}
+
+number! {
+    i8, 1, i64, |value| signed(value, Self::MIN, Self::MAX);
+    i16, 2, i64, |value| signed(value, Self::MIN, Self::MAX);
+    i32, 4, i64, |value| signed(value, Self::MIN, Self::MAX);
+    i64, 8, i64, Wide::to_i64;
+    u8, 1, u64, |value| unsigned(value, Self::MAX);
+    u16, 2, u64, |value| unsigned(value, Self::MAX);
+    u32, 4, u64, |value| unsigned(value, Self::MAX);
+    u64, 8, u64, Wide::to_u64;
+    f32, 4, f64, Wide::to_f32;
+    f64, 8, f64, Wide::to_f64;
+}
+
+/// A conversion between two native numbers, either of them in either order of bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) from: Native,
+    pub(super) from_big: bool,
+    pub(super) to: Native,
+    pub(super) to_big: bool,
+    pub(super) kernel: Kernel,
+}
+
+impl Pair {
+    /// Converts `count` elements, `from_step` and `to_step` bytes apart.
+    pub(super) fn run(&self, from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
+        let (n, m) = (self.from.size(), self.to.size());
+        let direct_from = from_step == n && !self.from_big;
+        let direct_to = to_step == m && !self.to_big;
+        if direct_from && direct_to {
+            let Some(from) = from.get(..count.saturating_mul(n)) else { return };
+            return (self.kernel)(from, to);
+        }
+        let (mut loaded, mut stored) = ([0; BLOCK * 8], [0; BLOCK * 8]);
+        let mut done = 0_usize;
+        while done < count {
+            let block = count.saturating_sub(done).min(BLOCK);
+            let Some(from) = from.get(done.saturating_mul(from_step)..) else { return };
+            let Some(to) = to.get_mut(done.saturating_mul(to_step)..) else { return };
+            let from = if direct_from {
+                from
+            } else {
+                copy(from, from_step, &mut loaded, n, block, n, self.from_big);
+                &loaded
+            };
+            let Some(from) = from.get(..block.saturating_mul(n)) else { return };
+            if direct_to {
+                let Some(to) = to.get_mut(..block.saturating_mul(m)) else { return };
+                (self.kernel)(from, to);
+            } else {
+                let Some(stored) = stored.get_mut(..block.saturating_mul(m)) else { return };
+                (self.kernel)(from, stored);
+                copy(stored, m, to, to_step, block, m, self.to_big);
+            }
+            done = done.saturating_add(block);
+        }
+    }
+}
+
+/// Copies `count` elements of `size` bytes, reversed or not.
+pub(super) fn copy(
+    from: &[u8],
+    from_step: usize,
+    to: &mut [u8],
+    to_step: usize,
+    count: usize,
+    size: usize,
+    reverse: bool,
+) {
+    match (size, reverse) {
+        (2, true) => {
+            map(from, from_step, to, to_step, count, |bytes| u16::from_be_bytes(bytes).to_le_bytes())
+        }
+        (4, true) => {
+            map(from, from_step, to, to_step, count, |bytes| u32::from_be_bytes(bytes).to_le_bytes())
+        }
+        (8, true) => {
+            map(from, from_step, to, to_step, count, |bytes| u64::from_be_bytes(bytes).to_le_bytes())
+        }
+        (16, true) => {
+            map(from, from_step, to, to_step, count, |bytes| u128::from_be_bytes(bytes).to_le_bytes())
+        }
+        (1, _) => map::<1>(from, from_step, to, to_step, count, |bytes| bytes),
+        (2, false) => map::<2>(from, from_step, to, to_step, count, |bytes| bytes),
+        (4, false) => map::<4>(from, from_step, to, to_step, count, |bytes| bytes),
+        (8, false) => map::<8>(from, from_step, to, to_step, count, |bytes| bytes),
+        (16, false) => map::<16>(from, from_step, to, to_step, count, |bytes| bytes),
+        _ => each(from, from_step, to, to_step, count, |from, to| {
+            let (Some(from), Some(to)) = (from.get(..size), to.get_mut(..size)) else { return };
+            to.copy_from_slice(from);
+            if reverse {
+                to.reverse();
+            }
+        }),
+    }
+}
+
+#[inline]
+fn map<const N: usize>(
+    from: &[u8],
+    from_step: usize,
+    to: &mut [u8],
+    to_step: usize,
+    count: usize,
+    f: impl Fn([u8; N]) -> [u8; N],
+) {
+    if from_step == N && to_step == N {
+        let pairs = to.as_chunks_mut::<N>().0.iter_mut().zip(from.as_chunks::<N>().0);
+        pairs.take(count).for_each(|(to, from)| *to = f(*from));
+    } else {
+        each(from, from_step, to, to_step, count, |from, to| {
+            if let (Some(from), Some(to)) = (from.first_chunk(), to.first_chunk_mut()) {
+                *to = f(*from);
+            }
+        });
+    }
+}
+
+/// Reverses the bytes of each element in place.
+pub(super) fn reverse(elements: &mut [u8], size: usize) {
+    match size {
+        2 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u16::from_be_bytes(*to).to_le_bytes()),
+        4 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u32::from_be_bytes(*to).to_le_bytes()),
+        8 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u64::from_be_bytes(*to).to_le_bytes()),
+        _ => elements.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse),
+    }
+}

@@ -1,0 +1,372 @@
+//! Numbers of any layout: bits → value → bits. Source: specification §IV.A.2.d, classes 0 and 1; HDF5's rules for what
+//! does not fit.
+
+use crate::model::{ByteOrder, Class, Datatype, Float, Normalization};
+use crate::{Error, ErrorKind, Result};
+
+/// No value has more bits.
+const MAX_BITS: u32 = 128;
+
+/// How a number lies in its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Format {
+    size: usize,
+    order: ByteOrder,
+    /// The first bit that counts, and how many do.
+    offset: u32,
+    precision: u32,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Signed,
+    Unsigned,
+    Float(Float),
+}
+
+/// How a value is rounded to a floating-point number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rounding {
+    /// To the nearest, ties to even; beyond the largest number by half a step: infinity. HDF5's own for integers.
+    Even,
+    /// As the processor does between native types: ties to even; beyond the largest number at all: infinity. NaNs keep
+    /// what fits of their payload.
+    Native,
+    /// To the nearest, ties away from zero; never up to infinity. HDF5's own for floating-point numbers.
+    Away,
+}
+
+/// A number.
+#[derive(Debug, Clone, Copy)]
+enum Value {
+    Integer {
+        negative: bool,
+        magnitude: u128,
+    },
+    Zero {
+        negative: bool,
+    },
+    /// `1.fraction × 2^exponent`, the fraction with its first bit at bit 127.
+    Finite {
+        negative: bool,
+        exponent: i128,
+        fraction: u128,
+    },
+    Infinity {
+        negative: bool,
+    },
+    /// With its payload from bit 127 down.
+    Nan {
+        negative: bool,
+        payload: u128,
+    },
+}
+
+impl Format {
+    /// # Errors
+    /// Conversion, if the type is no number, or one that no value can be made of.
+    pub(super) fn new(datatype: &Datatype) -> Result<Self> {
+        let refuse = |what: &str| Err(Error::new(ErrorKind::Conversion, what.to_owned()));
+        let size = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+        let (order, offset, precision, kind) = match &datatype.class {
+            Class::Integer { order, signed, offset, precision } => {
+                (*order, *offset, *precision, if *signed { Kind::Signed } else { Kind::Unsigned })
+            }
+            Class::Bitfield { order, offset, precision } => (*order, *offset, *precision, Kind::Unsigned),
+            // The fields of a floating-point number count from the first bit of its bytes.
+            Class::Float(float) => (
+                float.order,
+                0,
+                u16::try_from(size.saturating_mul(8)).unwrap_or(u16::MAX),
+                Kind::Float(*float),
+            ),
+            _ => return refuse("not a number"),
+        };
+        let (offset, precision) = (u32::from(offset), u32::from(precision));
+        if precision == 0 || precision > MAX_BITS {
+            return refuse("a number of no bits, or of more than 128");
+        }
+        if offset.saturating_add(precision) as usize > size.saturating_mul(8) {
+            return refuse("a number with bits outside its bytes");
+        }
+        match kind {
+            Kind::Signed | Kind::Unsigned if order == ByteOrder::Vax => {
+                return refuse("an integer in VAX order");
+            }
+            _ if order == ByteOrder::Vax && size % 2 != 0 => return refuse("a VAX number of an odd size"),
+            Kind::Float(float) => {
+                let end = |at: u16, bits: u16| u32::from(at).saturating_add(u32::from(bits));
+                let last = end(float.exponent_at, float.exponent_bits)
+                    .max(end(float.mantissa_at, float.mantissa_bits));
+                if last.max(end(float.sign, 1)) > precision {
+                    return refuse("a floating-point number with bits outside its bytes");
+                }
+                if !(1..=62).contains(&float.exponent_bits) || !(1..=120).contains(&float.mantissa_bits) {
+                    return refuse(
+                        "a floating-point number without exponent or mantissa, or with a very large one",
+                    );
+                }
+            }
+            _ => {}
+        }
+        Ok(Self { size, order, offset, precision, kind })
+    }
+
+    /// Whether both differ in nothing but the order of their bytes, one little- and one big-endian, and a sign.
+    pub(super) fn is_swap_of(&self, other: &Self) -> bool {
+        let unordered = |format: &Self| match format.kind {
+            Kind::Float(float) => Some(Float { order: ByteOrder::Little, ..float }),
+            Kind::Signed | Kind::Unsigned => None,
+        };
+        let orders = (self.order, other.order);
+        matches!(orders, (ByteOrder::Little, ByteOrder::Big) | (ByteOrder::Big, ByteOrder::Little))
+            && self.size == other.size
+            && (self.offset, self.precision) == (other.offset, other.precision)
+            && unordered(self) == unordered(other)
+            // Bits outside a value are cleared, not moved.
+            && (matches!(self.kind, Kind::Float(_)) || self.precision as usize == self.size.saturating_mul(8))
+    }
+
+    /// Converts one element.
+    #[inline]
+    pub(super) fn convert(&self, from: &[u8], to: &Self, rounding: Rounding, target: &mut [u8]) {
+        let value = self.decode(self.load(from));
+        to.store(to.encode(value, rounding), target);
+    }
+
+    /// As [`Format::convert`], for bits without a meaning: what does not fit is cut off.
+    #[inline]
+    pub(super) fn convert_bits(&self, from: &[u8], to: &Self, target: &mut [u8]) {
+        to.store(self.load(from) & ones(to.precision), target);
+    }
+
+    /// The bits of an element that count.
+    #[inline]
+    fn load(&self, bytes: &[u8]) -> u128 {
+        let mut little = [0; 16];
+        if self.size <= little.len() {
+            let ordered = little.iter_mut().zip(bytes.iter().take(self.size));
+            match self.order {
+                ByteOrder::Little => ordered.for_each(|(to, from)| *to = *from),
+                ByteOrder::Big => {
+                    little
+                        .iter_mut()
+                        .zip(bytes.iter().take(self.size).rev())
+                        .for_each(|(to, from)| *to = *from);
+                }
+                ByteOrder::Vax => {
+                    let words = bytes.get(..self.size).unwrap_or_default().rchunks_exact(2);
+                    for (to, from) in little.chunks_exact_mut(2).zip(words) {
+                        to.copy_from_slice(from);
+                    }
+                }
+            }
+            return (u128::from_le_bytes(little) >> self.offset) & ones(self.precision);
+        }
+        let bit = |value: u128, at: u32| {
+            let (byte, bit) = self.place(at);
+            let set = bytes.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
+            if set { value | 1 << at } else { value }
+        };
+        (0..self.precision).fold(0, bit)
+    }
+
+    /// Makes an element of bits; bits that do not count are 0.
+    #[inline]
+    fn store(&self, bits: u128, target: &mut [u8]) {
+        if self.size <= 16 {
+            let little = (bits << self.offset).to_le_bytes();
+            let target = target.get_mut(..self.size).unwrap_or_default();
+            match self.order {
+                ByteOrder::Little => target.iter_mut().zip(little).for_each(|(to, from)| *to = from),
+                ByteOrder::Big => target.iter_mut().rev().zip(little).for_each(|(to, from)| *to = from),
+                ByteOrder::Vax => {
+                    for (to, from) in target.rchunks_exact_mut(2).zip(little.chunks_exact(2)) {
+                        to.copy_from_slice(from);
+                    }
+                }
+            }
+            return;
+        }
+        target.fill(0);
+        for at in (0..self.precision).filter(|at| bits >> at & 1 == 1) {
+            let (byte, bit) = self.place(at);
+            if let Some(byte) = target.get_mut(byte) {
+                *byte |= 1 << bit;
+            }
+        }
+    }
+
+    /// The byte of a bit that counts, and the bit in it.
+    fn place(&self, at: u32) -> (usize, u32) {
+        let at = at.saturating_add(self.offset);
+        let byte = (at / 8) as usize;
+        let last = self.size.saturating_sub(1);
+        let byte = match self.order {
+            ByteOrder::Little => byte,
+            ByteOrder::Big => last.saturating_sub(byte),
+            // Pairs from the last to the first, bytes in order.
+            ByteOrder::Vax => last.saturating_sub(byte) ^ 1,
+        };
+        (byte, at % 8)
+    }
+
+    #[inline]
+    fn decode(&self, bits: u128) -> Value {
+        match self.kind {
+            Kind::Unsigned => Value::Integer { negative: false, magnitude: bits },
+            Kind::Signed => {
+                let negative = bits >> self.precision.saturating_sub(1) & 1 == 1;
+                let magnitude = if negative { bits.wrapping_neg() & ones(self.precision) } else { bits };
+                Value::Integer { negative, magnitude }
+            }
+            Kind::Float(float) => decode_float(&float, bits),
+        }
+    }
+
+    #[inline]
+    fn encode(&self, value: Value, rounding: Rounding) -> u128 {
+        match self.kind {
+            Kind::Float(float) => encode_float(&float, value, rounding),
+            kind => encode_integer(kind == Kind::Signed, self.precision, value),
+        }
+    }
+}
+
+/// That many ones.
+fn ones(count: u32) -> u128 {
+    u128::MAX.checked_shr(MAX_BITS.saturating_sub(count)).unwrap_or(0)
+}
+
+/// Shifts that give 0 when nothing is left.
+fn left(value: u128, by: u32) -> u128 {
+    value.checked_shl(by).unwrap_or(0)
+}
+
+fn right(value: u128, by: u32) -> u128 {
+    value.checked_shr(by).unwrap_or(0)
+}
+
+fn decode_float(float: &Float, bits: u128) -> Value {
+    let field = |at: u16, count: u16| right(bits, at.into()) & ones(count.into());
+    let negative = field(float.sign, 1) == 1;
+    let (exponent_bits, mantissa_bits) = (u32::from(float.exponent_bits), u32::from(float.mantissa_bits));
+    let raw = field(float.exponent_at, float.exponent_bits);
+    // From bit 127 down.
+    let mantissa =
+        left(field(float.mantissa_at, float.mantissa_bits), MAX_BITS.saturating_sub(mantissa_bits));
+    let implied = float.normalization == Normalization::Implied;
+    if raw == ones(exponent_bits) {
+        // A bit that is always set says nothing.
+        let payload = if implied { mantissa } else { mantissa << 1 };
+        return if payload == 0 { Value::Infinity { negative } } else { Value::Nan { negative, payload } };
+    }
+    let exponent = i128::try_from(raw).unwrap_or(0).saturating_sub(i128::from(float.exponent_bias));
+    if implied && raw != 0 {
+        return Value::Finite { negative, exponent, fraction: mantissa };
+    }
+    if mantissa == 0 {
+        return Value::Zero { negative };
+    }
+    // The first bit that is set is the one before the point. A stored first bit is worth 2^exponent; where it is implied,
+    // and there is none, the next is worth as much as with an exponent of 1.
+    let zeros = mantissa.leading_zeros();
+    let exponent = exponent.saturating_sub(zeros.into()).saturating_add(i128::from(!implied && raw == 0));
+    Value::Finite { negative, exponent, fraction: left(mantissa, zeros.saturating_add(1)) }
+}
+
+fn encode_integer(signed: bool, precision: u32, value: Value) -> u128 {
+    let most = if signed { ones(precision.saturating_sub(1)) } else { ones(precision) };
+    let saturated = |negative: bool, magnitude: Option<u128>| match (negative, magnitude) {
+        (false, magnitude) => magnitude.unwrap_or(most).min(most),
+        (true, _) if !signed => 0,
+        // The least is one further from 0 than the most.
+        (true, Some(magnitude)) if magnitude <= most => magnitude.wrapping_neg() & ones(precision),
+        (true, _) => most.wrapping_add(1) & ones(precision),
+    };
+    match value {
+        Value::Integer { negative, magnitude } => saturated(negative && magnitude != 0, Some(magnitude)),
+        Value::Zero { .. } | Value::Nan { .. } => 0,
+        Value::Infinity { negative } => saturated(negative, None),
+        Value::Finite { exponent, .. } if exponent < 0 => 0,
+        Value::Finite { negative, exponent, fraction } => {
+            let whole = u32::try_from(exponent).ok().filter(|exponent| *exponent < MAX_BITS);
+            let magnitude = whole.map(|exponent| {
+                let below = right(fraction, MAX_BITS.saturating_sub(exponent));
+                left(1, exponent) | below
+            });
+            saturated(negative, magnitude)
+        }
+    }
+}
+
+fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
+    let (exponent_bits, mantissa_bits) = (u32::from(float.exponent_bits), u32::from(float.mantissa_bits));
+    let implied = float.normalization == Normalization::Implied;
+    let build = |negative: bool, raw: u128, mantissa: u128| {
+        left(u128::from(negative), float.sign.into())
+            | left(raw & ones(exponent_bits), float.exponent_at.into())
+            | left(mantissa & ones(mantissa_bits), float.mantissa_at.into())
+    };
+    // The first bit of a mantissa where it is stored.
+    let first = if implied { 0 } else { left(1, mantissa_bits.saturating_sub(1)) };
+    // How many bits are after the point.
+    let after = if implied { mantissa_bits } else { mantissa_bits.saturating_sub(1) };
+    let infinity = |negative: bool| build(negative, ones(exponent_bits), first);
+    let (negative, exponent, fraction) = match value {
+        Value::Integer { magnitude: 0, .. } => return 0,
+        Value::Integer { negative, magnitude } => {
+            let zeros = magnitude.leading_zeros();
+            let exponent = i128::from(127_u32.saturating_sub(zeros));
+            (negative, exponent, left(magnitude, zeros.saturating_add(1)))
+        }
+        Value::Zero { negative } => return build(negative, 0, 0),
+        Value::Infinity { negative } => return infinity(negative),
+        Value::Nan { negative, .. } if rounding != Rounding::Native => {
+            return build(negative, ones(exponent_bits), ones(mantissa_bits));
+        }
+        Value::Nan { negative, payload } => {
+            let quiet = right(payload | 1 << 127, MAX_BITS.saturating_sub(after));
+            return build(negative, ones(exponent_bits), first | quiet);
+        }
+        Value::Finite { negative, exponent, fraction } => (negative, exponent, fraction),
+    };
+    let raw = exponent.saturating_add(i128::from(float.exponent_bias));
+    let end = i128::try_from(ones(exponent_bits)).unwrap_or(i128::MAX);
+    if raw >= end {
+        return infinity(negative);
+    }
+    // A number too small for its exponent starts further down, after zeros.
+    let shift = u32::try_from(1_i128.saturating_sub(raw).clamp(0, 1000)).unwrap_or(0);
+    let (kept, dropped) = if shift == 0 {
+        (right(fraction, MAX_BITS.saturating_sub(after)), left(fraction, after))
+    } else {
+        // With the one before the point; a bit that is lost still counts.
+        let whole = right(fraction, 1) | 1 << 127 | (fraction & 1);
+        let bits = after.saturating_add(1).checked_sub(shift);
+        let kept = bits.map_or(0, |bits| right(whole, MAX_BITS.saturating_sub(bits)));
+        // Without a bit left it is less than half a step, however much less.
+        let dropped = bits.map_or(1, |bits| left(whole, bits));
+        (kept, dropped)
+    };
+    let half = 1_u128 << 127;
+    let up = match rounding {
+        Rounding::Away => dropped >= half,
+        Rounding::Even | Rounding::Native => dropped > half || (dropped == half && kept & 1 == 1),
+    };
+    let largest = shift == 0 && raw == end.saturating_sub(1) && kept == ones(after);
+    if largest && dropped != 0 {
+        match rounding {
+            Rounding::Native => return infinity(negative),
+            Rounding::Even if up => return infinity(negative),
+            _ => return build(negative, end.unsigned_abs().saturating_sub(1), first | kept),
+        }
+    }
+    let kept = kept.wrapping_add(u128::from(up));
+    // A carry out of the fraction goes on into the exponent.
+    let carry = right(kept, after) & 1;
+    let raw = if shift == 0 { raw.unsigned_abs().wrapping_add(carry) } else { carry };
+    let first = if raw == 0 { 0 } else { first };
+    build(negative, raw, first | (kept & ones(after)))
+}

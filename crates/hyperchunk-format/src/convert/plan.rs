@@ -1,0 +1,477 @@
+//! From two types to the steps that convert one into the other.
+
+use super::elements::each;
+use super::enumeration::Names;
+use super::memory::is_extended;
+use super::native::{self, Native, Pair};
+use super::number::{Format, Rounding};
+use super::text;
+use crate::model::{ByteOrder, Class, Datatype, Member, StringPadding};
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+/// How deep types may nest.
+const DEPTH: u32 = 64;
+/// About how many bytes of elements with several members are converted before the next member's turn.
+const BLOCK: usize = 16 << 10;
+
+/// How elements of one type become elements of another.
+#[derive(Debug, Clone)]
+pub struct Conversion {
+    from_size: usize,
+    to_size: usize,
+    step: Step,
+}
+
+/// How one part becomes another.
+#[derive(Debug, Clone)]
+enum Step {
+    /// So many bytes stay as they are.
+    Copy(usize),
+    /// So many bytes in reverse order.
+    Reverse(usize),
+    /// So many bytes are 0.
+    Zero(usize),
+    Native(Pair),
+    Number(Format, Format, Rounding),
+    Bits(Format, Format),
+    Text {
+        from_size: usize,
+        from: StringPadding,
+        to_size: usize,
+        to: StringPadding,
+    },
+    Names {
+        names: Names,
+        size: usize,
+    },
+    Fields(Vec<Field>),
+    /// So many elements side by side.
+    Array {
+        count: usize,
+        from_size: usize,
+        to_size: usize,
+        step: Box<Step>,
+    },
+}
+
+/// A part of an element.
+#[derive(Debug, Clone)]
+struct Field {
+    from: usize,
+    to: usize,
+    step: Step,
+}
+
+impl Conversion {
+    /// How elements of `from` become elements of `to`.
+    ///
+    /// Handles of sequences and strings of any length are copied as they are. A member of a compound that the source lacks
+    /// keeps the bytes that it has.
+    ///
+    /// # Errors
+    /// Conversion, if HDF5 has no conversion between the two; Limit, if a type nests too deep or has elements larger than
+    /// the address space; Invalid, if the sizes in a type contradict each other.
+    pub fn new(from: &Datatype, to: &Datatype) -> Result<Self> {
+        Ok(Self { from_size: size_of(from)?, to_size: size_of(to)?, step: Step::new(from, to, DEPTH)? })
+    }
+
+    /// Whether elements stay as they are.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.from_size == self.to_size && matches!(self.step, Step::Copy(size) if size == self.from_size)
+    }
+
+    /// Converts `count` elements. Bytes of `to` that no part of `from` goes to are left as they are.
+    ///
+    /// # Errors
+    /// Invalid if one of the buffers has not the size of so many elements.
+    pub fn run(&self, from: &[u8], to: &mut [u8], count: usize) -> Result<()> {
+        let sizes = (count.checked_mul(self.from_size), count.checked_mul(self.to_size));
+        if sizes != (Some(from.len()), Some(to.len())) {
+            let message = format!(
+                "{count} elements of {} and {} bytes in buffers of {} and {} bytes",
+                self.from_size,
+                self.to_size,
+                from.len(),
+                to.len()
+            );
+            return Err(Error::invalid(message));
+        }
+        self.step.run(from, self.from_size, to, self.to_size, count);
+        Ok(())
+    }
+
+    /// Converts elements where they are, if all there is to do is to reverse bytes. `false`, with nothing done, if not.
+    #[must_use]
+    pub fn in_place(&self, elements: &mut [u8]) -> bool {
+        if self.from_size != self.to_size || !self.step.stays() {
+            return false;
+        }
+        self.step.in_place(elements, self.from_size);
+        true
+    }
+}
+
+fn size_of(datatype: &Datatype) -> Result<usize> {
+    usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than the address space"))
+}
+
+fn offset_of(member: &Member) -> Result<usize> {
+    usize::try_from(member.offset).map_err(|_| Error::limit("elements larger than the address space"))
+}
+
+/// No conversion.
+fn refuse<T>(from: &Datatype, to: &Datatype) -> Result<T> {
+    let message = format!("HDF5 has no conversion from {} to {}", noun(from), noun(to));
+    Err(Error::new(ErrorKind::Conversion, message))
+}
+
+fn noun(datatype: &Datatype) -> &'static str {
+    match datatype.class {
+        Class::Integer { .. } => "an integer",
+        Class::Float(_) => "a floating-point number",
+        Class::Time { .. } => "a time",
+        Class::String { .. } => "a string of fixed length",
+        Class::Bitfield { .. } => "a bit field",
+        Class::Opaque { .. } => "opaque bytes",
+        Class::Compound { .. } => "a compound",
+        Class::Reference(_) => "a reference",
+        Class::Enum { .. } => "an enumeration",
+        Class::Vlen { .. } => "a sequence",
+        Class::VlenString { .. } => "a string of any length",
+        Class::Array { .. } => "an array",
+        Class::Complex { .. } => "a complex number",
+    }
+}
+
+fn inconsistent(what: &str) -> Error {
+    Error::invalid(format!("a datatype whose sizes contradict each other: {what}"))
+}
+
+impl Step {
+    fn new(from: &Datatype, to: &Datatype, depth: u32) -> Result<Self> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(Error::limit("datatypes that nest too deep"));
+        };
+        if from == to {
+            return size_of(from).map(Self::Copy);
+        }
+        match (&from.class, &to.class) {
+            (Class::Integer { .. } | Class::Float(_), Class::Integer { .. } | Class::Float(_)) => {
+                number(from, to)
+            }
+            // HDF5 itself has none to integers; memory has no other form for them.
+            (Class::Bitfield { .. }, Class::Integer { .. }) => number(from, to),
+            (Class::Bitfield { .. }, Class::Bitfield { .. }) => bits(from, to),
+            (
+                Class::String { padding: from_padding, charset: from_set },
+                Class::String { padding: to_padding, charset: to_set },
+            ) if from_set == to_set => Ok(Self::Text {
+                from_size: size_of(from)?,
+                from: *from_padding,
+                to_size: size_of(to)?,
+                to: *to_padding,
+            }),
+            (Class::Enum { members, .. }, Class::Enum { members: to_members, .. }) => {
+                let size = size_of(to)?;
+                let names = Names::new(members, size_of(from)?, to_members, size)?;
+                Ok(Self::Names { names, size })
+            }
+            (Class::Enum { base, .. }, Class::Integer { .. } | Class::Float(_)) if base.size == from.size => {
+                Self::new(base, to, depth)
+            }
+            // A path that h5py adds to HDF5's.
+            (Class::Integer { .. }, Class::Enum { base, .. }) if base.size == to.size => {
+                Self::new(from, base, depth)
+            }
+            (Class::Compound { members }, Class::Compound { members: to_members }) => {
+                compound(from, members, to, to_members, depth)
+            }
+            (Class::Array { dims, base }, Class::Array { dims: to_dims, base: to_base })
+                if dims == to_dims =>
+            {
+                let count = usize::try_from(from.array_length());
+                let count = count.map_err(|_| Error::limit("elements larger than the address space"))?;
+                Self::array(count, from, base, to, to_base, depth)
+            }
+            (Class::Complex { base }, Class::Complex { base: to_base }) => {
+                Self::array(2, from, base, to, to_base, depth)
+            }
+            (Class::Complex { base }, _) if is_complex(to, base) => size_of(from).map(Self::Copy),
+            (_, Class::Complex { base }) if is_complex(from, base) => size_of(from).map(Self::Copy),
+            (Class::Complex { base }, Class::Integer { .. } | Class::Float(_)) if base.size <= from.size => {
+                Self::new(base, to, depth)
+            }
+            (Class::Integer { .. } | Class::Float(_), Class::Complex { base }) => {
+                let part = size_of(base)?;
+                if part.checked_mul(2) != Some(size_of(to)?) {
+                    return Err(inconsistent("a complex number"));
+                }
+                let real = Field { from: 0, to: 0, step: Self::new(from, base, depth)? };
+                Ok(Self::Fields(vec![real, Field { from: 0, to: part, step: Self::Zero(part) }]))
+            }
+            (Class::Vlen { .. }, Class::Vlen { .. }) if from.size == to.size => size_of(from).map(Self::Copy),
+            (Class::VlenString { charset, .. }, Class::VlenString { charset: to_set, .. })
+                if from.size == to.size && charset == to_set =>
+            {
+                size_of(from).map(Self::Copy)
+            }
+            _ => refuse(from, to),
+        }
+    }
+
+    fn array(
+        count: usize,
+        from: &Datatype,
+        base: &Datatype,
+        to: &Datatype,
+        to_base: &Datatype,
+        depth: u32,
+    ) -> Result<Self> {
+        let (from_size, to_size) = (size_of(base)?, size_of(to_base)?);
+        let whole = (count.checked_mul(from_size), count.checked_mul(to_size));
+        if whole != (Some(size_of(from)?), Some(size_of(to)?)) {
+            return Err(inconsistent("an array"));
+        }
+        Ok(match Self::new(base, to_base, depth)? {
+            Self::Copy(size) if size == from_size && size == to_size => Self::Copy(size_of(from)?),
+            step => Self::Array { count, from_size, to_size, step: Box::new(step) },
+        })
+    }
+
+    /// Converts `count` parts, `from_step` and `to_step` bytes apart. Slices start with the first part.
+    fn run(&self, from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
+        match self {
+            Self::Copy(size) if *size == from_step && *size == to_step => {
+                let size = size.saturating_mul(count);
+                if let (Some(from), Some(to)) = (from.get(..size), to.get_mut(..size)) {
+                    to.copy_from_slice(from);
+                }
+            }
+            Self::Copy(size) => native::copy(from, from_step, to, to_step, count, *size, false),
+            Self::Reverse(size) => native::copy(from, from_step, to, to_step, count, *size, true),
+            Self::Zero(size) => each(from, from_step, to, to_step, count, |_, to| {
+                to.iter_mut().take(*size).for_each(|byte| *byte = 0);
+            }),
+            Self::Native(pair) => pair.run(from, from_step, to, to_step, count),
+            Self::Number(format, to_format, rounding) => {
+                each(from, from_step, to, to_step, count, |from, to| {
+                    format.convert(from, to_format, *rounding, to);
+                })
+            }
+            Self::Bits(format, to_format) => each(from, from_step, to, to_step, count, |from, to| {
+                format.convert_bits(from, to_format, to);
+            }),
+            Self::Text { from_size, from: padding, to_size, to: to_padding } => {
+                each(from, from_step, to, to_step, count, |from, to| {
+                    if let (Some(from), Some(to)) = (from.get(..*from_size), to.get_mut(..*to_size)) {
+                        text::convert(from, *padding, to, *to_padding);
+                    }
+                });
+            }
+            Self::Names { names, size } => each(from, from_step, to, to_step, count, |from, to| {
+                if let Some(to) = to.get_mut(..*size) {
+                    names.convert(from, to);
+                }
+            }),
+            Self::Fields(fields) => run_fields(fields, from, from_step, to, to_step, count),
+            Self::Array { count: inner, from_size, to_size, step } => {
+                let (from_whole, to_whole) =
+                    (inner.saturating_mul(*from_size), inner.saturating_mul(*to_size));
+                if from_whole == from_step && to_whole == to_step {
+                    return step.run(from, *from_size, to, *to_size, count.saturating_mul(*inner));
+                }
+                each(from, from_step, to, to_step, count, |from, to| {
+                    if let (Some(from), Some(to)) = (from.get(..from_whole), to.get_mut(..to_whole)) {
+                        step.run(from, *from_size, to, *to_size, *inner);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Whether all there is to do is to reverse bytes where they are.
+    fn stays(&self) -> bool {
+        match self {
+            Self::Copy(_) | Self::Reverse(_) => true,
+            Self::Array { from_size, to_size, step, .. } => from_size == to_size && step.stays(),
+            Self::Fields(fields) => fields.iter().all(|field| field.from == field.to && field.step.stays()),
+            _ => false,
+        }
+    }
+
+    /// Reverses bytes in elements of `size` bytes.
+    fn in_place(&self, elements: &mut [u8], size: usize) {
+        match self {
+            Self::Reverse(bytes) if *bytes == size => native::reverse(elements, size),
+            Self::Reverse(bytes) => elements.chunks_exact_mut(size.max(1)).for_each(|element| {
+                element.get_mut(..*bytes).unwrap_or_default().reverse();
+            }),
+            Self::Array { count, from_size, step, .. } if count.checked_mul(*from_size) == Some(size) => {
+                step.in_place(elements, *from_size);
+            }
+            Self::Array { count, from_size, step, .. } => {
+                let whole = count.saturating_mul(*from_size);
+                elements.chunks_exact_mut(size.max(1)).for_each(|element| {
+                    step.in_place(element.get_mut(..whole).unwrap_or_default(), *from_size);
+                });
+            }
+            Self::Fields(fields) => {
+                for element in elements.chunks_exact_mut(size.max(1)) {
+                    for field in fields {
+                        let part = element.get_mut(field.from..).unwrap_or_default();
+                        let size = part.len();
+                        field.step.in_place(part, size);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Converts parts member by member, some elements at a time.
+fn run_fields(fields: &[Field], from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
+    let element = from_step.saturating_add(to_step).max(1);
+    let block = BLOCK.checked_div(element).unwrap_or(1).max(1);
+    let mut done = 0_usize;
+    while done < count {
+        let block = block.min(count.saturating_sub(done));
+        let Some(from) = from.get(done.saturating_mul(from_step)..) else { return };
+        let Some(to) = to.get_mut(done.saturating_mul(to_step)..) else { return };
+        for field in fields {
+            if let (Some(from), Some(to)) = (from.get(field.from..), to.get_mut(field.to..)) {
+                field.step.run(from, from_step, to, to_step, block);
+            }
+        }
+        done = done.saturating_add(block);
+    }
+}
+
+/// Two numbers.
+fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
+    let (from_format, to_format) = (Format::new(from)?, Format::new(to)?);
+    // Between integers of one size and opposite order libhdf5 does no more than that, whatever their signs.
+    if from_format.is_swap_of(&to_format) {
+        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(size_of(from)?) });
+    }
+    // What libhdf5 leaves to the compiler: little-endian here, as nearly everywhere.
+    let compiled = |datatype: &Datatype| match &datatype.class {
+        Class::Float(float) => {
+            float.order == ByteOrder::Little && (is_extended(datatype) || is_ieee(datatype, float.order))
+        }
+        _ => Native::of(datatype).is_some_and(|_| order(datatype) == ByteOrder::Little),
+    };
+    let compiled = compiled(from) && compiled(to);
+    let float = |datatype: &Datatype| matches!(datatype.class, Class::Float(_));
+    if let (Some((native, from_big)), Some((to_native, to_big))) = (Native::of(from), Native::of(to)) {
+        // Both ways are the same but between floating-point numbers.
+        if compiled || !(native.is_float() && to_native.is_float()) {
+            let kernel = native.kernel(to_native);
+            return Ok(Step::Native(Pair { from: native, from_big, to: to_native, to_big, kernel }));
+        }
+    }
+    let rounding = match (compiled, float(from)) {
+        (true, _) => Rounding::Native,
+        (false, true) => Rounding::Away,
+        (false, false) => Rounding::Even,
+    };
+    Ok(Step::Number(from_format, to_format, rounding))
+}
+
+fn order(datatype: &Datatype) -> ByteOrder {
+    match &datatype.class {
+        Class::Integer { order, .. } => *order,
+        Class::Float(float) => float.order,
+        _ => ByteOrder::Vax,
+    }
+}
+
+fn is_ieee(datatype: &Datatype, order: ByteOrder) -> bool {
+    [2, 4, 8].into_iter().any(|size| *datatype == Datatype::ieee(size, order))
+}
+
+/// Two bit fields.
+fn bits(from: &Datatype, to: &Datatype) -> Result<Step> {
+    let (format, to_format) = (Format::new(from)?, Format::new(to)?);
+    if format.is_swap_of(&to_format) {
+        return Ok(if from.size == 1 { Step::Copy(1) } else { Step::Reverse(size_of(from)?) });
+    }
+    Ok(Step::Bits(format, to_format))
+}
+
+/// Two compounds, by the names of their members.
+fn compound(
+    from: &Datatype,
+    members: &[Member],
+    to: &Datatype,
+    to_members: &[Member],
+    depth: u32,
+) -> Result<Step> {
+    let targets: HashMap<&[u8], &Member> =
+        to_members.iter().rev().map(|member| (member.name.as_bytes(), member)).collect();
+    let mut fields: Vec<Field> = Vec::new();
+    let mut sorted: Vec<&Member> = members.iter().collect();
+    sorted.sort_by_key(|member| member.offset);
+    for member in sorted {
+        let Some(target) = targets.get(member.name.as_bytes()) else { continue };
+        let ends = |member: &Member, whole: &Datatype| {
+            let end = member.offset.checked_add(member.datatype.size);
+            end.is_some_and(|end| end <= whole.size)
+        };
+        if !ends(member, from) || !ends(target, to) {
+            return Err(inconsistent("a member outside its compound"));
+        }
+        let name = |error: Error| {
+            let message = format!("member {}: {}", member.name, error.message());
+            Error::new(error.kind(), message)
+        };
+        let step = Step::new(&member.datatype, &target.datatype, depth).map_err(name)?;
+        let field = Field { from: offset_of(member)?, to: offset_of(target)?, step };
+        // Members that are copied side by side are one copy.
+        if let (Some(last), Step::Copy(size)) = (fields.last_mut(), &field.step)
+            && let Step::Copy(before) = &mut last.step
+        {
+            let follows = |start: usize, at: usize| start.checked_add(*before) == Some(at);
+            if follows(last.from, field.from) && follows(last.to, field.to) {
+                *before = before.saturating_add(*size);
+                continue;
+            }
+        }
+        fields.push(field);
+    }
+    Ok(match fields.as_slice() {
+        [Field { from: 0, to: 0, step: Step::Copy(size) }]
+            if *size == size_of(from)? && *size == size_of(to)? =>
+        {
+            Step::Copy(*size)
+        }
+        _ => Step::Fields(fields),
+    })
+}
+
+/// Whether a type is a pair of numbers of type `base`, as complex numbers are kept where there is no type for them.
+fn is_complex(datatype: &Datatype, base: &Datatype) -> bool {
+    match &datatype.class {
+        Class::Array { base: element, .. } => {
+            datatype.array_length() == 2
+                && **element == *base
+                && base.size.checked_mul(2) == Some(datatype.size)
+        }
+        Class::Compound { members } => {
+            let named = |member: &Member, name: &[u8]| {
+                !member.name.as_bytes().is_empty()
+                    && name.starts_with(member.name.as_bytes())
+                    && member.datatype == *base
+            };
+            let [real, imaginary] = members.as_slice() else { return false };
+            named(real, b"real")
+                && named(imaginary, b"imaginary")
+                && real.offset == 0
+                && imaginary.offset == base.size
+                && base.size.checked_mul(2) == Some(datatype.size)
+        }
+        _ => false,
+    }
+}
