@@ -59,3 +59,49 @@ class KeyFileError(HyperchunkError, PermissionError):
     """A key file is missing, unreadable or unsafe."""
 
     __str__ = Exception.__str__
+
+
+class NotHdf5Error(HyperchunkError, OSError):
+    """The file has no HDF5 signature."""
+
+
+class TruncatedError(HyperchunkError, OSError):
+    """The file ends before what it declares."""
+
+
+class CorruptError(HyperchunkError, OSError, RuntimeError):
+    """The file contradicts the HDF5 specification or itself."""
+
+
+class MissingFilterError(UnsupportedError, OSError):
+    """The data went through a filter that is not known here."""
+
+
+class FilterError(HyperchunkError, OSError):
+    """A filter could not undo what it did: the data are damaged."""
+
+
+class LockedError(HyperchunkError, OSError):
+    """The file is marked as open for writing."""
+
+
+class ObjectNotFoundError(HyperchunkError, KeyError):
+    """No object, link or attribute of that name."""
+
+    __str__ = Exception.__str__
+
+
+class InvalidError(HyperchunkError, ValueError):
+    """A request that makes no sense for this object."""
+
+
+class ClosedError(HyperchunkError, ValueError):
+    """The file is closed."""
+
+
+class ConversionError(HyperchunkError, OSError, TypeError):
+    """HDF5 has no conversion between the two datatypes."""
+
+
+class ReadError(HyperchunkError, OSError):
+    """The operating system refused to read."""

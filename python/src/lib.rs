@@ -1,7 +1,15 @@
 //! The extension module `hyperchunk._core`: one file a class, no logic.
 
+mod choice;
+mod dataset;
+mod datatype;
 mod edit;
+mod errors;
+mod file;
 mod flat_buffer;
+mod memory;
+mod names;
+mod object;
 mod worker;
 
 use pyo3::prelude::*;
@@ -37,6 +45,12 @@ fn idle_workers() -> Vec<i32> {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<flat_buffer::FlatBuffer>()?;
+    module.add_class::<file::File>()?;
+    module.add_class::<object::Object>()?;
+    module.add_class::<dataset::Dataset>()?;
+    module.add_class::<datatype::Datatype>()?;
+    module.add_class::<datatype::Conversion>()?;
+    module.add_class::<choice::Choice>()?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
     module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;

@@ -1,0 +1,75 @@
+"""Attributes of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import _core, dtypes, values
+from hyperchunk.dtypes import Empty
+from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.objects import HLObject, MappingHDF5, encode, read_only
+
+
+class AttributeManager(MappingHDF5):
+    """The attributes of an object: their names with their values."""
+
+    __slots__ = ("_object", "_opened")
+
+    def __init__(self, parent: HLObject) -> None:
+        self._opened = parent._opened
+        self._object = parent._object
+
+    def __getitem__(self, name: str | bytes) -> Any:
+        core = self._opened.need()
+        found = self._object.attribute(encode(name))
+        if found is None:
+            raise ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()})")
+        return _value(core, found)
+
+    def _where(self) -> str:
+        return f"{self._object.path or '?'}, file {self._opened.filename}"
+
+    def __iter__(self) -> Iterator[str]:
+        self._opened.need()
+        return iter(self._object.attribute_names())
+
+    def __len__(self) -> int:
+        self._opened.need()
+        return self._object.attribute_count()
+
+    def __contains__(self, name: object) -> bool:
+        self._opened.need()
+        return self._object.attribute(encode(name)) is not None  # type: ignore[arg-type]
+
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+        core = self._opened.need()
+        found = self._object.attributes()
+        for name, attribute in reversed(found) if backwards else found:
+            yield name, _value(core, attribute)
+
+    def __repr__(self) -> str:
+        if self._opened.core is None:
+            return "<Attributes of closed HDF5 object>"
+        return f"<Attributes of HDF5 object at {id(self._object)}>"
+
+    create = modify = read_only
+
+
+def _value(core: _core.File, attribute: tuple[_core.Datatype, tuple[int, ...] | None, bytes]) -> Any:
+    datatype, shape, stored = attribute
+    description = datatype.description
+    if shape is None:
+        return Empty(dtypes.dtype_of(description))
+    plan = values.plan_of(description)
+    array = plan.decode(core, stored, shape)
+    if description[0] == "vlen-string" or (
+        description[0] == "array" and dtypes.check_vlen_dtype(array.dtype) in (str, bytes)
+    ):
+        text = [value.decode("utf-8", "surrogateescape") for value in array.flat]
+        flat = np.empty(len(text), array.dtype)
+        flat[:] = text
+        array = flat.reshape(array.shape)
+    return array if array.ndim else array[()]

@@ -1,0 +1,371 @@
+"""Datasets."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, dimensions, dtypes, selections, values
+from hyperchunk.dimensions import DimensionManager
+from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
+from hyperchunk.objects import HLObject, Opened, read_only, resolve_region
+from hyperchunk.references import RegionReference
+from hyperchunk.selections import Selection, Space
+from hyperchunk.values import Array, Plan
+from hyperchunk.views import AsStrView, AsTypeView, ChunkIterator, FieldsView
+
+_FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
+_COMPRESSIONS = ("gzip", "lzf", "szip")
+# What the parameter of szip says about how it codes.
+_SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
+
+
+class VDSmap(NamedTuple):
+    """A source of a virtual dataset."""
+
+    #: Which part of the virtual dataset it gives.
+    vspace: Space
+    #: The file, as the virtual dataset names it; ``"."`` for its own.
+    file_name: str
+    #: The dataset in it.
+    dset_name: str
+    #: Which part of it.
+    src_space: Space
+
+
+class Dataset(HLObject):
+    """A dataset: ``dataset[index]`` reads into a new NumPy array, with h5py's rules for what an index may be."""
+
+    __slots__ = ("_core_data", "_dims", "_plan")
+
+    def __init__(self, opened: Opened, found: _core.Object, name: str | None) -> None:
+        super().__init__(opened, found, name)
+        self._core_data: _core.Dataset | None = None
+        self._dims: tuple[int, ...] | None = None
+        self._plan: Plan | None = None
+
+    @property
+    def _data(self) -> _core.Dataset:
+        """What `_core` has of it, parsed when it is first asked for."""
+        self._opened.need()
+        if self._core_data is None:
+            self._core_data = self._object.dataset()
+            self._dims = self._core_data.shape
+        return self._core_data
+
+    # --- What it is ---
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Its extent; None without a dataspace."""
+        return self._data.shape if self._core_data is None else self._dims
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions it has."""
+        return len(self.shape or ())
+
+    @property
+    def size(self) -> int | None:
+        """How many elements it has; None without a dataspace."""
+        return None if self.shape is None else _product(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its elements take in memory."""
+        return (self.size or 0) * self.dtype.itemsize
+
+    @property
+    def dtype(self) -> Dtype:
+        """The NumPy dtype of its elements."""
+        if self._plan is not None:
+            self._opened.need()
+            return self._plan.dtype
+        return dtypes.dtype_of(self._data.datatype.description)
+
+    @property
+    def maxshape(self) -> tuple[int | None, ...] | None:
+        """How far it may be extended; None in a dimension without a bound."""
+        return self._data.max_shape
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The extent of a chunk; None if it is not stored in chunks."""
+        return self._data.chunks
+
+    @property
+    def _pipeline(self) -> dict[str, Any]:
+        """The filters by name, with their settings as h5py shows them."""
+        found: dict[str, Any] = {}
+        for number, _, parameters in self._data.filters:
+            found[_FILTERS.get(number, str(number))] = _setting(number, parameters)
+        return found
+
+    @property
+    def compression(self) -> str | None:
+        """``"gzip"``, ``"lzf"``, ``"szip"``, ``"unknown"`` for a filter that h5py has no name for, or None."""
+        pipeline = self._pipeline
+        for name in _COMPRESSIONS:
+            if name in pipeline:
+                return name
+        return "unknown" if any(name not in _FILTERS.values() for name in pipeline) else None
+
+    @property
+    def compression_opts(self) -> Any:
+        """The level of gzip, or the pair of settings of szip."""
+        return self._pipeline.get(self.compression or "")
+
+    @property
+    def filter_ids(self) -> tuple[int, ...]:
+        """The numbers of its filters."""
+        return tuple(number for number, _, _ in self._data.filters)
+
+    @property
+    def filter_names(self) -> tuple[str, ...]:
+        """The names of its filters, as they are stored."""
+        return tuple(name for _, name, _ in self._data.filters)
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether the shuffle filter is used."""
+        return 2 in self.filter_ids
+
+    @property
+    def fletcher32(self) -> bool:
+        """Whether its chunks have checksums."""
+        return 3 in self.filter_ids
+
+    @property
+    def scaleoffset(self) -> int | None:
+        """The setting of the scale-offset filter; None without it."""
+        setting = self._pipeline.get("scaleoffset")
+        return None if setting is None else int(setting[1])
+
+    @property
+    def external(self) -> list[tuple[str, int, int]] | None:
+        """Name, offset and size of each file that holds its data; None if its own does."""
+        return self._data.external or None
+
+    @property
+    def fillvalue(self) -> Any:
+        """What never-written elements are."""
+        plan = self._reading()
+        array = plan.decode(self._opened.need(), self._data.fill, (1,))
+        return array[0]
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether its data lie in other datasets."""
+        return self._data.layout == "virtual"
+
+    def virtual_sources(self) -> list[VDSmap]:
+        """The datasets that its data lie in."""
+        if not self.is_virtual:
+            raise RuntimeError("Not a virtual dataset")
+        dims = self.shape or ()
+        return [
+            VDSmap(Space(dims, selection), file, dataset, Space(None, source))
+            for file, dataset, selection, source in self._data.mappings()
+        ]
+
+    @property
+    def dims(self) -> DimensionManager:
+        """Its dimensions, with their labels and scales."""
+        self._opened.need()
+        return DimensionManager(self)
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether it is a dimension scale."""
+        return dimensions.is_scale(self)
+
+    def __len__(self) -> int:
+        return self.len()
+
+    def len(self) -> int:
+        """The length of its first dimension."""
+        shape = self.shape
+        if shape is None:
+            raise TypeError("an empty dataset has no length")
+        if not shape:
+            raise TypeError("Attempt to take len() of scalar dataset")
+        return shape[0]
+
+    # --- Reading ---
+
+    def _reading(self) -> Plan:
+        """How its elements are read."""
+        if self._plan is None:
+            self._plan = values.plan_of(self._data.datatype.description)
+        return self._plan
+
+    def __getitem__(self, args: Any) -> Any:
+        return self._read(args if type(args) is tuple else (args,), self._plan)
+
+    def _read(self, args: tuple[Any, ...], plan: Plan | None) -> Any:
+        data, dims = self._data, self._dims
+        found = None if dims is None else selections.slab(dims, args)
+        if found is None:
+            return self._read_any(data, args, plan)
+        if plan is None:
+            plan = self._reading()
+        plain, shape = found
+        out = plan.empty(shape)
+        data.read_slab(plain, plan.conversion, out)
+        if plan.resolve is not None:
+            out = plan.resolve(self._opened.need(), out)
+        return out if out.ndim else out[()]
+
+    def _read_any(self, data: _core.Dataset, args: tuple[Any, ...], plan: Plan | None) -> Any:
+        """Reads by an index that is not just slices and integers."""
+        if any(arg is None for arg in args):
+            raise TypeError("Indexing with None (or np.newaxis) is not supported")
+        whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
+        if self._dims is None:
+            if whole:
+                return Empty(self.dtype)
+            raise ValueError("Empty datasets cannot be sliced")
+        names = [arg for arg in args if isinstance(arg, str)]
+        if names:
+            rest = tuple(arg for arg in args if not isinstance(arg, str))
+            prior = self.dtype if plan is None else plan.dtype
+            return FieldsView(self, prior, names[0] if len(names) == 1 else names)[rest]
+        if plan is None:
+            plan = self._reading()
+        if len(args) == 1 and isinstance(args[0], RegionReference):
+            return self._read_region(data, args[0], plan)
+        if self._dims == () and not whole:
+            raise ValueError("Illegal slicing argument for scalar dataspace")
+        selection = selections.everything(self._dims) if whole else selections.select(self._dims, args)
+        out = self._read_into_new(data, selection, plan)
+        # `[...]` keeps an array without dimensions.
+        return out if out.ndim or (whole and args != ()) else out[()]
+
+    def _read_into_new(self, data: _core.Dataset, selection: Selection, plan: Plan) -> Array:
+        out = plan.empty(selection.array_shape)
+        if out.size:
+            data.read(selection.choice, plan.conversion, values.buffer(out))
+        return plan.finish(self._opened.need(), out)
+
+    def _read_region(self, data: _core.Dataset, reference: RegionReference, plan: Plan) -> Any:
+        dataset, selection = resolve_region(self._opened, reference)
+        if dataset != self:
+            raise ValueError("Region reference must point to this dataset")
+        if selection.shape is None:
+            return Empty(plan.dtype)
+        return self._read_into_new(data, selection, plan)
+
+    def _selection(self, args: Any) -> Selection:
+        """The elements that an argument of `read_direct` means."""
+        assert self._dims is not None
+        if args is None:
+            return selections.everything(self._dims)
+        args = args if isinstance(args, tuple) else (args,)
+        if len(args) == 1 and isinstance(args[0], RegionReference):
+            _, selection = resolve_region(self._opened, args[0])
+            assert isinstance(selection, Selection)
+            return selection
+        return selections.select(self._dims, args)
+
+    def read_direct(self, dest: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Reads into an array that is there already; the selections are what ``numpy.s_[…]`` makes."""
+        data = self._data
+        if self._dims is None:
+            raise TypeError("Empty datasets have no numpy representation")
+        if not dest.flags.c_contiguous or not dest.flags.writeable:
+            raise TypeError("Array must be C-contiguous and writable")
+        source = self._selection(source_sel)
+        plan = values.plan_as(data.datatype.description, dest.dtype)
+        if dest_sel is not None and not isinstance(dest_sel, tuple):
+            dest_sel = (dest_sel,)
+        target = selections.everything(dest.shape) if dest_sel is None else selections.select(dest.shape, dest_sel)
+        shape = selections.broadcast_shape(source.array_shape, target)
+        if dest_sel is None and plan.resolve is None and _product(source.array_shape) == dest.size:
+            data.read(source.choice, plan.conversion, values.buffer(dest))
+            return
+        found = self._read_into_new(data, source, plan)
+        if target.simple:
+            # Those that an integer selects from are no dimensions for NumPy.
+            found = found.reshape([length for length, gone in zip(shape, target.scalar, strict=True) if not gone])
+        dest[... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)] = found
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("Can't iterate over a scalar dataset")
+        return (self[index] for index in range(self.shape[0]))
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError(f"Dataset.__array__ received {copy=} but memory allocation cannot be avoided on read")
+        data = self._data
+        if self._dims is None:
+            raise TypeError("Empty datasets have no numpy representation")
+        plan = self._reading() if dtype is None else values.plan_as(data.datatype.description, np.dtype(dtype))
+        return self._read_into_new(data, selections.everything(self._dims), plan)
+
+    # --- Reading in other ways ---
+
+    def astype(self, dtype: npt.DTypeLike) -> AsTypeView | Dataset:
+        """A view of it whose values are converted to `dtype` while they are read."""
+        wanted = np.dtype(dtype)
+        description = self._data.datatype.description
+        if wanted.kind == "T":
+            if description[0] not in ("string", "vlen-string"):
+                raise TypeError(f"dset.astype({wanted}) can only be used on datasets with an HDF5 string datatype")
+        elif wanted == self.dtype:
+            return self
+        return AsTypeView(self, values.plan_as(description, wanted))
+
+    def asstr(self, encoding: str | None = None, errors: str = "strict") -> AsStrView:
+        """A view of it whose strings are decoded while they are read, from its own encoding or another."""
+        info = check_string_dtype(self.dtype)
+        if info is None:
+            raise TypeError("dset.asstr() can only be used on datasets with an HDF5 string datatype")
+        return AsStrView(self, encoding or info.encoding, errors)
+
+    def fields(self, names: str | list[str] | tuple[str, ...]) -> FieldsView:
+        """A view of some members of its elements; a single name gives the member itself."""
+        return FieldsView(self, self.dtype, names)
+
+    def iter_chunks(self, sel: Any = None) -> ChunkIterator:
+        """For each chunk, the part of it that lies in `sel` (all of it), as slices."""
+        return ChunkIterator(self.shape or (), self.chunks, sel)
+
+    def refresh(self) -> None:
+        """Looks at the dataset's header again."""
+        self._opened.need()
+        self._core_data = self._plan = self._dims = None
+
+    def flush(self) -> None:
+        """Does nothing: a file that is read has nothing to write."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 dataset>"
+        name = "(anonymous)" if self.name is None else f'"{posixpath.basename(self.name)}"'
+        return f'<HDF5 dataset {name}: shape {self.shape}, type "{self.dtype.str}">'
+
+    __setitem__ = resize = write_direct = make_scale = read_only
+
+
+def _product(shape: tuple[int, ...]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _setting(number: int, parameters: list[int]) -> Any:
+    """The settings of a filter as h5py shows them."""
+    if number == 1 and parameters:
+        return parameters[0]
+    if number == 4 and len(parameters) > 1:
+        for code, bit in (("ec", _SZIP_ENTROPY), ("nn", _SZIP_NEAREST)):
+            if parameters[0] & bit:
+                return (code, parameters[1])
+        raise TypeError("Unknown SZIP configuration")
+    return None if number == 32000 or not parameters else tuple(parameters)

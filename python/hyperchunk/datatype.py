@@ -1,0 +1,27 @@
+"""Committed datatypes."""
+
+from __future__ import annotations
+
+import posixpath
+
+from hyperchunk import dtypes
+from hyperchunk.dtypes import Dtype
+from hyperchunk.objects import HLObject
+
+
+class Datatype(HLObject):
+    """A datatype that is an object of the file."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> Dtype:
+        """The NumPy dtype for it."""
+        self._opened.need()
+        return dtypes.dtype_of(self._object.datatype().description)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 named type>"
+        name = '("anonymous")' if self.name is None else f'"{posixpath.basename(self.name)}"'
+        return f"<HDF5 named type {name} (dtype {self.dtype.str})>"

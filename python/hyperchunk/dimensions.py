@@ -1,0 +1,111 @@
+"""Dimension scales: the datasets that say what the indices of a dimension mean, and the dimensions' labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hyperchunk.objects import read_only
+
+if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    return str(value)
+
+
+def is_scale(dataset: Dataset) -> bool:
+    """Whether a dataset is a dimension scale."""
+    value = dataset.attrs.get("CLASS")
+    return isinstance(value, bytes | str) and _text(value) == "DIMENSION_SCALE"
+
+
+class DimensionProxy:
+    """A dimension of a dataset: its label, and its scales by number or name."""
+
+    def __init__(self, dataset: Dataset, dimension: int) -> None:
+        self._dataset = dataset
+        self._dimension = dimension
+
+    @property
+    def label(self) -> str:
+        """Its label; empty without one."""
+        labels = self._dataset.attrs.get("DIMENSION_LABELS")
+        if labels is None or self._dimension >= len(labels):
+            return ""
+        return _text(labels[self._dimension])
+
+    def _scales(self) -> list[Dataset]:
+        attached = self._dataset.attrs.get("DIMENSION_LIST")
+        if attached is None or self._dimension >= len(attached):
+            return []
+        file = self._dataset.file
+        return [file[reference] for reference in attached[self._dimension] if reference]
+
+    def __len__(self) -> int:
+        return len(self._scales())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, item: int | str | bytes) -> Dataset:
+        if isinstance(item, int):
+            return self._scales()[item]
+        wanted = _text(item)
+        for name, scale in self.items():
+            if name == wanted:
+                return scale
+        raise KeyError(item)
+
+    def items(self) -> list[tuple[str, Dataset]]:
+        """The names of its scales with the scales."""
+        return [(_text(scale.attrs.get("NAME", "")), scale) for scale in self._scales()]
+
+    def keys(self) -> list[str]:
+        """The names of its scales."""
+        return [name for name, _ in self.items()]
+
+    def values(self) -> list[Dataset]:
+        """Its scales."""
+        return self._scales()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._dataset, self._dimension))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DimensionProxy) and hash(self) == hash(other)
+
+    def __repr__(self) -> str:
+        if not self._dataset:
+            return "<Dimension of closed HDF5 dataset>"
+        return f'<"{self.label}" dimension {self._dimension} of HDF5 dataset at {id(self._dataset)}>'
+
+    attach_scale = detach_scale = read_only
+
+
+class DimensionManager:
+    """The dimensions of a dataset."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, index: int) -> DimensionProxy:
+        if index > len(self) - 1:
+            raise IndexError("Index out of range")
+        return DimensionProxy(self._dataset, index)
+
+    def __len__(self) -> int:
+        return self._dataset.ndim
+
+    def __iter__(self) -> Iterator[DimensionProxy]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        if not self._dataset:
+            return "<Dimensions of closed HDF5 dataset>"
+        return f"<Dimensions of HDF5 object at {id(self._dataset)}>"
+
+    create_scale = read_only

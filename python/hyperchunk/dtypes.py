@@ -1,0 +1,364 @@
+"""NumPy dtypes for HDF5 datatypes, with what NumPy has no word for in their metadata, as h5py has it.
+
+A *description* is how `_core` shows a datatype: nested tuples, the first item of which is the class."""
+
+from __future__ import annotations
+
+import codecs
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk.references import Reference, RegionReference, class_of
+
+Dtype = np.dtype[Any]
+Description = tuple[Any, ...]
+
+POINTER = np.dtype("O").itemsize
+
+
+class StringInfo(NamedTuple):
+    """What :func:`check_string_dtype` tells."""
+
+    #: ``"utf-8"`` or ``"ascii"``.
+    encoding: str
+    #: Bytes; None for strings of any length.
+    length: int | None
+
+
+class Empty:
+    """The value of a null dataspace: a type, but neither shape nor data."""
+
+    shape = None
+    size = None
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        # Other packages have a class of this shape, too.
+        if type(other).__name__ == "Empty" and isinstance(getattr(other, "dtype", None), np.dtype):
+            return bool(self.dtype == other.dtype)  # type: ignore[attr-defined]
+        return False
+
+    def __hash__(self) -> int:
+        return hash(("Empty", self.dtype))
+
+    def __repr__(self) -> str:
+        return f"Empty(dtype={self.dtype!r})"
+
+
+# --- Dtypes that say what HDF5 would store ---
+
+
+def vlen_dtype(basetype: Any) -> Dtype:
+    """The dtype of sequences of any length; for strings, use :func:`string_dtype`."""
+    return np.dtype("O", metadata={"vlen": basetype})
+
+
+def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
+    """The dtype of strings of `length` bytes, or of any length. `encoding` is ``"utf-8"`` or ``"ascii"``."""
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        name = ""
+    if name not in ("ascii", "utf-8"):
+        raise ValueError(f"Invalid encoding ({encoding!r}); 'utf-8' or 'ascii' allowed")
+    if isinstance(length, int):
+        return np.dtype(f"|S{length}", metadata={"h5py_encoding": name})
+    if length is None:
+        return np.dtype("O", metadata={"vlen": str if name == "utf-8" else bytes})
+    raise TypeError(f"length must be integer or None (got {length!r})")
+
+
+def enum_dtype(values_dict: dict[Any, int], basetype: npt.DTypeLike = np.uint8) -> Dtype:
+    """The dtype of an enumeration: `values_dict` has the values of the names, `basetype` is an integer type."""
+    dtype = np.dtype(basetype)
+    if not np.issubdtype(dtype, np.integer):
+        raise TypeError("Only integer types can be used as enums")
+    return np.dtype(dtype, metadata={"enum": values_dict})
+
+
+def opaque_dtype(np_dtype: npt.DTypeLike) -> Dtype:
+    """The dtype, marked for storage as opaque bytes with its name as their tag."""
+    dtype = np.dtype(np_dtype)
+    reasons = {
+        "object arrays": dtype.hasobject,
+        "structured arrays": dtype.names is not None,
+        "sub-array dtype": dtype.subdtype is not None,
+    }
+    for what, applies in reasons.items():
+        if applies:
+            raise TypeError(f"Cannot store numpy {what} as opaque data")
+    if dtype.itemsize == 0:
+        raise TypeError("dtype for opaque data must have explicit size")
+    return np.dtype(dtype, metadata={"h5py_opaque": True})
+
+
+#: The dtype of references to objects.
+ref_dtype = np.dtype("O", metadata={"ref": Reference})
+#: The dtype of references to parts of datasets.
+regionref_dtype = np.dtype("O", metadata={"ref": RegionReference})
+
+
+def complex_compat_dtype(complex_dtype: npt.DTypeLike, names: tuple[str, str] = ("r", "i")) -> Dtype:
+    """The structured dtype that stands for complex numbers in files that must be read by HDF5 1."""
+    dtype = np.dtype(complex_dtype)
+    if dtype.kind != "c":
+        raise TypeError(f"{dtype!r} is not a complex dtype")
+    part = f"{dtype.byteorder}f{dtype.itemsize // 2}"
+    return np.dtype({"names": list(names), "formats": [part, part]})
+
+
+def special_dtype(**kwds: Any) -> Dtype:
+    """A dtype by one keyword: ``vlen=base``, ``enum=(base, values)`` or ``ref=class``."""
+    name, value = _one_keyword(kwds)
+    if name == "vlen":
+        return vlen_dtype(value)
+    if name == "enum":
+        try:
+            base, values = value
+        except TypeError:
+            raise TypeError("Enums must be created from a 2-tuple (basetype, values_dict)") from None
+        return enum_dtype(values, base)
+    if name == "ref":
+        if value is Reference:
+            return ref_dtype
+        if value is RegionReference:
+            return regionref_dtype
+        raise ValueError("Ref class must be Reference or RegionReference")
+    raise TypeError(f'Unknown special type "{name}"')
+
+
+def _one_keyword(kwds: dict[str, Any]) -> tuple[str, Any]:
+    if len(kwds) != 1:
+        raise TypeError("Exactly one keyword may be provided")
+    return kwds.popitem()
+
+
+def _hint(dtype: Dtype, name: str) -> Any:
+    return dtype.metadata.get(name) if dtype.metadata is not None else None
+
+
+def check_vlen_dtype(dt: Dtype) -> Any:
+    """The type of the elements of sequences of any length; None for other dtypes."""
+    return str if dt.kind == "T" else _hint(dt, "vlen")
+
+
+def check_string_dtype(dt: Dtype) -> StringInfo | None:
+    """Encoding and length of strings; None for other dtypes."""
+    element = check_vlen_dtype(dt)
+    if element is str:
+        return StringInfo("utf-8", None)
+    if element is bytes:
+        return StringInfo("ascii", None)
+    if dt.kind == "S":
+        return StringInfo(_hint(dt, "h5py_encoding") or "ascii", dt.itemsize)
+    return None
+
+
+def check_enum_dtype(dt: Dtype) -> dict[Any, int] | None:
+    """The names of an enumeration and their values; None for other dtypes."""
+    found: dict[Any, int] | None = _hint(dt, "enum")
+    return found
+
+
+def check_opaque_dtype(dt: Dtype) -> bool:
+    """Whether values are stored as opaque bytes."""
+    return bool(_hint(dt, "h5py_opaque"))
+
+
+def check_ref_dtype(dt: Dtype) -> type[Reference] | None:
+    """The class of references; None for other dtypes."""
+    found: type[Reference] | None = _hint(dt, "ref")
+    return found
+
+
+def check_complex_dtype(dt: Dtype, names: tuple[str, str] | None = ("r", "i")) -> Dtype | None:
+    """The complex dtype for a complex one or for a pair of `names` (None: any) that stands for it; None for others."""
+    if dt.kind == "c":
+        return dt
+    if dt.names is None or len(dt.names) != 2 or (names is not None and dt.names != names):
+        return None
+    real, imaginary = dt[0], dt[1]
+    if real != imaginary or real.kind != "f" or real.itemsize * 2 != dt.itemsize:
+        return None
+    return np.dtype(f"{real.byteorder}c{dt.itemsize}")
+
+
+def check_dtype(**kwds: Any) -> Any:
+    """The hint that a dtype has, by one keyword: ``vlen=dtype``, ``enum=dtype`` or ``ref=dtype``; None without one."""
+    name, dtype = _one_keyword(kwds)
+    if name not in ("vlen", "enum", "ref"):
+        raise TypeError(f'Unknown special type "{name}"')
+    return check_vlen_dtype(dtype) if name == "vlen" else _hint(dtype, name)
+
+
+# --- From a description to a dtype ---
+
+
+def _no_equivalent(what: str) -> TypeError:
+    return TypeError(f"No NumPy equivalent for {what} exists")
+
+
+def _float_types() -> list[tuple[Dtype, int, int, int]]:
+    """Each floating-point type with the bits of its mantissa and its largest and smallest exponent."""
+    found = []
+    for code in "efdg":
+        dtype = np.dtype(code)
+        info = np.finfo(dtype)
+        # The 80-bit format stores the first bit of its mantissa.
+        explicit = info.nmant == 63 and info.iexp == 15
+        found.append((dtype, int(info.nmant) + explicit, int(info.maxexp), int(info.minexp)))
+    return found
+
+
+_FLOATS = _float_types()
+
+
+def _order(order: str) -> str:
+    """NumPy has no word for VAX order: such numbers are converted."""
+    return "<" if order == "vax" else order
+
+
+def _integer(description: Description, code: str) -> Dtype:
+    size, order = description[1], description[2]
+    width = next((width for width in (1, 2, 4, 8) if width >= size), None)
+    if width is None:
+        raise _no_equivalent(f"an integer of {size} bytes")
+    return np.dtype(f"{_order(order)}{code}{width}")
+
+
+def _float(description: Description) -> Dtype:
+    size, order = description[1], description[2]
+    bits, bias, mantissa = description[7], description[8], description[10]
+    for dtype, most, largest, smallest in _FLOATS:
+        fits = mantissa <= most and (1 << bits) - bias - 1 <= largest and 1 - bias >= smallest
+        if fits and dtype.itemsize >= size:
+            return np.dtype(f"{_order(order)}f{dtype.itemsize}")
+    raise ValueError(f"Insufficient precision in available types to represent a float of {size} bytes")
+
+
+def _compound(description: Description) -> Dtype:
+    size, members = description[1], description[2]
+    dtypes = [from_description(member) for _, _, member in members]
+    if [name for name, _, _ in members] == [b"r", b"i"] and dtypes[0] == dtypes[1]:
+        part = dtypes[0]
+        if part.kind == "f" and part.itemsize in (4, 8, 16):
+            return np.dtype(f"{part.str[0]}c{2 * part.itemsize}")
+    # Names that are not UTF-8 keep their bytes as lone surrogates.
+    names = [name.decode("utf-8", "surrogateescape") for name, _, _ in members]
+    offsets = [offset for _, offset, _ in members]
+    return np.dtype({"names": names, "formats": dtypes, "offsets": offsets, "itemsize": size})
+
+
+def _enum(description: Description) -> Dtype:
+    base, members = description[2], description[3]
+    if dict(members) == {b"FALSE": 0, b"TRUE": 1}:
+        return np.dtype("bool")
+    values: dict[str | bytes, int] = {}
+    for name, value in members:
+        try:
+            values[name.decode("utf-8")] = value
+        except UnicodeDecodeError:
+            values[name] = value
+    return enum_dtype(values, from_description(base))
+
+
+def _opaque(description: Description) -> Dtype:
+    size, tag = description[1], description[2]
+    if tag.startswith(b"NUMPY:"):
+        return np.dtype(tag[6:].decode("ascii", "replace"), metadata={"h5py_opaque": True})
+    return np.dtype(f"|V{size}")
+
+
+def _complex(description: Description) -> Dtype:
+    part = description[2]
+    # NumPy has no complex number of two halves.
+    return np.dtype(f"{_order(part[2])}c{max(2 * _float(part).itemsize, 8)}")
+
+
+def from_description(description: Description) -> Dtype:
+    """The dtype for a datatype whose elements lie in memory as `description` says."""
+    match description[0]:
+        case "integer":
+            return _integer(description, "i" if description[3] else "u")
+        case "float":
+            return _float(description)
+        case "string":
+            return string_dtype(description[3], description[1])
+        case "vlen-string":
+            return string_dtype(description[3])
+        case "bitfield":
+            return _integer(description, "u")
+        case "opaque":
+            return _opaque(description)
+        case "compound":
+            return _compound(description)
+        case "reference":
+            return np.dtype("O", metadata={"ref": class_of(description[2])})
+        case "enum":
+            return _enum(description)
+        case "vlen":
+            return vlen_dtype(from_description(description[2]))
+        case "array":
+            array: Dtype = np.dtype((from_description(description[3]), description[2]))
+            return array
+        case "complex":
+            return _complex(description)
+        case other:
+            raise _no_equivalent(f"the class {other}")
+
+
+# --- What libhdf5 makes of a datatype in memory ---
+
+# Bytes of a string, a sequence and a reference of each kind.
+_STRING, _SEQUENCE = 8, 16
+_REFERENCES = (8, 12, 64, 64, 64)
+
+
+def in_memory(description: Description) -> Description:
+    """The description of the elements as libhdf5 has them in memory, where parts that lie in a heap have other sizes
+    than in the file. h5py shows their offsets, so we do."""
+    kind = description[0]
+    if kind == "vlen-string":
+        return (kind, _STRING, *description[2:])
+    if kind == "vlen":
+        return (kind, _SEQUENCE, in_memory(description[2]))
+    if kind == "reference":
+        return (kind, _REFERENCES[description[2]], description[2])
+    if kind == "array":
+        dims, base = description[2], in_memory(description[3])
+        size = base[1]
+        for dim in dims:
+            size *= dim
+        return (kind, size, dims, base)
+    if kind != "compound" or not _has_handle(description):
+        return description
+    members, grown = [], 0
+    # Sorted by where they lie, as libhdf5 does before it moves them.
+    for name, offset, member in sorted(description[2], key=lambda member: member[1]):
+        moved = in_memory(member)
+        members.append((name, offset + grown, moved))
+        grown += moved[1] - member[1]
+    return (kind, description[1] + grown, tuple(members))
+
+
+def _has_handle(description: Description) -> bool:
+    match description[0]:
+        case "vlen" | "vlen-string" | "reference":
+            return True
+        case "compound":
+            return any(_has_handle(member) for _, _, member in description[2])
+        case "array":
+            return _has_handle(description[3])
+        case _:
+            return False
+
+
+@lru_cache(maxsize=1024)
+def dtype_of(description: Description) -> Dtype:
+    """The dtype that a dataset or attribute of this datatype has."""
+    return from_description(in_memory(description))

@@ -1,0 +1,220 @@
+"""Files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hyperchunk import _core
+from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, ReadError, UnsupportedError
+from hyperchunk.group import Group
+from hyperchunk.objects import Opened, read_only
+
+# What h5py takes to tune libhdf5, and what means nothing here.
+_TUNING = frozenset(
+    (
+        "rdcc_nslots",
+        "rdcc_nbytes",
+        "rdcc_w0",
+        "track_order",
+        "track_times",
+        "fs_strategy",
+        "fs_persist",
+        "fs_threshold",
+        "fs_page_size",
+        "page_buf_size",
+        "min_meta_keep",
+        "min_raw_keep",
+        "locking",
+        "alignment_threshold",
+        "alignment_interval",
+        "meta_block_size",
+        "block_size",
+        "backing_store",
+    )
+)
+_MODES = ("r", "r+", "w", "w-", "x", "a")
+_DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
+
+
+class File(Group):
+    """An HDF5 file, and its root group.
+
+    `name` is a path or a file-like object. `ignore_locks` reads a file that is marked as open for writing, as after a
+    crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is there of a
+    file that is shorter than it says. `threads` bounds how many processors decode. What h5py takes to tune libhdf5 is
+    taken, and has no effect."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: Any,
+        mode: str = "r",
+        driver: str | None = None,
+        libver: Any = None,
+        userblock_size: int | None = None,
+        swmr: bool = False,
+        *,
+        ignore_locks: bool = False,
+        allow_truncated: bool = False,
+        threads: int | None = None,
+        **tuning: Any,
+    ) -> None:
+        _check(mode, driver, tuning)
+        options = {
+            "ignore_locks": ignore_locks or swmr,
+            "allow_truncated": allow_truncated,
+            "threads": threads or 0,
+        }
+        if hasattr(name, "read") and hasattr(name, "seek"):
+            name.seek(0)
+            opened = _from_bytes(name.read(), repr(name), "fileobj", options)
+        else:
+            opened = _open(os.fspath(name), driver, options)
+        super().__init__(opened, opened.need().root, "/")
+        if userblock_size is not None and userblock_size != self.userblock_size:
+            self.close()
+            raise ValueError(
+                f"Requested userblock size ({userblock_size}) does not match that of existing file "
+                f"({opened.need().base})"
+            )
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview, name: str = "<bytes>", **options: Any) -> Self:
+        """A file that lies in memory. `options` as for opening one."""
+        known = {"ignore_locks": False, "allow_truncated": False, "threads": 0}
+        if unknown := set(options) - set(known):
+            raise TypeError(f"from_bytes() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        return cls._of(_from_bytes(bytes(data), name, "core", known | options))
+
+    @classmethod
+    def in_memory(cls, file_image: bytes | None = None, **_: Any) -> Self:
+        """:meth:`from_bytes` by h5py's name."""
+        if not file_image:
+            read_only()
+        return cls.from_bytes(file_image)
+
+    @classmethod
+    def _of(cls, opened: Opened) -> Self:
+        file = cls.__new__(cls)
+        Group.__init__(file, opened, opened.need().root, "/")
+        return file
+
+    @property
+    def filename(self) -> str:
+        """The path it was opened by."""
+        self._opened.need()
+        return self._opened.filename
+
+    @property
+    def mode(self) -> str:
+        """Always ``"r"``."""
+        self._opened.need()
+        return "r"
+
+    @property
+    def driver(self) -> str:
+        """How its bytes are reached: ``"sec2"`` for a path, ``"core"`` for bytes, ``"fileobj"``."""
+        self._opened.need()
+        return self._opened.driver
+
+    @property
+    def libver(self) -> tuple[str, str]:
+        """The versions of the format that are understood: all."""
+        self._opened.need()
+        return ("earliest", "v200")
+
+    @property
+    def userblock_size(self) -> int:
+        """How many bytes of another format lie before the HDF5 file."""
+        return self._opened.need().base
+
+    @property
+    def meta_block_size(self) -> int:
+        """As h5py's default; it has no meaning for reading."""
+        self._opened.need()
+        return 2048
+
+    @property
+    def swmr_mode(self) -> bool:
+        """Whether it was opened although another process writes it."""
+        self._opened.need()
+        return bool(self._opened.options.get("ignore_locks"))
+
+    def close(self) -> None:
+        """Closes the file; nothing that comes from it can be used after that."""
+        self._opened.core = None
+
+    def flush(self) -> None:
+        """Does nothing: a file that is read has nothing to write."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._opened.driver != "sec2":
+            raise TypeError("only files that were opened by their path can be pickled")
+        return _reopen, (type(self), self._opened.filename, self._opened.options)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 file>"
+        return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+
+
+def _reopen(cls: type[File], filename: str, options: dict[str, Any]) -> File:
+    return cls(filename, **options)
+
+
+def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
+    if mode not in _MODES:
+        raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
+    if mode != "r":
+        raise UnsupportedError(f'mode {mode!r}: hyperchunk opens files for reading only, for now; use mode "r"')
+    if driver not in _DRIVERS:
+        raise ValueError(f"Unknown driver type {driver!r}")
+    if unknown := set(tuning) - _TUNING:
+        raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+
+
+def _open(path: str | bytes, driver: str | None, options: dict[str, Any]) -> Opened:
+    name = os.fsdecode(path)
+    try:
+        core = _core.File.open(name, **options)
+    except HyperchunkError as error:
+        raise _with_errno(error, name) from None
+    return Opened(core, name, driver or "sec2", options)
+
+
+def _with_errno(error: HyperchunkError, path: str) -> HyperchunkError:
+    """The error of a path that the system cannot open, with the system's number."""
+    if isinstance(error, NotFoundError | ReadError):
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as system:
+            error.errno, error.filename = system.errno, path
+    return error
+
+
+def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, Any]) -> Opened:
+    return Opened(_core.File.from_bytes(data, **options), name, driver, options)
+
+
+def is_hdf5(fname: str | bytes | os.PathLike[str]) -> bool:
+    """Whether there is a file with an HDF5 signature."""
+    try:
+        File(fname, ignore_locks=True, allow_truncated=True)
+    except (NotHdf5Error, NotFoundError):
+        return False
+    except HyperchunkError:
+        return Path(os.fsdecode(fname)).is_file()
+    return True

@@ -1,0 +1,229 @@
+"""Groups: names that lead to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, overload
+
+from hyperchunk import _core
+from hyperchunk.dataset import Dataset
+from hyperchunk.datatype import Datatype
+from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError
+from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
+from hyperchunk.objects import HLObject, MappingHDF5, Opened, encode, read_only
+from hyperchunk.references import Reference
+
+Link = HardLink | SoftLink | ExternalLink | UserLink
+
+# How `_core` numbers the targets of links.
+_HARD, _SOFT, _EXTERNAL = range(3)
+
+
+class Group(HLObject, MappingHDF5):
+    """A group: a mapping of names to objects. A name may be a path, from here or from the root."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str | bytes | Reference) -> Any:
+        if isinstance(name, Reference):
+            return self._referred(name)
+        if not isinstance(name, str | bytes):
+            raise TypeError(f"Accessing a group is done with bytes or str, not {type(name)}")
+        path = encode(name)
+        self._opened.need()
+        if not path:
+            raise ObjectNotFoundError(f"an empty name (object {self.name})")
+        found = self._object.get(path)
+        if found.elsewhere:
+            return wrap(self._opened.of(found), found, _name_elsewhere(self._object, path))
+        return wrap(
+            self._opened, found, self._join(name if isinstance(name, str) else path.decode("utf-8", "surrogateescape"))
+        )
+
+    def _referred(self, reference: Reference) -> HLObject:
+        core = self._opened.need()
+        if not reference:
+            raise ValueError("Invalid HDF5 object reference")
+        if reference._region is not None:
+            return wrap(self._opened, core.object(int.from_bytes(reference._raw, "little")), None)
+        try:
+            found, _, _ = core.dereference(reference._kind, reference._raw)
+        except HyperchunkError as error:
+            raise _InvalidReferenceError(str(error)) from error
+        return wrap(self._opened.of(found), found, None)
+
+    def _join(self, path: str) -> str | None:
+        """The name of what a path from here leads to."""
+        if path.startswith("/"):
+            here = ""
+        elif self.name is None:
+            return None
+        else:
+            here = self.name.rstrip("/")
+        if "/" not in path and path != ".":
+            return f"{here}/{path}"
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        return "/".join([here, *parts]) or "/"
+
+    @overload
+    def get(self, name: str | bytes | Reference, default: Any = None) -> Any: ...
+    @overload
+    def get(self, name: str | bytes, default: Any = None, *, getclass: bool = False, getlink: Literal[True]) -> Any: ...
+    @overload
+    def get(self, name: str | bytes, default: Any = None, getclass: bool = False, getlink: bool = False) -> Any: ...
+    def get(self, name: Any, default: Any = None, getclass: bool = False, getlink: bool = False, **_: Any) -> Any:
+        """The object of a name, or `default`; with `getclass` its class, with `getlink` what the link is, with both the
+        class of the link."""
+        if not getclass and not getlink:
+            try:
+                return self[name]
+            except KeyError:
+                return default
+        if name not in self:
+            return default
+        if not getlink:
+            return CLASSES[self._object.get(encode(name)).kind]
+        link = self._link(encode(name))
+        return type(link) if getclass else link
+
+    def _link(self, path: bytes) -> Link:
+        found = self._object.link(path)
+        if found is None:
+            return HardLink()
+        return _link_of(found)
+
+    def __len__(self) -> int:
+        self._opened.need()
+        return self._object.link_count()
+
+    def __iter__(self) -> Iterator[str]:
+        self._opened.need()
+        return iter(self._object.link_names())
+
+    def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
+        core = self._opened.need()
+        links = self._object.links()
+        for name, target in reversed(links) if backwards else links:
+            if target[0] == _HARD:
+                path = self._join(name) if isinstance(name, str) and "/" not in name else None
+                yield name, wrap(self._opened, core.object(target[1], path), path)
+            else:
+                yield name, self.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        path = encode(name)  # type: ignore[arg-type]
+        if self._opened.core is None:
+            return False
+        return self._object.has_link(path)
+
+    def visit(self, func: Callable[[str], Any]) -> Any:
+        """Calls `func` with the path of each object below this group, once for each; ends with the first result that
+        is not None, and returns it. Soft and external links are not followed."""
+        return self._visit(lambda name, _: func(name))
+
+    def visititems(self, func: Callable[[str, Any], Any]) -> Any:
+        """As :meth:`visit`, with the objects."""
+        return self._visit(lambda name, address: func(name, self._below(name, address)))
+
+    def _below(self, name: str, address: int) -> HLObject:
+        path = self._join(name)
+        return wrap(self._opened, self._opened.need().object(address, path), path)
+
+    def _visit(self, func: Callable[[str, int], Any]) -> Any:
+        seen = {self._object.address}
+        for name, target, _ in self._walk(lambda target: target[1] not in seen):
+            if target[0] == _HARD and target[1] not in seen:
+                seen.add(target[1])
+                if (result := func(name, target[1])) is not None:
+                    return result
+        return None
+
+    def _walk(self, enter: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[str, tuple[Any, ...], bool]]:
+        """All links below this group, by name, each before those below it; whether it leads to a group."""
+        core = self._opened.need()
+        waiting = [("", iter(self._object.links(by_name=True)))]
+        while waiting:
+            prefix, links = waiting[-1]
+            following = next(links, None)
+            if following is None:
+                waiting.pop()
+                continue
+            name, target = following
+            path = f"{prefix}{name}"
+            below = None
+            if target[0] == _HARD and enter(target):
+                found = core.object(target[1], self._join(path))
+                below = found if found.kind == 0 else None
+            yield path, target, below is not None
+            if below is not None:
+                waiting.append((f"{path}/", iter(below.links(by_name=True))))
+
+    def visit_links(self, func: Callable[[str], Any]) -> Any:
+        """Calls `func` with the path of each link below this group; ends with the first result that is not None, and
+        returns it."""
+        return self._visit_links(lambda name, _: func(name))
+
+    def visititems_links(self, func: Callable[[str, Link], Any]) -> Any:
+        """As :meth:`visit_links`, with the links."""
+        return self._visit_links(lambda name, target: func(name, _link_of(target)))
+
+    def _visit_links(self, func: Callable[[str, tuple[Any, ...]], Any]) -> Any:
+        entered = {self._object.address}
+
+        def enter(target: tuple[Any, ...]) -> bool:
+            new = target[1] not in entered
+            entered.add(target[1])
+            return new
+
+        for name, target, _ in self._walk(enter):
+            if (result := func(name, target)) is not None:
+                return result
+        return None
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 group>"
+        name = "(anonymous)" if self.name is None else f'"{self.name}"'
+        return f"<HDF5 group {name} ({len(self)} members)>"
+
+    create_group = require_group = create_dataset = require_dataset = create_dataset_like = read_only
+    create_virtual_dataset = build_virtual_dataset = copy = move = read_only
+
+
+class _InvalidReferenceError(HyperchunkError, ValueError):
+    """A reference leads nowhere."""
+
+
+CLASSES = (Group, Dataset, Datatype)
+
+
+def wrap(opened: Opened, found: _core.Object, name: str | None) -> HLObject:
+    """The object as what it is."""
+    return CLASSES[found.kind](opened, found, name)
+
+
+def _link_of(target: tuple[Any, ...]) -> Link:
+    if target[0] == _HARD:
+        return HardLink()
+    if target[0] == _SOFT:
+        return SoftLink(target[1])
+    if target[0] == _EXTERNAL:
+        return ExternalLink(target[1], target[2])
+    return UserLink(target[1], target[2])
+
+
+def _name_elsewhere(start: _core.Object, path: bytes) -> str | None:
+    """The name in its own file of what a path leads to through an external link."""
+    at, parts = start, [part for part in path.split(b"/") if part not in (b"", b".")]
+    if path.startswith(b"/"):
+        at = start.file.root
+    for place, part in enumerate(parts):
+        link = at.link(part)
+        if link is not None and link[0] == _EXTERNAL:
+            inside = link[2] if isinstance(link[2], bytes) else link[2].encode("utf-8", "surrogateescape")
+            joined = [*inside.split(b"/"), *parts[place + 1 :]]
+            return "/" + b"/".join(part for part in joined if part not in (b"", b".")).decode(
+                "utf-8", "surrogateescape"
+            )
+        at = at.get(part)
+    return None

@@ -1,0 +1,66 @@
+"""What links are, for ``Group.get(name, getlink=True)``."""
+
+from __future__ import annotations
+
+import os
+
+
+class HardLink:
+    """A link that is the object."""
+
+    __slots__ = ()
+
+
+class SoftLink:
+    """A link to a path in the same file, which may lead nowhere."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str | bytes) -> None:
+        self._path = path if isinstance(path, bytes) else str(path)
+
+    @property
+    def path(self) -> str | bytes:
+        """The path; bytes if it is not UTF-8."""
+        return self._path
+
+    def __repr__(self) -> str:
+        return f'<SoftLink to "{self._path!s}">'
+
+
+class ExternalLink:
+    """A link to a path in another file; neither needs to exist."""
+
+    __slots__ = ("_filename", "_path")
+
+    def __init__(self, filename: str | bytes | os.PathLike[str], path: str | bytes) -> None:
+        self._filename = os.fsdecode(filename)
+        self._path = path
+
+    @property
+    def path(self) -> str | bytes:
+        """The path in the other file; bytes if it is not UTF-8."""
+        return self._path
+
+    @property
+    def filename(self) -> str:
+        """The other file, as its name is stored."""
+        return self._filename
+
+    def __repr__(self) -> str:
+        return f'<ExternalLink to "{self._path!s}" in file "{self._filename}">'
+
+
+class UserLink:
+    """A link of an application's own class: only that application can follow it."""
+
+    __slots__ = ("data", "link_class")
+
+    def __init__(self, link_class: int, data: bytes) -> None:
+        #: The class, 65 to 255.
+        self.link_class = link_class
+        #: What the application stored.
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"<UserLink of class {self.link_class}>"

@@ -1,0 +1,79 @@
+"""References: values that lead to an object, or to a part of a dataset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# How `_core` numbers what a stored reference is.
+OBJECT1, REGION1, OBJECT2, REGION2, ATTRIBUTE = range(5)
+
+
+class Reference:
+    """A reference to an object: ``group[reference]`` opens it. It is true unless it is null.
+
+    It holds the bytes that the file stores, so it means something in that file only."""
+
+    __slots__ = ("_kind", "_raw", "_region")
+
+    #: 0 for objects, 1 for regions, 2 for attributes.
+    typecode = 0
+
+    def __init__(self, kind: int = OBJECT1, raw: bytes = b"", region: Any = None) -> None:
+        self._kind = kind
+        self._raw = raw
+        self._region = region
+
+    def __bool__(self) -> bool:
+        return any(self._raw)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Reference):
+            mine, theirs = (self._kind, self._raw, self._region), (other._kind, other._raw, other._region)
+            return mine == theirs
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self._kind, self._raw))
+
+    def __reduce__(self) -> tuple[type[Reference], tuple[int, bytes]]:
+        if self._region is not None:
+            raise TypeError("a region reference that was made here cannot be pickled")
+        return type(self), (self._kind, self._raw)
+
+    def __repr__(self) -> str:
+        return f"<HDF5 object reference{'' if self else ' (null)'}>"
+
+
+class RegionReference(Reference):
+    """A reference to a part of a dataset: ``dataset[reference]`` reads it, ``group[reference]`` opens the dataset."""
+
+    __slots__ = ()
+
+    typecode = 1
+
+    def __init__(self, kind: int = REGION1, raw: bytes = b"", region: Any = None) -> None:
+        super().__init__(kind, raw, region)
+
+    def __repr__(self) -> str:
+        return f"<HDF5 region reference{'' if self else ' (null)'}>"
+
+
+class AttributeReference(Reference):
+    """A reference to an attribute: ``group[reference]`` opens the object that has it."""
+
+    __slots__ = ()
+
+    typecode = 2
+
+    def __init__(self, kind: int = ATTRIBUTE, raw: bytes = b"", region: Any = None) -> None:
+        super().__init__(kind, raw, region)
+
+    def __repr__(self) -> str:
+        return f"<HDF5 attribute reference{'' if self else ' (null)'}>"
+
+
+def class_of(kind: int) -> type[Reference]:
+    """The class of the references that the files store as `kind`."""
+    if kind in (REGION1, REGION2):
+        return RegionReference
+    return AttributeReference if kind == ATTRIBUTE else Reference

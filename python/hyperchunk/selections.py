@@ -1,0 +1,334 @@
+"""Which elements of a dataset an index means: h5py's rules, and its words where they are broken."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+
+
+class MultiBlockSlice:
+    """A slice of `count` blocks (None: all that fit) of `block` elements, each `stride` after the one before."""
+
+    def __init__(self, start: int = 0, stride: int = 1, count: int | None = None, block: int = 1) -> None:
+        if start < 0:
+            raise ValueError("Start can't be negative")
+        if stride < 1 or (count is not None and count < 1) or block < 1:
+            raise ValueError("Stride, count and block can't be 0 or negative")
+        if block > stride:
+            raise ValueError("Blocks will overlap if block > stride")
+        self.start = start
+        self.stride = stride
+        self.count = count
+        self.block = block
+
+    def indices(self, length: int) -> tuple[int, int, int, int]:
+        """Start, stride, count and block in a dimension of `length` elements."""
+        count = self.count
+        if count is None:
+            count = (length - self.start - self.block) // self.stride + 1
+            if count < 1:
+                raise ValueError(f"No full blocks can be selected using {self} on dimension of length {length}")
+        end = self.start + self.block + (count - 1) * self.stride - 1
+        if end >= length:
+            raise ValueError(
+                f"{self._repr(count)} range ({self.start} - {end}) extends beyond maximum index ({length - 1})"
+            )
+        return self.start, self.stride, count, self.block
+
+    def _repr(self, count: int | None) -> str:
+        return f"MultiBlockSlice(start={self.start}, stride={self.stride}, count={count}, block={self.block})"
+
+    def __repr__(self) -> str:
+        return self._repr(self.count)
+
+
+class Selection(NamedTuple):
+    """Elements of a dataset."""
+
+    #: What `_core` reads.
+    choice: _core.Choice
+    #: How many elements in each dimension, or in a row.
+    shape: Shape
+    #: The shape of the array that is read: without the dimensions that an integer selects from.
+    array_shape: Shape
+    #: Whether it is made of slices and integers only, so that values can be broadcast to it.
+    simple: bool = True
+    #: Which dimensions an integer selects from.
+    scalar: tuple[bool, ...] = ()
+
+
+def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
+    """For plain slices and integers in each dimension: start, step and count of each, and the shape of the array.
+    None for anything else, and where an error must be told. This is on the path of each small read."""
+    if len(args) != len(dims):
+        return None
+    plain: list[int] = []
+    shape: list[int] = []
+    for arg, length in zip(args, dims, strict=True):
+        kind = type(arg)
+        if kind is slice:
+            start, stop, step = arg.indices(length)
+            if step < 1:
+                return None
+            count = (stop - start + step - 1) // step if stop > start else 0
+            plain += (start, step, count)
+            shape.append(count)
+        elif kind is int:
+            if arg < 0:
+                arg += length
+            if not 0 <= arg < length:
+                return None
+            plain += (arg, 1, 1)
+        else:
+            return None
+    return plain, tuple(shape)
+
+
+def select(dims: Shape, args: tuple[Any, ...]) -> Selection:
+    """The elements that an index means."""
+    if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b":
+        mask = args[0]
+        if mask.shape == dims:
+            return _masked(dims, mask)
+        if mask.shape != dims[:1]:
+            raise TypeError("Boolean indexing array has incompatible shape")
+    if not args:
+        return everything(dims)
+    return _axes(dims, args)
+
+
+def everything(dims: Shape) -> Selection:
+    """All elements."""
+    return Selection(_core.Choice.all(), dims, dims, True, (False,) * len(dims))
+
+
+def _masked(dims: Shape, mask: Array) -> Selection:
+    points = np.transpose(mask.nonzero()).astype(np.uint64)
+    shape = (len(points),)
+    choice = _core.Choice.points(len(dims), points.tobytes())
+    return Selection(choice, shape, shape, False)
+
+
+def _axes(dims: Shape, args: tuple[Any, ...]) -> Selection:
+    axes: list[tuple[int, int, int, int] | bytes] = []
+    counts: list[int] = []
+    scalar: list[bool] = []
+    has_list = False
+    for arg, length in _each_dimension(dims, args):
+        is_scalar = False
+        if arg is None:
+            axes.append((0, 1, length, 1))
+            counts.append(length)
+        elif isinstance(arg, slice):
+            start, step, count = _slice(arg, length)
+            axes.append((start, step, count, 1))
+            counts.append(count)
+        elif (index := _index(arg, length)) is not None:
+            axes.append((index, 1, 1, 1))
+            counts.append(1)
+            is_scalar = True
+        elif isinstance(arg, MultiBlockSlice):
+            axes.append(arg.indices(length))
+            counts.append(axes[-1][2] * axes[-1][3])
+        else:
+            indices = _indices(arg, length)
+            if has_list:
+                raise TypeError("Only one indexing vector or array is currently allowed for fancy indexing")
+            has_list = True
+            indices = _checked(indices, length)
+            axes.append(indices.astype(np.uint64).tobytes())
+            counts.append(len(indices))
+        scalar.append(is_scalar)
+    shape = tuple(counts)
+    array_shape = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
+    return Selection(_core.Choice.axes(axes), shape, array_shape, not has_list, tuple(scalar))
+
+
+def _each_dimension(dims: Shape, args: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """The index of each dimension; None where all of it is meant."""
+    rank = len(dims)
+    at = [place for place, arg in enumerate(args) if arg is Ellipsis]
+    if len(at) > 1:
+        raise ValueError("Only one ellipsis may be used.")
+    given = len(args) - len(at)
+    if given > rank:
+        raise ValueError(f"{given} indexing arguments for {rank} dimensions")
+    place = at[0] if at else len(args)
+    missing = (None,) * (rank - given)
+    return list(zip(args[:place] + missing + args[place + 1 :], dims, strict=True))
+
+
+def _slice(arg: slice, length: int) -> tuple[int, int, int]:
+    start, stop, step = arg.indices(length)
+    if step < 1:
+        raise ValueError(f"Step must be >= 1 (got {step})")
+    if stop < start:
+        return 0, 1, 0
+    return start, step, 1 + (stop - start - 1) // step
+
+
+def _index(arg: Any, length: int) -> int | None:
+    try:
+        index = operator.index(arg)
+    except TypeError:
+        return None
+    if index < 0:
+        index += length
+    if not 0 <= index < length:
+        where = "empty dimension" if length == 0 else f"(0-{length - 1})"
+        raise IndexError(f"Index ({index}) out of range for {where}")
+    return index
+
+
+def _indices(arg: Any, length: int) -> Array:
+    """A list of indices, or one of which are wanted."""
+    array = arg if isinstance(arg, np.ndarray) else np.asarray(arg)
+    if array.ndim != 1:
+        if isinstance(arg, np.ndarray):
+            raise TypeError("Only 1D arrays allowed for fancy indexing")
+        raise TypeError(f"Selection can't process {arg!r}")
+    if array.size == 0 and not isinstance(arg, np.ndarray):
+        # NumPy takes an empty list for one of floats.
+        array = array.astype(np.intp)
+    if array.dtype.kind == "b":
+        if array.size != length:
+            raise TypeError("boolean index did not match indexed array")
+        array = array.nonzero()[0]
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError("Indexing arrays must have integer dtypes")
+    return array
+
+
+def _checked(indices: Array, length: int) -> Array:
+    if len(indices) == 0:
+        return indices
+    if indices.dtype.kind != "u":
+        indices = np.where(indices < 0, indices.astype(np.int64) + length, indices)
+    if (indices < 0).any() or (indices >= length).any():
+        where = "empty dimension" if length == 0 else f"(0-{length - 1})"
+        raise IndexError(f"Fancy indexing out of range for {where}")
+    if (indices[1:] <= indices[:-1]).any():
+        raise TypeError("Indexing elements must be in increasing order")
+    return indices
+
+
+def broadcast_shape(source: Shape, target: Selection) -> Shape:
+    """The shape that an array must take to fill `target`, one dimension for each of the dataset's; an error where it
+    does not fit."""
+    if not target.simple:
+        if source != target.array_shape:
+            raise TypeError("Broadcasting is not supported for complex selections")
+        return source
+    rest = list(source)
+    shape: list[int] = []
+    for count, scalar in zip(reversed(target.shape), reversed(target.scalar), strict=True):
+        if not rest or scalar:
+            shape.append(1)
+            continue
+        length = rest.pop()
+        if length not in (1, count):
+            raise TypeError(f"Can't broadcast {source} -> {target.array_shape}")
+        shape.append(length)
+    if any(length > 1 for length in rest):
+        raise TypeError(f"Can't broadcast {source} -> {target.array_shape}")
+    return tuple(reversed(shape))
+
+
+def numpy_index(args: tuple[Any, ...], dims: Shape) -> tuple[Any, ...]:
+    """The same index for NumPy, which knows no slices of blocks."""
+
+    def blocks(arg: Any, length: int) -> Any:
+        if not isinstance(arg, MultiBlockSlice):
+            return slice(None) if arg is None else arg
+        start, stride, count, block = arg.indices(length)
+        return (start + stride * np.arange(count)[:, None] + np.arange(block)).ravel()
+
+    if not any(isinstance(arg, MultiBlockSlice) for arg in args):
+        return args
+    return tuple(blocks(arg, length) for arg, length in _each_dimension(dims, args))
+
+
+class Space:
+    """A dataspace with a selection, as a file stores it: what `_core` tells of it is a tuple, the first item of which
+    is ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``."""
+
+    def __init__(self, shape: Shape | None, selection: tuple[Any, ...]) -> None:
+        #: The extent; None where the file does not store it.
+        self.shape = shape
+        self.selection = selection
+
+    def is_regular_hyperslab(self) -> bool:
+        """Whether the selection is a regular pattern of blocks."""
+        return bool(self.selection[0] == "regular")
+
+    def get_regular_hyperslab(self) -> tuple[tuple[int | None, ...], ...]:
+        """Start, stride, count and block of a regular pattern; None for a count without a bound."""
+        if not self.is_regular_hyperslab():
+            raise TypeError("the selection is not a regular hyperslab")
+        return tuple(zip(*self.selection[1], strict=True))
+
+    def get_select_npoints(self) -> int:
+        """How many elements are selected."""
+        return int(_core.Choice.selected(self.selection).count(list(self.shape or ())))
+
+    def get_select_bounds(self) -> tuple[Shape, Shape]:
+        """The first and the last index in each dimension."""
+        corners = self._corners()
+        return tuple(map(int, corners[:, 0].min(axis=0))), tuple(map(int, corners[:, 1].max(axis=0)))
+
+    def _corners(self) -> Array:
+        """The first and the last corner of each block."""
+        kind, *rest = self.selection
+        if kind == "regular":
+            first = [start for start, *_ in rest[0]]
+            last = [start + stride * (count - 1) + block - 1 for start, stride, count, block in rest[0]]
+            return np.array([[first, last]])
+        if kind == "all":
+            return np.array([[[0] * len(self.shape or ()), [length - 1 for length in self.shape or ()]]])
+        if kind == "none":
+            raise ValueError("nothing is selected")
+        rank, numbers = rest
+        array = np.array(numbers, np.uint64)
+        return np.repeat(array.reshape(-1, 1, rank), 2, axis=1) if kind == "points" else array.reshape(-1, 2, rank)
+
+    def selected_shape(self) -> Shape | None:
+        """The shape of the selection: of its box if it fills one, else of a row of elements; None for no elements of a
+        scalar."""
+        kind, *rest = self.selection
+        dims = self.shape or ()
+        if kind == "none":
+            return (0,) * len(dims) if dims else None
+        if kind == "all":
+            return dims
+        count = self.get_select_npoints()
+        if kind == "points":
+            return (count,)
+        if count == 0:
+            return (0,) * len(dims)
+        if kind == "regular":
+            return tuple(number * block for _, _, number, block in rest[0])
+        # How many elements lie in the first plane of each dimension tells how many planes there are, if they are alike.
+        corners = self._corners().astype(np.int64)
+        sizes = corners[:, 1] - corners[:, 0] + 1
+        box = corners[:, 0].min(axis=0)
+        shape = []
+        for axis in range(corners.shape[2]):
+            others = np.delete(sizes, axis, axis=1).prod(axis=1)
+            plane = int(others[corners[:, 0, axis] == box[axis]].sum())
+            shape.append(count // plane)
+        return tuple(shape) if int(np.prod(shape)) == count else (count,)
+
+
+def referred(dims: Shape, selection: tuple[Any, ...]) -> Selection:
+    """What a stored selection means in a dataset of this extent."""
+    shape = Space(dims, selection).selected_shape()
+    # A scalar of which nothing is selected has no shape, and no array.
+    return Selection(_core.Choice.selected(selection), shape, shape, False)  # type: ignore[arg-type]

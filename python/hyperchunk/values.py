@@ -1,0 +1,276 @@
+"""From stored elements to NumPy values.
+
+A :class:`Part` says how elements of a datatype become elements of a dtype. Numbers, strings of fixed length and what
+is made of them need one step: `_core` converts them while it reads, straight into the array. What lies in a heap
+(sequences and strings of any length) and references need a second: the array that is read holds their handles, which
+are looked up together, one call for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, dtypes
+from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.exceptions import ConversionError
+from hyperchunk.references import class_of
+
+Array = npt.NDArray[Any]
+Resolve = Callable[[_core.File, Array], Array]
+
+_LONG_DOUBLE_IS_X87 = np.finfo(np.longdouble).nmant == 63
+_NATIVE = "<" if np.little_endian else ">"
+
+
+class Part(NamedTuple):
+    """How elements of a datatype become elements of a dtype."""
+
+    #: The dtype in the end.
+    dtype: Dtype
+    #: The dtype of the array that is read.
+    wire: Dtype
+    #: The datatype of the same.
+    memory: Description
+    #: Makes the one from the other; None where they are the same.
+    resolve: Resolve | None
+
+
+class Plan:
+    """How the elements of a datatype are read as a dtype."""
+
+    __slots__ = ("clear", "conversion", "dtype", "resolve", "steps", "stored", "wire")
+
+    def __init__(self, description: Description, part: Part) -> None:
+        self.dtype = part.dtype
+        self.wire = part.wire
+        self.resolve = part.resolve
+        #: The datatype of stored elements.
+        self.stored = _core.Datatype(description)
+        self.steps = _core.Conversion(self.stored, _core.Datatype(part.memory))
+        #: The same; None where elements are wanted as they are stored.
+        self.conversion = None if self.steps.is_copy else self.steps
+        #: Whether not each byte of an element is written: gaps between members.
+        self.clear = part.wire.names is not None
+
+    def empty(self, shape: tuple[int, ...]) -> Array:
+        """An array to read into."""
+        return np.zeros(shape, self.wire) if self.clear else np.empty(shape, self.wire)
+
+    def finish(self, file: _core.File, array: Array) -> Array:
+        """The values of what was read."""
+        return array if self.resolve is None else self.resolve(file, array)
+
+    def decode(self, file: _core.File, stored: bytes | bytearray, shape: tuple[int, ...]) -> Array:
+        """The values of stored elements that are in memory."""
+        array = self.empty(shape)
+        self.steps.run(stored, buffer(array))
+        return self.finish(file, array)
+
+
+@lru_cache(maxsize=1024)
+def plan_of(description: Description) -> Plan:
+    """How elements are read as h5py shows them."""
+    return Plan(description, part(description, dtypes.dtype_of(description)))
+
+
+def plan_as(description: Description, dtype: Dtype) -> Plan:
+    """How elements are read as another dtype."""
+    return Plan(description, part(description, dtype))
+
+
+def buffer(array: Array) -> Any:
+    """The array as `_core` takes it: dates have no buffers of their own."""
+    return array.view("u1") if array.dtype.kind in "mM" else array
+
+
+def part(source: Description, dtype: Dtype) -> Part:
+    """How elements of `source` become elements of `dtype`."""
+    if dtype.subdtype is not None:
+        return _array(source, dtype)
+    if dtype.names is not None:
+        return _compound(source, dtype)
+    if source[0] == "vlen-string" and dtype.kind in "OST":
+        return _strings(source, dtype)
+    if source[0] == "string" and dtype.kind in "OT":
+        return _fixed_strings(source, dtype)
+    if source[0] == "vlen" and dtype.kind == "O":
+        return _sequences(source, dtype)
+    if source[0] == "reference" and dtype.kind == "O":
+        return _references(source, dtype)
+    return Part(dtype, dtype, _in_memory(source, dtype), None)
+
+
+def _in_memory(source: Description, dtype: Dtype) -> Description:
+    """The datatype of a dtype without parts."""
+    size, order = dtype.itemsize, {"=": _NATIVE, "|": _NATIVE}.get(dtype.byteorder, dtype.byteorder)
+    if source[0] == "opaque" and size == source[1]:
+        return source
+    match dtype.kind:
+        case "i" | "u":
+            return ("integer", size, order, dtype.kind == "i", 0, 8 * size)
+        case "b" if source[0] == "enum":
+            return ("enum", 1, _in_memory((None,), np.dtype("i1")), ((b"FALSE", 0), (b"TRUE", 1)))
+        case "b":
+            return ("integer", 1, order, True, 0, 8)
+        case "f":
+            return _float(size, order)
+        case "c":
+            return ("complex", size, _float(size // 2, order))
+        case "S":
+            return ("string", size, "null-padded", source[3] if source[0] == "string" else "ascii")
+        case "V":
+            return ("opaque", size, b"")
+        case "O" if dtype.metadata is None:
+            raise TypeError(f"Object dtype {dtype!r} has no native HDF5 equivalent")
+        case "O":
+            raise ConversionError(f"no conversion path from the class {source[0]} to {dtype.metadata}")
+        case _:
+            raise TypeError(f"No conversion path for dtype: {dtype!r}")
+
+
+def _float(size: int, order: str) -> Description:
+    """An IEEE number, or the machine's long double."""
+    bits = {2: 5, 4: 8, 8: 11}.get(size, 15)
+    bias = (1 << (bits - 1)) - 1
+    if size == 16 and _LONG_DOUBLE_IS_X87:
+        return ("float", 16, order, 0, 80, 79, 64, 15, bias, 0, 64, "none")
+    mantissa = 8 * size - 1 - bits
+    return ("float", size, order, 0, 8 * size, 8 * size - 1, mantissa, bits, bias, 0, mantissa, "implied")
+
+
+def _array(source: Description, dtype: Dtype) -> Part:
+    assert dtype.subdtype is not None
+    base, dims = dtype.subdtype
+    # NumPy knows no arrays of arrays: their dimensions are one list.
+    nested, element = [], source
+    while element[0] == "array":
+        nested.append(element[2])
+        element = element[3]
+    if sum(nested, ()) != dims:
+        nested = [dims]
+    inner = part(element, base)
+    memory, size = inner.memory, inner.wire.itemsize
+    for level in reversed(nested):
+        for dim in level:
+            size *= dim
+        memory = ("array", size, level, memory)
+    return Part(dtype, np.dtype((inner.wire, dims)), memory, inner.resolve)
+
+
+def _compound(source: Description, dtype: Dtype) -> Part:
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    stored = {}
+    if source[0] == "compound":
+        stored = {name.decode("utf-8", "surrogateescape"): member for name, _, member in source[2]}
+    elif source[0] == "complex" and len(dtype.names) == 2:
+        stored = dict.fromkeys(dtype.names, source[2])
+    names = dtype.names
+    # A member that is not stored stays zero; it is left to the conversion.
+    parts = [part(stored.get(name, (None,)), dtype[name]) for name in names]
+    wire, resolve = dtype, None
+    if any(member.resolve is not None for member in parts):
+        wire = np.dtype([(name, member.wire) for name, member in zip(names, parts, strict=True)])
+        resolve = _members(dtype, parts)
+    assert wire.fields is not None
+    members = tuple(
+        (name.encode("utf-8", "surrogateescape"), wire.fields[name][1], member.memory)
+        for name, member in zip(names, parts, strict=True)
+    )
+    return Part(dtype, wire, ("compound", wire.itemsize, members), resolve)
+
+
+def _members(dtype: Dtype, parts: list[Part]) -> Resolve:
+    names = dtype.names or ()
+
+    def resolve(file: _core.File, array: Array) -> Array:
+        out = np.zeros(array.shape, dtype)
+        for name, member in zip(names, parts, strict=True):
+            values = array[name]
+            out[name] = values if member.resolve is None else member.resolve(file, values)
+        return out
+
+    return resolve
+
+
+def _handles(size: int) -> Dtype:
+    return np.dtype(f"V{size}")
+
+
+def _objects(values: list[Any], shape: tuple[int, ...], dtype: Dtype) -> Array:
+    """An array of Python objects, which may themselves be sequences."""
+    out = np.empty(len(values), dtype)
+    for index, value in enumerate(values):
+        out[index] = value
+    return out.reshape(shape)
+
+
+def _strings(source: Description, dtype: Dtype) -> Part:
+    def resolve(file: _core.File, array: Array) -> Array:
+        found = file.strings(array.tobytes())
+        if dtype.kind == "T":
+            return np.array([_text(value) for value in found], dtype).reshape(array.shape)
+        out = np.empty(len(found), dtype)
+        out[:] = found
+        return out.reshape(array.shape)
+
+    return Part(dtype, _handles(source[1]), source, resolve)
+
+
+def _fixed_strings(source: Description, dtype: Dtype) -> Part:
+    wire = np.dtype(f"S{source[1]}")
+
+    def resolve(_: _core.File, array: Array) -> Array:
+        if dtype.kind == "T":
+            return np.array([_text(value) for value in array.flat], dtype).reshape(array.shape)
+        return array.astype(dtype)
+
+    return Part(dtype, wire, _in_memory(source, wire), resolve)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")
+
+
+def _references(source: Description, dtype: Dtype) -> Part:
+    size, kind = source[1], source[2]
+    make = class_of(kind)
+
+    def resolve(_: _core.File, array: Array) -> Array:
+        raw = array.tobytes()
+        found = [make(kind, raw[start : start + size]) for start in range(0, len(raw), size)]
+        return _objects(found, array.shape, dtype)
+
+    return Part(dtype, _handles(size), source, resolve)
+
+
+def _element_dtype(dtype: Dtype) -> Dtype:
+    """The dtype of the arrays that sequences are: as h5py has it, native and without metadata for
+    numbers and objects."""
+    if dtype.subdtype is not None or dtype.kind not in "biufcmMO":
+        return dtype
+    return np.dtype("O") if dtype.kind == "O" else np.dtype(dtype.newbyteorder("=").str)
+
+
+def _sequences(source: Description, dtype: Dtype) -> Part:
+    element = source[2]
+    wanted = dtypes.check_vlen_dtype(dtype)
+    base = wanted if isinstance(wanted, np.dtype) else dtypes.dtype_of(element)
+    inner = part(element, _element_dtype(base))
+    plan = Plan(element, inner)
+
+    def resolve(file: _core.File, array: Array) -> Array:
+        counts, data = file.sequences(array.tobytes(), plan.stored)
+        values = plan.decode(file, data, (sum(counts),))
+        found, start = [], 0
+        for count in counts:
+            # Each is an array of its own: one that is kept should not keep them all.
+            found.append(values[start : start + count].copy())
+            start += count
+        return _objects(found, array.shape, dtype)
+
+    return Part(dtype, _handles(source[1]), source, resolve)

@@ -1,0 +1,173 @@
+"""Views of a dataset that read its values in another form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import values
+from hyperchunk.dtypes import Dtype
+from hyperchunk.values import Array, Plan
+
+if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset
+
+
+class AbstractView(ABC):
+    """A dataset whose values are read in another form."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Dtype:
+        """The dtype of what is read."""
+
+    @abstractmethod
+    def __getitem__(self, args: Any) -> Any: ...
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions the dataset has."""
+        return self._dataset.ndim
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The extent of the dataset."""
+        return self._dataset.shape
+
+    @property
+    def size(self) -> int | None:
+        """How many elements the dataset has."""
+        return self._dataset.size
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError(
+                f"{type(self).__name__}.__array__ received {copy=} but memory allocation cannot be avoided on read"
+            )
+        return np.asarray(self[()], dtype=dtype or self.dtype)
+
+
+class AsTypeView(AbstractView):
+    """A dataset whose values are converted while they are read."""
+
+    def __init__(self, dataset: Dataset, plan: Plan) -> None:
+        super().__init__(dataset)
+        self._plan = plan
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of what is read."""
+        return self._plan.dtype
+
+    def __getitem__(self, args: Any) -> Any:
+        return self._dataset._read(args if isinstance(args, tuple) else (args,), self._plan)
+
+
+class AsStrView(AbstractView):
+    """A dataset whose strings are decoded while they are read."""
+
+    def __init__(self, dataset: Dataset, encoding: str, errors: str) -> None:
+        super().__init__(dataset)
+        self.encoding = encoding
+        self.errors = errors
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of what is read: objects."""
+        return np.dtype(object)
+
+    def __getitem__(self, args: Any) -> Any:
+        found = self._dataset[args]
+        if isinstance(found, bytes):
+            return found.decode(self.encoding, self.errors)
+        text = np.empty(found.size, dtype=object)
+        text[:] = [value.decode(self.encoding, self.errors) for value in found.flat]
+        return text.reshape(found.shape)
+
+
+class FieldsView(AbstractView):
+    """Some members of a dataset's elements."""
+
+    def __init__(self, dataset: Dataset, prior: Dtype, names: str | list[str] | tuple[str, ...]) -> None:
+        super().__init__(dataset)
+        self._single = names if isinstance(names, str) else None
+        wanted = [names] if isinstance(names, str) else list(names)
+        if prior.names is None:
+            raise ValueError("Field names only allowed for compound types")
+        for name in wanted:
+            if name not in prior.names:
+                raise ValueError(f"Field {name} does not appear in this type.")
+        members = np.dtype([(name, prior[name]) for name in wanted])
+        self._plan = values.plan_as(dataset._data.datatype.description, members)
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of what is read."""
+        return self._plan.dtype if self._single is None else self._plan.dtype[self._single]
+
+    def __getitem__(self, args: Any) -> Any:
+        found = self._dataset._read(args if isinstance(args, tuple) else (args,), self._plan)
+        return found if self._single is None else found[self._single]
+
+
+class ChunkIterator:
+    """The parts of a selection that lie in each chunk, as slices."""
+
+    def __init__(self, shape: tuple[int, ...], chunks: tuple[int, ...] | None, sel: Any = None) -> None:
+        if not chunks:
+            raise TypeError("Chunked dataset required")
+        if sel is None:
+            sel = tuple(slice(0, length) for length in shape)
+        elif isinstance(sel, slice | int):
+            sel = (sel,)
+        if len(sel) != len(shape):
+            raise ValueError("Invalid selection - selection region must have same rank as dataset")
+        bounds = [_bounds(part, length) for part, length in zip(sel, shape, strict=True)]
+        self._bounds = bounds
+        self._chunks = chunks
+        places = [
+            range(start // side, (stop - 1) // side + 1) for (start, stop), side in zip(bounds, chunks, strict=True)
+        ]
+        self._places = _product(places)
+
+    def __iter__(self) -> Iterator[tuple[slice, ...]]:
+        return self
+
+    def __next__(self) -> tuple[slice, ...]:
+        place = next(self._places)
+        return tuple(
+            slice(max(index * side, start), min((index + 1) * side, stop), 1)
+            for index, side, (start, stop) in zip(place, self._chunks, self._bounds, strict=True)
+        )
+
+
+def _bounds(part: slice | int, length: int) -> tuple[int, int]:
+    if isinstance(part, slice):
+        start, stop = part.start or 0, part.stop or length
+    elif isinstance(part, int):
+        start, stop = part, part + 1
+    else:
+        raise TypeError(f"{part}: Selection object must be a slice or integer")
+    if start < 0 or stop > length or stop <= start:
+        raise ValueError("Invalid selection - selection region must be within dataset space")
+    return start, stop
+
+
+def _product(places: list[range]) -> Iterator[tuple[int, ...]]:
+    """All combinations, one after another: `itertools.product` would keep each range as a list."""
+    if not places:
+        yield ()
+        return
+    for first in places[0]:
+        for rest in _product(places[1:]):
+            yield (first, *rest)

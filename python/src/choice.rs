@@ -1,0 +1,129 @@
+//! Selections as Python makes them.
+
+use crate::errors::to_python;
+use hyperchunk::Result;
+use hyperchunk::model::{Hyperslab, Selection};
+use hyperchunk::select::{self, Axis};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use std::borrow::Cow;
+
+/// Which elements of a dataset are wanted.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug, PartialEq)]
+pub(crate) struct Choice(Wanted);
+
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    /// As a caller says it.
+    Asked(select::Choice),
+    /// As a file stores it.
+    Stored(Selection),
+}
+
+impl Choice {
+    /// What it means in a dataset of this extent.
+    pub(crate) fn within(&self, dims: &[u64]) -> Result<Cow<'_, select::Choice>> {
+        match &self.0 {
+            Wanted::Asked(choice) => Ok(Cow::Borrowed(choice)),
+            Wanted::Stored(selection) => select::Choice::resolve(selection, dims).map(Cow::Owned),
+        }
+    }
+}
+
+/// An axis from Python: start, stride, count and block, or a list of indices as bytes.
+#[derive(FromPyObject)]
+enum AnyAxis<'py> {
+    Pattern((u64, u64, u64, u64)),
+    List(Bound<'py, PyBytes>),
+}
+
+/// Numbers in the machine's order, as NumPy gives them.
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|number| u64::from_ne_bytes(number.try_into().unwrap_or_default())).collect()
+}
+
+/// Every `step`th index from `start` on, `count` of them, for each dimension: `start, step, count` of one after another.
+pub(crate) fn slab(numbers: &[u64]) -> select::Choice {
+    let axes = numbers.chunks_exact(3).map(|axis| match axis {
+        [start, step, count] => Axis::steps(*start, *step, *count),
+        _ => Axis::range(0..0),
+    });
+    select::Choice::Axes(axes.collect())
+}
+
+#[pymethods]
+impl Choice {
+    /// All elements.
+    #[staticmethod]
+    fn all() -> Self {
+        Self(Wanted::Asked(select::Choice::All))
+    }
+
+    /// What is on all axes, one for each dimension.
+    #[staticmethod]
+    fn axes(axes: Vec<AnyAxis<'_>>) -> Self {
+        let axes = axes.into_iter().map(|axis| match axis {
+            AnyAxis::Pattern((start, stride, count, block)) => Axis::Range { start, stride, count, block },
+            AnyAxis::List(indices) => Axis::List(numbers(indices.as_bytes())),
+        });
+        Self(Wanted::Asked(select::Choice::Axes(axes.collect())))
+    }
+
+    /// Single elements: the coordinates of one after another.
+    #[staticmethod]
+    fn points(rank: usize, coordinates: &[u8]) -> Self {
+        Self(Wanted::Asked(select::Choice::Points { rank, coordinates: numbers(coordinates) }))
+    }
+
+    /// A selection as a file stores it; see `describe`.
+    #[staticmethod]
+    fn selected(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        parse(description).map(|selection| Self(Wanted::Stored(selection)))
+    }
+
+    /// How many elements it has in a dataset of this extent.
+    fn count(&self, py: Python<'_>, dims: Vec<u64>) -> PyResult<u64> {
+        self.within(&dims).and_then(|choice| choice.count(&dims)).map_err(|e| to_python(py, &e))
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A stored selection for Python.
+pub(crate) fn describe<'py>(py: Python<'py>, selection: &Selection) -> PyResult<Bound<'py, PyTuple>> {
+    match selection {
+        Selection::None => ("none",).into_pyobject(py),
+        Selection::All => ("all",).into_pyobject(py),
+        Selection::Points { rank, coordinates } => ("points", *rank, coordinates).into_pyobject(py),
+        Selection::Blocks { rank, corners } => ("blocks", *rank, corners).into_pyobject(py),
+        Selection::Regular(slabs) => {
+            let slabs = slabs.iter().map(|slab| (slab.start, slab.stride, slab.count, slab.block));
+            ("regular", PyTuple::new(py, slabs.collect::<Vec<_>>())?).into_pyobject(py)
+        }
+    }
+}
+
+fn parse(description: &Bound<'_, PyTuple>) -> PyResult<Selection> {
+    let kind = description.get_item(0)?.extract::<String>()?;
+    let item = |index: usize| description.get_item(index);
+    match kind.as_str() {
+        "none" => Ok(Selection::None),
+        "all" => Ok(Selection::All),
+        "points" => Ok(Selection::Points { rank: item(1)?.extract()?, coordinates: item(2)?.extract()? }),
+        "blocks" => Ok(Selection::Blocks { rank: item(1)?.extract()?, corners: item(2)?.extract()? }),
+        "regular" => {
+            let slabs = item(1)?.extract::<Vec<(u64, u64, Option<u64>, Option<u64>)>>()?;
+            let slab = |(start, stride, count, block)| Hyperslab { start, stride, count, block };
+            Ok(Selection::Regular(slabs.into_iter().map(slab).collect()))
+        }
+        _ => Err(PyValueError::new_err(format!("unknown kind of selection: {kind}"))),
+    }
+}

@@ -1,0 +1,160 @@
+//! Datasets.
+
+use crate::choice::{self, Choice};
+use crate::datatype::{Conversion, Datatype};
+use crate::errors::to_python;
+use crate::memory::fill;
+use crate::names;
+use hyperchunk::Result;
+use hyperchunk::model::{Dataspace, Layout, SourceName};
+use hyperchunk::select;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+/// A dataset.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Dataset(pub(crate) hyperchunk::Dataset);
+
+/// A filter: its number, its name and its parameters.
+type Filter<'py> = (u16, Bound<'py, PyAny>, Vec<u32>);
+
+/// A source of a virtual dataset: file, dataset, which part of the virtual dataset it gives, which part of it.
+type Mapping<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+impl Dataset {
+    fn read_into(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyAny>,
+        read: impl FnOnce(&hyperchunk::Dataset, &mut [u8]) -> Result<()> + Send,
+    ) -> PyResult<()> {
+        fill(out, |out| py.detach(|| read(&self.0, out)).map_err(|e| to_python(py, &e)))
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Its extent; None without a dataspace.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        match self.0.dataspace() {
+            Dataspace::Null => Ok(None),
+            _ => PyTuple::new(py, self.0.dims()).map(Some),
+        }
+    }
+
+    /// How far it may be extended; None in a dimension without a bound.
+    #[getter]
+    fn max_shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        match self.0.dataspace() {
+            Dataspace::Null => Ok(None),
+            Dataspace::Scalar => Ok(Some(PyTuple::empty(py))),
+            Dataspace::Simple { max, .. } => PyTuple::new(py, max).map(Some),
+        }
+    }
+
+    /// The type of its elements.
+    #[getter]
+    fn datatype(&self) -> Datatype {
+        Datatype(self.0.datatype().clone())
+    }
+
+    /// The address of the committed datatype that it uses.
+    #[getter]
+    fn committed(&self) -> Option<u64> {
+        self.0.committed()
+    }
+
+    /// Where its data lie.
+    #[getter]
+    fn layout(&self) -> &'static str {
+        match self.0.layout() {
+            Layout::Compact { .. } => "compact",
+            Layout::Contiguous { .. } => "contiguous",
+            Layout::Chunked(_) => "chunked",
+            Layout::Virtual { .. } => "virtual",
+        }
+    }
+
+    /// The extent of a chunk.
+    #[getter]
+    fn chunks<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.0.chunked().map(|chunked| PyTuple::new(py, &chunked.dims)).transpose()
+    }
+
+    /// Its filters, in the order in which a writer applies them.
+    #[getter]
+    fn filters<'py>(&self, py: Python<'py>) -> PyResult<Vec<Filter<'py>>> {
+        let filters = self.0.pipeline().iter().map(|filter| {
+            let name = filter.name.as_ref().map_or(&[][..], |name| name.as_bytes());
+            Ok((filter.id, names::decode(py, name)?, filter.parameters.clone()))
+        });
+        filters.collect()
+    }
+
+    /// The files that hold its data: name, offset and size.
+    #[getter]
+    fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, u64, u64)>> {
+        let files = self.0.external().iter();
+        files.map(|file| Ok((names::decode(py, file.name.as_bytes())?, file.offset, file.size.unwrap_or(u64::MAX)))).collect()
+    }
+
+    /// A never-written element, as stored.
+    #[getter]
+    fn fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let fill = self.0.fill_bytes().map_err(|e| to_python(py, &e))?;
+        Ok(PyBytes::new(py, &fill))
+    }
+
+    /// The sources of a virtual dataset.
+    fn mappings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Mapping<'py>>> {
+        let mappings = self.0.mappings().iter().map(|mapping| {
+            Ok((
+                source_name(py, &mapping.file)?,
+                source_name(py, &mapping.dataset)?,
+                choice::describe(py, &mapping.target)?,
+                choice::describe(py, &mapping.source)?,
+            ))
+        });
+        mappings.collect()
+    }
+
+    /// Reads a selection into memory that has exactly its size.
+    fn read(
+        &self,
+        py: Python<'_>,
+        choice: &Choice,
+        conversion: Option<&Conversion>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.read_into(py, out, |dataset, out| {
+            let choice = choice.within(dataset.dims())?;
+            dataset.read_converted(&choice, conversion.map(|conversion| &conversion.steps), out)
+        })
+    }
+
+    /// As `read`, of every `step`th index from `start` on, `count` of them: these three for each dimension.
+    fn read_slab(
+        &self,
+        py: Python<'_>,
+        slab: Vec<u64>,
+        conversion: Option<&Conversion>,
+        out: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.read_into(py, out, |dataset, out| {
+            let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
+            dataset.read_converted(&choice, conversion.map(|conversion| &conversion.steps), out)
+        })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A name with `%b` where a block's number goes, and `%%` for a percent sign where there are such.
+fn source_name<'py>(py: Python<'py>, name: &SourceName) -> PyResult<Bound<'py, PyAny>> {
+    let parts: Vec<&[u8]> = name.parts.iter().map(|part| part.as_bytes()).collect();
+    names::decode(py, &parts.join(&b"%b"[..]))
+}

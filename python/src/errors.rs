@@ -1,0 +1,47 @@
+//! The reader's errors as Python exceptions.
+
+use hyperchunk::{Error, ErrorKind};
+use pyo3::prelude::*;
+
+/// The class in `hyperchunk.exceptions` for each kind.
+fn class_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotHdf5 => "NotHdf5Error",
+        ErrorKind::Truncated => "TruncatedError",
+        ErrorKind::Corrupt => "CorruptError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::MissingFilter => "MissingFilterError",
+        ErrorKind::Filter => "FilterError",
+        ErrorKind::Locked => "LockedError",
+        ErrorKind::Limit => "LimitError",
+        ErrorKind::NotFound => "ObjectNotFoundError",
+        ErrorKind::Invalid => "InvalidError",
+        ErrorKind::Conversion => "ConversionError",
+        ErrorKind::Io => "ReadError",
+        _ => "HyperchunkError",
+    }
+}
+
+/// An exception of a class of `hyperchunk.exceptions`.
+fn exception(py: Python<'_>, class: &str, error: &Error) -> PyErr {
+    let made = py.import("hyperchunk.exceptions").and_then(|module| module.getattr(class)?.call1((error.to_string(),)));
+    match made {
+        Ok(value) => PyErr::from_value(value),
+        Err(other) => other,
+    }
+}
+
+/// The exception for an error.
+#[cold]
+pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, class_name(error.kind()), error)
+}
+
+/// As [`to_python`], where a name means a file, not an object.
+#[cold]
+pub(crate) fn opening(py: Python<'_>, error: &Error) -> PyErr {
+    match error.kind() {
+        ErrorKind::NotFound => exception(py, "NotFoundError", error),
+        _ => to_python(py, error),
+    }
+}

@@ -1,0 +1,183 @@
+//! Files.
+
+use crate::datatype::{Datatype, reference_kind};
+use crate::errors::{opening, to_python};
+use crate::memory::look;
+use crate::object::Object;
+use crate::{choice, names};
+use hyperchunk::walk::{Found, Next};
+use hyperchunk::{Error, OpenOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use std::path::PathBuf;
+
+/// An open file.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct File(pub(crate) hyperchunk::File);
+
+/// An object, the selection of a region reference, and the name of an attribute reference's attribute.
+type Referred<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
+
+fn options(ignore_locks: bool, allow_truncated: bool, threads: usize) -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.ignore_locks = ignore_locks;
+    options.allow_truncated = allow_truncated;
+    options.threads = threads;
+    options
+}
+
+#[pymethods]
+impl File {
+    /// Opens a file by its path.
+    #[staticmethod]
+    #[pyo3(signature = (path, *, ignore_locks, allow_truncated, threads))]
+    fn open(py: Python<'_>, path: PathBuf, ignore_locks: bool, allow_truncated: bool, threads: usize) -> PyResult<Self> {
+        let options = options(ignore_locks, allow_truncated, threads);
+        py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// A file that lies in memory.
+    #[staticmethod]
+    #[pyo3(signature = (data, *, ignore_locks, allow_truncated, threads))]
+    fn from_bytes(
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        ignore_locks: bool,
+        allow_truncated: bool,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let options = options(ignore_locks, allow_truncated, threads);
+        let bytes = look(data, |data| Ok(data.to_vec()))?;
+        py.detach(|| hyperchunk::File::from_bytes(bytes, &options)).map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// The root group.
+    #[getter]
+    fn root(&self, py: Python<'_>) -> PyResult<Object> {
+        Object::new(py.detach(|| self.0.root()).map(|root| root.named("/")), false).map_err(|e| to_python(py, &e))
+    }
+
+    /// The object at an address; `path` is for messages.
+    #[pyo3(signature = (address, path=None))]
+    fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Object> {
+        let path = path.map(|path| path.to_string_lossy());
+        let found = py.detach(|| self.0.object(address)).map(|object| match path {
+            Some(path) => object.named(&path),
+            None => object,
+        });
+        Object::new(found, false).map_err(|e| to_python(py, &e))
+    }
+
+    /// Its path, if it has one.
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        self.0.path().map(Into::into)
+    }
+
+    /// Where the superblock lies: how long the user block is.
+    #[getter]
+    fn base(&self) -> u64 {
+        self.0.superblock().base
+    }
+
+    /// The version of the superblock.
+    #[getter]
+    fn version(&self) -> u8 {
+        self.0.superblock().version
+    }
+
+    /// How many bytes an address has.
+    #[getter]
+    fn address_size(&self) -> u8 {
+        self.0.superblock().sizes.address
+    }
+
+    /// Whether two handles are of one open file.
+    fn same(&self, other: &Self) -> bool {
+        self.0.same(&other.0)
+    }
+
+    /// The first path that leads to the object at an address.
+    fn find_path<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let search = || {
+            let mut path = None;
+            self.0.walk(&self.0.root()?, b"/", &mut |visit| match visit.found {
+                Found::Object(object) if object.address() == address => {
+                    path = Some(visit.path.to_vec());
+                    Ok(Next::Stop)
+                }
+                _ => Ok(Next::Enter),
+            })?;
+            Ok(path)
+        };
+        let path = py.detach(search).map_err(|e: Error| to_python(py, &e))?;
+        Ok(path.map(|path| PyBytes::new(py, &path)))
+    }
+
+    /// What a stored reference leads to.
+    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
+        let kind = reference_kind(kind)?;
+        let found = py.detach(|| {
+            let Some(reference) = self.0.reference(kind, raw)? else { return Ok(None) };
+            Ok(Some((self.0.dereference(&reference)?, reference)))
+        });
+        let Some((object, reference)) = found.map_err(|e: Error| to_python(py, &e))? else {
+            return Err(PyValueError::new_err("a null reference leads nowhere"));
+        };
+        let elsewhere = !object.file().same(&self.0);
+        let object = Object::new(Ok(object), elsewhere).map_err(|e| to_python(py, &e))?;
+        let region = reference.region.map(|region| choice::describe(py, &region.selection)).transpose()?;
+        let attribute = reference.attribute.map(|name| names::decode(py, name.as_bytes())).transpose()?;
+        Ok((object, region, attribute))
+    }
+
+    /// The strings of any length for stored elements, which lie one after another.
+    fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        let size = self.0.handle_size();
+        let found = py.detach(|| {
+            let mut sequences = self.0.sequences();
+            let mut text = Vec::new();
+            let mut ends = Vec::with_capacity(elements.len().checked_div(size).unwrap_or(0));
+            for element in elements.chunks_exact(size) {
+                text.extend_from_slice(sequences.string(element)?);
+                ends.push(text.len());
+            }
+            Ok((text, ends))
+        });
+        let (text, ends) = found.map_err(|e: Error| to_python(py, &e))?;
+        let mut start = 0;
+        let strings = ends.into_iter().map(|end| {
+            let string = PyBytes::new(py, text.get(start..end).unwrap_or_default());
+            start = end;
+            string
+        });
+        PyList::new(py, strings.collect::<Vec<_>>())
+    }
+
+    /// The sequences for stored elements, which lie one after another: how many elements each has, and the bytes of all.
+    fn sequences<'py>(
+        &self,
+        py: Python<'py>,
+        elements: &[u8],
+        base: &Datatype,
+    ) -> PyResult<(Vec<u64>, Bound<'py, PyByteArray>)> {
+        let found = py.detach(|| {
+            let mut sequences = self.0.sequences();
+            let (mut counts, mut bytes) = (Vec::new(), Vec::new());
+            for element in elements.chunks_exact(self.0.handle_size()) {
+                let sequence = sequences.get(element, &base.0)?;
+                counts.push(sequence.map_or(0, |(count, _)| count));
+                bytes.extend_from_slice(sequence.map_or(&[][..], |(_, bytes)| bytes));
+            }
+            Ok((counts, bytes))
+        });
+        let (counts, bytes) = found.map_err(|e: Error| to_python(py, &e))?;
+        Ok((counts, PyByteArray::new(py, &bytes)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
