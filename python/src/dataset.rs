@@ -130,7 +130,7 @@ impl Dataset {
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
             let choice = choice.within(dataset.dims())?;
-            dataset.read_converted(&choice, conversion.map(|conversion| &conversion.steps), out)
+            read(dataset, &choice, conversion, out)
         })
     }
 
@@ -144,12 +144,24 @@ impl Dataset {
     ) -> PyResult<()> {
         self.read_into(py, out, |dataset, out| {
             let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
-            dataset.read_converted(&choice, conversion.map(|conversion| &conversion.steps), out)
+            read(dataset, &choice, conversion, out)
         })
     }
 
     fn __repr__(&self) -> String {
         format!("{:?}", self.0)
+    }
+}
+
+fn read(
+    dataset: &hyperchunk::Dataset,
+    choice: &select::Choice,
+    conversion: Option<&Conversion>,
+    out: &mut [u8],
+) -> Result<()> {
+    match conversion {
+        Some(conversion) => dataset.read_converted(choice, &conversion.steps, conversion.to, out),
+        None => dataset.read(choice, out),
     }
 }
 
