@@ -11,7 +11,7 @@ use hyperchunk_format::parse::{cache_image, reference, superblock};
 use hyperchunk_format::{Fuel, Image, Overlay};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a file is opened and read.
 #[derive(Debug, Clone)]
@@ -57,10 +57,16 @@ impl OpenOptions {
     /// How many threads decode.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => processors(),
             count => count,
         }
     }
+}
+
+/// How many processors there are. Asked once: finding out takes longer than a small read.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// An open file. Cheap to clone; all clones and all that comes from them may be used from many threads at once.

@@ -46,6 +46,20 @@ impl Dataset {
         self.read_with(choice, Some(&conversion).filter(|conversion| !conversion.is_copy()), size, out)
     }
 
+    /// As [`Dataset::read_as`], with a conversion that was made before, to elements of `size` bytes.
+    ///
+    /// # Errors
+    /// As [`Dataset::read`].
+    pub fn read_converted(
+        &self,
+        choice: &Choice,
+        conversion: &Conversion,
+        size: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.read_with(choice, Some(conversion).filter(|conversion| !conversion.is_copy()), size, out)
+    }
+
     fn read_with(
         &self,
         choice: &Choice,
