@@ -33,7 +33,11 @@ impl DoublingTable {
     pub(super) fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<(Self, Option<u64>, u16)> {
         let columns = u64::from(cursor.u16()?);
         let first = cursor.length(sizes)?;
-        let largest = cursor.length(sizes)?;
+        let largest = match cursor.length(sizes)? {
+            // What libhdf5 always uses, where lengths have no room for it. It cannot read such a heap itself.
+            0 if sizes.length == 2 => 1 << 16,
+            largest => largest,
+        };
         let bits = cursor.u16()?;
         cursor.skip(2)?;
         let root = cursor.address(sizes)?;
