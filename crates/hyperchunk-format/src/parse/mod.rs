@@ -20,3 +20,4 @@ pub mod superblock;
 mod symbol_table;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod virtual_layout;

@@ -1,0 +1,134 @@
+//! The mappings of a virtual dataset. Source: specification §III.E, "Global Heap Block for Virtual Datasets"; version 1:
+//! HDF5 2.x, H5Dvirtual.c.
+
+use super::global_heap::Collection;
+use super::selection;
+use crate::model::{Name, Selection, SourceName, VirtualMapping};
+use crate::{Cursor, Error, Image, Result};
+
+const NAME: &str = "virtual dataset's mappings";
+
+/// Flags of a mapping in version 1: where the names come from.
+const FILE_SHARED: u8 = 1;
+const DATASET_SHARED: u8 = 2;
+const SAME_FILE: u8 = 4;
+
+/// The mappings in a global heap object: a collection's address and an index.
+///
+/// # Errors
+/// Corrupt, Truncated, Unsupported, Limit; Need.
+pub fn mappings(image: Image<'_>, heap: (u64, u32)) -> Result<Vec<VirtualMapping>> {
+    let (address, index) = heap;
+    let collection = Collection::open(image, address)?;
+    let offset = image.offset(address)?;
+    let object = collection
+        .object(index)
+        .ok_or_else(|| Error::corrupt(format!("no object {index} in the heap")).within(NAME).at(offset))?;
+    image.visit()?;
+    parse(image, object, offset).map_err(|error| error.within(NAME).at(offset))
+}
+
+fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<VirtualMapping>> {
+    let mut cursor = Cursor::new(crate::checksum::split_checked(object)?, NAME, offset);
+    let version = cursor.version(0..=1)?;
+    let count = cursor.length(image.sizes)?;
+    if count > image.limits.virtual_mappings {
+        return Err(Error::limit(format!("{count} mappings, more than the limit `virtual_mappings`")));
+    }
+    let mut mappings: Vec<VirtualMapping> = Vec::new();
+    let mut names = 0_u64;
+    for _ in 0..count {
+        let flags = if version == 0 { 0 } else { cursor.u8()? };
+        if flags > FILE_SHARED | DATASET_SHARED | SAME_FILE {
+            return Err(cursor.error(format!("a mapping with flags {flags:#04x}")));
+        }
+        let file = if flags & SAME_FILE != 0 {
+            SourceName { parts: vec![Name::from(".")] }
+        } else if flags & FILE_SHARED != 0 {
+            shared(&mut cursor, image, &mappings)?.file.clone()
+        } else {
+            source_name(&mut cursor)?
+        };
+        let dataset = if flags & DATASET_SHARED != 0 {
+            shared(&mut cursor, image, &mappings)?.dataset.clone()
+        } else {
+            source_name(&mut cursor)?
+        };
+        // Names are stored once and may be shared by many mappings.
+        let parts = file.parts.iter().chain(&dataset.parts);
+        names = parts.fold(names, |sum, part| sum.saturating_add(part.as_bytes().len() as u64));
+        if names > image.limits.metadata_bytes {
+            return Err(Error::limit(format!("{names} bytes of names in one virtual dataset")));
+        }
+        let source = selection::parse(&mut cursor)?;
+        let target = selection::parse(&mut cursor)?;
+        let mapping = VirtualMapping { file, dataset, source, target };
+        check(&mapping).map_err(|message| cursor.error(message.into()))?;
+        mappings.push(mapping);
+    }
+    if cursor.left() > 0 {
+        return Err(cursor.error(format!("{} bytes more than the mappings have", cursor.left())));
+    }
+    Ok(mappings)
+}
+
+/// The mapping before that has a shared name.
+fn shared<'m>(
+    cursor: &mut Cursor<'_>,
+    image: Image<'_>,
+    mappings: &'m [VirtualMapping],
+) -> Result<&'m VirtualMapping> {
+    let origin = cursor.length(image.sizes)?;
+    let mapping = usize::try_from(origin).ok().and_then(|origin| mappings.get(origin));
+    mapping
+        .ok_or_else(|| cursor.error(format!("a name shared with mapping {origin}, which is not before it")))
+}
+
+/// A name, split at each `%b`; `%%` stands for `%`.
+fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
+    let bytes = cursor.until_nul()?;
+    let mut parts = Vec::new();
+    let mut part = Vec::new();
+    let mut rest = bytes.iter();
+    while let Some(byte) = rest.next() {
+        match (byte, if *byte == b'%' { rest.next() } else { None }) {
+            (b'%', Some(b'b')) => parts.push(Name::from(&*std::mem::take(&mut part))),
+            (b'%', Some(b'%')) => part.push(b'%'),
+            (b'%', _) => {
+                let name = bytes.escape_ascii();
+                return Err(
+                    cursor.error(format!("`%` in the name `{name}` is followed by neither `b` nor `%`"))
+                );
+            }
+            (byte, _) => part.push(*byte),
+        }
+    }
+    parts.push(Name::from(&*part));
+    Ok(SourceName { parts })
+}
+
+/// Which mappings make sense without the datasets. libhdf5 allows no others.
+fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
+    let VirtualMapping { file, dataset, source, target } = mapping;
+    if matches!(source, Selection::Points { .. }) || matches!(target, Selection::Points { .. }) {
+        return Err("points are selected");
+    }
+    let many_sources = file.parts.len() > 1 || dataset.parts.len() > 1;
+    match (is_unlimited(target), is_unlimited(source)) {
+        (true, false) if !many_sources => Err("a source that is limited in a target that is not"),
+        (true, true) | (false, _) if many_sources => {
+            Err("names with `%b` need a source that is limited and a target that is not")
+        }
+        (false, true) => Err("a source that is unlimited in a target that is not"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a selection goes on as far as the dataset does.
+fn is_unlimited(selection: &Selection) -> bool {
+    let Selection::Regular(axes) = selection else { return false };
+    axes.iter().any(|axis| axis.count.is_none() || axis.block.is_none())
+}
+
+#[cfg(test)]
+mod tests;
