@@ -12,6 +12,7 @@ mod blosc;
 mod blosc2;
 #[cfg(feature = "bzip2")]
 mod bzip2;
+mod cubes;
 #[cfg(feature = "deflate")]
 mod deflate;
 mod fletcher32;

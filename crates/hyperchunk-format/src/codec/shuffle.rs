@@ -1,5 +1,6 @@
 //! Shuffle (2): the first bytes of all elements, then the second bytes, and so on. Source: the comments of HDF5's H5Zshuffle.c.
 
+use super::cubes::{Cubes, WIDTH, load, swap};
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
@@ -80,12 +81,41 @@ fn four(planes: &[u8], elements: &mut [u8]) {
     }
 }
 
+/// Elements of any size, eight planes of a tile at a time.
 fn any(planes: &[u8], elements: &mut [u8], size: usize) {
     let count = planes.len().checked_div(size).unwrap_or(0);
-    for (number, plane) in planes.chunks_exact(count).enumerate() {
-        for (to, from) in elements.iter_mut().skip(number).step_by(size).zip(plane) {
-            *to = *from;
+    for (start, out) in (0..count).step_by(WIDTH).zip(elements.chunks_mut(size.saturating_mul(WIDTH))) {
+        let end = start.saturating_add(WIDTH).min(count);
+        // Words with fewer planes write into the element behind theirs, so they come first.
+        let (eights, rest) =
+            planes.split_at_checked(count.saturating_mul(size & !7)).unwrap_or((planes, &[]));
+        let groups = eights.chunks_exact(count.saturating_mul(8)).enumerate();
+        let rest = std::iter::once((size >> 3, rest)).filter(|(_, planes)| !planes.is_empty());
+        for (eighth, planes) in rest.chain(groups) {
+            let mut cubes = Cubes::default();
+            for (to, plane) in cubes.iter_mut().zip(planes.chunks_exact(count)) {
+                load(plane.get(start..end).unwrap_or_default(), to);
+            }
+            swap::<8>(&mut cubes);
+            let mut at = eighth.saturating_mul(8);
+            for lane in 0..WIDTH / 8 {
+                for words in &cubes {
+                    if let (Some(to), Some(word)) = (out.get_mut(at..), words.get(lane)) {
+                        put(word.to_le_bytes(), to);
+                    }
+                    at = at.wrapping_add(size);
+                }
+            }
         }
+    }
+}
+
+/// Writes eight bytes, or what there is room for.
+#[inline]
+fn put(bytes: [u8; 8], to: &mut [u8]) {
+    match to.first_chunk_mut() {
+        Some(to) => *to = bytes,
+        None => to.iter_mut().zip(bytes).for_each(|(to, from)| *to = from),
     }
 }
 

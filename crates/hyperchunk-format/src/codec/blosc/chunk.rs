@@ -7,6 +7,7 @@ use super::filters::{Filter, Filters, damaged, filter};
 use super::streams::Compressor;
 use crate::codec::Context;
 use crate::{Cursor, Error, Result};
+use std::cell::RefCell;
 
 /// The header of Blosc 1, and that of Blosc 2.
 const SHORT: usize = 16;
@@ -203,6 +204,28 @@ impl<'a> Chunk<'a> {
 #[derive(Debug, Default)]
 pub(in crate::codec) struct State {
     filters: Filters,
+    /// For whoever decodes block by block.
+    #[cfg(feature = "blosc2")]
+    pub(in crate::codec) block: Vec<u8>,
+}
+
+/// Threads keep buffers up to this size.
+const KEPT: usize = 8 << 20;
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+impl State {
+    /// Calls `with` with this thread's state.
+    pub(in crate::codec) fn with<T>(with: impl FnOnce(&mut Self) -> T) -> T {
+        let mut state = STATE.take();
+        let result = with(&mut state);
+        if state.filters.block.capacity() <= KEPT {
+            STATE.set(state);
+        }
+        result
+    }
 }
 
 /// What a long header would say instead of a short one.

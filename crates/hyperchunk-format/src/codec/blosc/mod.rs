@@ -33,6 +33,7 @@ impl Codec for Blosc {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        Chunk::parse(input, None)?.decode(&mut State::default(), output, context)
+        let chunk = Chunk::parse(input, None)?;
+        State::with(|state| chunk.decode(state, output, context))
     }
 }

@@ -73,12 +73,11 @@ impl Array {
         if product(&grid, 1) != Some(frame.count()) {
             return Err(damaged(&format!("a Blosc2 array of {grid:?} chunks has {}", frame.count())));
         }
-        let mut state = State::default();
         let mut place = vec![0_usize; grid.len()];
         for number in 0..frame.count() {
             let start: Vec<usize> =
                 place.iter().zip(&self.chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
-            self.decode_chunk(frame, number, &start, &mut state, output)?;
+            State::with(|state| self.decode_chunk(frame, number, &start, state, output))?;
             advance(&mut place, &grid);
         }
         Ok(())
@@ -113,7 +112,8 @@ impl Array {
         } else {
             None
         };
-        let mut block = vec![0; chunk.block];
+        let mut block = std::mem::take(&mut state.block);
+        block.resize(chunk.block, 0);
         let mut place = vec![0_usize; needed.len()];
         for _ in 0..product(&needed, 1).unwrap_or(0) {
             let number = place
@@ -125,10 +125,11 @@ impl Array {
             self.scatter(&block, &place, &within, start, frame.element, output);
             advance(&mut place, &needed);
         }
+        state.block = block;
         Ok(())
     }
 
-    /// Copies the part of a block that lies within the array, row by row.
+    /// Copies the part of a block that lies within the array, run by run.
     fn scatter(
         &self,
         block: &[u8],
@@ -138,32 +139,38 @@ impl Array {
         element: usize,
         output: &mut [u8],
     ) {
-        // For each dimension: where the block starts in the chunk, and how much of it counts.
-        let corner: Vec<usize> =
-            place.iter().zip(&self.block).map(|(at, size)| at.saturating_mul(*size)).collect();
-        let counts = within.iter().zip(&corner).map(|(size, corner)| size.saturating_sub(*corner));
-        let counts: Vec<usize> = counts.zip(&self.block).map(|(left, size)| left.min(*size)).collect();
-        let Some((last, rows)) = counts.split_last() else { return };
-        let row = last.saturating_mul(element);
-        let offset = |at: &[usize], extent: &[usize], from: &[usize], corner: &[usize]| {
-            let index = at.iter().chain(std::iter::once(&0)).zip(from).zip(corner);
-            let index = index.map(|((at, from), corner)| at.saturating_add(*from).saturating_add(*corner));
-            let linear = index
-                .zip(extent)
-                .fold(0_usize, |linear, (at, size)| linear.saturating_mul(*size).saturating_add(at));
-            linear.saturating_mul(element)
-        };
-        let zeros = vec![0_usize; counts.len()];
-        let mut at = vec![0_usize; rows.len()];
-        for _ in 0..product(rows, 1).unwrap_or(0) {
-            let from = offset(&at, &self.block, &zeros, &zeros);
-            let to = offset(&at, &self.shape, start, &corner);
-            let from = block.get(from..from.saturating_add(row));
-            let to = output.get_mut(to..to.saturating_add(row));
-            if let (Some(from), Some(to)) = (from, to) {
+        // How long a run is, what a step in a dimension means in bytes, and where the block starts in the output.
+        let (mut run, mut whole) = (element, true);
+        let (mut step, mut output_step, mut origin) = (element, element, 0_usize);
+        let (mut counts, mut steps) = (Vec::new(), Vec::new());
+        let dimensions = place.iter().zip(within).zip(start).zip(&self.block).zip(&self.shape);
+        for ((((place, within), start), extent), shape) in dimensions.rev() {
+            let corner = place.saturating_mul(*extent);
+            let count = within.saturating_sub(corner).min(*extent);
+            if whole {
+                run = run.saturating_mul(count);
+                whole = count == *extent && count == *shape;
+            } else {
+                counts.push(count);
+                steps.push((step, output_step));
+            }
+            origin = origin.saturating_add(start.saturating_add(corner).saturating_mul(output_step));
+            step = step.saturating_mul(*extent);
+            output_step = output_step.saturating_mul(*shape);
+        }
+        counts.reverse();
+        steps.reverse();
+        let mut at = vec![0_usize; counts.len()];
+        for _ in 0..product(&counts, 1).unwrap_or(0) {
+            let (from, to) = at.iter().zip(&steps).fold((0, origin), |(from, to), (at, steps)| {
+                let (step, output_step) = (at.saturating_mul(steps.0), at.saturating_mul(steps.1));
+                (step.saturating_add(from), output_step.saturating_add(to))
+            });
+            let from = block.get(from..from.saturating_add(run));
+            if let (Some(from), Some(to)) = (from, output.get_mut(to..to.saturating_add(run))) {
                 to.copy_from_slice(from);
             }
-            advance(&mut at, rows);
+            advance(&mut at, &counts);
         }
     }
 }

@@ -81,7 +81,7 @@ impl<'a> Frame<'a> {
         }
         let mut offsets = Vec::new();
         let limit = context.limit.max(1 << 16);
-        index.decode(&mut State::default(), &mut offsets, &Context { limit, ..*context })?;
+        State::with(|state| index.decode(state, &mut offsets, &Context { limit, ..*context }))?;
         self.offsets.extend(offsets.as_chunks().0.iter().map(|offset| i64::from_le_bytes(*offset)));
         Ok(())
     }
@@ -141,16 +141,17 @@ impl<'a> Frame<'a> {
 
     /// All its bytes.
     pub(super) fn decode(&self, output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        let mut state = State::default();
         if self.count() == 1 {
-            return self.chunk(0)?.decode(&mut state, output, context);
+            let chunk = self.chunk(0)?;
+            return State::with(|state| chunk.decode(state, output, context));
         }
         // Checked before it is believed.
         context.room(output, self.size as u64)?;
         output.clear();
         let mut chunk = Vec::new();
         for number in 0..self.count() {
-            self.chunk(number)?.decode(&mut state, &mut chunk, context)?;
+            let stored = self.chunk(number)?;
+            State::with(|state| stored.decode(state, &mut chunk, context))?;
             output.extend_from_slice(&chunk);
         }
         Ok(())
