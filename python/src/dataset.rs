@@ -97,7 +97,11 @@ impl Dataset {
     #[getter]
     fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, u64, u64)>> {
         let files = self.0.external().iter();
-        files.map(|file| Ok((names::decode(py, file.name.as_bytes())?, file.offset, file.size.unwrap_or(u64::MAX)))).collect()
+        files
+            .map(|file| {
+                Ok((names::decode(py, file.name.as_bytes())?, file.offset, file.size.unwrap_or(u64::MAX)))
+            })
+            .collect()
     }
 
     /// A never-written element, as stored.

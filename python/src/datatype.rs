@@ -4,7 +4,8 @@ use crate::errors::to_python;
 use crate::memory::{fill, look};
 use hyperchunk::convert;
 use hyperchunk::model::{
-    self, ByteOrder, CharacterSet, Class, EnumMember, Float, Member, Name, Normalization, ReferenceKind, StringPadding,
+    self, ByteOrder, CharacterSet, Class, EnumMember, Float, Member, Name, Normalization, ReferenceKind,
+    StringPadding,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -70,8 +71,15 @@ impl Conversion {
         look(stored, |stored| {
             fill(out, |out| {
                 let count = stored.len().checked_div(self.from).unwrap_or(0);
-                if out.len() != count.saturating_mul(self.to) || stored.len() != count.saturating_mul(self.from) {
-                    let message = format!("{} bytes of elements of {}, {} bytes for them", stored.len(), self.from, out.len());
+                if out.len() != count.saturating_mul(self.to)
+                    || stored.len() != count.saturating_mul(self.from)
+                {
+                    let message = format!(
+                        "{} bytes of elements of {}, {} bytes for them",
+                        stored.len(),
+                        self.from,
+                        out.len()
+                    );
                     return Err(PyValueError::new_err(message));
                 }
                 py.detach(|| self.steps.run(stored, out, count)).map_err(|e| to_python(py, &e))
@@ -163,7 +171,10 @@ fn unknown(what: &str, name: &str) -> PyErr {
     PyValueError::new_err(format!("unknown {what}: {name}"))
 }
 
-fn tuple<'py>(py: Python<'py>, items: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>) -> PyResult<Bound<'py, PyTuple>> {
+fn tuple<'py>(
+    py: Python<'py>,
+    items: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Bound<'py, PyTuple>> {
     items.into_pyobject(py)
 }
 
@@ -175,7 +186,9 @@ fn describe<'py>(py: Python<'py>, datatype: &model::Datatype) -> PyResult<Bound<
         }
         Class::Float(float) => describe_float(py, size, float),
         Class::Time { order, precision } => tuple(py, ("time", size, order_name(*order), *precision)),
-        Class::String { padding, charset } => tuple(py, ("string", size, padding_name(*padding), charset_name(*charset))),
+        Class::String { padding, charset } => {
+            tuple(py, ("string", size, padding_name(*padding), charset_name(*charset)))
+        }
         Class::Bitfield { order, offset, precision } => {
             tuple(py, ("bitfield", size, order_name(*order), *offset, *precision))
         }
@@ -204,7 +217,9 @@ fn describe<'py>(py: Python<'py>, datatype: &model::Datatype) -> PyResult<Bound<
         Class::VlenString { padding, charset } => {
             tuple(py, ("vlen-string", size, padding_name(*padding), charset_name(*charset)))
         }
-        Class::Array { dims, base } => tuple(py, ("array", size, PyTuple::new(py, dims)?, describe(py, base)?)),
+        Class::Array { dims, base } => {
+            tuple(py, ("array", size, PyTuple::new(py, dims)?, describe(py, base)?))
+        }
         Class::Complex { base } => tuple(py, ("complex", size, describe(py, base)?)),
     }
 }
@@ -277,13 +292,19 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
         }),
         "time" => Class::Time { order: order_of(&name(2)?)?, precision: number(3)? },
         "string" => Class::String { padding: padding_of(&name(2)?)?, charset: charset_of(&name(3)?)? },
-        "bitfield" => Class::Bitfield { order: order_of(&name(2)?)?, offset: number(3)?, precision: number(4)? },
+        "bitfield" => {
+            Class::Bitfield { order: order_of(&name(2)?)?, offset: number(3)?, precision: number(4)? }
+        }
         "opaque" => Class::Opaque { tag: Name::from(item(2)?.cast::<PyBytes>()?.as_bytes()) },
         "compound" => {
             let mut members = Vec::new();
             for member in item(2)?.try_iter()? {
                 let (name, offset, inner) = member?.extract::<(Vec<u8>, u64, Bound<'_, PyTuple>)>()?;
-                members.push(Member { name: Name::from(&name[..]), offset, datatype: parse(&inner, depth + 1)? });
+                members.push(Member {
+                    name: Name::from(&name[..]),
+                    offset,
+                    datatype: parse(&inner, depth + 1)?,
+                });
             }
             Class::Compound { members }
         }
@@ -298,7 +319,9 @@ fn parse(description: &Bound<'_, PyTuple>, depth: usize) -> PyResult<model::Data
             Class::Enum { base, members }
         }
         "vlen" => Class::Vlen { base: base(2)? },
-        "vlen-string" => Class::VlenString { padding: padding_of(&name(2)?)?, charset: charset_of(&name(3)?)? },
+        "vlen-string" => {
+            Class::VlenString { padding: padding_of(&name(2)?)?, charset: charset_of(&name(3)?)? }
+        }
         "array" => Class::Array { dims: item(2)?.extract()?, base: base(3)? },
         "complex" => Class::Complex { base: base(2)? },
         _ => return Err(PyTypeError::new_err(format!("unknown class of datatypes: {kind}"))),

@@ -24,7 +24,9 @@ fn class_name(kind: ErrorKind) -> &'static str {
 
 /// An exception of a class of `hyperchunk.exceptions`.
 fn exception(py: Python<'_>, class: &str, error: &Error) -> PyErr {
-    let made = py.import("hyperchunk.exceptions").and_then(|module| module.getattr(class)?.call1((error.to_string(),)));
+    let made = py
+        .import("hyperchunk.exceptions")
+        .and_then(|module| module.getattr(class)?.call1((error.to_string(),)));
     match made {
         Ok(value) => PyErr::from_value(value),
         Err(other) => other,

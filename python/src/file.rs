@@ -33,7 +33,13 @@ impl File {
     /// Opens a file by its path.
     #[staticmethod]
     #[pyo3(signature = (path, *, ignore_locks, allow_truncated, threads))]
-    fn open(py: Python<'_>, path: PathBuf, ignore_locks: bool, allow_truncated: bool, threads: usize) -> PyResult<Self> {
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        ignore_locks: bool,
+        allow_truncated: bool,
+        threads: usize,
+    ) -> PyResult<Self> {
         let options = options(ignore_locks, allow_truncated, threads);
         py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
     }
@@ -56,7 +62,8 @@ impl File {
     /// The root group.
     #[getter]
     fn root(&self, py: Python<'_>) -> PyResult<Object> {
-        Object::new(py.detach(|| self.0.root()).map(|root| root.named("/")), false).map_err(|e| to_python(py, &e))
+        Object::new(py.detach(|| self.0.root()).map(|root| root.named("/")), false)
+            .map_err(|e| to_python(py, &e))
     }
 
     /// The object at an address; `path` is for messages.

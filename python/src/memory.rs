@@ -50,6 +50,7 @@ fn with_buffer<T>(
     let mut held = Held(view);
     // SAFETY: filled by the call above.
     let view = unsafe { held.0.assume_init_mut() };
-    let start = if view.buf.is_null() { std::ptr::NonNull::dangling().as_ptr() } else { view.buf.cast::<u8>() };
+    let start =
+        if view.buf.is_null() { std::ptr::NonNull::dangling().as_ptr() } else { view.buf.cast::<u8>() };
     work(start, usize::try_from(view.len).unwrap_or(0))
 }

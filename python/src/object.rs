@@ -1,7 +1,7 @@
 //! Objects: groups, datasets and committed datatypes.
 
-use crate::datatype::Datatype;
 use crate::dataset::Dataset;
+use crate::datatype::Datatype;
 use crate::errors::to_python;
 use crate::file::File;
 use crate::names;
@@ -24,7 +24,11 @@ impl Object {
     }
 
     /// Works on the object with the interpreter detached.
-    fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&hyperchunk::Object) -> Result<T> + Send) -> PyResult<T> {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&hyperchunk::Object) -> Result<T> + Send,
+    ) -> PyResult<T> {
         py.detach(|| work(&self.object)).map_err(|e| to_python(py, &e))
     }
 
@@ -104,7 +108,9 @@ impl Object {
     /// All attributes, in the order of their creation where that is tracked, else by name.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Value<'py>)>> {
         let all = self.run(py, sorted_attributes)?;
-        all.into_iter().map(|attribute| Ok((names::decode(py, attribute.name.as_bytes())?, value(py, attribute)?))).collect()
+        all.into_iter()
+            .map(|attribute| Ok((names::decode(py, attribute.name.as_bytes())?, value(py, attribute)?)))
+            .collect()
     }
 
     /// The names of all attributes, in the same order.
@@ -135,9 +141,16 @@ impl Object {
 
     /// Its links: names and targets.
     #[pyo3(signature = (*, by_name=false))]
-    fn links<'py>(&self, py: Python<'py>, by_name: bool) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>> {
+    fn links<'py>(
+        &self,
+        py: Python<'py>,
+        by_name: bool,
+    ) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>> {
         let links = self.sorted(py, by_name)?;
-        links.iter().map(|link| Ok((names::decode(py, link.name.as_bytes())?, target(py, &link.target)?))).collect()
+        links
+            .iter()
+            .map(|link| Ok((names::decode(py, link.name.as_bytes())?, target(py, &link.target)?)))
+            .collect()
     }
 
     /// The target of the link that a path ends with; None if there is none, or the path is that of a group itself.

@@ -5,9 +5,9 @@
 //! length and bytes, references as the address of the object header that they lead to.
 
 use crate::heap::Sequences;
-use crate::pending::{Conversion, memory_type};
 use crate::slabs::slabs;
 use crate::{Dataset, Error, File, Result};
+use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{Attribute, Class, Dataspace, Datatype, ReferenceKind, StringPadding};
 use sha2::{Digest as _, Sha256};
 

@@ -20,8 +20,6 @@ pub use dataset::Dataset;
 pub use file::{ExternalPolicy, File, OpenOptions};
 pub use group::Group;
 pub use heap::Sequences;
-pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, model, select};
-#[doc(hidden)]
-pub mod pending;
+pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, convert, model, select};
+mod pending;
 pub use object::Object;
-pub use pending as convert;

@@ -14,8 +14,8 @@ pub(crate) use table::{ChunkTable, all_chunks};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
-use crate::pending::Conversion;
 use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 use output::Output;

@@ -1,7 +1,7 @@
 //! The caller's buffer, filled from many threads at once.
 
-use crate::pending::Conversion;
 use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::select::Run;
 use std::marker::PhantomData;
 
