@@ -1,6 +1,6 @@
 //! What the tests of parsers share.
 
-use crate::{Fuel, Image, Limits, Sizes, checksum};
+use crate::{Blocks, Fuel, Image, Limits, Result, Sizes, Step, checksum, step};
 
 /// Calls `test` with the image of a file of these bytes; addresses and lengths have 8 bytes.
 pub(crate) fn with_image<T>(bytes: &[u8], test: impl FnOnce(Image<'_>) -> T) -> T {
@@ -77,4 +77,26 @@ impl Maker {
         let sum = checksum::lookup3(&self.0[since..]);
         self.u32s(&[sum])
     }
+}
+
+/// Parses a file of which nothing is at hand, fetching what is asked for: the value, and how often was fetched.
+pub(crate) fn in_steps<T>(file: &[u8], parse: impl Fn(Image<'_>) -> Result<T>) -> (Result<T>, usize) {
+    let limits = Limits::default();
+    let mut blocks = Blocks::new(file.len() as u64);
+    for rounds in 0..100 {
+        let fuel = Fuel::new(&limits);
+        let sizes = Sizes { address: 8, length: 8 };
+        match step(&blocks, |view| parse(Image::new(view, 0, sizes, &limits, &fuel))) {
+            Ok(Step::Done(value)) => return (Ok(value), rounds),
+            Ok(Step::Need(ranges)) => {
+                for range in ranges {
+                    let (start, end) =
+                        (usize::try_from(range.start).unwrap(), usize::try_from(range.end).unwrap());
+                    blocks.insert(range.start, &file[start..end]);
+                }
+            }
+            Err(error) => return (Err(error), rounds),
+        }
+    }
+    panic!("it asks for ever more");
 }

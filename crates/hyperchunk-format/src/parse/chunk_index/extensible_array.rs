@@ -140,7 +140,7 @@ pub(super) fn chunks(
         cursor.skip(usize::try_from(array.offset_width).unwrap_or(8))?;
         record::append(&mut linear, format, cursor, numbers.start..numbers.end.min(array.end), &mut chunks)
     })?;
-    read_pages(image, NAME, &plan.pages, format, &mut linear, &mut chunks)?;
+    read_pages(image, &plan.pages, array.end, format, &mut linear, &mut chunks)?;
     chunks.sort_by(|one, other| one.scaled.cmp(&other.scaled));
     Ok(chunks)
 }

@@ -9,6 +9,7 @@ use crate::{Cursor, Error, Image, Result};
 use std::ops::Range;
 
 const NAME: &str = "fixed array";
+const PAGE: &str = "page of an array";
 
 /// A checksum.
 const CHECKSUM: u64 = 4;
@@ -66,7 +67,7 @@ pub(super) fn chunks(
             }
             from = end;
         }
-        read_pages(image, NAME, &wanted, format, &mut linear, &mut chunks)?;
+        read_pages(image, &wanted, elements, format, &mut linear, &mut chunks)?;
     }
     if linear.next(elements).is_some() {
         let message = format!("an array of {elements} chunks, and the dataset has more");
@@ -75,11 +76,11 @@ pub(super) fn chunks(
     Ok(chunks)
 }
 
-/// Reads pages of an array, each with the numbers of its chunks, and appends the chunks of the region.
+/// Reads pages of an array, each with the numbers of its chunks, and appends the chunks of the region that are before `end`.
 pub(super) fn read_pages(
     image: Image<'_>,
-    name: &'static str,
     pages: &[(u64, Range<u64>)],
+    end: u64,
     format: Format,
     linear: &mut Linear,
     chunks: &mut Vec<Chunk>,
@@ -94,9 +95,9 @@ pub(super) fn read_pages(
         image.will_need(&parts);
     }
     image.all(pages, |(address, numbers)| {
-        let bytes = image.read(name, *address, length(numbers))?;
-        let cursor = image.cursor(image.checked(&bytes, name, *address)?, name, *address);
-        record::append(linear, format, cursor, numbers.clone(), chunks)
+        let bytes = image.read(PAGE, *address, length(numbers))?;
+        let cursor = image.cursor(image.checked(&bytes, PAGE, *address)?, PAGE, *address);
+        record::append(linear, format, cursor, numbers.start..numbers.end.min(end), chunks)
     })?;
     Ok(())
 }

@@ -89,3 +89,55 @@ impl Linear {
         scaled
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ChunkIndex, Chunked};
+
+    fn numbers(max: &[u64; 3], region: &Region, slowest: usize) -> Vec<(u64, Vec<u64>)> {
+        let index = ChunkIndex::Implicit { address: None };
+        let dims = vec![2; 3];
+        let chunked = Chunked { dims, element_size: 1, edge_chunks_unfiltered: false, version: 4, index };
+        let max = max.map(|count| Some(count * 2 - 1));
+        let map = ChunkMap { chunked: &chunked, dims: &[8; 3], max: &max, filtered: false };
+        let mut linear = Linear::new(&map, region, slowest).unwrap();
+        let mut all = Vec::new();
+        let mut from = 0;
+        while let Some(run) = linear.next(from) {
+            assert!(run.start >= from && !run.is_empty());
+            from = run.end;
+            all.extend(run.map(|number| (number, linear.scaled(number))));
+        }
+        all
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_region() {
+        let max = [4, 3, 5];
+        for slowest in 0..3 {
+            for region in [
+                [0..4, 0..3, 0..5],
+                [0..2, 0..3, 0..5],
+                [1..3, 1..2, 0..5],
+                [1..2, 0..3, 2..4],
+                [3..4, 2..3, 4..5],
+            ] {
+                let region = Region::new(region.into_iter()).unwrap();
+                let mut expected = Vec::new();
+                for [a, b, c] in (0..60_u64).map(|n| [n / 15, n / 5 % 3, n % 5]) {
+                    let number = match slowest {
+                        0 => (a * 3 + b) * 5 + c,
+                        1 => (b * 4 + a) * 5 + c,
+                        _ => (c * 4 + a) * 3 + b,
+                    };
+                    if region.contains(&[a, b, c]) {
+                        expected.push((number, vec![a, b, c]));
+                    }
+                }
+                expected.sort();
+                assert_eq!(numbers(&max, &region, slowest), expected, "{slowest} {region:?}");
+            }
+        }
+    }
+}

@@ -90,3 +90,6 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
         _ => error.within("chunk index"),
     })
 }
+
+#[cfg(test)]
+mod tests;

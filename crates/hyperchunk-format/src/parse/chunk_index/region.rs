@@ -59,3 +59,26 @@ impl Region {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_point_of_a_box() {
+        let region = Region::new([1..3, 2..4, 0..2].into_iter()).unwrap();
+        let all: Vec<[u64; 3]> =
+            (0..64).map(|n| [n / 16, n / 4 % 4, n % 4]).filter(|point| region.contains(point)).collect();
+        assert_eq!(all.len(), 8);
+        for point in (0..64).map(|n| [n / 16, n / 4 % 4, n % 4]) {
+            let mut next = point;
+            let found = region.advance(&mut next).then_some(next);
+            assert_eq!(found, all.iter().copied().find(|other| *other >= point), "{point:?}");
+            let mut next = point;
+            let found = region.advance_beyond(&mut next).then_some(next);
+            assert_eq!(found, all.iter().copied().find(|other| *other > point), "beyond {point:?}");
+        }
+        assert!(!region.advance_beyond(&mut [u64::MAX; 3]));
+        assert!(Region::new([1..3, 2..2].into_iter()).is_none());
+    }
+}

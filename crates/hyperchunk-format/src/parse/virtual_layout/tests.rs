@@ -26,8 +26,8 @@ fn collection(mappings: Maker) -> Vec<u8> {
     file.to(at).u16s(&[0; 4]).u64s(&[4096 - at as u64]).to(4096).0
 }
 
-fn parsed(mappings: Maker) -> Result<Vec<VirtualMapping>> {
-    with_image(&collection(mappings), |image| super::mappings(image, (0, 1)))
+fn parsed(maker: Maker) -> Result<Vec<VirtualMapping>> {
+    with_image(&collection(maker), |image| mappings(image, (0, 1)))
 }
 
 fn version_0(count: u64) -> Maker {
@@ -97,11 +97,11 @@ fn what_makes_no_sense_is_refused() {
     check(version_1(8), "flags 0x08");
     check(version_1(FILE_SHARED).u64s(&[0]), "shared with mapping 0");
     check(version_1(SAME_FILE | DATASET_SHARED).u64s(&[u64::MAX]), "shared with mapping");
-    let error = with_image(&collection(version_0(0)), |image| super::mappings(image, (0, 2))).unwrap_err();
+    let error = with_image(&collection(version_0(0)), |image| mappings(image, (0, 2))).unwrap_err();
     assert!(error.to_string().contains("no object 2"), "{error}");
     let mut file = collection(version_0(0));
     file[33] ^= 1;
-    assert!(with_image(&file, |image| super::mappings(image, (0, 1))).is_err());
+    assert!(with_image(&file, |image| mappings(image, (0, 1))).is_err());
 }
 
 #[test]
