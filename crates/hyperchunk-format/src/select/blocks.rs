@@ -178,6 +178,37 @@ impl Blocks {
         Ok(())
     }
 
+    /// Appends the corners of the boxes of one row each that the elements of some ranks are.
+    pub(super) fn corners(&self, ranks: Range<u64>, corners: &mut Vec<u64>) {
+        self.corners_below(self.root(), ranks, &mut Vec::with_capacity(self.rank), corners);
+    }
+
+    fn corners_below(&self, node: usize, ranks: Range<u64>, at: &mut Vec<u64>, corners: &mut Vec<u64>) {
+        let spans = self.nodes.get(node).map_or(&[][..], |node| &node.spans);
+        let from = spans.partition_point(|span| span.before <= ranks.start).saturating_sub(1);
+        for span in spans.iter().skip(from).take_while(|span| span.before < ranks.end) {
+            let (start, end) =
+                (ranks.start.saturating_sub(span.before), ranks.end.saturating_sub(span.before));
+            let indices = span.range.end.saturating_sub(span.range.start);
+            let first = start.checked_div(span.each).unwrap_or(0);
+            let last = end.div_ceil(span.each.max(1)).min(indices);
+            if at.len().saturating_add(1) == self.rank {
+                for last in [first, last.saturating_sub(1)] {
+                    corners.extend_from_slice(at);
+                    corners.push(span.range.start.saturating_add(last));
+                }
+                continue;
+            }
+            for index in first..last {
+                let before = index.saturating_mul(span.each);
+                let below = start.saturating_sub(before)..end.saturating_sub(before).min(span.each);
+                at.push(span.range.start.saturating_add(index));
+                self.corners_below(span.child, below, at, corners);
+                at.pop();
+            }
+        }
+    }
+
     /// Walks the elements in order, in runs, with the strides of the dataspace.
     pub(super) fn walk(&self, strides: Vec<u64>) -> Walk {
         let mut walk = Walk { blocks: self.clone(), strides, stack: Vec::new() };

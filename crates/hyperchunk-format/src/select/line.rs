@@ -1,5 +1,6 @@
 //! The selected indices of one dimension, and those of them that are in one chunk.
 
+use super::Axis;
 use super::choice::out_of_range;
 use crate::{Error, Result};
 use std::ops::Range;
@@ -35,6 +36,16 @@ pub(super) struct Pattern {
 }
 
 impl Line {
+    /// The index at a place in the result.
+    pub(super) fn at(&self, place: u64) -> u64 {
+        match self {
+            Self::Pattern(pattern) => pattern.at(place),
+            Self::List(indices) => {
+                usize::try_from(place).ok().and_then(|at| indices.get(at)).copied().unwrap_or(0)
+            }
+        }
+    }
+
     pub(super) fn bounds(&self) -> Range<u64> {
         match self {
             Self::Pattern(pattern) => pattern.bounds(),
@@ -85,7 +96,33 @@ impl Pattern {
         block.checked_mul(self.stride)?.checked_add(last.checked_rem(self.block)?)?.checked_add(self.start)
     }
 
-    fn bounds(&self) -> Range<u64> {
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The range that it is, if it has no gaps.
+    pub(super) fn contiguous(&self) -> Option<Range<u64>> {
+        (self.length <= self.block).then(|| self.bounds())
+    }
+
+    /// `length` indices from a place on, if that is where a block starts or all of them are in one.
+    pub(super) fn cut(&self, place: u64, length: u64) -> Option<Axis> {
+        let start = self.at(place);
+        let before = place.checked_rem(self.block).unwrap_or(0);
+        if length <= self.block.saturating_sub(before) {
+            return Some(Axis::range(start..start.saturating_add(length)));
+        }
+        let Self { stride, block, .. } = *self;
+        (before == 0).then_some(Axis::Cut { start, stride, block, length })
+    }
+
+    /// How many indices without a gap there are from a place on.
+    pub(super) fn together(&self, place: u64) -> u64 {
+        let before = place.checked_rem(self.block).unwrap_or(0);
+        self.block.saturating_sub(before).min(self.length.saturating_sub(place))
+    }
+
+    pub(super) fn bounds(&self) -> Range<u64> {
         let end = self.last().map_or(self.start, |last| last.saturating_add(1));
         self.start..end
     }
@@ -159,6 +196,12 @@ impl Listed {
             }
         }
         listed
+    }
+
+    /// Segments of one chunk.
+    pub(super) fn of(segments: Vec<Segment>) -> Self {
+        let chunks = vec![(0, segments.len())];
+        Self { segments, chunks }
     }
 
     fn push(&mut self, number: u64, index: u64, target: u64, chunk: u64) {

@@ -5,6 +5,8 @@ use crate::ErrorKind;
 use crate::model::{Hyperslab, Selection};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod mapping;
+
 /// Numbers that look random and are the same in each run.
 struct Dice(u64);
 
