@@ -1,13 +1,14 @@
 //! Datasets: what they are; reading them is in [`crate::read`].
 
 use crate::object::Object;
-use crate::pending::virtual_layout;
 use crate::read::ChunkTable;
 use crate::{Error, Result};
 use hyperchunk_format::model::{
-    Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillValue, FillWhen, Filter, Layout, VirtualMapping,
+    Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
+    VirtualMapping,
 };
 use hyperchunk_format::parse::object::{self, DatasetHeader};
+use hyperchunk_format::parse::virtual_layout;
 use std::sync::{Arc, OnceLock};
 
 /// A dataset. Cheap to clone.
@@ -126,6 +127,17 @@ impl Dataset {
                 Err(self.name(Error::corrupt(message)))
             }
             _ => Ok(vec![0; size]),
+        }
+    }
+
+    /// What never-written elements read as: the fill value, but zeros where it must never be written, as in libhdf5.
+    ///
+    /// # Errors
+    /// As [`Dataset::fill_bytes`].
+    pub(crate) fn unwritten(&self) -> Result<Vec<u8>> {
+        match self.0.header.fill.time {
+            FillTime::Never => Ok(vec![0; self.element_size()?]),
+            _ => self.fill_bytes(),
         }
     }
 

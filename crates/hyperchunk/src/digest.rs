@@ -8,7 +8,9 @@ use crate::heap::Sequences;
 use crate::slabs::slabs;
 use crate::{Dataset, Error, File, Result};
 use hyperchunk_format::convert::{Conversion, memory_type};
-use hyperchunk_format::model::{Attribute, Class, Dataspace, Datatype, ReferenceKind, StringPadding};
+use hyperchunk_format::model::{
+    Attribute, Class, Dataspace, Datatype, ObjectKind, Reference, ReferenceKind, StringPadding,
+};
 use sha2::{Digest as _, Sha256};
 
 /// How many bytes are read at a time.
@@ -76,13 +78,8 @@ struct Hasher<'a> {
 
 impl<'a> Hasher<'a> {
     fn new(file: &'a File, datatype: &Datatype) -> Result<Self> {
-        let heap = |part: &Datatype| {
-            matches!(
-                part.class,
-                Class::Vlen { .. } | Class::VlenString { .. } | Class::Reference(_) | Class::Complex { .. }
-            )
-        };
-        let canonical = if datatype.any(&mut |part| heap(part)) { Some(Form::new(datatype)?) } else { None };
+        let canonical =
+            if datatype.any(&mut |part| is_canonical(part)) { Some(Form::new(datatype)?) } else { None };
         let size = usize::try_from(datatype.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
         Ok(Self { sha: Sha256::new(), sequences: file.sequences(), file, size, canonical })
@@ -101,6 +98,28 @@ impl<'a> Hasher<'a> {
     fn finish(self) -> Digest {
         let digest = self.sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Digest { digest, form: if self.canonical.is_some() { "canonical" } else { "raw" } }
+    }
+}
+
+/// Whether a type that has this part has a canonical digest. Readers that describe types as text look for these words in
+/// it, names included; so do we.
+fn is_canonical(part: &Datatype) -> bool {
+    let names: &mut dyn Iterator<Item = &[u8]> = match &part.class {
+        Class::Vlen { .. } | Class::VlenString { .. } | Class::Reference(_) | Class::Complex { .. } => {
+            return true;
+        }
+        Class::Compound { members } => &mut members.iter().map(|member| member.name.as_bytes()),
+        _ => return false,
+    };
+    let words: [&[u8]; 4] = [b"vl<", b"vstr", b"ref", b"complex"];
+    names.any(|name| words.iter().any(|word| name.windows(word.len()).any(|part| part == *word)))
+}
+
+/// Whether what a reference leads to can be opened.
+fn can_follow(file: &File, reference: &Reference) -> bool {
+    match file.dereference(reference) {
+        Ok(object) if object.kind() == ObjectKind::Dataset => object.dataset().is_ok(),
+        found => found.is_ok(),
     }
 }
 

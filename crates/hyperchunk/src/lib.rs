@@ -21,5 +21,4 @@ pub use file::{ExternalPolicy, File, OpenOptions};
 pub use group::Group;
 pub use heap::Sequences;
 pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, convert, model, select};
-mod pending;
 pub use object::Object;

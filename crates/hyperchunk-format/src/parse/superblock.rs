@@ -219,34 +219,10 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
                     );
                 }
             }
-            message::FILE_SPACE_INFO => file_space_info(&mut cursor, image.sizes)?,
             _ => {}
         }
     }
     Ok(())
-}
-
-/// How a writer manages the space in the file. Readers have no use for it; a damaged one refuses the file.
-fn file_space_info(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<()> {
-    const PAGE_SIZES: std::ops::RangeInclusive<u64> = 512..=1 << 30;
-    if cursor.version(0..=1)? == 0 {
-        let strategy = cursor.u8()?;
-        cursor.skip(sizes.length.into())?;
-        return match strategy {
-            1 => cursor.skip(usize::from(sizes.address).saturating_mul(6)),
-            2..=4 => Ok(()),
-            _ => Err(cursor.error(format!("file space strategy {strategy}"))),
-        };
-    }
-    cursor.skip(1)?;
-    let persists = cursor.u8()? != 0;
-    cursor.skip(sizes.length.into())?;
-    let page_size = cursor.length(sizes)?;
-    if !PAGE_SIZES.contains(&page_size) {
-        return Err(cursor.error(format!("file space in pages of {page_size} bytes")));
-    }
-    let addresses = if persists { 13 } else { 1 };
-    cursor.skip(usize::from(sizes.address).saturating_mul(addresses).saturating_add(2))
 }
 
 /// Refuses a file that a writer has open, or had when it crashed.

@@ -50,7 +50,7 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
             limits.chunk_bytes
         )));
     };
-    let fill = dataset.fill_bytes()?;
+    let fill = dataset.unwritten()?;
     let reading =
         Reading { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) };
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;

@@ -39,7 +39,7 @@ struct Job {
 /// Reads a selection of a compact or contiguous dataset.
 pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> Result<()> {
     let Some(bytes) = locate(dataset)? else {
-        let fill = dataset.fill_bytes()?;
+        let fill = dataset.unwritten()?;
         let count = choice.count(dataset.dims())?;
         // SAFETY: this thread is alone.
         return unsafe { output.fill(0, count_of(count)?, &fill) };
