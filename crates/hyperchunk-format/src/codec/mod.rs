@@ -29,6 +29,10 @@ mod scaleoffset;
 mod shuffle;
 #[cfg(feature = "sperr")]
 mod sperr;
+#[cfg(feature = "sz3")]
+mod sz3;
+#[cfg(feature = "sz3")]
+mod sz_huffman;
 mod szip;
 #[cfg(test)]
 mod testing;

@@ -35,6 +35,8 @@ const BUILT_IN: &[&dyn Codec] = &[
     &BitRounding { id: 32022, name: "bitgroom" },
     &BitRounding { id: 32023, name: "granular bit round" },
     &BitRounding { id: 32032, name: "bitround" },
+    #[cfg(feature = "sz3")]
+    &super::sz3::Sz3,
 ];
 
 /// Makes `codec` the one for its filter number from now on, for every file of this process.

@@ -1,5 +1,6 @@
 //! What the tests of filters share: stored chunks as text, and damage to them.
 
+use super::testing::Dice;
 use super::{Codec, Context};
 use crate::checksum::lookup3;
 use crate::{Error, ErrorKind};
@@ -36,77 +37,71 @@ impl Sample {
         }
         bytes
     }
+
+    fn decode(
+        &self,
+        codec: &dyn Codec,
+        stored: &[u8],
+        parameters: &[u32],
+        limit: usize,
+    ) -> Result<Vec<u8>, Error> {
+        let mut decoded = Vec::new();
+        codec.decode(stored, &mut decoded, &Context { parameters, expected: None, limit })?;
+        Ok(decoded)
+    }
 }
 
 /// Each sample decodes to what the library makes of it; damaged ones decode to something or to an error, in bounds.
 pub(crate) fn check(codec: &dyn Codec, samples: &[Sample]) {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for sample in samples {
         let (what, stored) = (sample.what, sample.stored());
-        let decoded = decode(codec, &stored, sample.parameters, sample.size)
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        let decoded = sample.decode(codec, &stored, sample.parameters, sample.size);
+        let decoded = decoded.unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(decoded.len(), sample.size, "{what}: size");
         assert_eq!(lookup3(&decoded), sample.sum, "{what}: values");
-        let error = decode(codec, &stored, sample.parameters, sample.size - 1).expect_err(what);
+        let error = sample.decode(codec, &stored, sample.parameters, sample.size - 1).expect_err(what);
         assert_eq!(error.kind(), ErrorKind::Limit, "{what}: {error}");
-
-        let start = Instant::now();
-        let rounds = (100_000 / sample.size.max(1)).clamp(10, 100);
-        for length in (0..stored.len()).step_by(stored.len() / rounds + 1) {
-            drop(decode(codec, &stored[..length], sample.parameters, sample.size));
-        }
-        for _ in 0..rounds {
-            let (mut stored, mut parameters) = (stored.clone(), sample.parameters.to_vec());
-            random.damage(&mut stored, &mut parameters);
-            if let Ok(decoded) = decode(codec, &stored, &parameters, sample.size) {
-                assert!(decoded.len() <= sample.size, "{what}: {} bytes", decoded.len());
-            }
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: {:?}", start.elapsed());
+        hurt(codec, sample, &stored, |damaged| damaged);
     }
 }
 
-fn decode(codec: &dyn Codec, stored: &[u8], parameters: &[u32], limit: usize) -> Result<Vec<u8>, Error> {
-    let mut decoded = Vec::new();
-    codec.decode(stored, &mut decoded, &Context { parameters, expected: None, limit })?;
-    Ok(decoded)
-}
-
-/// The same random numbers each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+/// Damages `bytes`, which `pack` makes into a chunk like the sample.
+pub(crate) fn hurt(codec: &dyn Codec, sample: &Sample, bytes: &[u8], pack: impl Fn(Vec<u8>) -> Vec<u8>) {
+    let what = sample.what;
+    let start = Instant::now();
+    let mut dice = Dice::new(bytes.len() as u64);
+    let rounds = (100_000 / sample.size.max(1)).clamp(10, 100);
+    let decode = |bytes: Vec<u8>, parameters: &[u32]| {
+        if let Ok(decoded) = sample.decode(codec, &pack(bytes), parameters, sample.size) {
+            assert!(decoded.len() <= sample.size, "{what}: {} bytes", decoded.len());
+        }
+    };
+    for length in (0..bytes.len()).step_by(bytes.len() / rounds + 1) {
+        decode(bytes[..length].to_vec(), sample.parameters);
     }
-
-    fn below(&mut self, end: usize) -> usize {
-        self.next() as usize % end.max(1)
-    }
-
-    /// Up to three changes, most of them near the start.
-    fn damage(&mut self, stored: &mut Vec<u8>, parameters: &mut [u32]) {
-        for _ in 0..=self.below(3) {
-            let end = if self.below(2) == 0 { stored.len().min(48) } else { stored.len() };
-            let place = self.below(end);
-            match self.below(8) {
-                0 => stored.truncate(place),
-                1 => stored.insert(place, self.next() as u8),
+    for _ in 0..rounds {
+        let (mut bytes, mut parameters) = (bytes.to_vec(), sample.parameters.to_vec());
+        for _ in 0..=dice.below(3) {
+            // Most changes are near the start.
+            let end = if dice.below(2) == 0 { bytes.len().min(48) } else { bytes.len() };
+            let place = dice.below(end.max(1));
+            match dice.below(8) {
+                0 => bytes.truncate(place),
+                1 => bytes.insert(place, dice.next() as u8),
                 2 => {
-                    let place = self.below(parameters.len());
+                    let place = dice.below(parameters.len().max(1));
                     if let Some(parameter) = parameters.get_mut(place) {
-                        *parameter ^= 1 << self.below(32);
+                        *parameter ^= 1 << dice.below(32);
                     }
                 }
                 change => {
-                    if let Some(byte) = stored.get_mut(place) {
-                        *byte = [0, 255, *byte ^ 1 << self.below(8), self.next() as u8][change % 4];
+                    if let Some(byte) = bytes.get_mut(place) {
+                        *byte = [0, 255, *byte ^ 1 << dice.below(8), dice.next() as u8][change % 4];
                     }
                 }
             }
         }
+        decode(bytes, &parameters);
     }
+    assert!(start.elapsed() < Duration::from_secs(60), "{what}: {:?}", start.elapsed());
 }

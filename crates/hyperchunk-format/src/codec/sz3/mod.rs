@@ -1,0 +1,209 @@
+//! SZ3, filter 32024: numbers as what was wrong with a prediction, quantized, as Huffman codes, in Zstandard.
+//!
+//! Source: Zhao et al., *Optimizing error-bounded lossy compression for scientific data by dynamic spline interpolation*
+//! (2021); the streams of SZ3 3.1. The values are SZ3's own to the last bit.
+
+mod blocks;
+mod fast;
+mod grid;
+mod interpolation;
+mod quantizer;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use super::sz_huffman::Tree;
+use super::{Codec, Context, zstd};
+use crate::{Cursor, Error, ErrorKind, Result};
+use value::Value;
+
+/// The SZ3 filter.
+#[derive(Debug)]
+pub(super) struct Sz3;
+
+/// Smaller chunks are left as they are.
+const SMALLEST: usize = 20;
+
+/// What SZ3 3.2 and later begin with.
+const MAGIC: u32 = 0xf342_f310;
+
+impl Codec for Sz3 {
+    fn id(&self) -> u16 {
+        32024
+    }
+
+    fn name(&self) -> &'static str {
+        "SZ3"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        if let Some((&[magic, version], _)) = input.as_chunks::<4>().0.split_first_chunk::<2>()
+            && u32::from_le_bytes(magic) == MAGIC
+        {
+            let [_, patch, minor, major] = version;
+            let message = format!("an SZ3 chunk of version {major}.{minor}.{patch}; 3.1 is known");
+            return Err(Error::unsupported(message));
+        }
+        let (kind, count) = match parameters(context.parameters)? {
+            Some((kind, count)) if count >= SMALLEST => (kind, count),
+            _ => {
+                context.room(output, input.len() as u64)?.copy_from_slice(input);
+                return Ok(());
+            }
+        };
+        match kind {
+            0 => decode::<f32>(input, output, context, count),
+            1 => decode::<f64>(input, output, context, count),
+            2 => decode::<u8>(input, output, context, count),
+            3 => decode::<i8>(input, output, context, count),
+            4 => decode::<u16>(input, output, context, count),
+            5 => decode::<i16>(input, output, context, count),
+            6 => decode::<u32>(input, output, context, count),
+            7 => decode::<i32>(input, output, context, count),
+            8 => decode::<u64>(input, output, context, count),
+            9 => decode::<i64>(input, output, context, count),
+            kind => Err(damaged(format!("elements of an unknown type {kind}"))),
+        }
+    }
+}
+
+/// The number of the elements' type, and how many elements there are. `None`: the filter had nothing to do.
+fn parameters(parameters: &[u32]) -> Result<Option<(u32, usize)>> {
+    let Some((&[rank, kind], sides)) = parameters.split_first_chunk() else {
+        return if parameters.is_empty() { Ok(None) } else { Err(damaged("one parameter only")) };
+    };
+    let count = match (rank, sides) {
+        (1, [high, low, ..]) => Some(u64::from(*high) << 32 | u64::from(*low)),
+        (2, [a, b, ..]) => product(&[*a, *b]),
+        (3, [a, b, c, ..]) => product(&[*a, *b, *c]),
+        (4, [a, b, c, d, ..]) => product(&[*a, *b, *c, *d]),
+        (_, [a, b, c, d, e, ..]) => product(&[*a, *b, *c, *d, *e]),
+        _ => return Err(damaged("too few parameters")),
+    };
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    Ok(Some((kind, count.ok_or_else(|| Error::limit("an SZ3 chunk is larger than it may be"))?)))
+}
+
+/// The product of the sides up to the first that is zero, which stands for one that is not there.
+fn product(sides: &[u32]) -> Option<u64> {
+    match sides.split_first() {
+        Some((0, _)) | None => Some(0),
+        Some((first, rest)) => {
+            let mut sides = rest.iter().take_while(|side| **side != 0);
+            sides.try_fold(u64::from(*first), |product, side| product.checked_mul(u64::from(*side)))
+        }
+    }
+}
+
+/// What stands at the end of a stream, as far as it matters.
+struct Configuration {
+    /// The sides; the last axis is the fastest.
+    dims: Vec<usize>,
+    algorithm: u8,
+    error_bound: f64,
+    lorenzo: bool,
+    lorenzo2: bool,
+    regression: bool,
+    regression2: bool,
+}
+
+impl Configuration {
+    /// The configuration, and the stream without it.
+    fn read(input: &[u8]) -> Result<(Self, &[u8])> {
+        let Some((rest, size)) = input.split_last_chunk() else { return Err(damaged("too short")) };
+        let start =
+            usize::try_from(u32::from_le_bytes(*size)).ok().and_then(|size| rest.len().checked_sub(size));
+        let (stream, configuration) = start
+            .and_then(|start| rest.split_at_checked(start))
+            .ok_or_else(|| damaged("a configuration longer than the chunk"))?;
+        let mut cursor = Cursor::new(configuration, "SZ3 configuration", 0);
+        let rank = cursor.u8()?;
+        if !(1..=4).contains(&rank) {
+            return Err(damaged(format!("{rank} axes")));
+        }
+        let side = |cursor: &mut Cursor<'_>| {
+            let side = usize::try_from(cursor.u64()?).ok().filter(|side| *side != 0);
+            side.ok_or_else(|| damaged("a side without elements"))
+        };
+        let dims = (0..rank).map(|_| side(&mut cursor)).collect::<Result<Vec<_>>>()?;
+        cursor.skip(8)?;
+        let algorithm = cursor.u8()?;
+        cursor.skip(1)?;
+        let error_bound = f64::from_bits(cursor.u64()?);
+        cursor.skip(8)?;
+        let mut flag = || cursor.u8().map(|flag| flag != 0);
+        let [lorenzo, lorenzo2, regression, regression2] = [flag()?, flag()?, flag()?, flag()?];
+        // How it was tuned, of which each algorithm keeps what it needs; then whether threads shared the work.
+        cursor.skip(24)?;
+        if cursor.u8()? != 0 {
+            return Err(Error::unsupported("an SZ3 chunk that was compressed in several threads"));
+        }
+        Ok((Self { dims, algorithm, error_bound, lorenzo, lorenzo2, regression, regression2 }, stream))
+    }
+}
+
+fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, count: usize) -> Result<()> {
+    if count.saturating_mul(T::WIDTH) > context.limit {
+        return Err(Error::limit("an SZ3 chunk is larger than it may be"));
+    }
+    let (configuration, stream) = Configuration::read(input)?;
+    let dims = &configuration.dims;
+    if dims.iter().try_fold(1, |product: usize, side| product.checked_mul(*side)) != Some(count) {
+        return Err(damaged(format!("its sides are {dims:?}, which are not {count} elements")));
+    }
+    let stream = unpack(stream, count, context)?;
+    let mut cursor = Cursor::new(&stream, "SZ3 stream", 0);
+    if configuration.error_bound == 0.0 {
+        output.extend_from_slice(cursor.take(count.saturating_mul(T::WIDTH))?);
+        return Ok(());
+    }
+    output.reserve_exact(count.saturating_mul(T::WIDTH));
+    match configuration.algorithm {
+        0 if dims.len() == 3 && !configuration.regression2 => fast::decode::<T>(&mut cursor, dims, output),
+        0 => blocks::decode::<T>(&mut cursor, &configuration, output),
+        2 => interpolation::decode::<T>(&mut cursor, dims, count, output),
+        algorithm => Err(damaged(format!("an unknown algorithm {algorithm}"))),
+    }
+}
+
+/// Undoes Zstandard.
+fn unpack(stream: &[u8], count: usize, context: &Context<'_>) -> Result<Vec<u8>> {
+    let mut cursor = Cursor::new(stream, "SZ3 stream", 0);
+    let size = cursor.u64()?;
+    // An element may cost a value, a code of its own and that code's place in a tree, and some for the regression.
+    let limit = count.saturating_mul(64).saturating_add(1 << 16);
+    let mut unpacked = Vec::new();
+    let to = Context { limit, ..*context }.room(&mut unpacked, size)?;
+    if zstd::decompress(cursor.rest(), to)? as u64 != size {
+        return Err(damaged(format!("{size} bytes were packed, and fewer came out")));
+    }
+    Ok(unpacked)
+}
+
+/// A Huffman tree and `count` values.
+fn huffman(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i32>> {
+    let offset = cursor.u32()?.cast_signed();
+    let tree = Tree::read(cursor, false)?;
+    let length = cursor.u64()?;
+    let mut values = tree.decode(cursor.rest(), count)?;
+    values.iter_mut().for_each(|value| *value = value.wrapping_add(offset));
+    if !tree.is_constant() {
+        cursor.skip(usize::try_from(length).unwrap_or(usize::MAX))?;
+    }
+    Ok(values)
+}
+
+/// The sides that an algorithm stored once more.
+fn check_dims(cursor: &mut Cursor<'_>, dims: &[usize]) -> Result<()> {
+    for side in dims {
+        if cursor.u64()? != *side as u64 {
+            return Err(damaged("its sides are stored twice and differ"));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Filter, format!("a damaged SZ3 chunk: {what}"))
+}
