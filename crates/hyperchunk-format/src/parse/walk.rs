@@ -1,0 +1,279 @@
+//! A walk over all objects of whole files, and over damaged ones.
+
+use super::{attributes, cache_image, group, object, object_header, reference, superblock};
+use crate::model::{Class, Datatype, LinkTarget, ObjectHeader, ObjectKind};
+use crate::{Blocks, Fuel, Image, Limits, Overlay, Result, Step, View, checksum, step};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// What a walk met.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    groups: usize,
+    datasets: usize,
+    datatypes: usize,
+    attributes: usize,
+    /// Links that are not followed: soft, external and user-defined ones.
+    links: usize,
+    references: usize,
+    errors: Vec<String>,
+}
+
+struct Walk<'i> {
+    image: Image<'i>,
+    found: Found,
+    seen: HashSet<u64>,
+    /// Damage may make a file of few bytes endless.
+    left: usize,
+}
+
+impl Walk<'_> {
+    /// The value, or `None` and the error among those found. Needs are passed on.
+    fn keep<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_need() => Err(error),
+            Err(error) => {
+                self.found.errors.push(error.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn object(&mut self, address: u64) -> Result<()> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(()) };
+        self.left = left;
+        if !self.seen.insert(address) {
+            return Ok(());
+        }
+        let Some(header) = self.keep(object_header::parse(self.image, address))? else { return Ok(()) };
+        self.attributes(&header)?;
+        self.keep(object::modification_time(&header))?;
+        drop(object::comment(&header));
+        match object::kind(&header) {
+            Some(ObjectKind::Group) => self.group(&header)?,
+            Some(ObjectKind::Dataset) => {
+                self.found.datasets += 1;
+                self.keep(object::dataset(self.image, &header))?;
+            }
+            Some(ObjectKind::Datatype) => {
+                self.found.datatypes += 1;
+                self.keep(object::datatype(self.image, &header))?;
+            }
+            None => self.found.errors.push("an object of no kind".into()),
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, header: &ObjectHeader) -> Result<()> {
+        self.found.groups += 1;
+        let Some(links) = self.keep(group::links(self.image, header))? else { return Ok(()) };
+        let count = self.keep(group::count(self.image, header))?;
+        self.same("links", count.as_ref(), Some(&(links.len() as u64)));
+        for link in links {
+            let found = self.keep(group::find(self.image, header, link.name.as_bytes()))?.flatten();
+            self.same("a link by name", found.as_ref(), Some(&link));
+            match link.target {
+                LinkTarget::Hard(address) => self.object(address)?,
+                _ => self.found.links += 1,
+            }
+        }
+        let absent = self.keep(group::find(self.image, header, b"no such link"))?.flatten();
+        self.same("an absent link", absent.as_ref(), None);
+        Ok(())
+    }
+
+    fn attributes(&mut self, header: &ObjectHeader) -> Result<()> {
+        let Some(attributes) = self.keep(attributes::each(self.image, header))? else { return Ok(()) };
+        let count = self.keep(attributes::count(self.image, header))?;
+        self.same("attributes", count.as_ref(), Some(&(attributes.len() as u64)));
+        let names = self.keep(attributes::names(self.image, header))?;
+        self.same("names", names.as_ref(), Some(&attributes.iter().map(|(name, _)| name.clone()).collect()));
+        for (name, attribute) in attributes {
+            self.found.attributes += 1;
+            let Some(attribute) = self.keep(attribute)? else { continue };
+            let found = self.keep(attributes::find(self.image, header, name.as_bytes()))?.flatten();
+            self.same("an attribute by name", found.as_ref(), Some(&attribute));
+            self.references(&attribute.datatype, &attribute.data)?;
+        }
+        let absent = self.keep(attributes::find(self.image, header, b"no such attribute"))?.flatten();
+        self.same("an absent attribute", absent.as_ref(), None);
+        Ok(())
+    }
+
+    fn references(&mut self, datatype: &Datatype, data: &[u8]) -> Result<()> {
+        let Class::Reference(kind) = datatype.class else { return Ok(()) };
+        for element in data.chunks_exact(usize::try_from(datatype.size).unwrap()) {
+            self.found.references += 1;
+            self.keep(reference::parse(self.image, kind, element))?;
+        }
+        Ok(())
+    }
+
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, found: Option<&T>, expected: Option<&T>) {
+        if found != expected {
+            self.found.errors.push(format!("{what}: {found:?} instead of {expected:?}"));
+        }
+    }
+}
+
+/// Walks a file from its superblock on.
+fn walk(view: &dyn View, most: usize) -> Result<Found> {
+    let limits = Limits::default();
+    let fuel = Fuel::new(&limits);
+    let superblock = superblock::parse(view, &limits, &fuel)?;
+    superblock::check_flags(&superblock)?;
+    superblock::check_end(&superblock, view.size())?;
+    let under = Image::new(view, superblock.base, superblock.sizes, &limits, &fuel);
+    let patches = cache_image::entries(under, &superblock)?;
+    let patches = patches.into_iter().map(|(address, bytes)| (superblock.base + address, bytes));
+    let view = Overlay::new(view, patches.collect::<Vec<_>>());
+    let image = Image::new(&view, superblock.base, superblock.sizes, &limits, &fuel)
+        .with_shared_messages(superblock.shared_messages);
+    let mut walk = Walk { image, found: Found::default(), seen: HashSet::new(), left: most };
+    walk.object(superblock.root)?;
+    Ok(walk.found)
+}
+
+const FIXTURES: [(&str, &[u8]); 4] = [
+    ("old", include_bytes!("../../fixtures/old.hdf5")),
+    ("new", include_bytes!("../../fixtures/new.hdf5")),
+    ("shared", include_bytes!("../../fixtures/shared.hdf5")),
+    ("cached", include_bytes!("../../fixtures/cached.hdf5")),
+];
+
+#[test]
+fn whole_files() {
+    let expected = Found {
+        groups: 2,
+        datasets: 15,
+        datatypes: 1,
+        attributes: 60,
+        links: 14,
+        references: 2,
+        errors: Vec::new(),
+    };
+    for (name, file) in FIXTURES {
+        assert_eq!(walk(&file, usize::MAX).unwrap(), expected, "{name}");
+    }
+}
+
+/// A walk over a file that arrives in pieces ends in the same, with few requests.
+#[test]
+fn files_in_pieces() {
+    for (name, file) in FIXTURES {
+        let mut blocks = Blocks::new(file.len() as u64);
+        let mut requests = 0;
+        let found = loop {
+            match step(&blocks, |view| walk(view, usize::MAX)).unwrap() {
+                Step::Done(found) => break found,
+                Step::Need(ranges) => {
+                    requests += 1;
+                    assert!(requests < 400, "{name}");
+                    for range in ranges {
+                        let bytes = &file[range.start as usize..range.end as usize];
+                        blocks.insert(range.start, bytes);
+                    }
+                }
+            }
+        };
+        assert_eq!(found, walk(&file, usize::MAX).unwrap(), "{name}");
+    }
+}
+
+/// A generator of numbers that look random: the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// Damages a file in one to four places.
+fn damaged(file: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    const BYTES: [u8; 8] = [0, 1, 2, 8, 0x7f, 0x80, 0xfe, 0xff];
+    let mut file = file.to_vec();
+    for _ in 0..=numbers.below(4) {
+        let at = numbers.below(file.len());
+        match numbers.below(6) {
+            0 => file[at] = BYTES[numbers.below(BYTES.len())],
+            1 => file[at] ^= 1 << numbers.below(8),
+            2 => file[at] = file[at].wrapping_add(1),
+            3 => {
+                let end = (at + (1 << numbers.below(4))).min(file.len());
+                file[at..end].fill(BYTES[numbers.below(BYTES.len())]);
+            }
+            4 => {
+                // A piece of elsewhere: addresses that lead to something else.
+                let from = numbers.below(file.len() - 8.min(file.len()));
+                let length = 8.min(file.len() - at).min(file.len() - from);
+                file.copy_within(from..from + length, at);
+            }
+            _ => file.truncate(at.max(1)),
+        }
+    }
+    file
+}
+
+/// How often each file is damaged: more often where the environment says so.
+fn rounds(usual: usize) -> usize {
+    std::env::var("HYPERCHUNK_MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Walks damaged copies of a file: no panic, and no walk may take long.
+fn survives(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
+    for round in 0..rounds {
+        let damaged = damaged(file, numbers);
+        let start = std::time::Instant::now();
+        checksum::ignored(round % 3 != 0, || drop(walk(&&*damaged, 2000)));
+        let seconds = start.elapsed().as_secs();
+        assert!(seconds < 10, "{name}: round {round} took {seconds} s");
+    }
+}
+
+#[test]
+fn damaged_files() {
+    for (name, file) in FIXTURES {
+        survives(name, file, rounds(100), &mut Numbers(1));
+    }
+}
+
+/// The files of the corpus beside the repository, with how many datasets each has; empty if there is no corpus.
+fn corpus() -> Vec<(PathBuf, usize)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let manifest = std::fs::read_to_string(folder.join("manifest.tsv")).unwrap_or_default();
+    let mut files = Vec::new();
+    for line in manifest.lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        if fields[6] == "hdf5" && fields[10] == "ok" {
+            files.push((folder.join("files").join(fields[0]), fields[9].parse().unwrap()));
+        }
+    }
+    files
+}
+
+#[test]
+fn corpus_has_its_datasets() {
+    for (path, datasets) in corpus() {
+        let file = std::fs::read(&path).unwrap();
+        let found = walk(&&*file, usize::MAX).unwrap();
+        // Some have objects that the library which counted them cannot open.
+        assert!(found.datasets >= datasets, "{} of {datasets} in {}", found.datasets, path.display());
+        if !found.errors.is_empty() {
+            println!("{}: {:#?}", path.display(), found.errors);
+        }
+    }
+}
+
+#[test]
+fn damaged_corpus() {
+    let mut numbers = Numbers(2);
+    for (path, _) in corpus() {
+        let file = std::fs::read(&path).unwrap();
+        if file.len() < 50_000 {
+            survives(&path.to_string_lossy(), &file, rounds(1), &mut numbers);
+        }
+    }
+}
