@@ -16,14 +16,14 @@ pub(crate) fn survives_damage(bytes: &[u8], test: impl Fn(Image<'_>)) {
             let mut damaged = bytes.to_vec();
             for at in 0..bytes.len() {
                 let old = bytes[at];
-                for new in [0, 1, 2, 0x7f, 0x80, 0xfe, 0xff, old.wrapping_add(1), old ^ 0x10] {
+                for new in [0, 0x7f, 0xff, old.wrapping_add(1), old ^ 0x10] {
                     if new != old {
                         damaged[at] = new;
                         with_image(&damaged, &test);
                     }
                 }
                 // A whole number, too: all bits set, or huge.
-                for (width, byte) in [(2, 0xff), (4, 0xff), (8, 0xff), (8, 0x0f)] {
+                for (width, byte) in [(2, 0xff), (4, 0xff), (8, 0x0f)] {
                     let end = (at + width).min(bytes.len());
                     damaged[at..end].fill(byte);
                     with_image(&damaged, &test);
