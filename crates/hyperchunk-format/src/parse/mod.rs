@@ -18,8 +18,8 @@ pub mod selection;
 mod shared_messages;
 pub mod superblock;
 mod symbol_table;
-pub mod virtual_layout;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod virtual_layout;
 #[cfg(test)]
 mod walk;
