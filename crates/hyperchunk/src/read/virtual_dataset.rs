@@ -1,15 +1,232 @@
-//! Data that lie in other datasets.
+//! Data that lie in other datasets. Source: specification §III.H; HDF5 "Virtual Dataset" RFC for extents without bounds.
 
 use super::output::Output;
 use crate::dataset::{Dataset, Inner};
+use crate::object::Object;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::select::Choice;
+use hyperchunk_format::model::{Hyperslab, Name, ObjectKind, Selection, SourceName, VirtualMapping};
+use hyperchunk_format::select::{Choice, map};
+use std::cell::Cell;
+use std::ops::Range;
 
-pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
-    Ok(inner.dims.clone())
+thread_local! {
+    /// How many virtual datasets this thread is inside of.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Counts a virtual dataset inside of another.
+struct Inside;
+
+impl Inside {
+    fn enter(object: &Object) -> Result<Self> {
+        let depth = DEPTH.get();
+        if depth >= object.file().options().limits.virtual_depth {
+            return Err(
+                object.name(Error::limit("virtual datasets of virtual datasets, too deep or in a circle"))
+            );
+        }
+        DEPTH.set(depth + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// The extent of a virtual dataset now: where mappings have no bounds, as far as the last available source reaches.
+pub(crate) fn extent(inner: &Inner) -> Result<Vec<u64>> {
+    if !inner.mappings.iter().any(|mapping| unlimited(&mapping.target).is_some()) {
+        return Ok(inner.dims.clone());
+    }
+    let _inside = Inside::enter(&inner.object)?;
+    let mut reached: Vec<Option<u64>> = vec![None; inner.dims.len()];
+    let mut least = vec![0; inner.dims.len()];
+    for mapping in &inner.mappings {
+        match unlimited(&mapping.target) {
+            Some((axis, slab)) => {
+                let end = match mapping.dataset.parts.len() > 1 || mapping.file.parts.len() > 1 {
+                    true => end_of_blocks(inner, mapping, slab)?,
+                    false => end_of_slices(slab, slices(inner, mapping)?),
+                };
+                if let Some(reached) = reached.get_mut(axis) {
+                    *reached = Some(reached.unwrap_or(0).max(end));
+                }
+            }
+            None => {
+                if let Some(bounds) = Choice::resolve(&mapping.target, &inner.dims)?.bounds(&inner.dims)? {
+                    least.iter_mut().zip(bounds).for_each(|(least, bound)| *least = bound.end.max(*least));
+                }
+            }
+        }
+    }
+    let dims = inner.dims.iter().zip(reached).zip(least);
+    Ok(dims.map(|((dim, reached), least)| reached.map_or(*dim, |reached| reached.max(least))).collect())
+}
+
+/// The dimension in which a selection has no end.
+fn unlimited(selection: &Selection) -> Option<(usize, Hyperslab)> {
+    let Selection::Regular(slabs) = selection else { return None };
+    let slabs = slabs.iter().enumerate();
+    slabs.map(|(axis, slab)| (axis, *slab)).find(|(_, slab)| slab.count.is_none() || slab.block.is_none())
+}
+
+/// How many indices a source has now in the dimension in which it has no end.
+fn slices(inner: &Inner, mapping: &VirtualMapping) -> Result<u64> {
+    let Some((axis, slab)) = unlimited(&mapping.source) else {
+        return Err(Error::corrupt("a virtual dataset's mapping that has no end on one side only"));
+    };
+    let Some(source) = open(&inner.object, mapping, 0)? else { return Ok(0) };
+    let left = source.dims().get(axis).copied().unwrap_or(0).saturating_sub(slab.start);
+    Ok(match slab.block {
+        Some(block) if block < slab.stride => {
+            let whole = left / slab.stride;
+            whole * block + (left - whole * slab.stride).min(block)
+        }
+        _ => left,
+    })
+}
+
+/// Where a selection without an end reaches with so many indices.
+fn end_of_slices(slab: Hyperslab, slices: u64) -> u64 {
+    let reach = match slab.block {
+        _ if slices == 0 => return 0,
+        Some(block) if block < slab.stride && block > 0 => {
+            let (whole, rest) = (slices / block, slices % block);
+            match rest {
+                0 => (whole - 1).saturating_mul(slab.stride).saturating_add(block),
+                rest => whole.saturating_mul(slab.stride).saturating_add(rest),
+            }
+        }
+        _ => slices,
+    };
+    slab.start.saturating_add(reach)
+}
+
+/// Where the last block reaches whose source is there.
+fn end_of_blocks(inner: &Inner, mapping: &VirtualMapping, slab: Hyperslab) -> Result<u64> {
+    match blocks(&inner.object, mapping)? {
+        0 => Ok(0),
+        count => {
+            let last = (count - 1).saturating_mul(slab.stride).saturating_add(slab.block.unwrap_or(0));
+            Ok(slab.start.saturating_add(last))
+        }
+    }
+}
+
+/// How many sources there are of a name with a block number in it, without a gap.
+fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
+    let most = object.file().options().limits.virtual_mappings;
+    for number in 0..most {
+        if open(object, mapping, number)?.is_none() {
+            return Ok(number);
+        }
+    }
+    Err(Error::limit(format!("more than {most} sources of a virtual dataset (limit `virtual_mappings`)")))
+}
+
+/// A source; `None` if it is missing: its elements then are the fill value.
+fn open(object: &Object, mapping: &VirtualMapping, block: u64) -> Result<Option<Dataset>> {
+    let (file, path) = (numbered(&mapping.file, block), numbered(&mapping.dataset, block));
+    let here = object.file();
+    let found = if file.as_bytes() == b"." { Ok(here.clone()) } else { here.0.external.open(here, &file) };
+    let found = found.and_then(|file| file.root()?.named("/").group()?.get(path.as_bytes()));
+    match found {
+        Ok(source) if source.kind() == ObjectKind::Dataset => source.dataset().map(Some),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A source's name with the number of a block.
+fn numbered(name: &SourceName, block: u64) -> Name {
+    let parts: Vec<&[u8]> = name.parts.iter().map(Name::as_bytes).collect();
+    Name::from(parts.join(block.to_string().as_bytes()).as_slice())
+}
+
+/// Reads a selection of a virtual dataset.
 pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> Result<()> {
-    let _ = (dataset, choice, output);
-    Err(Error::new(ErrorKind::Unsupported, "virtual datasets are not read yet"))
+    let inner = &dataset.0;
+    let _inside = Inside::enter(&inner.object)?;
+    let count =
+        usize::try_from(choice.count(dataset.dims())?).map_err(|_| Error::limit("larger than memory"))?;
+    // SAFETY: this thread is alone.
+    unsafe { output.fill(0, count, &dataset.unwritten()?) }?;
+    let Some(asked) = choice.bounds(dataset.dims())? else { return Ok(()) };
+    for mapping in dataset.mappings() {
+        match unlimited(&mapping.target) {
+            None => {
+                let target = Choice::resolve(&mapping.target, dataset.dims())?;
+                part(dataset, mapping, 0, &target, choice, &asked, output)?;
+            }
+            Some((axis, slab)) if mapping.dataset.parts.len() > 1 || mapping.file.parts.len() > 1 => {
+                let extent = dataset.dims().get(axis).copied().unwrap_or(0);
+                for number in 0.. {
+                    let start = slab.start.saturating_add(slab.stride.saturating_mul(number));
+                    if start >= extent {
+                        break;
+                    }
+                    let block = Hyperslab { start, stride: 1, count: Some(1), block: slab.block };
+                    let target = Choice::resolve(&with_slab(&mapping.target, axis, block), dataset.dims())?;
+                    part(dataset, mapping, number, &target, choice, &asked, output)?;
+                }
+            }
+            Some((axis, slab)) => {
+                let end = end_of_slices(slab, slices(inner, mapping)?);
+                let mut dims = dataset.dims().to_vec();
+                if let Some(dim) = dims.get_mut(axis) {
+                    *dim = end.min(*dim);
+                }
+                let target = Choice::resolve(&mapping.target, &dims)?;
+                part(dataset, mapping, 0, &target, choice, &asked, output)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn with_slab(selection: &Selection, axis: usize, slab: Hyperslab) -> Selection {
+    match selection {
+        Selection::Regular(slabs) => {
+            let slabs = slabs.iter().enumerate();
+            Selection::Regular(slabs.map(|(at, old)| if at == axis { slab } else { *old }).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Reads what is asked of one source.
+fn part(
+    dataset: &Dataset,
+    mapping: &VirtualMapping,
+    block: u64,
+    target: &Choice,
+    choice: &Choice,
+    asked: &[Range<u64>],
+    output: &Output<'_>,
+) -> Result<()> {
+    let Some(bounds) = target.bounds(dataset.dims())? else { return Ok(()) };
+    if bounds.iter().zip(asked).any(|(bound, asked)| bound.start >= asked.end || asked.start >= bound.end) {
+        return Ok(());
+    }
+    let Some(source) = open(&dataset.0.object, mapping, block)? else { return Ok(()) };
+    let selected = Choice::resolve(&mapping.source, source.dims())?;
+    let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), choice)? else { return Ok(()) };
+    let count = usize::try_from(mapped.source.count(source.dims())?)
+        .map_err(|_| Error::limit("larger than memory"))?;
+    if let Some(place) = mapped.place().filter(|_| output.is_copy()) {
+        // SAFETY: this thread is alone.
+        return source.read_as(&mapped.source, dataset.datatype(), unsafe { output.direct(place, count) }?);
+    }
+    let size = output.stored_size;
+    let mut values = vec![0; count.checked_mul(size).ok_or_else(|| Error::limit("larger than memory"))?];
+    source.read_as(&mapped.source, dataset.datatype(), &mut values)?;
+    mapped.runs(|from, to, count| {
+        let stored = values.get(from * size..(from + count) * size);
+        // SAFETY: this thread is alone.
+        unsafe { output.put(to, stored.ok_or_else(|| Error::invalid("a run outside its source"))?) }
+    })
 }
