@@ -1,6 +1,5 @@
 //! Numbers of any count of bits, the most significant bit first, as nbit and scaleoffset pack them.
 
-use super::Context;
 use crate::{Error, ErrorKind, Result};
 
 /// The order of the bytes of an element.
@@ -12,7 +11,7 @@ pub(super) enum Order {
 
 /// The 64 bits from bit `at` on, of which the first 57 are sure; zeros behind the end.
 #[inline]
-fn window(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn window(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at / 8..).unwrap_or_default();
     let word = rest.first_chunk().map_or_else(|| padded(rest), |word| u64::from_be_bytes(*word));
     word.wrapping_shl(u32::try_from(at % 8).unwrap_or(0))
@@ -38,19 +37,6 @@ pub(super) fn number(bytes: &[u8], at: usize, width: u32) -> u64 {
     (window(bytes, at) >> 1).wrapping_shr(63_u32.wrapping_sub(width))
 }
 
-/// Makes `output` as long as `count` elements of `size` bytes are, for codecs whose parameters say so; what it holds is
-/// stale.
-pub(super) fn make_room(output: &mut Vec<u8>, count: u32, size: u32, context: &Context<'_>) -> Result<()> {
-    let bytes = u64::from(count).wrapping_mul(size.into());
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes <= context.limit => {
-            output.resize(bytes, 0);
-            Ok(())
-        }
-        _ => Err(Error::limit(format!("{bytes} bytes come out, more than {}", context.limit))),
-    }
-}
-
 /// Checks that `count` times `bits` bits are there.
 pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
     let needed = u128::from(count).wrapping_mul(bits.into());
@@ -61,36 +47,87 @@ pub(super) fn check_length(input: &[u8], count: u32, bits: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Filter, message))
 }
 
-/// Writes consecutive numbers of `width` bits to elements of 1, 2, 4 or 8 bytes, after `map`.
+/// How many numbers are unpacked at a time.
+const BLOCK: usize = 128;
+
+/// Writes consecutive numbers of `width` bits, from bit `at` of the input on, to elements of `size` bytes, 1 to 8, after
+/// `map`. The input is as long as the elements ask for.
 pub(super) fn unpack(
-    input: &[u8],
-    width: u32,
-    output: &mut [u8],
-    size: u32,
-    order: Order,
+    (input, mut at, width): (&[u8], usize, u32),
+    (output, size, order): (&mut [u8], usize, Order),
     map: impl Fn(u64) -> u64,
 ) {
-    match (size, order) {
-        (1, _) => unpack_as::<1>(input, width, output, |value| map(value).to_le_bytes()),
-        (2, Order::Little) => unpack_as::<2>(input, width, output, |value| map(value).to_le_bytes()),
-        (4, Order::Little) => unpack_as::<4>(input, width, output, |value| map(value).to_le_bytes()),
-        (8, Order::Little) => unpack_as::<8>(input, width, output, |value| map(value).to_le_bytes()),
-        (2, Order::Big) => unpack_as::<2>(input, width, output, |value| (map(value) << 48).to_be_bytes()),
-        (4, Order::Big) => unpack_as::<4>(input, width, output, |value| (map(value) << 32).to_be_bytes()),
-        (8, Order::Big) => unpack_as::<8>(input, width, output, |value| map(value).to_be_bytes()),
-        _ => debug_assert!(false, "callers send other sizes elsewhere"),
+    let mut values = [0; BLOCK];
+    for elements in output.chunks_mut(size.max(1).wrapping_mul(BLOCK)) {
+        let count = elements.len().checked_div(size).unwrap_or(0);
+        let values = values.get_mut(..count).unwrap_or_default();
+        numbers((input, at, width), values, |to, value| *to = value);
+        at = at.wrapping_add(count.wrapping_mul(width as usize));
+        values.iter_mut().for_each(|value| *value = map(*value));
+        store(values, elements, size, order);
     }
 }
 
-/// Writes the first `SIZE` bytes of what `bytes` makes of each number.
-fn unpack_as<const SIZE: usize>(input: &[u8], width: u32, output: &mut [u8], bytes: impl Fn(u64) -> [u8; 8]) {
-    let step = usize::try_from(width).unwrap_or(usize::MAX);
-    let mut at = 0_usize;
-    for element in output.as_chunks_mut::<SIZE>().0 {
-        if let Some(first) = bytes(number(input, at, width)).first_chunk() {
-            *element = *first;
+/// Gives consecutive numbers of `width` bits to `put`. Several that fit in one window are taken from it.
+#[inline]
+pub(super) fn numbers<T>((input, at, width): (&[u8], usize, u32), to: &mut [T], put: impl Fn(&mut T, u64)) {
+    match width {
+        0..=7 => numbers_by::<8, T>((input, at, width), to, put),
+        8..=14 => numbers_by::<4, T>((input, at, width), to, put),
+        15..=28 => numbers_by::<2, T>((input, at, width), to, put),
+        _ => numbers_by::<1, T>((input, at, width), to, put),
+    }
+}
+
+fn numbers_by<const N: usize, T>(
+    (input, mut at, width): (&[u8], usize, u32),
+    to: &mut [T],
+    put: impl Fn(&mut T, u64),
+) {
+    let (groups, mut rest) = to.as_chunks_mut::<N>();
+    if N == 1 {
+        rest = groups.as_flattened_mut();
+    } else {
+        for group in groups {
+            let mut bits = window(input, at);
+            for to in group {
+                put(to, (bits >> 1).wrapping_shr(63_u32.wrapping_sub(width)));
+                bits = bits.wrapping_shl(width);
+                at = at.wrapping_add(width as usize);
+            }
         }
-        at = at.wrapping_add(step);
+    }
+    for to in rest {
+        put(to, number(input, at, width));
+        at = at.wrapping_add(width as usize);
+    }
+}
+
+/// Writes numbers to elements of `size` bytes, 1 to 8.
+pub(super) fn store(values: &[u64], elements: &mut [u8], size: usize, order: Order) {
+    match (size, order) {
+        (1, _) => store_as(values, elements, |[a, ..]| [a]),
+        (2, Order::Little) => store_as(values, elements, |[a, b, ..]| [a, b]),
+        (2, Order::Big) => store_as(values, elements, |[a, b, ..]| [b, a]),
+        (4, Order::Little) => store_as(values, elements, |[a, b, c, d, ..]| [a, b, c, d]),
+        (4, Order::Big) => store_as(values, elements, |[a, b, c, d, ..]| [d, c, b, a]),
+        (8, Order::Little) => store_as(values, elements, |bytes| bytes),
+        (8, Order::Big) => store_as(values, elements, |[a, b, c, d, e, f, g, h]| [h, g, f, e, d, c, b, a]),
+        _ => {
+            for (element, value) in elements.chunks_exact_mut(size).zip(values) {
+                let bytes = value.to_le_bytes();
+                match order {
+                    Order::Little => element.iter_mut().zip(bytes).for_each(|(to, from)| *to = from),
+                    Order::Big => element.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
+                }
+            }
+        }
+    }
+}
+
+fn store_as<const N: usize>(values: &[u64], elements: &mut [u8], bytes: impl Fn([u8; 8]) -> [u8; N]) {
+    for (element, value) in elements.as_chunks_mut().0.iter_mut().zip(values) {
+        *element = bytes(value.to_le_bytes());
     }
 }
 
@@ -106,6 +143,27 @@ mod tests {
             for at in 0..330 {
                 let expected = (0..width).fold(0, |value, i| (value << 1) | bit(at + i as usize));
                 assert_eq!(number(&bytes, at, width), expected, "{width} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_of_numbers_agree_with_each_of_them() {
+        let bytes: Vec<u8> = (0..2100_u32).map(|i| (i * i * 7 + i / 3) as u8).collect();
+        for width in 0..=64_u32 {
+            for (size, count) in [(1, 250), (2, 128), (3, 200), (4, 129), (5, 7), (7, 1), (8, 256)] {
+                for order in [Order::Little, Order::Big] {
+                    let mut output = vec![9; size * count];
+                    unpack((&bytes, 5, width), (&mut output, size, order), |value| value.wrapping_add(3));
+                    for (number, element) in output.chunks(size).enumerate() {
+                        let value = super::number(&bytes, 5 + number * width as usize, width).wrapping_add(3);
+                        let mut expected = value.to_le_bytes()[..size].to_vec();
+                        if order == Order::Big {
+                            expected.reverse();
+                        }
+                        assert_eq!(element, expected, "{width} {size} {number}");
+                    }
+                }
             }
         }
     }

@@ -35,8 +35,8 @@ impl Codec for Deflate {
         let guess = context.expected.unwrap_or_else(|| input.len().saturating_mul(4).max(1 << 16));
         let mut size = guess.min(most);
         loop {
-            output.resize(size, 0);
-            let done = DECOMPRESSOR.with_borrow_mut(|state| state.zlib_decompress(input, output));
+            let room = context.room(output, size as u64)?;
+            let done = DECOMPRESSOR.with_borrow_mut(|state| state.zlib_decompress(input, room));
             match done {
                 Ok(length) => {
                     output.truncate(length);

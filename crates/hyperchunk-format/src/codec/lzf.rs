@@ -28,8 +28,7 @@ impl Codec for Lzf {
         let parameter = context.parameters.get(2).map(|size| usize::try_from(*size).unwrap_or(usize::MAX));
         let mut size = context.expected.or(parameter).unwrap_or(0).min(most);
         loop {
-            output.resize(size, 0);
-            match decompress(input, output)? {
+            match decompress(input, context.room(output, size as u64)?)? {
                 Some(length) => {
                     output.truncate(length);
                     return Ok(());

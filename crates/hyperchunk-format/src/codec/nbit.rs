@@ -1,6 +1,6 @@
 //! N-bit (5): only the significant bits of each number, without what pads them. Source: the comments of HDF5's H5Znbit.c.
 
-use super::bits::{Order, check_length, make_room, number, unpack};
+use super::bits::{Order, check_length, number, store, unpack};
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
@@ -34,16 +34,22 @@ impl Codec for NBit {
         let (count, class) = (tree.take()?, tree.take()?);
         let node = tree.node(class, 0)?;
         check_length(input, count, node.bits)?;
-        if let Kind::Field { order, precision, offset } = node.kind
-            && matches!(node.size, 1 | 2 | 4 | 8)
+        let output = context.room(output, u64::from(count).wrapping_mul(node.size.into()))?;
+        let mut node = &node;
+        while let Kind::Array(base) = &node.kind
+            && node.size.checked_rem(base.size) == Some(0)
         {
-            make_room(output, count, node.size, context)?;
-            unpack(input, precision, output, node.size, order, |value| value.wrapping_shl(offset));
+            node = base;
+        }
+        if let Kind::Field { order, precision, offset } = node.kind
+            && node.size <= 8
+        {
+            let elements = (output, bytes(node.size), order);
+            unpack((input, 0, precision), elements, |value| value.wrapping_shl(offset));
             return Ok(());
         }
         // What pads fields and members is zero.
-        output.clear();
-        make_room(output, count, node.size, context)?;
+        output.fill(0);
         let mut at = 0;
         for element in output.chunks_exact_mut(bytes(node.size)) {
             node.fill(input, &mut at, element);
@@ -138,8 +144,8 @@ impl Tree<'_> {
         let start = self.next;
         let base = self.node(class, depth.wrapping_add(1))?;
         match class {
-            // libhdf5, in both directions, takes what comes after such an array for another description of its base. So
-            // members after it are lost, unless they look like it. What it reads, this reads, too.
+            // libhdf5, in both directions, then reads the description of the base once more, as if it were what follows.
+            // So members after such an array are lost. What it makes of them, this does, too.
             2 | 3 => self.next = start,
             // The base is as large as the array as far as the bits are concerned.
             4 => return Ok(Node { size, bits: u64::from(size).wrapping_mul(8), kind: Kind::Bytes }),
@@ -156,13 +162,20 @@ impl Tree<'_> {
         let mut members = Vec::new();
         for _ in 0..count {
             let (offset, class) = (self.take()?, self.take()?);
-            let member = self.node(class, depth.wrapping_add(1))?;
-            used = used.saturating_add(member.size.into());
-            if used > size.into() || u64::from(offset).saturating_add(member.size.into()) > size.into() {
+            let start = self.next;
+            let length = self.take()?;
+            used = used.saturating_add(length.into());
+            let end = u64::from(offset).saturating_add(length.into());
+            if length == 0 || used > size.into() || end > size.into() {
                 return Err(wrong("a member lies outside its compound"));
             }
-            bits = bits.saturating_add(member.bits);
-            members.push((offset, member));
+            self.next = start;
+            // Another class comes of what `array` tells; libhdf5 then leaves the member out.
+            if (1..=4).contains(&class) {
+                let member = self.node(class, depth.wrapping_add(1))?;
+                bits = bits.saturating_add(member.bits);
+                members.push((offset, member));
+            }
         }
         Ok(Node { size, bits, kind: Kind::Compound(members) })
     }
@@ -177,13 +190,31 @@ impl Node {
                 *at = at.wrapping_add(bytes(*precision));
             }
             Kind::Bytes => {
-                for byte in element {
+                let (words, rest) = element.as_chunks_mut::<8>();
+                for word in words {
+                    *word = number(input, *at, 64).to_be_bytes();
+                    *at = at.wrapping_add(64);
+                }
+                for byte in rest {
                     *byte = number(input, *at, 8).to_le_bytes()[0];
                     *at = at.wrapping_add(8);
                 }
             }
             Kind::Array(base) => {
-                element.chunks_exact_mut(bytes(base.size)).for_each(|part| base.fill(input, at, part));
+                let parts = element.chunks_exact_mut(bytes(base.size));
+                if let Kind::Field { order, precision, offset } = base.kind
+                    && base.size <= 8
+                {
+                    let count = parts.len();
+                    let end = count.wrapping_mul(bytes(base.size));
+                    let parts = element.get_mut(..end).unwrap_or_default();
+                    unpack((input, *at, precision), (parts, bytes(base.size), order), |value| {
+                        value.wrapping_shl(offset)
+                    });
+                    *at = at.wrapping_add(count.wrapping_mul(bytes(precision)));
+                } else {
+                    parts.for_each(|part| base.fill(input, at, part));
+                }
             }
             Kind::Compound(members) => {
                 for (offset, member) in members {
@@ -199,11 +230,8 @@ impl Node {
 /// Writes a number to an element of any size.
 fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u32, offset: u32) {
     if element.len() <= 8 {
-        let value = number(input, at, precision).wrapping_shl(offset).to_le_bytes();
-        match order {
-            Order::Little => element.iter_mut().zip(value).for_each(|(to, from)| *to = from),
-            Order::Big => element.iter_mut().rev().zip(value).for_each(|(to, from)| *to = from),
-        }
+        let size = element.len();
+        store(&[number(input, at, precision).wrapping_shl(offset)], element, size, order);
         return;
     }
     // Byte by byte, from the least significant one; `end` counts the bits that are not below it.

@@ -1,7 +1,7 @@
 //! Scale-offset (6): the minimum and, in as few bits as the range needs, what lies above it; floats are scaled by a power of
 //! ten first. Source: the comments of HDF5's H5Zscaleoffset.c.
 
-use super::bits::{Order, check_length, make_room, unpack};
+use super::bits::{Order, check_length, unpack};
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
@@ -32,8 +32,8 @@ impl Codec for ScaleOffset {
             return Ok(());
         }
         let parameters = Parameters::new(context.parameters)?;
-        make_room(output, parameters.count, parameters.size, context)?;
-        decode(input, output, &parameters)
+        let size = u64::from(parameters.count).wrapping_mul(parameters.size.into());
+        decode(input, context.room(output, size)?, &parameters)
     }
 
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
@@ -116,27 +116,27 @@ fn decode(input: &[u8], output: &mut [u8], parameters: &Parameters) -> Result<()
         }
         return Ok(());
     }
+    let size = usize::try_from(size).unwrap_or(8);
+    let (packed, elements) = ((packed, 0, bits), (output, size, order));
     // All ones stand for the fill value, and so does no bit at all.
     let ones = 1_u64.wrapping_shl(bits).wrapping_sub(1);
     match (parameters.kind, fill) {
-        (Kind::Integer, Some(fill)) => unpack(packed, bits, output, size, order, |value| {
-            if value == ones { fill } else { value.wrapping_add(minimum) }
-        }),
-        (Kind::Integer, None) => {
-            unpack(packed, bits, output, size, order, |value| value.wrapping_add(minimum));
+        (Kind::Integer, Some(fill)) => {
+            unpack(packed, elements, |value| if value == ones { fill } else { value.wrapping_add(minimum) })
         }
+        (Kind::Integer, None) => unpack(packed, elements, |value| value.wrapping_add(minimum)),
         (Kind::Float(exponent), fill) => {
             // Without a fill value, a number that never comes stands for it.
             let (ones, fill) = fill.map_or((u64::MAX, 0), |fill| (ones, fill));
             if size == 4 {
                 let (minimum, scale) = (f32::from_bits(low(minimum)), power_of_ten_32(exponent));
-                unpack(packed, bits, output, size, order, |value| {
+                unpack(packed, elements, |value| {
                     let scaled = low(value).cast_signed() as f32 / scale + minimum;
                     if value == ones { fill } else { scaled.to_bits().into() }
                 });
             } else {
                 let (minimum, scale) = (f64::from_bits(minimum), power_of_ten_64(exponent));
-                unpack(packed, bits, output, size, order, |value| {
+                unpack(packed, elements, |value| {
                     let scaled = value.cast_signed() as f64 / scale + minimum;
                     if value == ones { fill } else { scaled.to_bits() }
                 });

@@ -1,6 +1,5 @@
 //! Shuffle (2): the first bytes of all elements, then the second bytes, and so on. Source: the comments of HDF5's H5Zshuffle.c.
 
-use super::cubes::{Cubes, WIDTH, load, swap};
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
@@ -22,11 +21,7 @@ impl Codec for Shuffle {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        if input.len() > context.limit {
-            return Err(Error::limit(format!("more than {} bytes", context.limit)));
-        }
-        output.resize(input.len(), 0);
-        unshuffle(input, output, element_size(context)?);
+        unshuffle(input, context.room(output, input.len() as u64)?, element_size(context)?);
         Ok(())
     }
 
@@ -54,69 +49,147 @@ pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
         to.copy_from_slice(from);
         return;
     }
-    let planes_end = count.saturating_mul(size);
-    let (planes, left) = from.split_at_checked(planes_end).unwrap_or((from, &[]));
-    let (elements, left_to) = to.split_at_mut_checked(planes_end).unwrap_or_default();
+    let end = count.saturating_mul(size);
+    let (planes, left) = from.split_at_checked(end).unwrap_or((from, &[]));
+    let (elements, left_to) = to.split_at_mut_checked(end).unwrap_or_default();
     left_to.copy_from_slice(left);
-    match size {
-        2 => two(planes, elements),
-        4 => four(planes, elements),
-        _ => any(planes, elements, size),
+    if count < FEW {
+        for (number, plane) in planes.chunks_exact(count).enumerate() {
+            let bytes = elements.iter_mut().skip(number).step_by(size);
+            bytes.zip(plane).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    // So many elements at a time that all of them stay in the cache.
+    let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
+    let mut weaver = Weaver::default();
+    let mut first = 0_usize;
+    for elements in elements.chunks_mut(block.saturating_mul(size)) {
+        let length = elements.len().checked_div(size).unwrap_or(0);
+        weaver.block(&Planes { bytes: planes, count, first, length }, elements, size);
+        first = first.wrapping_add(length);
     }
 }
 
-fn two(planes: &[u8], elements: &mut [u8]) {
-    let (a, b) = planes.split_at_checked(planes.len() / 2).unwrap_or_default();
-    for ((element, a), b) in elements.as_chunks_mut().0.iter_mut().zip(a).zip(b) {
-        *element = [*a, *b];
+/// Below this many elements, blocks cost more than they gain.
+const FEW: usize = 16;
+/// The most elements of a block.
+const BLOCK: usize = 512;
+/// Roughly how many bytes a block has when its elements are large.
+const CACHE: usize = 1 << 15;
+
+/// The bytes of one place of all elements, then those of the next.
+#[derive(Debug)]
+struct Planes<'a> {
+    bytes: &'a [u8],
+    count: usize,
+    /// Where the block starts in each, and how many elements it has.
+    first: usize,
+    length: usize,
+}
+
+impl<'a> Planes<'a> {
+    /// The block's part of plane `number`.
+    fn plane(&self, number: usize) -> &'a [u8] {
+        let start = number.wrapping_mul(self.count).wrapping_add(self.first);
+        self.bytes.get(start..start.wrapping_add(self.length)).unwrap_or_default()
+    }
+
+    /// Plane `number` and those that follow.
+    fn planes<const N: usize>(&self, number: usize) -> [&'a [u8]; N] {
+        std::array::from_fn(|next| self.plane(number.wrapping_add(next)))
     }
 }
 
-fn four(planes: &[u8], elements: &mut [u8]) {
-    let (ab, cd) = planes.split_at_checked(planes.len() / 2).unwrap_or_default();
-    let (a, b) = ab.split_at_checked(ab.len() / 2).unwrap_or_default();
-    let (c, d) = cd.split_at_checked(cd.len() / 2).unwrap_or_default();
-    for ((((element, a), b), c), d) in elements.as_chunks_mut().0.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        *element = [*a, *b, *c, *d];
+/// Weaves planes: two become pairs, two rows of pairs become rows of four bytes, and so on. Compilers turn each step, which
+/// takes bytes from two rows in turn, into wide instructions, as they do not for more rows.
+#[derive(Debug)]
+struct Weaver {
+    twos: [[u8; 2 * BLOCK]; 2],
+    fours: [[u8; 4 * BLOCK]; 2],
+    eights: [u8; 8 * BLOCK],
+}
+
+impl Default for Weaver {
+    fn default() -> Self {
+        Self { twos: [[0; 2 * BLOCK]; 2], fours: [[0; 4 * BLOCK]; 2], eights: [0; 8 * BLOCK] }
     }
 }
 
-/// Elements of any size, eight planes of a tile at a time.
-fn any(planes: &[u8], elements: &mut [u8], size: usize) {
-    let count = planes.len().checked_div(size).unwrap_or(0);
-    for (start, out) in (0..count).step_by(WIDTH).zip(elements.chunks_mut(size.saturating_mul(WIDTH))) {
-        let end = start.saturating_add(WIDTH).min(count);
-        // Words with fewer planes write into the element behind theirs, so they come first.
-        let (eights, rest) =
-            planes.split_at_checked(count.saturating_mul(size & !7)).unwrap_or((planes, &[]));
-        let groups = eights.chunks_exact(count.saturating_mul(8)).enumerate();
-        let rest = std::iter::once((size >> 3, rest)).filter(|(_, planes)| !planes.is_empty());
-        for (eighth, planes) in rest.chain(groups) {
-            let mut cubes = Cubes::default();
-            for (to, plane) in cubes.iter_mut().zip(planes.chunks_exact(count)) {
-                load(plane.get(start..end).unwrap_or_default(), to);
-            }
-            swap::<8>(&mut cubes);
-            let mut at = eighth.saturating_mul(8);
-            for lane in 0..WIDTH / 8 {
-                for words in &cubes {
-                    if let (Some(to), Some(word)) = (out.get_mut(at..), words.get(lane)) {
-                        put(word.to_le_bytes(), to);
-                    }
-                    at = at.wrapping_add(size);
+impl Weaver {
+    fn block(&mut self, planes: &Planes<'_>, elements: &mut [u8], size: usize) {
+        let Self { twos, fours, eights } = self;
+        match size {
+            2 => weave2(planes.planes(0), elements),
+            4 => weave4(planes.planes(0), elements, twos),
+            8 => weave8(planes.planes(0), elements, twos, fours),
+            _ => {
+                let mut done = 0_usize;
+                while done < size {
+                    let step = match size.wrapping_sub(done) {
+                        8.. => {
+                            weave8(planes.planes(done), eights, twos, fours);
+                            place::<8>(eights, elements, size, done)
+                        }
+                        4.. => {
+                            weave4(planes.planes(done), eights, twos);
+                            place::<4>(eights, elements, size, done)
+                        }
+                        2.. => {
+                            weave2(planes.planes(done), eights);
+                            place::<2>(eights, elements, size, done)
+                        }
+                        _ => place::<1>(planes.plane(done), elements, size, done),
+                    };
+                    done = done.wrapping_add(step);
                 }
             }
         }
     }
 }
 
-/// Writes eight bytes, or what there is room for.
-#[inline]
-fn put(bytes: [u8; 8], to: &mut [u8]) {
-    match to.first_chunk_mut() {
-        Some(to) => *to = bytes,
-        None => to.iter_mut().zip(bytes).for_each(|(to, from)| *to = from),
+/// Takes bytes from two rows in turn.
+// Inlined, it is not turned into wide instructions.
+#[inline(never)]
+fn weave2([even, odd]: [&[u8]; 2], to: &mut [u8]) {
+    for ((to, even), odd) in to.as_chunks_mut().0.iter_mut().zip(even).zip(odd) {
+        *to = [*even, *odd];
     }
+}
+
+fn weave4([a, b, c, d]: [&[u8]; 4], to: &mut [u8], [even, odd]: &mut [[u8; 2 * BLOCK]; 2]) {
+    let even = start(even, a.len().wrapping_mul(2));
+    let odd = start(odd, a.len().wrapping_mul(2));
+    weave2([a, c], even);
+    weave2([b, d], odd);
+    weave2([even, odd], to);
+}
+
+fn weave8(
+    [a, b, c, d, e, f, g, h]: [&[u8]; 8],
+    to: &mut [u8],
+    twos: &mut [[u8; 2 * BLOCK]; 2],
+    [even, odd]: &mut [[u8; 4 * BLOCK]; 2],
+) {
+    let even = start(even, a.len().wrapping_mul(4));
+    let odd = start(odd, a.len().wrapping_mul(4));
+    weave4([a, c, e, g], even, twos);
+    weave4([b, d, f, h], odd, twos);
+    weave2([even, odd], to);
+}
+
+fn start(row: &mut [u8], length: usize) -> &mut [u8] {
+    row.get_mut(..length).unwrap_or_default()
+}
+
+/// Puts `N` bytes to each element, from byte `place` on. Returns `N`.
+fn place<const N: usize>(from: &[u8], elements: &mut [u8], size: usize, place: usize) -> usize {
+    for (element, from) in elements.chunks_exact_mut(size).zip(from.as_chunks::<N>().0) {
+        if let Some(to) = element.get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
+            *to = *from;
+        }
+    }
+    N
 }
 
 #[cfg(test)]

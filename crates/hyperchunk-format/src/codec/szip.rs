@@ -14,7 +14,7 @@ const MSB: u32 = 16;
 const NEAREST_NEIGHBOUR: u32 = 32;
 
 /// At best, 9 to 11 bits stand for 64 blocks of 32 samples.
-const MOST_A_BYTE: usize = 8192;
+const MOST_A_BYTE: u64 = 8192;
 
 /// The codec.
 #[derive(Debug)]
@@ -38,15 +38,11 @@ impl Codec for Szip {
         let Some((length, stream)) = input.split_first_chunk() else {
             return Err(damaged("too short for its length"));
         };
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > context.limit {
-            return Err(Error::limit(format!("{length} bytes come out, more than {}", context.limit)));
-        }
-        if length > stream.len().saturating_mul(MOST_A_BYTE) {
+        let length = u32::from_le_bytes(*length);
+        if u64::from(length) / MOST_A_BYTE > stream.len() as u64 {
             return Err(damaged("shorter than any stream for its length"));
         }
-        output.resize(length, 0);
-        parameters.decode(stream, output)
+        parameters.decode(stream, context.room(output, length.into())?)
     }
 }
 

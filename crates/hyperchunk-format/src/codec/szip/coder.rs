@@ -1,5 +1,6 @@
 //! The lossless coder of CCSDS 121.0-B: blocks of samples, each in the code that suits it best.
 
+use super::super::bits::{number, numbers, window};
 use super::damaged;
 use crate::Result;
 
@@ -30,13 +31,7 @@ impl<'a> Coder<'a> {
             9..=16 => 4,
             _ => 5,
         };
-        Self {
-            stream: Stream { rest: stream, bits: 0, count: 0, short: false },
-            bits,
-            name,
-            block,
-            predicted,
-        }
+        Self { stream: Stream { bytes: stream, at: 0 }, bits, name, block, predicted }
     }
 
     /// Decodes the blocks of one scan line, of which it has `count`; `samples` may leave out its end. If samples are
@@ -48,9 +43,9 @@ impl<'a> Coder<'a> {
         {
             let blocks = self.blocks(rest, done, count)?;
             done = done.wrapping_add(blocks);
-        }
-        if self.stream.short {
-            return Err(damaged("the stream ends early"));
+            if self.stream.at > self.stream.bytes.len().saturating_mul(8) {
+                return Err(damaged("the stream ends early"));
+            }
         }
         if self.predicted {
             self.undo_prediction(samples);
@@ -74,7 +69,7 @@ impl<'a> Coder<'a> {
         } else {
             let block = rest.get_mut(..self.block).unwrap_or_default();
             if raw {
-                block.iter_mut().for_each(|sample| *sample = self.stream.take(self.bits));
+                self.stream.take_each(self.bits, block, |sample, bits| *sample = bits);
             } else if low_entropy.is_some() {
                 self.second_extension(block)?;
             } else {
@@ -124,9 +119,9 @@ impl<'a> Coder<'a> {
 
     /// The high parts of all samples, each as so many zeros and a one; then their `low` low bits.
     fn split(&mut self, samples: &mut [u32], low: u32) {
-        samples.iter_mut().for_each(|sample| *sample = self.stream.zeros().wrapping_shl(low));
+        self.stream.zeros_each(samples, low);
         if low > 0 {
-            samples.iter_mut().for_each(|sample| *sample |= self.stream.take(low));
+            self.stream.take_each(low, samples, |sample, bits| *sample |= bits);
         }
     }
 
@@ -153,77 +148,60 @@ impl<'a> Coder<'a> {
     }
 }
 
-/// The bits of the stream, the most significant first.
+/// The bits of the stream, the most significant first. Behind its end come zeros; that `at` is there tells.
 #[derive(Debug)]
 struct Stream<'a> {
-    rest: &'a [u8],
-    /// The next bits, from the top. Below the first `count` may be some that are still in `rest`.
-    bits: u64,
-    count: u32,
-    /// Whether more was asked for than there is.
-    short: bool,
+    bytes: &'a [u8],
+    at: usize,
 }
 
 impl Stream<'_> {
-    /// Makes `count` at least 56, unless the stream ends.
-    #[inline]
-    fn refill(&mut self) {
-        let Some(word) = self.rest.first_chunk() else {
-            self.refill_from_end();
-            return;
-        };
-        self.bits |= u64::from_be_bytes(*word).wrapping_shr(self.count);
-        let bytes = 63_u32.wrapping_sub(self.count) / 8;
-        self.rest = self.rest.get(bytes as usize..).unwrap_or_default();
-        self.count |= 56;
-    }
-
-    #[cold]
-    fn refill_from_end(&mut self) {
-        while self.count <= 56
-            && let Some((byte, rest)) = self.rest.split_first()
-        {
-            self.bits |= u64::from(*byte).wrapping_shl(56_u32.wrapping_sub(self.count));
-            self.count = self.count.wrapping_add(8);
-            self.rest = rest;
-        }
-    }
-
-    /// The next `width` bits, 1 to 32.
-    #[inline]
+    /// The next `width` bits, up to 32.
     fn take(&mut self, width: u32) -> u32 {
-        if self.count < width {
-            self.refill();
-            if self.count < width {
-                self.short = true;
-                return 0;
-            }
-        }
-        let high = self.bits.wrapping_shr(64_u32.wrapping_sub(width));
-        self.bits = self.bits.wrapping_shl(width);
-        self.count = self.count.wrapping_sub(width);
-        u32::try_from(high).unwrap_or(u32::MAX)
+        let bits = number(self.bytes, self.at, width);
+        self.at = self.at.saturating_add(width as usize);
+        u32::try_from(bits).unwrap_or(u32::MAX)
+    }
+
+    /// Gives the next `width` bits to each sample.
+    #[inline]
+    fn take_each(&mut self, width: u32, samples: &mut [u32], put: impl Fn(&mut u32, u32)) {
+        let bits = samples.len().wrapping_mul(width as usize);
+        numbers((self.bytes, self.at, width), samples, |sample, bits| {
+            put(sample, u32::try_from(bits).unwrap_or(u32::MAX));
+        });
+        self.at = self.at.saturating_add(bits);
     }
 
     /// How many zeros there are before the next one.
-    #[inline]
     fn zeros(&mut self) -> u32 {
-        let mut before = 0_u32;
-        loop {
-            let zeros = self.bits.leading_zeros();
-            if zeros < self.count {
-                // Two shifts, because 63 zeros and a one are 64 bits.
-                self.bits = self.bits.wrapping_shl(zeros).wrapping_shl(1);
-                self.count = self.count.wrapping_sub(zeros).wrapping_sub(1);
-                return before.wrapping_add(zeros);
+        let mut count = [0];
+        self.zeros_each(&mut count, 0);
+        count[0]
+    }
+
+    /// Sets each sample to how many zeros there are before the next one, shifted left.
+    fn zeros_each(&mut self, samples: &mut [u32], shift: u32) {
+        /// How many bits of a window are sure.
+        const SURE: u32 = 57;
+        // The last bit comes first here, since the lowest one of a number is quickly found and cleared.
+        let ones = |at| window(self.bytes, at).reverse_bits() & (u64::MAX >> (64 - SURE));
+        let (mut left, mut start, mut before) = (ones(self.at), 0_u32, 0_u32);
+        for sample in samples {
+            while left == 0 {
+                before = before.wrapping_add(SURE).wrapping_sub(start);
+                self.at = self.at.saturating_add(SURE as usize);
+                if self.at / 8 >= self.bytes.len() {
+                    self.at = usize::MAX;
+                    return;
+                }
+                (left, start) = (ones(self.at), 0);
             }
-            before = before.wrapping_add(self.count);
-            (self.bits, self.count) = (0, 0);
-            self.refill();
-            if self.count == 0 {
-                self.short = true;
-                return 0;
-            }
+            let place = left.trailing_zeros();
+            *sample = before.wrapping_add(place).wrapping_sub(start).wrapping_shl(shift);
+            (before, start) = (0, place.wrapping_add(1));
+            left &= left.wrapping_sub(1);
         }
+        self.at = self.at.saturating_add(start as usize);
     }
 }
