@@ -1,9 +1,11 @@
 //! A walk over all objects of whole files, and over damaged ones.
 
-use super::{attributes, cache_image, group, object, object_header, reference, superblock};
-use crate::model::{Class, Datatype, LinkTarget, ObjectHeader, ObjectKind};
+use super::chunk_index::{self, ChunkMap};
+use super::{attributes, cache_image, group, object, object_header, reference, superblock, virtual_layout};
+use crate::model::{Chunk, Class, Dataspace, Datatype, Layout, LinkTarget, ObjectHeader, ObjectKind};
 use crate::{Blocks, Fuel, Image, Limits, Overlay, Result, Step, View, checksum, step};
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What a walk met.
@@ -54,7 +56,9 @@ impl Walk<'_> {
             Some(ObjectKind::Group) => self.group(&header)?,
             Some(ObjectKind::Dataset) => {
                 self.found.datasets += 1;
-                self.keep(object::dataset(self.image, &header))?;
+                if let Some(dataset) = self.keep(object::dataset(self.image, &header))? {
+                    self.storage(&dataset)?;
+                }
             }
             Some(ObjectKind::Datatype) => {
                 self.found.datatypes += 1;
@@ -80,6 +84,27 @@ impl Walk<'_> {
         }
         let absent = self.keep(group::find(self.image, header, b"no such link"))?.flatten();
         self.same("an absent link", absent.as_ref(), None);
+        Ok(())
+    }
+
+    fn storage(&mut self, dataset: &object::DatasetHeader) -> Result<()> {
+        let chunked = match &dataset.layout {
+            Layout::Chunked(chunked) => chunked,
+            Layout::Virtual { heap: Some(heap) } => {
+                return self.keep(virtual_layout::mappings(self.image, *heap)).map(drop);
+            }
+            _ => return Ok(()),
+        };
+        let Dataspace::Simple { dims, max } = &dataset.dataspace else { return Ok(()) };
+        let map = ChunkMap { chunked, dims, max, filtered: !dataset.pipeline.is_empty() };
+        let Some(all) = self.keep(chunk_index::chunks(self.image, &map))? else { return Ok(()) };
+        // The middle third of each dimension.
+        let counts = dims.iter().zip(&chunked.dims).map(|(dim, chunk)| dim.div_ceil(*chunk));
+        let region: Vec<Range<u64>> = counts.map(|count| count / 3..count - count / 3).collect();
+        let within = self.keep(chunk_index::within(self.image, &map, &region))?;
+        let inside = |chunk: &Chunk| chunk.scaled.iter().zip(&region).all(|(at, range)| range.contains(at));
+        let expected: Vec<Chunk> = all.into_iter().filter(inside).collect();
+        self.same("chunks of a region", within.as_ref(), Some(&expected));
         Ok(())
     }
 
