@@ -92,7 +92,7 @@ impl<'a> Hasher<'a> {
         };
         elements
             .chunks_exact(self.size)
-            .try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha, 0))
+            .try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha))
     }
 
     fn finish(self) -> Digest {
@@ -115,10 +115,11 @@ fn is_canonical(part: &Datatype) -> bool {
 
 /// Whether what a reference leads to can be opened.
 fn can_follow(file: &File, reference: &Reference) -> bool {
-    match file.dereference(reference) {
-        Ok(object) if object.kind() == ObjectKind::Dataset => object.dataset().is_ok(),
-        found => found.is_ok(),
-    }
+    file.dereference(reference).is_ok_and(|object| match object.kind() {
+        ObjectKind::Group => true,
+        ObjectKind::Dataset => object.dataset().is_ok(),
+        ObjectKind::Datatype => object.datatype().is_ok(),
+    })
 }
 
 /// How an element is brought into its canonical form.
@@ -189,7 +190,6 @@ impl Form {
         file: &File,
         sequences: &mut Sequences<'_>,
         sha: &mut Sha256,
-        depth: u32,
     ) -> Result<()> {
         match self {
             Self::Bytes => sha.update(element),
@@ -225,9 +225,7 @@ impl Form {
                 // The heap is asked again inside.
                 let bytes = bytes.to_vec();
                 let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
-                bytes
-                    .chunks_exact(size)
-                    .try_for_each(|element| form.add(element, file, sequences, sha, depth + 1))?;
+                bytes.chunks_exact(size).try_for_each(|element| form.add(element, file, sequences, sha))?;
             }
             Self::Parts(parts) => {
                 for (offset, size, form) in parts {
@@ -237,18 +235,17 @@ impl Form {
                         file,
                         sequences,
                         sha,
-                        depth,
                     )?;
                 }
             }
             Self::Array { size, form } => {
                 element
                     .chunks_exact(*size)
-                    .try_for_each(|element| form.add(element, file, sequences, sha, depth))?;
+                    .try_for_each(|element| form.add(element, file, sequences, sha))?;
             }
             Self::Reference(kind) => match file.reference(*kind, element) {
                 Ok(None) => sha.update([0; 8]),
-                Ok(Some(reference)) if file.dereference(&reference).is_ok() => {
+                Ok(Some(reference)) if can_follow(file, &reference) => {
                     sha.update(reference.address.to_le_bytes())
                 }
                 _ => sha.update(b"badref"),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// How a file is opened and read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
     /// What the file may cost.
@@ -39,18 +39,6 @@ pub enum ExternalPolicy {
     Beside,
     /// None.
     Never,
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            threads: 0,
-            external: ExternalPolicy::default(),
-            ignore_locks: false,
-            allow_truncated: false,
-        }
-    }
 }
 
 impl OpenOptions {

@@ -140,10 +140,8 @@ fn dataset(
 }
 
 fn storage(dataset: &Dataset, indent: &str, text: &mut String) {
-    if let Layout::Contiguous { .. } = dataset.layout() {
-        if dataset.external().is_empty() && dataset.pipeline().is_empty() {
-            return;
-        }
+    if matches!(dataset.layout(), Layout::Contiguous { .. }) && dataset.external().is_empty() {
+        return;
     }
     let _ = writeln!(text, "{indent}STORAGE_LAYOUT {{ {} }}", describe::layout(dataset));
 }

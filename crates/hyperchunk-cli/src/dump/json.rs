@@ -130,7 +130,7 @@ impl Nested {
         let mut opened = 0;
         for dim in self.dims.iter().rev() {
             size = size.saturating_mul(*dim);
-            opened += usize::from(self.next % size == 0);
+            opened += usize::from(self.next.is_multiple_of(size));
         }
         if self.next > 0 {
             text.push_str(&"]".repeat(opened));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The size of a page in bytes: a page of object headers costs one read.
-const PAGE: u64 = 16 << 10;
+const PAGE: usize = 16 << 10;
 /// Pieces from this size on are read as they are.
 const LARGE: usize = 64 << 10;
 /// How many pages are kept.
@@ -29,9 +29,9 @@ impl Pages {
         if let Some(page) = self.pages.read().unwrap_or_else(PoisonError::into_inner).get(&number) {
             return Ok(Arc::clone(page));
         }
-        let start = number * PAGE;
-        let length = PAGE.min(self.source.size() - start);
-        let mut bytes = vec![0; length as usize];
+        let start = number * PAGE as u64;
+        let left = usize::try_from(self.source.size() - start).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; PAGE.min(left)];
         self.source.read_at(start, &mut bytes)?;
         let page: Arc<[u8]> = bytes.into();
         let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl View for Pages {
 
     fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
         let end = offset.checked_add(length as u64).filter(|end| *end <= self.size());
-        let end = end.ok_or_else(|| ends_before(self.size(), offset, length))?;
+        end.ok_or_else(|| ends_before(self.size(), offset, length))?;
         let mut bytes = Vec::new();
         if length >= LARGE {
             bytes.resize(length, 0);
@@ -60,13 +60,13 @@ impl View for Pages {
             return Ok(Cow::Owned(bytes));
         }
         bytes.reserve_exact(length);
-        let mut at = offset;
-        while at < end {
-            let page = self.page(at / PAGE)?;
-            let start = at % PAGE;
-            let stop = PAGE.min(start + (end - at));
-            bytes.extend_from_slice(&page[start as usize..stop as usize]);
-            at += stop - start;
+        let mut number = offset / PAGE as u64;
+        let mut start = usize::try_from(offset % PAGE as u64).unwrap_or(0);
+        while bytes.len() < length {
+            let page = self.page(number)?;
+            let stop = PAGE.min(start + length - bytes.len());
+            bytes.extend_from_slice(&page[start..stop]);
+            (number, start) = (number + 1, 0);
         }
         Ok(Cow::Owned(bytes))
     }

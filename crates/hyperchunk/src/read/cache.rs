@@ -12,11 +12,14 @@ pub(crate) struct ChunkCache(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// By dataset and chunk: when it was used last, and its bytes.
-    chunks: HashMap<(u64, u64), (u64, Arc<[u8]>)>,
+    /// By dataset and chunk.
+    chunks: HashMap<(u64, u64), Entry>,
     bytes: usize,
     clock: u64,
 }
+
+/// When a chunk was used last, and its bytes.
+type Entry = (u64, Arc<[u8]>);
 
 impl ChunkCache {
     /// Whether chunks of this size are kept.

@@ -49,11 +49,11 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     let threads = dataset.threads_for(output.bytes() / 4);
     spread(threads, jobs, Vec::new, |scratch: &mut Vec<u8>, job| {
         let job = job?;
-        if let [(0, target, count)] = job.runs[..] {
-            if output.is_copy() {
-                // SAFETY: jobs have disjoint targets.
-                return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
-            }
+        if let [(0, target, count)] = job.runs[..]
+            && output.is_copy()
+        {
+            // SAFETY: jobs have disjoint targets.
+            return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
         }
         scratch.resize(count_of(job.length)?, 0);
         bytes.read(job.offset, scratch)?;

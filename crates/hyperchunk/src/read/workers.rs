@@ -37,7 +37,7 @@ pub(crate) fn spread<J: Send, S>(
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
             .map_while(|_| {
-                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, &run).ok()
+                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, run).ok()
             })
             .collect();
         let mine = run();
