@@ -15,7 +15,11 @@ mod bzip2;
 mod cubes;
 #[cfg(feature = "deflate")]
 mod deflate;
+#[cfg(feature = "fcidecomp")]
+mod fcidecomp;
 mod fletcher32;
+#[cfg(feature = "fcidecomp")]
+mod jpeg_ls;
 #[cfg(feature = "lz4")]
 mod lz4;
 mod lzf;

@@ -20,6 +20,8 @@ const BUILT_IN: &[&dyn Codec] = &[
     &super::bzip2::Bzip2,
     #[cfg(feature = "deflate")]
     &super::deflate::Deflate,
+    #[cfg(feature = "fcidecomp")]
+    &super::fcidecomp::Fcidecomp,
     #[cfg(feature = "lz4")]
     &super::lz4::Lz4,
     #[cfg(feature = "zstd")]
