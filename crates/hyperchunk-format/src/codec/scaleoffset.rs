@@ -26,9 +26,8 @@ impl Codec for ScaleOffset {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        if let Some(length) = self.kept(input, context)? {
-            output.clear();
-            output.extend_from_slice(input.get(..length).unwrap_or_default());
+        if self.kept(input, context)?.is_some() {
+            context.room(output, input.len() as u64)?.copy_from_slice(input);
             return Ok(());
         }
         let parameters = Parameters::new(context.parameters)?;

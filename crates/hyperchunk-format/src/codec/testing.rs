@@ -29,6 +29,33 @@ impl Dice {
     }
 }
 
+/// Bytes from hexadecimal digits, two a byte; blanks do not count.
+pub(super) fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+    digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]).collect()
+}
+
+/// Packs numbers of any count of bits, the most significant first.
+#[derive(Debug, Default)]
+pub(super) struct Packer {
+    pub(super) bytes: Vec<u8>,
+    free: u32,
+}
+
+impl Packer {
+    pub(super) fn put(&mut self, value: u128, width: u32) {
+        for bit in (0..width).rev() {
+            if self.free == 0 {
+                self.bytes.push(0);
+                self.free = 8;
+            }
+            self.free -= 1;
+            *self.bytes.last_mut().unwrap() |=
+                (value.checked_shr(bit).is_some_and(|value| value & 1 == 1) as u8) << self.free;
+        }
+    }
+}
+
 /// What `stored` was made from, where `size` bytes should come out. It must be the same whatever lay in the buffer and
 /// whether or not the size is known.
 pub(super) fn decoded(codec: &dyn Codec, stored: &[u8], parameters: &[u32], size: usize) -> Result<Vec<u8>> {

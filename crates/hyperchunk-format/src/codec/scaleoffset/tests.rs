@@ -1,1 +1,138 @@
+use super::*;
+use crate::codec::testing::{Dice, Packer, decoded, hex, hurt};
 
+/// Twenty parameters, as the filter always has.
+fn parameters(first: &[u32]) -> Vec<u32> {
+    first.iter().copied().chain(std::iter::repeat(0)).take(20).collect()
+}
+
+/// Scale, factor, count, class, size, sign, order, whether there is a fill value, its halves; what libhdf5 stored; what it
+/// makes of that.
+const SAMPLES: &[(&[u32], &str, &str)] = &[
+    (
+        &[2, 0, 9, 0, 1, 0, 0, 1, 3],
+        "06000000086400000000000000000000000000000000110941990c6c",
+        "6465686d747d88707f",
+    ),
+    (
+        &[2, 0, 9, 0, 2, 1, 1, 1, 0xffff],
+        "0a000000080cfeffffffffffff000000000000000000009ffc51240e1ffdb99000",
+        "fe0cfe15fffffe5dfe9cfeedffffffc5004c",
+    ),
+    (
+        &[2, 5, 9, 0, 4, 0, 0, 1],
+        "05000000087011010000000000000000000000000000489864b210",
+        "701101007111010074110100791101008011010089110100751101008211010072110100",
+    ),
+    (
+        &[2, 0, 5, 0, 8, 1, 0, 1],
+        "3e0000000800000000000000e80000000000000000fffffffffffffffd000000000000000a0000000000000000000000
+         00000000e000000000000000",
+        "000000000000000000000000000000f8000000000000001000000000000000e80000000000000020",
+    ),
+    (
+        &[2, 0, 3, 0, 8, 1, 1, 1],
+        "4000000008000000000000000000000000000000000000000000000080ffffffffffffff7f0500000000000000",
+        "80000000000000007fffffffffffffff0000000000000005",
+    ),
+    (&[2, 16, 5, 0, 2, 0, 0, 1], "00000100020003000400", "00000100020003000400"),
+    (&[2, 0, 5, 0, 2, 0, 0, 1], "01000000080903000000000000000000000000000000", "09030903090309030903"),
+    (
+        &[0, 2, 6, 1, 4, 0, 0, 1, 1_148_837_888],
+        "0c00000008000060c00000000000000000000000001db000fff93bfff41a00",
+        "0000a03f000060c000e079443d0aa14100e079440000e040",
+    ),
+    (
+        &[0, 1, 6, 1, 8, 0, 1, 1],
+        "050000000866666666661271400000000000000000010eb7cc",
+        "4071126666666666407118cccccccccc40711d9999999999407124000000000040712a6666666666407130cccccccccc",
+    ),
+];
+
+#[test]
+fn as_libhdf5_has_it() {
+    for (first, stored, bytes) in SAMPLES {
+        let (stored, bytes) = (hex(stored), hex(bytes));
+        let done = decoded(&ScaleOffset, &stored, &parameters(first), bytes.len()).unwrap();
+        assert_eq!(done, bytes, "{first:?}");
+    }
+}
+
+#[test]
+fn integers_of_every_size_width_and_order() {
+    let mut dice = Dice::new(7);
+    for size in [1_u32, 2, 4, 8] {
+        for bits in 0..size * 8 {
+            let (order, filled) = (dice.below(2) as u32, dice.below(2) as u32);
+            let (minimum, fill) = (dice.next(), dice.next());
+            let mut stored = bits.to_le_bytes().to_vec();
+            stored.push(8);
+            stored.extend(minimum.to_le_bytes());
+            stored.resize(HEADER, 0);
+            let (mut packer, mut expected) = (Packer::default(), Vec::new());
+            for _ in 0..300 {
+                let ones = (1 << bits) - 1;
+                let value = if dice.below(4) == 0 { ones } else { dice.next() & ones };
+                packer.put(value.into(), bits);
+                let value = if filled == 1 && value == ones { fill } else { value.wrapping_add(minimum) }
+                    .to_le_bytes();
+                let bytes = &value[..size as usize];
+                match order {
+                    0 => expected.extend(bytes),
+                    _ => expected.extend(bytes.iter().rev()),
+                }
+            }
+            stored.extend(packer.bytes);
+            let first = [2, 0, 300, 0, size, 0, order, filled, fill as u32, (fill >> 32) as u32];
+            let done = decoded(&ScaleOffset, &stored, &parameters(&first), expected.len()).unwrap();
+            assert!(done == expected, "{first:?} {bits}");
+        }
+    }
+}
+
+#[test]
+fn short_minima() {
+    // A writer whose integers have 4 bytes at most.
+    let mut stored = hex("00000000 04 78563412 ffffffff 00000000 0000000000");
+    let first = [2, 0, 2, 0, 8, 0, 1, 0];
+    let bytes = hex("0000000012345678 0000000012345678");
+    assert_eq!(decoded(&ScaleOffset, &stored, &parameters(&first), 16).unwrap(), bytes.repeat(1));
+    // No more than 8 count.
+    stored[4] = 200;
+    let bytes = hex("ffffffff12345678 ffffffff12345678");
+    assert_eq!(decoded(&ScaleOffset, &stored, &parameters(&first), 16).unwrap(), bytes);
+}
+
+#[test]
+fn damage() {
+    let check = |first: &[u32], stored: &[u8], size, kind| {
+        let error = decoded(&ScaleOffset, stored, first, size).unwrap_err();
+        assert_eq!(error.kind(), kind, "{first:?}: {error}");
+    };
+    let stored = hex(SAMPLES[2].1);
+    let wrong = ErrorKind::Filter;
+    check(&[2, 0, 9, 0, 4, 0, 0, 0], &stored, 36, wrong);
+    for (at, value, kind) in [
+        (0, 1, wrong),
+        (1, 33, wrong),
+        (3, 2, wrong),
+        (4, 3, wrong),
+        (4, u32::MAX, wrong),
+        (6, 2, wrong),
+        (2, u32::MAX, ErrorKind::Limit),
+    ] {
+        let mut others = parameters(SAMPLES[2].0);
+        others[at] = value;
+        check(&others, &stored, 36, kind);
+    }
+    check(&parameters(&[1, 0, 9, 1, 4]), &stored, 36, ErrorKind::Unsupported);
+    check(&parameters(&[2, 0, 9, 1, 4]), &stored, 36, wrong);
+    check(&parameters(SAMPLES[2].0), &stored[..20], 36, wrong);
+    check(&parameters(SAMPLES[2].0), &stored[..26], 36, wrong);
+    let mut wide = stored.clone();
+    wide[0] = 33;
+    check(&parameters(SAMPLES[2].0), &wide, 36, wrong);
+    for (first, stored, bytes) in SAMPLES {
+        hurt(&ScaleOffset, &hex(stored), &parameters(first), hex(bytes).len());
+    }
+}
