@@ -67,6 +67,7 @@ pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::testing::hurt;
 
     /// A thousand zeros, by zlib.
     const ZEROS: &[u8] =
@@ -106,5 +107,7 @@ mod tests {
             damaged[byte] ^= 0x01;
             check(&damaged, Some(9), 9).unwrap_err();
         }
+        hurt(&Deflate, ZEROS, &[6], 1000);
+        hurt(&Deflate, NINE, &[6], 9);
     }
 }

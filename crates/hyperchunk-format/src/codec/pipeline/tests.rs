@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::testing::Dice;
 
 /// The bytes 0 to 15 as eight little-endian 16-bit words, shuffled, then as a zlib stream, then with a checksum.
 const SHUFFLED: &[u8] = &[0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15];
@@ -97,4 +98,40 @@ fn what_is_too_long_is_cut_and_what_is_too_short_an_error() {
 fn missing_filters() {
     assert_eq!(check(&[filter(9999, &[])], 0, &plain()), Err(ErrorKind::MissingFilter));
     assert_eq!(check(&[filter(9999, &[])], 1, &plain()), Ok(plain()));
+}
+
+#[test]
+fn no_pipeline_does_harm() {
+    let ids =
+        [1, 2, 3, 4, 5, 6, 307, 32000, 32001, 32004, 32008, 32013, 32015, 32018, 32022, 32024, 32026, 32028];
+    let (mut dice, mut decoder) = (Dice::new(5), Decoder::default());
+    let mut done = 0;
+    for _ in 0..3000 {
+        let number = |dice: &mut Dice| match dice.below(4) {
+            0 => dice.next() as u32,
+            1 => 1 << dice.below(32),
+            _ => dice.below(20) as u32,
+        };
+        let pipeline: Vec<Filter> = (0..dice.below(5))
+            .map(|_| {
+                let parameters: Vec<u32> = (0..dice.below(24)).map(|_| number(&mut dice)).collect();
+                filter(ids[dice.below(ids.len())], &parameters)
+            })
+            .collect();
+        let length = dice.below(200);
+        let stored = match dice.below(3) {
+            0 => vec![0; length],
+            1 => dice.bytes(length),
+            _ => summed(&dice.bytes(length)),
+        };
+        let expected = [0, 1, 16, 100, length][dice.below(5)];
+        let mask = if dice.below(2) == 0 { 0 } else { dice.next() as u32 };
+        if let Ok(bytes) = decoder.decode(&pipeline, mask, &stored, expected) {
+            assert_eq!(bytes.len(), expected);
+            done += 1;
+        }
+        let held = decoder.front.capacity().max(decoder.back.capacity());
+        assert!(held < 1 << 20, "{held} bytes for {expected}: {pipeline:?}");
+    }
+    assert!(done > 100, "{done}");
 }

@@ -222,8 +222,8 @@ fn damage() {
     // A code of zeros without its one; a pair that does not exist; a run longer than its line.
     let raw = [4, 2, 8, 2];
     check(&raw, &[2, 0, 0, 0, 0b001_00000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 2, wrong);
-    check(&raw, &[&[2, 0, 0, 0, 0b000_1_0000][..], &[0; 12], &[1; 9]].concat(), 2, wrong);
-    check(&raw, &[2, 0, 0, 0, 0b000_0_0000, 1, 0, 0, 0, 0, 0, 0, 0, 0], 2, wrong);
+    check(&raw, &[&[2, 0, 0, 0, 0b0001_0000][..], &[0; 12], &[1; 9]].concat(), 2, wrong);
+    check(&raw, &[2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0], 2, wrong);
     for (numbers, stored, bytes) in samples() {
         hurt(&Szip, &stored, numbers, bytes.len());
     }
