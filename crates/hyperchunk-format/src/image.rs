@@ -145,3 +145,16 @@ impl<'a> Image<'a> {
         if needs.is_empty() { Ok(values) } else { Err(Error::need(needs)) }
     }
 }
+
+/// Both values; when either needs bytes, what both need.
+///
+/// # Errors
+/// The first error that is no need; else one Need.
+pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(a), Err(b)) if a.is_need() && b.is_need() => Err(Error::need([a.needs(), b.needs()].concat())),
+        (Err(need), Err(error)) if need.is_need() => Err(error),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}

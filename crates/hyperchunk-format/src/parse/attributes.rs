@@ -8,6 +8,7 @@ use super::message::shared::{self, Body};
 use super::message::{self, attribute, attribute_info};
 use super::object::find as find_message;
 use super::shared_messages;
+use crate::image::both;
 use crate::model::{Attribute, Name, ObjectHeader};
 use crate::{Cursor, Error, Image, Result, checksum};
 use std::borrow::Cow;
@@ -114,6 +115,15 @@ struct Dense {
     order_tracked: bool,
 }
 
+impl Dense {
+    fn open<'i>(&self, image: Image<'i>) -> Result<(Heaps<'i>, BTree)> {
+        let tree = BTree::open(image, self.by_name, &[BY_NAME]);
+        let (own, tree) = both(FractalHeap::open(image, self.heap), tree)?;
+        let order_tracked = self.order_tracked;
+        Ok((Heaps { image, own, shared: OnceCell::new(), order_tracked }, tree))
+    }
+}
+
 fn dense(image: Image<'_>, header: &ObjectHeader) -> Result<Option<Dense>> {
     let Some(AttributeInfo { heap: Some(heap), by_name, order_tracked, .. }) = info(image, header)? else {
         return Ok(None);
@@ -130,9 +140,8 @@ fn compact(header: &ObjectHeader) -> impl Iterator<Item = &crate::model::RawMess
 
 fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'h>>> {
     if let Some(dense) = dense(image, header)? {
-        let heaps = Heaps::open(image, &dense)?;
-        let records = BTree::open(image, dense.by_name, &[BY_NAME])?.records(image)?;
-        return image.all(&records, |bytes| heaps.stored(&Record::parse(bytes)?));
+        let (heaps, tree) = dense.open(image)?;
+        return heaps.all(&tree);
     }
     image.all(compact(header), |raw| {
         let creation_order = raw.creation_order.map(u32::from);
@@ -169,9 +178,10 @@ struct Heaps<'i> {
 }
 
 impl<'i> Heaps<'i> {
-    fn open(image: Image<'i>, dense: &Dense) -> Result<Self> {
-        let own = FractalHeap::open(image, dense.heap)?;
-        Ok(Self { image, own, shared: OnceCell::new(), order_tracked: dense.order_tracked })
+    /// All attributes that a B-tree has.
+    fn all<'h>(&self, by_name: &BTree) -> Result<Vec<Stored<'h>>> {
+        let records = by_name.records(self.image)?;
+        self.image.all(&records, |bytes| self.stored(&Record::parse(bytes)?))
     }
 
     fn stored<'h>(&self, record: &Record) -> Result<Stored<'h>> {
@@ -190,18 +200,31 @@ impl<'i> Heaps<'i> {
 }
 
 fn find_dense(image: Image<'_>, dense: &Dense, name: &[u8]) -> Result<Option<Attribute>> {
-    let heaps = Heaps::open(image, dense)?;
+    let (heaps, tree) = dense.open(image)?;
     let hash = checksum::lookup3(name);
     let mut found = None;
-    BTree::open(image, dense.by_name, &[BY_NAME])?.find(image, &mut |bytes| {
+    let mut collided = false;
+    let mut compare = |bytes: &[u8]| {
         let record = Record::parse(bytes)?;
         if record.hash != hash {
             return Ok(record.hash.cmp(&hash));
         }
         let stored = heaps.stored(&record)?;
         let ordering = stored.name()?.as_bytes().cmp(name);
-        found = Some(stored).filter(|_| ordering == Ordering::Equal);
+        match ordering {
+            Ordering::Equal => found = Some(stored),
+            _ => collided = true,
+        }
         Ok(ordering)
-    })?;
+    };
+    tree.find(image, &mut compare)?;
+    if found.is_none() && collided {
+        // Not all writers order names of one hash.
+        for stored in heaps.all(&tree)? {
+            if stored.name()?.as_bytes() == name {
+                found = Some(stored);
+            }
+        }
+    }
     found.map(|stored| stored.attribute(image)).transpose()
 }

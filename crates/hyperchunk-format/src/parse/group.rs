@@ -8,6 +8,7 @@ use super::message::link_info::LinkInfo;
 use super::message::{self, link, link_info};
 use super::object::find as find_message;
 use super::{btree_v1, symbol_table};
+use crate::image::both;
 use crate::model::{Link, LinkStorage, ObjectHeader};
 use crate::{Cursor, Error, Image, Result, checksum};
 use std::cmp::Ordering;
@@ -56,7 +57,11 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = match required(image, header)? {
         LinkStorage::Compact => compact(image, header).collect::<Result<_>>()?,
         LinkStorage::SymbolTable { btree, heap } => symbol_table(image, btree, heap)?,
-        LinkStorage::Dense { heap, by_name, .. } => dense(image, heap, by_name)?,
+        LinkStorage::Dense { heap, by_name, .. } => {
+            let tree = BTree::open(image, by_name, &[BY_NAME]);
+            let (heap, tree) = both(FractalHeap::open(image, heap), tree)?;
+            dense(image, &heap, &tree)?
+        }
     };
     links.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(links)
@@ -105,8 +110,7 @@ fn nodes(image: Image<'_>, btree: u64) -> Result<Vec<Vec<symbol_table::Entry>>> 
 }
 
 fn symbol_table(image: Image<'_>, btree: u64, heap: u64) -> Result<Vec<Link>> {
-    let heap = LocalHeap::open(image, heap)?;
-    let nodes = nodes(image, btree)?;
+    let (heap, nodes) = both(LocalHeap::open(image, heap), nodes(image, btree))?;
     nodes.into_iter().flatten().map(|entry| symbol_table::link(entry, &heap)).collect()
 }
 
@@ -132,28 +136,36 @@ fn parse_object(image: Image<'_>, object: &[u8]) -> Result<Link> {
     link::parse(&mut Cursor::new(object, "link message in a fractal heap", 0), image.sizes)
 }
 
-fn dense(image: Image<'_>, heap: u64, by_name: u64) -> Result<Vec<Link>> {
-    let heap = FractalHeap::open(image, heap)?;
-    let records = BTree::open(image, by_name, &[BY_NAME])?.records(image)?;
-    image.all(&records, |bytes| {
+fn dense<'i>(image: Image<'i>, heap: &FractalHeap<'i>, by_name: &BTree) -> Result<Vec<Link>> {
+    image.all(&by_name.records(image)?, |bytes| {
         let (_, id) = record(bytes)?;
         parse_object(image, &heap.object(image, id)?)
     })
 }
 
 fn find_dense(image: Image<'_>, heap: u64, by_name: u64, name: &[u8]) -> Result<Option<Link>> {
-    let heap = FractalHeap::open(image, heap)?;
+    let tree = BTree::open(image, by_name, &[BY_NAME]);
+    let (heap, tree) = both(FractalHeap::open(image, heap), tree)?;
     let hash = checksum::lookup3(name);
     let mut found = None;
-    BTree::open(image, by_name, &[BY_NAME])?.find(image, &mut |bytes| {
+    let mut collided = false;
+    let mut compare = |bytes: &[u8]| {
         let (record_hash, id) = record(bytes)?;
         if record_hash != hash {
             return Ok(record_hash.cmp(&hash));
         }
         let link = parse_object(image, &heap.object(image, id)?)?;
         let ordering = link.name.as_bytes().cmp(name);
-        found = Some(link).filter(|_| ordering == Ordering::Equal);
+        match ordering {
+            Ordering::Equal => found = Some(link),
+            _ => collided = true,
+        }
         Ok(ordering)
-    })?;
+    };
+    tree.find(image, &mut compare)?;
+    if found.is_none() && collided {
+        // Not all writers order names of one hash.
+        found = dense(image, &heap, &tree)?.into_iter().find(|link| link.name.as_bytes() == name);
+    }
     Ok(found)
 }

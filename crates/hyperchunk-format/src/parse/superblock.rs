@@ -52,6 +52,9 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
         _ => version_2(&mut cursor, base, version, &bytes)?,
     };
     let image = Image::new(view, base, superblock.sizes, limits, fuel);
+    if let Some(address) = superblock.driver {
+        driver_information(image, address)?;
+    }
     if let Some(address) = superblock.extension {
         extension(image, address, &mut superblock)?;
     }
@@ -181,6 +184,33 @@ fn end(cursor: &Cursor<'_>, base: Option<u64>, end: Option<u64>) -> Result<u64> 
         .ok_or_else(|| cursor.error(format!("the base address {base} is not before the end {end}")))
 }
 
+/// The driver information block of version 0 and 1. One beyond the end of the file says nothing.
+fn driver_information(image: Image<'_>, address: u64) -> Result<()> {
+    const STRUCTURE: &str = "driver information block";
+    const LENGTH: u64 = 16;
+    if image.left(address) < LENGTH {
+        return Ok(());
+    }
+    let bytes = image.read(STRUCTURE, address, LENGTH)?;
+    let mut cursor = image.cursor(&bytes, STRUCTURE, address);
+    cursor.version(0..=0)?;
+    cursor.skip(7)?;
+    check_driver(cursor.array()?)
+}
+
+/// Refuses a part of a file that its writer's driver split.
+fn check_driver(name: [u8; 8]) -> Result<()> {
+    let driver = match &name {
+        b"NCSAfami" => "family",
+        b"NCSAmult" => "multi",
+        _ => return Ok(()),
+    };
+    let message = format!(
+        "one part of a file that HDF5's `{driver}` driver split: join the parts with `h5repack` or `h5repart`"
+    );
+    Err(Error::unsupported(message).within(STRUCTURE))
+}
+
 /// The messages of the extension that readers need.
 fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Result<()> {
     let header =
@@ -202,7 +232,7 @@ fn extension(image: Image<'_>, address: u64, superblock: &mut Superblock) -> Res
             }
             message::DRIVER_INFORMATION => {
                 cursor.version(0..=0)?;
-                cursor.skip(8)?;
+                check_driver(cursor.array()?)?;
                 let length = cursor.u16()?;
                 cursor.skip(length.into())?;
             }
@@ -251,3 +281,6 @@ pub fn check_end(superblock: &Superblock, file_size: u64) -> Result<()> {
         format!("the file is truncated: it has {file_size} bytes of the {declared} that it declares");
     Err(Error::new(ErrorKind::Truncated, message))
 }
+
+#[cfg(test)]
+mod tests;
