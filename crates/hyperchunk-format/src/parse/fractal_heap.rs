@@ -2,6 +2,7 @@
 //! 1G - Fractal Heap".
 
 mod doubling_table;
+mod huge;
 
 use super::btree_v2::BTree;
 use super::budget::Budget;
@@ -12,7 +13,6 @@ use crate::{Cursor, Error, Image, Result, checksum};
 use doubling_table::DoublingTable;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ const NAME: &str = "fractal heap";
 /// A checksum.
 const CHECKSUM: u64 = 4;
 
-/// A fractal heap. It keeps the blocks that it has read.
+/// A fractal heap, for one operation: it keeps the blocks that it has read, and gives out only so many bytes.
 #[derive(Debug)]
 pub struct FractalHeap<'a> {
     address: u64,
@@ -56,11 +56,13 @@ struct Stored {
 
 #[derive(Debug)]
 struct Cache<'a> {
-    /// Blocks by address and offset in the heap.
+    /// Blocks by address and offset in the heap; huge objects that were filtered have no offset.
     blocks: HashMap<(u64, u64), Rc<Cow<'a, [u8]>>>,
     budget: Budget,
     /// How many bytes came out of filters.
     decoded: u64,
+    /// How many bytes of objects may still be given out. Ids may all be of one object.
+    left: u64,
     decoder: Decoder,
     huge: Option<Rc<BTree>>,
 }
@@ -107,6 +109,7 @@ impl<'a> FractalHeap<'a> {
             blocks: HashMap::new(),
             budget: Budget::new(&image, NAME),
             decoded: 0,
+            left: image.left(0).saturating_mul(16).saturating_add(image.limits.metadata_bytes),
             decoder: Decoder::default(),
             huge: None,
         };
@@ -148,10 +151,18 @@ impl<'a> FractalHeap<'a> {
             0x20 => self.tiny(flags, &mut cursor),
             _ => Err(Error::unsupported(format!("an object id that starts with {flags:#04x}"))),
         };
-        object.map_err(|error| match error.is_need() {
+        object.and_then(|object| self.count(object)).map_err(|error| match error.is_need() {
             true => error,
             false => error.within(NAME).at(offset),
         })
+    }
+
+    /// Counts an object that is given out.
+    fn count(&self, object: Vec<u8>) -> Result<Vec<u8>> {
+        let mut cache = self.cache.borrow_mut();
+        let left = cache.left.checked_sub(object.len() as u64);
+        cache.left = left.ok_or_else(|| Error::limit("its objects overlap, many times"))?;
+        Ok(object)
     }
 
     /// An object that is in its id.
@@ -162,58 +173,6 @@ impl<'a> FractalHeap<'a> {
             length = (length << 8) | usize::from(cursor.u8()?);
         }
         cursor.take(length.saturating_add(1)).map(<[u8]>::to_vec)
-    }
-
-    /// An object of its own in the file.
-    fn huge(&self, image: Image<'a>, cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
-        let sizes = image.sizes;
-        let plain = u64::from(sizes.address).saturating_add(sizes.length.into());
-        let whole =
-            if self.filtered { plain.saturating_add(4).saturating_add(sizes.length.into()) } else { plain };
-        let record;
-        // What the id has no room for is in a B-tree.
-        let mut description = if whole < self.id_length {
-            cursor.clone()
-        } else {
-            let number =
-                cursor.uint(usize::try_from(self.id_length.saturating_sub(1).min(8)).unwrap_or(8))?;
-            record = self.huge_record(image, number)?;
-            Cursor::new(&record, NAME, image.offset(self.address)?)
-        };
-        let address = description.address(sizes)?;
-        let address = address.ok_or_else(|| Error::corrupt("a huge object whose address is undefined"))?;
-        let size = description.length(sizes)?;
-        if !self.filtered {
-            return image.read(NAME, address, size).map(Cow::into_owned);
-        }
-        let mask = description.u32()?;
-        let expected = description.length(sizes)?;
-        let stored = Stored { address, filtered: Some((size, mask)) };
-        let mut cache = self.cache.borrow_mut();
-        self.unfilter(image, stored, expected, &mut cache).map(Cow::into_owned)
-    }
-
-    /// The record of a huge object in the B-tree.
-    fn huge_record(&self, image: Image<'a>, number: u64) -> Result<Vec<u8>> {
-        let address =
-            self.huge.ok_or_else(|| Error::corrupt("a huge object in a heap without a B-tree of them"))?;
-        let mut cache = self.cache.borrow_mut();
-        let kind = if self.filtered { 2 } else { 1 };
-        let tree = match &cache.huge {
-            Some(tree) => Rc::clone(tree),
-            None => {
-                let tree = Rc::new(BTree::open(image, address, &[kind])?);
-                cache.huge = Some(Rc::clone(&tree));
-                tree
-            }
-        };
-        let width = usize::from(image.sizes.length);
-        let record = tree.find(image, &mut |record| -> Result<Ordering> {
-            let id = record.len().checked_sub(width).and_then(|start| record.get(start..));
-            let mut id = Cursor::new(id.unwrap_or_default(), NAME, image.offset(address)?);
-            Ok(id.uint(width)?.cmp(&number))
-        })?;
-        record.ok_or_else(|| Error::corrupt(format!("huge object {number} is not in the B-tree")))
     }
 
     /// An object in a direct block.

@@ -141,7 +141,9 @@ pub(super) fn chunks(
         record::append(&mut linear, format, cursor, numbers.start..numbers.end.min(array.end), &mut chunks)
     })?;
     read_pages(image, &plan.pages, array.end, format, &mut linear, &mut chunks)?;
-    chunks.sort_by(|one, other| one.scaled.cmp(&other.scaled));
+    if slowest != 0 {
+        chunks.sort_by(|one, other| one.scaled.cmp(&other.scaled));
+    }
     Ok(chunks)
 }
 

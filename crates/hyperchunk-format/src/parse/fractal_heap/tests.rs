@@ -147,6 +147,20 @@ fn blocks_are_read_once() {
 }
 
 #[test]
+fn an_object_of_many_ids_is_not_given_out_without_end() {
+    let file = Kind { id_length: 7, ..Kind::default() }.file();
+    let limits = crate::Limits { metadata_bytes: 1000, ..crate::Limits::default() };
+    let fuel = crate::Fuel::new(&limits);
+    let sizes = crate::Sizes { address: 8, length: 8 };
+    let view = &*file;
+    let image = Image::new(&view, 0, sizes, &limits, &fuel);
+    let heap = FractalHeap::open(image, 0).unwrap();
+    let most = (file.len() * 16 + 1000) / 5;
+    assert!((0..most).all(|_| heap.object(image, &managed(20, 5)).is_ok()));
+    assert!(heap.object(image, &managed(20, 5)).unwrap_err().to_string().contains("overlap"));
+}
+
+#[test]
 fn huge_objects() {
     for kind in kinds() {
         let file = kind.file();
