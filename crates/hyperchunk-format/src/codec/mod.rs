@@ -40,6 +40,8 @@ mod sz_huffman;
 mod szip;
 #[cfg(test)]
 mod testing;
+#[cfg(feature = "zfp")]
+mod zfp;
 #[cfg(feature = "zstd")]
 mod zstd;
 

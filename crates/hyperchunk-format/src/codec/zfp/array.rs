@@ -1,0 +1,174 @@
+//! What the header of a zfp stream describes, and how blocks make an array. Source: zfp's documentation, "Low-level C API"
+//! (modes and meta-data).
+
+use super::bits::Bits;
+use super::block::{self, MOST, Mode};
+use super::damaged;
+use super::order::order;
+use super::value::Value;
+use crate::Result;
+
+/// Modes up to this number are the usual ones.
+const LAST_SHORT: u64 = 4094;
+/// Limits that limit nothing.
+const LEAST_BITS: u32 = 1;
+const MOST_BITS: u32 = 16658;
+const MOST_PLANES: u32 = 64;
+const LEAST_EXPONENT: i32 = -1074;
+
+/// A type of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Int32,
+    Int64,
+    Float,
+    Double,
+}
+
+/// A compressed array.
+#[derive(Debug)]
+pub(super) struct Array {
+    kind: Kind,
+    /// Its extent, the fastest dimension first.
+    extent: Vec<u64>,
+    mode: Mode,
+    /// Whether a machine of the other byte order wrote it, whose order the values are to have.
+    swapped: bool,
+}
+
+impl Array {
+    /// The array that a header describes, behind its version.
+    pub(super) fn parse(bits: &mut Bits<'_>, swapped: bool) -> Result<Self> {
+        let kind = match bits.take(2) {
+            0 => Kind::Int32,
+            1 => Kind::Int64,
+            2 => Kind::Float,
+            _ => Kind::Double,
+        };
+        let dimensions = u32::try_from(bits.take(2)).unwrap_or(0).saturating_add(1);
+        let width = 48_u32.checked_div(dimensions).unwrap_or(0);
+        let extent = (0..dimensions).map(|_| bits.take(width).saturating_add(1)).collect();
+        let mut mode = bits.take(12);
+        if mode > LAST_SHORT {
+            mode |= bits.take(52) << 12;
+        }
+        Ok(Self { kind, extent, mode: parse_mode(mode)?, swapped })
+    }
+
+    fn value_size(&self) -> usize {
+        match self.kind {
+            Kind::Int32 | Kind::Float => 4,
+            Kind::Int64 | Kind::Double => 8,
+        }
+    }
+
+    /// How many bytes it has when decoded.
+    pub(super) fn size(&self) -> u64 {
+        self.extent.iter().fold(self.value_size() as u64, |size, extent| size.saturating_mul(*extent))
+    }
+
+    /// Decodes it to `output`, which has its size.
+    pub(super) fn decode(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        match self.kind {
+            Kind::Int32 => self.decode_as::<i32>(input, output),
+            Kind::Int64 => self.decode_as::<i64>(input, output),
+            Kind::Float => self.decode_as::<f32>(input, output),
+            Kind::Double => self.decode_as::<f64>(input, output),
+        }
+    }
+
+    fn decode_as<V: Value>(&self, input: &[u8], output: &mut [u8]) -> Result<()> {
+        let extent: Vec<usize> =
+            self.extent.iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect();
+        let grid: Vec<usize> = extent.iter().map(|extent| extent.div_ceil(4)).collect();
+        let blocks = grid.iter().fold(1_usize, |blocks, extent| blocks.saturating_mul(*extent));
+        if blocks / 8 > input.len() {
+            return Err(damaged("too few zfp data for the blocks of the array"));
+        }
+        let order = order(extent.len());
+        let mut bits = Bits::new(input);
+        let mut values = [V::default(); MOST];
+        let values = values.get_mut(..order.len()).unwrap_or_default();
+        let mut place = vec![0_usize; grid.len()];
+        for _ in 0..blocks {
+            block::decode(&mut bits, self.mode, order, values);
+            self.scatter(values, &place, &extent, output);
+            for (at, extent) in place.iter_mut().zip(&grid) {
+                *at = at.saturating_add(1);
+                if *at < *extent {
+                    break;
+                }
+                *at = 0;
+            }
+            bits.check()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what of a block lies within the array, line by line.
+    fn scatter<V: Value>(&self, values: &[V], place: &[usize], extent: &[usize], output: &mut [u8]) {
+        let size = self.value_size();
+        for (number, line) in values.chunks_exact(4).enumerate() {
+            // The line's place in the block, in the dimensions but the fastest, as digits of two bits.
+            let mut digits = number;
+            let (mut offset, mut step, mut width) = (0_usize, size, 0_usize);
+            let mut within = true;
+            for (dimension, (place, extent)) in place.iter().zip(extent).enumerate() {
+                let mut at = place.saturating_mul(4);
+                if dimension == 0 {
+                    width = extent.saturating_sub(at).min(4);
+                } else {
+                    at = at.saturating_add(digits & 3);
+                    digits >>= 2;
+                    within &= at < *extent;
+                }
+                offset = offset.saturating_add(at.saturating_mul(step));
+                step = step.saturating_mul(*extent);
+            }
+            if within {
+                let to = output.get_mut(offset..).unwrap_or_default().chunks_exact_mut(size);
+                line.iter().take(width).zip(to).for_each(|(value, to)| value.write(self.swapped, to));
+            }
+        }
+    }
+}
+
+/// What the number of a mode stands for.
+fn parse_mode(mode: u64) -> Result<Mode> {
+    let free = Mode {
+        least_bits: LEAST_BITS,
+        most_bits: MOST_BITS,
+        planes: MOST_PLANES,
+        exponent: LEAST_EXPONENT,
+        reversible: false,
+    };
+    let bits = |from: u32, mask: u64| u32::try_from(mode.unbounded_shr(from) & mask).unwrap_or(0);
+    let number = bits(0, 0xfff);
+    let mode = match number {
+        // Fixed rate, precision, nothing lost, accuracy.
+        0..2048 => {
+            let rate = number.saturating_add(1);
+            Mode { least_bits: rate, most_bits: rate, ..free }
+        }
+        2048..2176 => Mode { planes: number.saturating_sub(2047), ..free },
+        2176 => Mode { reversible: true, ..free },
+        2177..=4094 => {
+            let above = i32::try_from(number.saturating_sub(2177)).unwrap_or(0);
+            Mode { exponent: LEAST_EXPONENT.saturating_add(above), ..free }
+        }
+        _ => {
+            let exponent = i32::try_from(bits(49, 0x7fff)).unwrap_or(0).saturating_sub(16495);
+            Mode {
+                least_bits: bits(12, 0x7fff).saturating_add(1),
+                most_bits: bits(27, 0x7fff).saturating_add(1),
+                planes: bits(42, 0x7f).saturating_add(1),
+                exponent,
+                reversible: exponent < LEAST_EXPONENT,
+            }
+        }
+    };
+    if mode.least_bits > mode.most_bits || mode.planes > MOST_PLANES {
+        return Err(damaged("its parameters contradict each other"));
+    }
+    Ok(mode)
+}

@@ -1,0 +1,198 @@
+//! The four types of numbers, and the integers that they are coded as.
+
+/// An integer of two's complement.
+pub(super) trait Integer: Copy + Default {
+    /// Its bits, and how many of them hold a number of bits.
+    const BITS: u32;
+    const COUNT_BITS: u32;
+
+    /// That with these digits to the base -2.
+    fn from_negabinary(digits: u64) -> Self;
+    /// Sums, differences and halves; what is too large wraps around.
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn half(self) -> Self;
+}
+
+impl Integer for i32 {
+    const BITS: u32 = 32;
+    const COUNT_BITS: u32 = 5;
+
+    #[inline]
+    fn from_negabinary(digits: u64) -> Self {
+        let [a, b, c, d, ..] = digits.to_le_bytes();
+        (u32::from_le_bytes([a, b, c, d]) ^ 0xaaaa_aaaa).wrapping_sub(0xaaaa_aaaa).cast_signed()
+    }
+
+    #[inline]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline]
+    fn half(self) -> Self {
+        self >> 1
+    }
+}
+
+impl Integer for i64 {
+    const BITS: u32 = 64;
+    const COUNT_BITS: u32 = 6;
+
+    #[inline]
+    fn from_negabinary(digits: u64) -> Self {
+        (digits ^ 0xaaaa_aaaa_aaaa_aaaa).wrapping_sub(0xaaaa_aaaa_aaaa_aaaa).cast_signed()
+    }
+
+    #[inline]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline]
+    fn half(self) -> Self {
+        self >> 1
+    }
+}
+
+/// A number of an array.
+pub(super) trait Value: Copy + Default {
+    /// What it is coded as.
+    type Integer: Integer;
+    /// The bits of its exponent; none in integers.
+    const EXPONENT_BITS: u32;
+
+    /// What an integer is worth in a block where 2 to the power of `exponent` is above all values. 1 in integers.
+    fn scale(exponent: i32) -> Self;
+    /// An integer times its worth.
+    fn scaled(integer: Self::Integer, scale: Self) -> Self;
+    /// The number whose bits, if negative all but the sign turned, are those of the integer.
+    fn of_bits(integer: Self::Integer) -> Self;
+    /// Writes it.
+    fn write(self, swapped: bool, to: &mut [u8]);
+}
+
+impl Value for i32 {
+    type Integer = Self;
+    const EXPONENT_BITS: u32 = 0;
+
+    fn scale(_: i32) -> Self {
+        1
+    }
+
+    #[inline]
+    fn scaled(integer: Self, _: Self) -> Self {
+        integer
+    }
+
+    #[inline]
+    fn of_bits(integer: Self) -> Self {
+        integer
+    }
+
+    #[inline]
+    fn write(self, swapped: bool, to: &mut [u8]) {
+        write(if swapped { self.to_be_bytes() } else { self.to_le_bytes() }, to);
+    }
+}
+
+impl Value for i64 {
+    type Integer = Self;
+    const EXPONENT_BITS: u32 = 0;
+
+    fn scale(_: i32) -> Self {
+        1
+    }
+
+    #[inline]
+    fn scaled(integer: Self, _: Self) -> Self {
+        integer
+    }
+
+    #[inline]
+    fn of_bits(integer: Self) -> Self {
+        integer
+    }
+
+    #[inline]
+    fn write(self, swapped: bool, to: &mut [u8]) {
+        write(if swapped { self.to_be_bytes() } else { self.to_le_bytes() }, to);
+    }
+}
+
+impl Value for f32 {
+    type Integer = i32;
+    const EXPONENT_BITS: u32 = 8;
+
+    #[expect(clippy::cast_possible_truncation, reason = "powers of two within its range are exact")]
+    fn scale(exponent: i32) -> Self {
+        power_of_two(exponent.saturating_sub(30), -149) as Self
+    }
+
+    #[inline]
+    fn scaled(integer: i32, scale: Self) -> Self {
+        integer as Self * scale
+    }
+
+    #[inline]
+    fn of_bits(integer: i32) -> Self {
+        Self::from_bits((if integer < 0 { integer ^ i32::MAX } else { integer }).cast_unsigned())
+    }
+
+    #[inline]
+    fn write(self, swapped: bool, to: &mut [u8]) {
+        write(if swapped { self.to_be_bytes() } else { self.to_le_bytes() }, to);
+    }
+}
+
+impl Value for f64 {
+    type Integer = i64;
+    const EXPONENT_BITS: u32 = 11;
+
+    fn scale(exponent: i32) -> Self {
+        power_of_two(exponent.saturating_sub(62), -1074)
+    }
+
+    #[inline]
+    fn scaled(integer: i64, scale: Self) -> Self {
+        integer as Self * scale
+    }
+
+    #[inline]
+    fn of_bits(integer: i64) -> Self {
+        Self::from_bits((if integer < 0 { integer ^ i64::MAX } else { integer }).cast_unsigned())
+    }
+
+    #[inline]
+    fn write(self, swapped: bool, to: &mut [u8]) {
+        write(if swapped { self.to_be_bytes() } else { self.to_le_bytes() }, to);
+    }
+}
+
+/// 2 to a power below 1024; 0 below the least one.
+fn power_of_two(exponent: i32, least: i32) -> f64 {
+    if exponent < least {
+        return 0.0;
+    }
+    match u64::try_from(exponent.saturating_add(1023)) {
+        Ok(biased @ 1..) => f64::from_bits(biased << 52),
+        _ => f64::from_bits(1_u64.unbounded_shl(exponent.saturating_add(1074).unsigned_abs())),
+    }
+}
+
+#[inline]
+fn write<const SIZE: usize>(bytes: [u8; SIZE], to: &mut [u8]) {
+    if let Some(to) = to.first_chunk_mut() {
+        *to = bytes;
+    }
+}
