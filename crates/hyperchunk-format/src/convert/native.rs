@@ -118,70 +118,7 @@ fn kernel<S: Load<N>, T: Store<M>, const N: usize, const M: usize>(from: &[u8], 
     }
 }
 
-/// A number that elements are read as: the widest of its sort.
-trait Wide: Copy {
-    fn to_i64(self) -> i64;
-    fn to_u64(self) -> u64;
-    fn to_f32(self) -> f32;
-    fn to_f64(self) -> f64;
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rounding is what is wanted")]
-impl Wide for i64 {
-    fn to_i64(self) -> i64 {
-        self
-    }
-    fn to_u64(self) -> u64 {
-        u64::try_from(self).unwrap_or(0)
-    }
-    fn to_f32(self) -> f32 {
-        self as f32
-    }
-    fn to_f64(self) -> f64 {
-        self as f64
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "rounding is what is wanted")]
-impl Wide for u64 {
-    fn to_i64(self) -> i64 {
-        i64::try_from(self).unwrap_or(i64::MAX)
-    }
-    fn to_u64(self) -> u64 {
-        self
-    }
-    fn to_f32(self) -> f32 {
-        self as f32
-    }
-    fn to_f64(self) -> f64 {
-        self as f64
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is wanted")]
-impl Wide for f64 {
-    fn to_i64(self) -> i64 {
-        self as i64
-    }
-    fn to_u64(self) -> u64 {
-        self as u64
-    }
-    fn to_f32(self) -> f32 {
-        // Anything beyond the largest number is infinite, not only what rounds to it.
-        if self > f32::MAX.into() {
-            f32::INFINITY
-        } else if self < f32::MIN.into() {
-            f32::NEG_INFINITY
-        } else {
-            self as f32
-        }
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
-
-/// A number of `N` bytes as a source.
+/// A number of `N` bytes as a source, read as the widest of its sort.
 trait Load<const N: usize> {
     type Wide: Wide;
     fn load(bytes: [u8; N]) -> Self::Wide;
@@ -189,11 +126,35 @@ trait Load<const N: usize> {
 
 /// A number of `N` bytes as a target.
 trait Store<const N: usize> {
-    fn store(value: impl Wide) -> [u8; N];
+    fn store<W: Wide>(value: W) -> [u8; N];
+}
+
+/// What elements are read as.
+trait Wide:
+    Cast<i8>
+    + Cast<i16>
+    + Cast<i32>
+    + Cast<i64>
+    + Cast<u8>
+    + Cast<u16>
+    + Cast<u32>
+    + Cast<u64>
+    + Cast<f32>
+    + Cast<f64>
+{
+}
+
+impl Wide for i64 {}
+impl Wide for u64 {}
+impl Wide for f64 {}
+
+/// Conversion by HDF5's rules.
+trait Cast<T> {
+    fn cast(self) -> T;
 }
 
 macro_rules! number {
-    ($($number:ident, $size:literal, $wide:ident, $store:expr;)*) => { $(
+    ($($number:ident, $size:literal, $wide:ident;)*) => { $(
         impl Load<$size> for $number {
             type Wide = $wide;
             #[inline]
@@ -203,34 +164,74 @@ macro_rules! number {
         }
         impl Store<$size> for $number {
             #[inline]
-            fn store(value: impl Wide) -> [u8; $size] {
-                let store: fn(_) -> $number = $store;
-                store(value).to_le_bytes()
+            fn store<W: Wide>(value: W) -> [u8; $size] {
+                Cast::<$number>::cast(value).to_le_bytes()
             }
         }
     )* };
 }
 
-fn signed<T: TryFrom<i64>>(value: impl Wide, least: T, most: T) -> T {
-    let value = value.to_i64();
-    T::try_from(value).unwrap_or(if value < 0 { least } else { most })
-}
-
-fn unsigned<T: TryFrom<u64>>(value: impl Wide, most: T) -> T {
-    T::try_from(value.to_u64()).unwrap_or(most)
-}
-
 number! {
-    i8, 1, i64, |value| signed(value, Self::MIN, Self::MAX);
-    i16, 2, i64, |value| signed(value, Self::MIN, Self::MAX);
-    i32, 4, i64, |value| signed(value, Self::MIN, Self::MAX);
-    i64, 8, i64, Wide::to_i64;
-    u8, 1, u64, |value| unsigned(value, Self::MAX);
-    u16, 2, u64, |value| unsigned(value, Self::MAX);
-    u32, 4, u64, |value| unsigned(value, Self::MAX);
-    u64, 8, u64, Wide::to_u64;
-    f32, 4, f64, Wide::to_f32;
-    f64, 8, f64, Wide::to_f64;
+    i8, 1, i64;
+    i16, 2, i64;
+    i32, 4, i64;
+    i64, 8, i64;
+    u8, 1, u64;
+    u16, 2, u64;
+    u32, 4, u64;
+    u64, 8, u64;
+    f32, 4, f64;
+    f64, 8, f64;
+}
+
+macro_rules! integer {
+    ($($number:ident)*) => { $(
+        impl Cast<$number> for i64 {
+            #[inline]
+            fn cast(self) -> $number {
+                $number::try_from(self).unwrap_or(if self < 0 { $number::MIN } else { $number::MAX })
+            }
+        }
+        impl Cast<$number> for u64 {
+            #[inline]
+            fn cast(self) -> $number {
+                $number::try_from(self).unwrap_or($number::MAX)
+            }
+        }
+        impl Cast<$number> for f64 {
+            #[inline]
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is wanted")]
+            fn cast(self) -> $number {
+                self as $number
+            }
+        }
+    )* };
+}
+
+integer! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+macro_rules! float {
+    ($($wide:ident $number:ident;)*) => { $(
+        impl Cast<$number> for $wide {
+            #[inline]
+            #[allow(clippy::cast_precision_loss, reason = "rounding is what is wanted")]
+            fn cast(self) -> $number {
+                self as $number
+            }
+        }
+    )* };
+}
+
+float! { i64 f32; i64 f64; u64 f32; u64 f64; f64 f64; }
+
+impl Cast<f32> for f64 {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is wanted")]
+    fn cast(self) -> f32 {
+        // Anything beyond the largest number is infinite, not only what rounds to it.
+        let over = self.abs() > f64::from(f32::MAX);
+        if over { f32::INFINITY.copysign(self as f32) } else { self as f32 }
+    }
 }
 
 /// A conversion between two native numbers, either of them in either order of bytes.
@@ -338,12 +339,23 @@ fn map<const N: usize>(
     }
 }
 
-/// Reverses the bytes of each element in place.
-pub(super) fn reverse(elements: &mut [u8], size: usize) {
+/// Reverses the first `size` bytes of each element in place.
+pub(super) fn reverse(elements: &mut [u8], step: usize, size: usize) {
     match size {
-        2 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u16::from_be_bytes(*to).to_le_bytes()),
-        4 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u32::from_be_bytes(*to).to_le_bytes()),
-        8 => elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = u64::from_be_bytes(*to).to_le_bytes()),
-        _ => elements.chunks_exact_mut(size.max(1)).for_each(<[u8]>::reverse),
+        2 => change(elements, step, |bytes| u16::from_be_bytes(bytes).to_le_bytes()),
+        4 => change(elements, step, |bytes| u32::from_be_bytes(bytes).to_le_bytes()),
+        8 => change(elements, step, |bytes| u64::from_be_bytes(bytes).to_le_bytes()),
+        _ => elements.chunks_mut(step.max(1)).for_each(|element| {
+            element.get_mut(..size).unwrap_or_default().reverse();
+        }),
+    }
+}
+
+#[inline]
+fn change<const N: usize>(elements: &mut [u8], step: usize, f: impl Fn([u8; N]) -> [u8; N]) {
+    if step == N {
+        elements.as_chunks_mut().0.iter_mut().for_each(|to| *to = f(*to));
+    } else {
+        elements.chunks_mut(step.max(1)).filter_map(<[u8]>::first_chunk_mut).for_each(|to| *to = f(*to));
     }
 }

@@ -50,7 +50,7 @@ enum Value {
     /// `1.fraction × 2^exponent`, the fraction with its first bit at bit 127.
     Finite {
         negative: bool,
-        exponent: i128,
+        exponent: i64,
         fraction: u128,
     },
     Infinity {
@@ -144,26 +144,40 @@ impl Format {
     /// The bits of an element that count.
     #[inline]
     fn load(&self, bytes: &[u8]) -> u128 {
+        let whole = match (self.order, bytes.get(..self.size)) {
+            (ByteOrder::Little, Some([a])) | (ByteOrder::Big, Some([a])) => u128::from(*a),
+            (ByteOrder::Little, Some(&[a, b])) => u16::from_le_bytes([a, b]).into(),
+            (ByteOrder::Big, Some(&[a, b])) => u16::from_be_bytes([a, b]).into(),
+            (ByteOrder::Little, Some(&[a, b, c, d])) => u32::from_le_bytes([a, b, c, d]).into(),
+            (ByteOrder::Big, Some(&[a, b, c, d])) => u32::from_be_bytes([a, b, c, d]).into(),
+            (ByteOrder::Little, Some(&[a, b, c, d, e, f, g, h])) => {
+                u64::from_le_bytes([a, b, c, d, e, f, g, h]).into()
+            }
+            (ByteOrder::Big, Some(&[a, b, c, d, e, f, g, h])) => {
+                u64::from_be_bytes([a, b, c, d, e, f, g, h]).into()
+            }
+            _ if self.size > 16 => return self.load_large(bytes),
+            _ => self.load_odd(bytes),
+        };
+        (whole >> self.offset) & ones(self.precision)
+    }
+
+    fn load_odd(&self, bytes: &[u8]) -> u128 {
         let mut little = [0; 16];
-        if self.size <= little.len() {
-            let ordered = little.iter_mut().zip(bytes.iter().take(self.size));
-            match self.order {
-                ByteOrder::Little => ordered.for_each(|(to, from)| *to = *from),
-                ByteOrder::Big => {
-                    little
-                        .iter_mut()
-                        .zip(bytes.iter().take(self.size).rev())
-                        .for_each(|(to, from)| *to = *from);
-                }
-                ByteOrder::Vax => {
-                    let words = bytes.get(..self.size).unwrap_or_default().rchunks_exact(2);
-                    for (to, from) in little.chunks_exact_mut(2).zip(words) {
-                        to.copy_from_slice(from);
-                    }
+        let bytes = bytes.get(..self.size).unwrap_or_default();
+        match self.order {
+            ByteOrder::Little => little.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from),
+            ByteOrder::Big => little.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from),
+            ByteOrder::Vax => {
+                for (to, from) in little.chunks_exact_mut(2).zip(bytes.rchunks_exact(2)) {
+                    to.copy_from_slice(from);
                 }
             }
-            return (u128::from_le_bytes(little) >> self.offset) & ones(self.precision);
         }
+        u128::from_le_bytes(little)
+    }
+
+    fn load_large(&self, bytes: &[u8]) -> u128 {
         let bit = |value: u128, at: u32| {
             let (byte, bit) = self.place(at);
             let set = bytes.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
@@ -175,20 +189,27 @@ impl Format {
     /// Makes an element of bits; bits that do not count are 0.
     #[inline]
     fn store(&self, bits: u128, target: &mut [u8]) {
-        if self.size <= 16 {
-            let little = (bits << self.offset).to_le_bytes();
-            let target = target.get_mut(..self.size).unwrap_or_default();
-            match self.order {
-                ByteOrder::Little => target.iter_mut().zip(little).for_each(|(to, from)| *to = from),
-                ByteOrder::Big => target.iter_mut().rev().zip(little).for_each(|(to, from)| *to = from),
-                ByteOrder::Vax => {
-                    for (to, from) in target.rchunks_exact_mut(2).zip(little.chunks_exact(2)) {
-                        to.copy_from_slice(from);
-                    }
+        let bits = bits << self.offset;
+        let little = bits.to_le_bytes();
+        match (self.order, target.get_mut(..self.size)) {
+            (ByteOrder::Little, Some(target)) if self.size <= 16 => {
+                target.copy_from_slice(little.get(..self.size).unwrap_or_default());
+            }
+            (ByteOrder::Big, Some(target)) if self.size <= 16 => {
+                target.copy_from_slice(little.get(..self.size).unwrap_or_default());
+                target.reverse();
+            }
+            (ByteOrder::Vax, Some(target)) if self.size <= 16 => {
+                for (to, from) in target.rchunks_exact_mut(2).zip(little.chunks_exact(2)) {
+                    to.copy_from_slice(from);
                 }
             }
-            return;
+            (_, Some(target)) => self.store_large(bits >> self.offset, target),
+            _ => {}
         }
+    }
+
+    fn store_large(&self, bits: u128, target: &mut [u8]) {
         target.fill(0);
         for at in (0..self.precision).filter(|at| bits >> at & 1 == 1) {
             let (byte, bit) = self.place(at);
@@ -235,17 +256,25 @@ impl Format {
 }
 
 /// That many ones.
+#[inline]
 fn ones(count: u32) -> u128 {
     u128::MAX.checked_shr(MAX_BITS.saturating_sub(count)).unwrap_or(0)
 }
 
 /// Shifts that give 0 when nothing is left.
+#[inline]
 fn left(value: u128, by: u32) -> u128 {
     value.checked_shl(by).unwrap_or(0)
 }
 
+#[inline]
 fn right(value: u128, by: u32) -> u128 {
     value.checked_shr(by).unwrap_or(0)
+}
+
+/// No exponent is near so large a bias.
+fn bias(float: &Float) -> i64 {
+    i64::try_from(float.exponent_bias).unwrap_or(i64::MAX)
 }
 
 fn decode_float(float: &Float, bits: u128) -> Value {
@@ -262,7 +291,8 @@ fn decode_float(float: &Float, bits: u128) -> Value {
         let payload = if implied { mantissa } else { mantissa << 1 };
         return if payload == 0 { Value::Infinity { negative } } else { Value::Nan { negative, payload } };
     }
-    let exponent = i128::try_from(raw).unwrap_or(0).saturating_sub(i128::from(float.exponent_bias));
+    let raw_exponent = i64::try_from(raw).unwrap_or(i64::MAX);
+    let exponent = raw_exponent.saturating_sub(bias(float));
     if implied && raw != 0 {
         return Value::Finite { negative, exponent, fraction: mantissa };
     }
@@ -272,7 +302,7 @@ fn decode_float(float: &Float, bits: u128) -> Value {
     // The first bit that is set is the one before the point. A stored first bit is worth 2^exponent; where it is implied,
     // and there is none, the next is worth as much as with an exponent of 1.
     let zeros = mantissa.leading_zeros();
-    let exponent = exponent.saturating_sub(zeros.into()).saturating_add(i128::from(!implied && raw == 0));
+    let exponent = exponent.saturating_sub(zeros.into()).saturating_add((!implied && raw == 0).into());
     Value::Finite { negative, exponent, fraction: left(mantissa, zeros.saturating_add(1)) }
 }
 
@@ -304,41 +334,41 @@ fn encode_integer(signed: bool, precision: u32, value: Value) -> u128 {
 fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
     let (exponent_bits, mantissa_bits) = (u32::from(float.exponent_bits), u32::from(float.mantissa_bits));
     let implied = float.normalization == Normalization::Implied;
-    let build = |negative: bool, raw: u128, mantissa: u128| {
+    let build = |negative: bool, raw: i64, mantissa: u128| {
         left(u128::from(negative), float.sign.into())
-            | left(raw & ones(exponent_bits), float.exponent_at.into())
+            | left(u128::from(raw.unsigned_abs()) & ones(exponent_bits), float.exponent_at.into())
             | left(mantissa & ones(mantissa_bits), float.mantissa_at.into())
     };
     // The first bit of a mantissa where it is stored.
     let first = if implied { 0 } else { left(1, mantissa_bits.saturating_sub(1)) };
     // How many bits are after the point.
     let after = if implied { mantissa_bits } else { mantissa_bits.saturating_sub(1) };
-    let infinity = |negative: bool| build(negative, ones(exponent_bits), first);
+    let end = i64::try_from(ones(exponent_bits)).unwrap_or(i64::MAX);
+    let infinity = |negative: bool| build(negative, end, first);
     let (negative, exponent, fraction) = match value {
         Value::Integer { magnitude: 0, .. } => return 0,
         Value::Integer { negative, magnitude } => {
             let zeros = magnitude.leading_zeros();
-            let exponent = i128::from(127_u32.saturating_sub(zeros));
+            let exponent = i64::from(127_u32.saturating_sub(zeros));
             (negative, exponent, left(magnitude, zeros.saturating_add(1)))
         }
         Value::Zero { negative } => return build(negative, 0, 0),
         Value::Infinity { negative } => return infinity(negative),
         Value::Nan { negative, .. } if rounding != Rounding::Native => {
-            return build(negative, ones(exponent_bits), ones(mantissa_bits));
+            return build(negative, end, ones(mantissa_bits));
         }
         Value::Nan { negative, payload } => {
             let quiet = right(payload | 1 << 127, MAX_BITS.saturating_sub(after));
-            return build(negative, ones(exponent_bits), first | quiet);
+            return build(negative, end, first | quiet);
         }
         Value::Finite { negative, exponent, fraction } => (negative, exponent, fraction),
     };
-    let raw = exponent.saturating_add(i128::from(float.exponent_bias));
-    let end = i128::try_from(ones(exponent_bits)).unwrap_or(i128::MAX);
+    let raw = exponent.saturating_add(bias(float));
     if raw >= end {
         return infinity(negative);
     }
     // A number too small for its exponent starts further down, after zeros.
-    let shift = u32::try_from(1_i128.saturating_sub(raw).clamp(0, 1000)).unwrap_or(0);
+    let shift = u32::try_from(1_i64.saturating_sub(raw).clamp(0, 1000)).unwrap_or(0);
     let (kept, dropped) = if shift == 0 {
         (right(fraction, MAX_BITS.saturating_sub(after)), left(fraction, after))
     } else {
@@ -360,13 +390,13 @@ fn encode_float(float: &Float, value: Value, rounding: Rounding) -> u128 {
         match rounding {
             Rounding::Native => return infinity(negative),
             Rounding::Even if up => return infinity(negative),
-            _ => return build(negative, end.unsigned_abs().saturating_sub(1), first | kept),
+            _ => return build(negative, end.saturating_sub(1), first | kept),
         }
     }
     let kept = kept.wrapping_add(u128::from(up));
     // A carry out of the fraction goes on into the exponent.
-    let carry = right(kept, after) & 1;
-    let raw = if shift == 0 { raw.unsigned_abs().wrapping_add(carry) } else { carry };
+    let carry = i64::from(right(kept, after) & 1 == 1);
+    let raw = if shift == 0 { raw.saturating_add(carry) } else { carry };
     let first = if raw == 0 { 0 } else { first };
     build(negative, raw, first | (kept & ones(after)))
 }

@@ -1,65 +1,23 @@
 //! From two types to the steps that convert one into the other.
 
-use super::elements::each;
 use super::enumeration::Names;
 use super::memory::is_extended;
-use super::native::{self, Native, Pair};
+use super::native::{Native, Pair};
 use super::number::{Format, Rounding};
-use super::text;
-use crate::model::{ByteOrder, Class, Datatype, Member, StringPadding};
+use super::step::{Field, Step};
+use super::widen::Widen;
+use crate::model::{ByteOrder, Class, Datatype, Member};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 
 /// How deep types may nest.
 const DEPTH: u32 = 64;
-/// About how many bytes of elements with several members are converted before the next member's turn.
-const BLOCK: usize = 16 << 10;
 
 /// How elements of one type become elements of another.
 #[derive(Debug, Clone)]
 pub struct Conversion {
     from_size: usize,
     to_size: usize,
-    step: Step,
-}
-
-/// How one part becomes another.
-#[derive(Debug, Clone)]
-enum Step {
-    /// So many bytes stay as they are.
-    Copy(usize),
-    /// So many bytes in reverse order.
-    Reverse(usize),
-    /// So many bytes are 0.
-    Zero(usize),
-    Native(Pair),
-    Number(Format, Format, Rounding),
-    Bits(Format, Format),
-    Text {
-        from_size: usize,
-        from: StringPadding,
-        to_size: usize,
-        to: StringPadding,
-    },
-    Names {
-        names: Names,
-        size: usize,
-    },
-    Fields(Vec<Field>),
-    /// So many elements side by side.
-    Array {
-        count: usize,
-        from_size: usize,
-        to_size: usize,
-        step: Box<Step>,
-    },
-}
-
-/// A part of an element.
-#[derive(Debug, Clone)]
-struct Field {
-    from: usize,
-    to: usize,
     step: Step,
 }
 
@@ -239,114 +197,6 @@ impl Step {
             step => Self::Array { count, from_size, to_size, step: Box::new(step) },
         })
     }
-
-    /// Converts `count` parts, `from_step` and `to_step` bytes apart. Slices start with the first part.
-    fn run(&self, from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
-        match self {
-            Self::Copy(size) if *size == from_step && *size == to_step => {
-                let size = size.saturating_mul(count);
-                if let (Some(from), Some(to)) = (from.get(..size), to.get_mut(..size)) {
-                    to.copy_from_slice(from);
-                }
-            }
-            Self::Copy(size) => native::copy(from, from_step, to, to_step, count, *size, false),
-            Self::Reverse(size) => native::copy(from, from_step, to, to_step, count, *size, true),
-            Self::Zero(size) => each(from, from_step, to, to_step, count, |_, to| {
-                to.iter_mut().take(*size).for_each(|byte| *byte = 0);
-            }),
-            Self::Native(pair) => pair.run(from, from_step, to, to_step, count),
-            Self::Number(format, to_format, rounding) => {
-                each(from, from_step, to, to_step, count, |from, to| {
-                    format.convert(from, to_format, *rounding, to);
-                })
-            }
-            Self::Bits(format, to_format) => each(from, from_step, to, to_step, count, |from, to| {
-                format.convert_bits(from, to_format, to);
-            }),
-            Self::Text { from_size, from: padding, to_size, to: to_padding } => {
-                each(from, from_step, to, to_step, count, |from, to| {
-                    if let (Some(from), Some(to)) = (from.get(..*from_size), to.get_mut(..*to_size)) {
-                        text::convert(from, *padding, to, *to_padding);
-                    }
-                });
-            }
-            Self::Names { names, size } => each(from, from_step, to, to_step, count, |from, to| {
-                if let Some(to) = to.get_mut(..*size) {
-                    names.convert(from, to);
-                }
-            }),
-            Self::Fields(fields) => run_fields(fields, from, from_step, to, to_step, count),
-            Self::Array { count: inner, from_size, to_size, step } => {
-                let (from_whole, to_whole) =
-                    (inner.saturating_mul(*from_size), inner.saturating_mul(*to_size));
-                if from_whole == from_step && to_whole == to_step {
-                    return step.run(from, *from_size, to, *to_size, count.saturating_mul(*inner));
-                }
-                each(from, from_step, to, to_step, count, |from, to| {
-                    if let (Some(from), Some(to)) = (from.get(..from_whole), to.get_mut(..to_whole)) {
-                        step.run(from, *from_size, to, *to_size, *inner);
-                    }
-                });
-            }
-        }
-    }
-
-    /// Whether all there is to do is to reverse bytes where they are.
-    fn stays(&self) -> bool {
-        match self {
-            Self::Copy(_) | Self::Reverse(_) => true,
-            Self::Array { from_size, to_size, step, .. } => from_size == to_size && step.stays(),
-            Self::Fields(fields) => fields.iter().all(|field| field.from == field.to && field.step.stays()),
-            _ => false,
-        }
-    }
-
-    /// Reverses bytes in elements of `size` bytes.
-    fn in_place(&self, elements: &mut [u8], size: usize) {
-        match self {
-            Self::Reverse(bytes) if *bytes == size => native::reverse(elements, size),
-            Self::Reverse(bytes) => elements.chunks_exact_mut(size.max(1)).for_each(|element| {
-                element.get_mut(..*bytes).unwrap_or_default().reverse();
-            }),
-            Self::Array { count, from_size, step, .. } if count.checked_mul(*from_size) == Some(size) => {
-                step.in_place(elements, *from_size);
-            }
-            Self::Array { count, from_size, step, .. } => {
-                let whole = count.saturating_mul(*from_size);
-                elements.chunks_exact_mut(size.max(1)).for_each(|element| {
-                    step.in_place(element.get_mut(..whole).unwrap_or_default(), *from_size);
-                });
-            }
-            Self::Fields(fields) => {
-                for element in elements.chunks_exact_mut(size.max(1)) {
-                    for field in fields {
-                        let part = element.get_mut(field.from..).unwrap_or_default();
-                        let size = part.len();
-                        field.step.in_place(part, size);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Converts parts member by member, some elements at a time.
-fn run_fields(fields: &[Field], from: &[u8], from_step: usize, to: &mut [u8], to_step: usize, count: usize) {
-    let element = from_step.saturating_add(to_step).max(1);
-    let block = BLOCK.checked_div(element).unwrap_or(1).max(1);
-    let mut done = 0_usize;
-    while done < count {
-        let block = block.min(count.saturating_sub(done));
-        let Some(from) = from.get(done.saturating_mul(from_step)..) else { return };
-        let Some(to) = to.get_mut(done.saturating_mul(to_step)..) else { return };
-        for field in fields {
-            if let (Some(from), Some(to)) = (from.get(field.from..), to.get_mut(field.to..)) {
-                field.step.run(from, from_step, to, to_step, block);
-            }
-        }
-        done = done.saturating_add(block);
-    }
 }
 
 /// Two numbers.
@@ -371,6 +221,9 @@ fn number(from: &Datatype, to: &Datatype) -> Result<Step> {
             let kernel = native.kernel(to_native);
             return Ok(Step::Native(Pair { from: native, from_big, to: to_native, to_big, kernel }));
         }
+    }
+    if let Some(widen) = Widen::new(from, to, compiled) {
+        return Ok(Step::Widen(widen));
     }
     let rounding = match (compiled, float(from)) {
         (true, _) => Rounding::Native,

@@ -1,13 +1,16 @@
 //! Boxes anywhere, as a tree of spans: the form in which their elements can be counted and walked in order.
 
+mod build;
+mod walk;
+
+pub(super) use walk::{Chunks, Walk};
+
 use super::program::Run;
 use crate::{Error, Result};
-use std::collections::HashMap;
+use build::Builder;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How much work boxes may make before they are given up as made to cost time.
-const WORK: usize = 16 << 20;
 /// HDF5's own bound.
 const MAX_RANK: usize = 32;
 
@@ -67,7 +70,7 @@ impl Blocks {
     }
 
     fn of(rank: usize, boxes: &[Vec<Range<u64>>]) -> Result<Self> {
-        let mut builder = Builder { boxes, rank, ..Builder::default() };
+        let mut builder = Builder::new(rank, boxes);
         let all: Vec<usize> = (0..boxes.len()).collect();
         builder.node(0, all)?;
         Ok(Self { rank, nodes: builder.nodes.into() })
@@ -211,235 +214,11 @@ impl Blocks {
 
     /// Walks the elements in order, in runs, with the strides of the dataspace.
     pub(super) fn walk(&self, strides: Vec<u64>) -> Walk {
-        let mut walk = Walk { blocks: self.clone(), strides, stack: Vec::new() };
-        walk.descend(self.root(), 0);
-        walk
+        Walk::new(self.clone(), strides)
     }
 
     /// The chunks of this extent that they touch, in order.
     pub(super) fn chunks(&self, chunk: &[u64]) -> Chunks {
-        Chunks { blocks: self.clone(), chunk: chunk.to_vec(), levels: Vec::new(), begun: false }
-    }
-}
-
-/// The spans of a node that is being made: start, end and child of each.
-type Spans = Vec<(u64, u64, usize)>;
-
-/// Makes a tree of boxes.
-#[derive(Default)]
-struct Builder<'a> {
-    boxes: &'a [Vec<Range<u64>>],
-    rank: usize,
-    nodes: Vec<Node>,
-    /// The node for some boxes at a level.
-    by_boxes: HashMap<(usize, Vec<usize>), usize>,
-    /// The node with some spans at a level.
-    by_spans: HashMap<(usize, Spans), usize>,
-    work: usize,
-}
-
-impl Builder<'_> {
-    /// The node of a level for these boxes, which is the last one made if it is new.
-    fn node(&mut self, level: usize, boxes: Vec<usize>) -> Result<usize> {
-        if level == self.rank {
-            return Ok(0);
-        }
-        self.work = self.work.saturating_add(boxes.len()).saturating_add(1);
-        if self.work > WORK {
-            return Err(Error::limit("the boxes of a selection overlap in too many ways"));
-        }
-        let key = (level, boxes);
-        if let Some(node) = self.by_boxes.get(&key) {
-            return Ok(*node);
-        }
-        let spans = self.spans(level, &key.1)?;
-        let node = self.intern(level, spans)?;
-        self.by_boxes.insert(key, node);
-        Ok(node)
-    }
-
-    /// The spans of a level for some boxes.
-    fn spans(&mut self, level: usize, boxes: &[usize]) -> Result<Spans> {
-        let source = self.boxes;
-        let range = |at: usize| source.get(at).and_then(|ranges| ranges.get(level)).cloned().unwrap_or(0..0);
-        let mut by_start: Vec<usize> = boxes.to_vec();
-        by_start.sort_by_key(|at| range(*at).start);
-        let mut spans = Spans::new();
-        let mut next = by_start.into_iter().peekable();
-        let mut active: Vec<usize> = Vec::new();
-        let mut at = 0;
-        loop {
-            active.retain(|one| range(*one).end > at);
-            if active.is_empty() {
-                match next.peek() {
-                    Some(one) => at = range(*one).start,
-                    None => return Ok(spans),
-                }
-            }
-            while let Some(one) = next.next_if(|one| range(*one).start <= at) {
-                active.push(one);
-            }
-            let end = active.iter().map(|one| range(*one).end).min().unwrap_or(at);
-            let end = next.peek().map_or(end, |one| end.min(range(*one).start));
-            self.work = self.work.saturating_add(active.len());
-            let mut below = active.clone();
-            below.sort_unstable();
-            let child = self.node(level.saturating_add(1), below)?;
-            match spans.last_mut() {
-                Some((_, last, before)) if *last == at && *before == child => *last = end,
-                _ => spans.push((at, end, child)),
-            }
-            at = end;
-        }
-    }
-
-    fn intern(&mut self, level: usize, spans: Spans) -> Result<usize> {
-        // The root is made last, and no other node is at its level.
-        if let Some(node) = self.by_spans.get(&(level, spans.clone())) {
-            return Ok(*node);
-        }
-        let too_many = || Error::limit("a selection of more than 2^64 elements");
-        let last_level = level.saturating_add(1) == self.rank;
-        let mut node = Node::default();
-        for (start, end, child) in &spans {
-            let each = if last_level { 1 } else { self.nodes.get(*child).map_or(0, |child| child.count) };
-            node.spans.push(Span { range: *start..*end, child: *child, each, before: node.count });
-            let count = end.wrapping_sub(*start).checked_mul(each).ok_or_else(too_many)?;
-            node.count = node.count.checked_add(count).ok_or_else(too_many)?;
-        }
-        let at = self.nodes.len();
-        self.nodes.push(node);
-        self.by_spans.insert((level, spans), at);
-        Ok(at)
-    }
-}
-
-/// The elements of blocks in order, as runs: first element, count.
-#[derive(Debug, Clone)]
-pub(super) struct Walk {
-    blocks: Blocks,
-    strides: Vec<u64>,
-    /// For each level: the node, the span in it, the index in the span, and where the level below starts.
-    stack: Vec<(usize, usize, u64, u64)>,
-}
-
-impl Walk {
-    /// Goes down to the first row below a node.
-    fn descend(&mut self, mut node: usize, mut base: u64) {
-        while let Some(stride) = self.strides.get(self.stack.len()) {
-            let Some(span) = self.blocks.nodes.get(node).and_then(|node| node.spans.first()) else { return };
-            let start = span.range.start;
-            base = base.wrapping_add(start.wrapping_mul(*stride));
-            self.stack.push((node, 0, start, base));
-            node = span.child;
-        }
-    }
-
-    /// Goes on to the next row, or the next span of this one.
-    fn advance(&mut self) {
-        while let Some((node, at, index, base)) = self.stack.pop() {
-            let level = self.stack.len();
-            let stride = self.strides.get(level).copied().unwrap_or(1);
-            let Some(node_here) = self.blocks.nodes.get(node) else { break };
-            let Some(span) = node_here.spans.get(at) else { break };
-            let last_level = level.saturating_add(1) == self.blocks.rank;
-            let next = index.saturating_add(1);
-            let (at, next, child) = if !last_level && next < span.range.end {
-                (at, next, span.child)
-            } else {
-                let at = at.saturating_add(1);
-                match node_here.spans.get(at) {
-                    Some(span) => (at, span.range.start, span.child),
-                    None => continue,
-                }
-            };
-            let base = base.wrapping_add(next.wrapping_sub(index).wrapping_mul(stride));
-            self.stack.push((node, at, next, base));
-            self.descend(child, base);
-            return;
-        }
-    }
-}
-
-impl Iterator for Walk {
-    type Item = (u64, u64);
-
-    fn next(&mut self) -> Option<(u64, u64)> {
-        let (node, at, _, base) = self.stack.last()?;
-        let span = self.blocks.nodes.get(*node)?.spans.get(*at)?;
-        let run = (*base, span.range.end.wrapping_sub(span.range.start));
-        self.advance();
-        Some(run)
-    }
-}
-
-/// The chunks that blocks touch, in order.
-#[derive(Debug, Clone)]
-pub(super) struct Chunks {
-    blocks: Blocks,
-    chunk: Vec<u64>,
-    /// For each level: the nodes that can be met there, and the number of the chunk.
-    levels: Vec<(Vec<usize>, u64)>,
-    begun: bool,
-}
-
-impl Chunks {
-    /// The first chunk at or after `number` that one of the nodes touches.
-    fn first_chunk_of(&self, level: usize, nodes: &[usize], number: u64) -> Option<u64> {
-        let chunk = self.chunk.get(level).copied().unwrap_or(1);
-        let start = number.checked_mul(chunk)?;
-        let first = nodes.iter().filter_map(|node| {
-            let spans = self.blocks.touching(*node, &(start..u64::MAX));
-            spans.first().map(|span| span.range.start.max(start))
-        });
-        first.min()?.checked_div(chunk)
-    }
-
-    fn range(&self, level: usize, number: u64) -> Range<u64> {
-        let chunk = self.chunk.get(level).copied().unwrap_or(1);
-        let start = number.saturating_mul(chunk);
-        start..start.saturating_add(chunk)
-    }
-
-    /// Fills up the levels below, each with its first chunk.
-    fn descend(&mut self) {
-        while self.levels.len() < self.chunk.len() {
-            let level = self.levels.len();
-            let nodes = match self.levels.last() {
-                None => vec![self.blocks.root()],
-                Some((nodes, number)) => {
-                    self.blocks.children(nodes, &self.range(level.saturating_sub(1), *number))
-                }
-            };
-            let number = self.first_chunk_of(level, &nodes, 0).unwrap_or(0);
-            self.levels.push((nodes, number));
-        }
-    }
-}
-
-impl Iterator for Chunks {
-    type Item = Vec<u64>;
-
-    fn next(&mut self) -> Option<Vec<u64>> {
-        if self.blocks.count() == 0 {
-            return None;
-        }
-        if !self.begun {
-            self.begun = true;
-            self.descend();
-        } else {
-            loop {
-                let (nodes, number) = self.levels.pop()?;
-                let after = number
-                    .checked_add(1)
-                    .and_then(|after| self.first_chunk_of(self.levels.len(), &nodes, after));
-                if let Some(after) = after {
-                    self.levels.push((nodes, after));
-                    self.descend();
-                    break;
-                }
-            }
-        }
-        Some(self.levels.iter().map(|(_, number)| *number).collect())
+        Chunks::new(self.clone(), chunk.to_vec())
     }
 }

@@ -86,7 +86,7 @@ impl Axis {
     }
 
     /// Checked against the extent of dimension `axis`.
-    pub(super) fn line(&self, axis: usize, extent: u64) -> Result<Line> {
+    pub(super) fn line(&self, axis: usize, extent: u64) -> Result<Line<'_>> {
         match self {
             Self::Range { start, stride, count, block } => {
                 let length = count.checked_mul(*block).ok_or_else(|| {
@@ -100,7 +100,7 @@ impl Axis {
             }
             Self::List(indices) => match indices.iter().find(|index| **index >= extent) {
                 Some(index) => Err(out_of_range(axis, *index, extent)),
-                None => Ok(Line::List(indices.clone())),
+                None => Ok(Line::List(indices)),
             },
         }
     }
@@ -156,13 +156,8 @@ impl Choice {
             Self::All | Self::None => Ok(()),
             Self::Axes(axes) => {
                 check_rank(axes.len(), dims)?;
-                axes.iter().zip(dims).enumerate().try_for_each(|(at, (axis, extent))| match axis {
-                    Axis::List(indices) => match indices.iter().find(|index| *index >= extent) {
-                        Some(index) => Err(out_of_range(at, *index, *extent)),
-                        None => Ok(()),
-                    },
-                    _ => axis.line(at, *extent).map(drop),
-                })
+                let mut axes = axes.iter().zip(dims).enumerate();
+                axes.try_for_each(|(at, (axis, extent))| axis.line(at, *extent).map(drop))
             }
             Self::Points { rank, coordinates } => {
                 check_rank(*rank, dims)?;

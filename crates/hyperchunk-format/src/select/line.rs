@@ -18,10 +18,10 @@ pub(super) struct Segment {
 }
 
 /// The selected indices of one dimension.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line<'a> {
     Pattern(Pattern),
-    List(Vec<u64>),
+    List(&'a [u64]),
 }
 
 /// Blocks at equal distances; the last may be cut short. Checked: all indices are within the extent.
@@ -35,7 +35,7 @@ pub(super) struct Pattern {
     length: u64,
 }
 
-impl Line {
+impl Line<'_> {
     /// The index at a place in the result.
     pub(super) fn at(&self, place: u64) -> u64 {
         match self {
@@ -128,15 +128,23 @@ impl Pattern {
     }
 
     /// How many indices are less than `index`.
+    #[inline]
     pub(super) fn rank(&self, index: u64) -> u64 {
         let Some(distance) = index.checked_sub(self.start) else { return 0 };
+        if self.length <= self.block {
+            return distance.min(self.length);
+        }
         let blocks = distance.checked_div(self.stride).unwrap_or(0);
         let rest = distance.checked_rem(self.stride).unwrap_or(0).min(self.block);
         blocks.saturating_mul(self.block).saturating_add(rest).min(self.length)
     }
 
     /// The index at a place in the result. Wraps for a place at or beyond the end.
+    #[inline]
     pub(super) fn at(&self, place: u64) -> u64 {
+        if self.length <= self.block {
+            return self.start.wrapping_add(place);
+        }
         let block = place.checked_div(self.block).unwrap_or(0);
         let rest = place.checked_rem(self.block).unwrap_or(0);
         self.start.wrapping_add(block.wrapping_mul(self.stride)).wrapping_add(rest)
@@ -149,10 +157,17 @@ impl Pattern {
     }
 
     /// Those in `range`, from its start: a block that begins before it, whole blocks, a block that ends after it.
+    #[inline]
     pub(super) fn segments(&self, range: Range<u64>) -> [Segment; 3] {
         let mut segments = [Segment::default(); 3];
         let [head, whole, tail] = &mut segments;
         let (mut place, end) = (self.rank(range.start), self.rank(range.end));
+        if self.length <= self.block {
+            let source = self.at(place).wrapping_sub(range.start);
+            let block = end.saturating_sub(place);
+            *head = Segment { source, target: place, step: 0, block, count: u64::from(block > 0) };
+            return segments;
+        }
         let mut take = |segment: &mut Segment, block: u64, count: u64| {
             if block > 0 && count > 0 {
                 let source = self.at(place).wrapping_sub(range.start);
@@ -173,57 +188,60 @@ impl Pattern {
 /// A list of indices, sorted by chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
-    segments: Vec<Segment>,
-    /// Of each chunk that has indices: its number, and where its segments end.
+    /// The indices, chunk after chunk.
+    indices: Vec<u64>,
+    /// Their places in the result; `None` if they are in order.
+    places: Option<Vec<u64>>,
+    /// Of each chunk that has indices: its number, and where its indices end.
     chunks: Vec<(u64, usize)>,
 }
 
 impl Listed {
     pub(super) fn new(indices: &[u64], chunk: u64) -> Self {
-        let number = |index: u64| index.checked_div(chunk).unwrap_or(0);
-        let in_order = indices.is_sorted_by_key(|index| number(*index));
-        let mut listed = Self { segments: Vec::new(), chunks: Vec::new() };
-        if in_order {
-            for (place, index) in (0_u64..).zip(indices) {
-                listed.push(number(*index), *index, place, chunk);
+        let mut chunks: Vec<(u64, usize)> = Vec::new();
+        let mut here = 0..0;
+        // Most lists increase: chunks come in order, and a division a chunk is enough.
+        for (at, index) in indices.iter().enumerate() {
+            if here.contains(index) {
+                continue;
             }
-        } else {
-            let mut order: Vec<(u64, u64)> =
-                (0_u64..).zip(indices).map(|(place, index)| (*index, place)).collect();
-            order.sort_by_key(|(index, _)| number(*index));
-            for (index, place) in order {
-                listed.push(number(index), index, place, chunk);
-            }
-        }
-        listed
-    }
-
-    /// Segments of one chunk.
-    pub(super) fn of(segments: Vec<Segment>) -> Self {
-        let chunks = vec![(0, segments.len())];
-        Self { segments, chunks }
-    }
-
-    fn push(&mut self, number: u64, index: u64, target: u64, chunk: u64) {
-        let source = index.wrapping_sub(number.wrapping_mul(chunk));
-        let end = self.segments.len().saturating_add(1);
-        match self.chunks.last_mut() {
-            Some((last, after)) if *last == number => {
-                if let Some(segment) = self.segments.last_mut() {
-                    let follows = |start: u64, at: u64| start.wrapping_add(segment.block) == at;
-                    if follows(segment.source, source) && follows(segment.target, target) {
-                        segment.block = segment.block.saturating_add(1);
-                        return;
-                    }
+            let number = index.checked_div(chunk).unwrap_or(0);
+            here.start = number.saturating_mul(chunk);
+            here.end = here.start.saturating_add(chunk);
+            if let Some((last, end)) = chunks.last_mut() {
+                *end = at;
+                if number < *last {
+                    return Self::sorted(indices, chunk);
                 }
-                *after = end;
             }
-            _ => self.chunks.push((number, end)),
+            chunks.push((number, indices.len()));
         }
-        self.segments.push(Segment { source, target, step: 0, block: 1, count: 1 });
+        Self { indices: indices.to_vec(), places: None, chunks }
     }
 
-    /// Where the segments in a chunk are.
+    fn sorted(indices: &[u64], chunk: u64) -> Self {
+        let number = |index: u64| index.checked_div(chunk).unwrap_or(0);
+        let mut order: Vec<(u64, u64, u64)> =
+            (0_u64..).zip(indices).map(|(place, index)| (number(*index), place, *index)).collect();
+        order.sort_unstable();
+        let mut end = 0_usize;
+        let chunks = order.chunk_by(|(a, _, _), (b, _, _)| a == b).filter_map(|group| {
+            end = end.saturating_add(group.len());
+            group.first().map(|(number, _, _)| (*number, end))
+        });
+        let chunks = chunks.collect();
+        let places = order.iter().map(|(_, place, _)| *place).collect();
+        let indices = order.into_iter().map(|(_, _, index)| index).collect();
+        Self { indices, places: Some(places), chunks }
+    }
+
+    /// Indices that stand for others: places in what is read, by the place in the result.
+    pub(super) fn of(places: Vec<u64>) -> Self {
+        let chunks = vec![(0, places.len())];
+        Self { indices: places, places: None, chunks }
+    }
+
+    /// Where the indices of a chunk are.
     pub(super) fn range(&self, number: u64) -> Range<usize> {
         let at = self.chunks.partition_point(|(chunk, _)| *chunk < number);
         let start = at.checked_sub(1).and_then(|before| self.chunks.get(before)).map_or(0, |(_, end)| *end);
@@ -233,15 +251,21 @@ impl Listed {
         }
     }
 
-    /// A segment of a range.
-    pub(super) fn get(&self, range: &Range<usize>, at: usize) -> Option<&Segment> {
-        self.segments.get(range.clone())?.get(at)
-    }
-
-    /// How many indices a range has.
-    pub(super) fn count(&self, range: Range<usize>) -> u64 {
-        let segments = self.segments.get(range).unwrap_or_default();
-        segments.iter().fold(0, |count, segment| count.saturating_add(segment.block))
+    /// The segment that starts at an index of the list, and where it ends there.
+    #[inline]
+    pub(super) fn segment(&self, range: &Range<usize>, origin: u64) -> Option<(usize, Segment)> {
+        let indices = self.indices.get(range.clone())?;
+        let first = *indices.first()?;
+        let places = self.places.as_ref().and_then(|places| places.get(range.clone()));
+        let target = places.map_or(range.start as u64, |places| places.first().copied().unwrap_or(0));
+        let follows = |numbers: &[u64], first: u64| {
+            numbers.iter().zip(first..).take_while(|(number, expected)| *number == expected).count()
+        };
+        let block = follows(indices, first);
+        let block = places.map_or(block, |places| follows(places, target).min(block));
+        let segment =
+            Segment { source: first.wrapping_sub(origin), target, step: 0, block: block as u64, count: 1 };
+        Some((range.start.saturating_add(block), segment))
     }
 
     /// The first chunk with indices at or after `number`.

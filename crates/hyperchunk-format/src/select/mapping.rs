@@ -105,7 +105,7 @@ pub fn map(
 }
 
 /// A choice along each axis, if it is one.
-fn lines(choice: &Choice, dims: &[u64]) -> Result<Option<Vec<Line>>> {
+fn lines<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Option<Vec<Line<'a>>>> {
     match choice {
         Choice::All => Ok(Some(dims.iter().map(|dim| Line::Pattern(Pattern::all(*dim))).collect())),
         Choice::Axes(axes) => {
@@ -148,7 +148,7 @@ fn pair(from: &[Pattern], to: &[Pattern], same_count: bool) -> Option<Vec<Option
 fn along_axes(
     from: &[Pattern],
     to: &[Pattern],
-    asked: &[Line],
+    asked: &[Line<'_>],
     pairs: &[Option<usize>],
     places: &[u64],
 ) -> Option<Mapped> {
@@ -173,7 +173,7 @@ fn along_axes(
 
 /// One dimension of a mapping: the indices of the source, and the places in the result by the place in them. `None` if
 /// nothing is asked.
-fn along_axis(from: &Pattern, to: &Pattern, asked: &Line) -> Option<(Axis, Segments)> {
+fn along_axis(from: &Pattern, to: &Pattern, asked: &Line<'_>) -> Option<(Axis, Segments)> {
     let length = from.length().min(to.length());
     let end = |indices: &Range<u64>| if length < to.length() { to.at(length) } else { indices.end };
     if let Line::Pattern(asked) = asked {
@@ -197,7 +197,7 @@ fn along_axis(from: &Pattern, to: &Pattern, asked: &Line) -> Option<(Axis, Segme
             }
         }
     }
-    let (mut indices, mut segments): (Vec<u64>, Vec<Segment>) = (Vec::new(), Vec::new());
+    let (mut indices, mut goals): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     let places = match asked {
         Line::Pattern(asked) => asked.rank(to.bounds().start)..asked.rank(to.bounds().end),
         Line::List(indices) => 0..indices.len() as u64,
@@ -205,23 +205,13 @@ fn along_axis(from: &Pattern, to: &Pattern, asked: &Line) -> Option<(Axis, Segme
     for place in places {
         let index = asked.at(place);
         let rank = to.rank(index);
-        if rank >= length || to.at(rank) != index {
-            continue;
+        if rank < length && to.at(rank) == index {
+            indices.push(from.at(rank));
+            goals.push(place);
         }
-        match segments.last_mut() {
-            Some(last) if last.source.wrapping_add(last.block) == place => {
-                last.block = last.block.wrapping_add(1)
-            }
-            _ => {
-                let target = indices.len() as u64;
-                segments.push(Segment { source: place, target, step: 0, block: 1, count: 1 });
-            }
-        }
-        indices.push(from.at(rank));
     }
-    let range = 0..segments.len();
-    let axis = Axis::List(indices);
-    (!segments.is_empty()).then(|| (axis, Segments::Many(Arc::new(Listed::of(segments)), range)))
+    let range = 0..goals.len();
+    (!goals.is_empty()).then(|| (Axis::List(indices), Segments::Many(Arc::new(Listed::of(goals)), range, 0)))
 }
 
 /// Those indices of a pattern whose ranks are in a range.

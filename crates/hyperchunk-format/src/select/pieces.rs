@@ -97,7 +97,7 @@ impl Kind {
                 for (at, ((axis, extent), chunk)) in axes.iter().zip(dims).zip(chunk).enumerate() {
                     split.push(match axis.line(at, *extent)? {
                         Line::Pattern(pattern) => Split::Pattern(pattern),
-                        Line::List(indices) => Split::Listed(Arc::new(Listed::new(&indices, *chunk))),
+                        Line::List(indices) => Split::Listed(Arc::new(Listed::new(indices, *chunk))),
                     });
                 }
                 Self::Axes(split)
@@ -191,7 +191,7 @@ impl Piece {
                         Split::Pattern(pattern) => {
                             pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
                         }
-                        Split::Listed(list) => list.count(list.range(*number)),
+                        Split::Listed(list) => list.range(*number).len() as u64,
                     },
                 );
                 counts.fold(1, u64::saturating_mul)
@@ -241,14 +241,16 @@ impl Piece {
 
     fn program(&self, axes: &[Split]) -> Program {
         let plan = &*self.plan;
-        let segments =
-            axes.iter().zip(&plan.chunk).zip(&self.chunk).map(|((axis, extent), number)| match axis {
+        let axes = axes.iter().zip(&plan.chunk).zip(&self.chunk);
+        let segments = axes.map(|((axis, extent), number)| {
+            let start = number.saturating_mul(*extent);
+            match axis {
                 Split::Pattern(pattern) => {
-                    let start = number.saturating_mul(*extent);
                     Segments::Few(pattern.segments(start..start.saturating_add(*extent)))
                 }
-                Split::Listed(list) => Segments::Many(Arc::clone(list), list.range(*number)),
-            });
+                Split::Listed(list) => Segments::Many(Arc::clone(list), list.range(*number), start),
+            }
+        });
         let strides = plan.source_strides.iter().zip(&plan.target_strides);
         Program::new(segments.zip(strides).map(|(segments, (source, target))| (segments, *source, *target)))
     }

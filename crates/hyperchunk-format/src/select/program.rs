@@ -98,33 +98,32 @@ fn gather<const N: usize>(step: usize, source: &[u8], target: &mut [u8]) -> bool
 #[derive(Debug, Clone)]
 pub(super) enum Segments {
     Few([Segment; 3]),
-    /// Those of a list in a range.
-    Many(Arc<Listed>, Range<usize>),
+    /// Those of a list in a range, with indices from an origin on.
+    Many(Arc<Listed>, Range<usize>, u64),
 }
 
 impl Segments {
-    fn get(&self, at: usize) -> Option<&Segment> {
+    /// The first segment with elements, from a position on, and the position of the next.
+    #[inline]
+    fn next(&self, at: usize) -> Option<(usize, Segment)> {
         match self {
-            Self::Few(segments) => segments.get(at),
-            Self::Many(list, range) => list.get(range, at),
-        }
-    }
-
-    /// The first segment with elements, from `at` on.
-    fn next(&self, mut at: usize) -> Option<(usize, Segment)> {
-        loop {
-            let segment = self.get(at)?;
-            if segment.count > 0 {
-                return Some((at, *segment));
+            Self::Few(segments) => {
+                let mut rest = segments.iter().enumerate().skip(at);
+                rest.find(|(_, segment)| segment.count > 0)
+                    .map(|(at, segment)| (at.wrapping_add(1), *segment))
             }
-            at = at.wrapping_add(1);
+            Self::Many(list, range, origin) => {
+                let start = range.start.checked_add(at)?;
+                let (end, segment) = list.segment(&(start..range.end), *origin)?;
+                Some((end.wrapping_sub(range.start), segment))
+            }
         }
     }
 
     /// The segment, if it is the only one.
     fn only(&self) -> Option<Segment> {
         let (at, segment) = self.next(0)?;
-        self.next(at.wrapping_add(1)).is_none().then_some(segment)
+        self.next(at).is_none().then_some(segment)
     }
 }
 
@@ -139,7 +138,8 @@ struct Loop {
 /// The place of a loop.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
-    at: usize,
+    /// The position of the next segment.
+    next: usize,
     segment: Segment,
     /// How many blocks of the segment, and elements of the block, lie before.
     block: u64,
@@ -149,10 +149,11 @@ struct Place {
     target: u64,
 }
 
-/// Nested loops over dimensions, outermost first; what lies together on both sides is one unit. Iterates over runs of
+/// Nested loops over dimensions; what lies together on both sides is one unit. Iterates over runs of
 /// elements.
 #[derive(Debug)]
 pub(super) struct Program {
+    /// All loops but the innermost, from the one around that outwards.
     outer: Vec<(Loop, Place)>,
     inner: Loop,
     /// What lies together, in elements.
@@ -170,10 +171,11 @@ impl Program {
         let one = Segment { source: 0, target: 0, step: 1, block: 1, count: 1 };
         let trivial = Segments::Few([one, Segment::default(), Segment::default()]);
         let (mut source, mut target, mut unit) = (0_u64, 0_u64, 1_u64);
-        let mut loops: Vec<Loop> = Vec::new();
+        let mut inner: Option<Loop> = None;
+        let mut outer: Vec<(Loop, Place)> = Vec::new();
         for (segments, source_stride, target_stride) in axes.rev() {
             if let Some(segment) = segments.only().filter(|segment| segment.count == 1) {
-                let together = loops.is_empty() && source_stride == unit && target_stride == unit;
+                let together = inner.is_none() && source_stride == unit && target_stride == unit;
                 if together || segment.block == 1 {
                     source = source.wrapping_add(segment.source.wrapping_mul(source_stride));
                     target = target.wrapping_add(segment.target.wrapping_mul(target_stride));
@@ -181,22 +183,25 @@ impl Program {
                     continue;
                 }
             }
-            loops.push(Loop { segments, source_stride, target_stride });
+            let kept = Loop { segments, source_stride, target_stride };
+            if inner.is_none() {
+                inner = Some(kept);
+            } else {
+                outer.push((kept, Place::default()));
+            }
         }
-        let mut outer: Vec<(Loop, Place)> =
-            loops.into_iter().rev().map(|one| (one, Place::default())).collect();
-        let inner = outer.pop().map(|(inner, _)| inner);
         let inner = inner.unwrap_or(Loop { segments: trivial, source_stride: unit, target_stride: unit });
         let mut program = Self { outer, inner, unit, source, target, place: None };
-        if program.rewind(0, source, target) {
+        if program.rewind(program.outer.len(), source, target) {
             program.place = program.inner.first();
         }
         program
     }
 
-    /// Puts the outer loops from `from` on at their start. `false` if one has no elements.
-    fn rewind(&mut self, from: usize, mut source: u64, mut target: u64) -> bool {
-        for (one, place) in self.outer.iter_mut().skip(from) {
+    /// Puts the `count` innermost of the outer loops at their start. `false` if one has no elements.
+    #[inline]
+    fn rewind(&mut self, count: usize, mut source: u64, mut target: u64) -> bool {
+        for (one, place) in self.outer.iter_mut().take(count).rev() {
             let Some(mut first) = one.first() else { return false };
             (source, target) = one.offset(&first, source, target);
             (first.source, first.target) = (source, target);
@@ -209,13 +214,11 @@ impl Program {
     /// Goes on to the next place of the outer loops.
     #[inline]
     fn advance(&mut self) -> bool {
-        let mut level = self.outer.len();
-        while let Some(below) = level.checked_sub(1) {
-            level = below;
+        for level in 0..self.outer.len() {
             let Some((one, place)) = self.outer.get_mut(level) else { return false };
             if one.step(place) {
                 let (source, target) = (place.source, place.target);
-                return self.rewind(level.wrapping_add(1), source, target);
+                return self.rewind(level, source, target);
             }
         }
         false
@@ -227,19 +230,29 @@ impl Program {
         if self.place.is_none() {
             return Ok(());
         }
-        let one = self.inner.segments.only();
+        let rows = self.inner.segments.only().filter(|segment| self.whole(segment));
+        let Some(segment) = rows else { return self.for_each_segment(each) };
+        // The common case: a run a row, each as the one before, further on.
+        let first = self.run(&segment, 0, 0);
+        let source = segment.source.wrapping_mul(self.inner.source_stride);
+        let target = segment.target.wrapping_mul(self.inner.target_stride);
         loop {
-            match one {
-                // The common case, rows, without a place to keep.
-                Some(segment) if self.whole(&segment) => each(self.run(&segment, 0, 0))?,
-                _ => {
-                    let mut place = self.inner.first();
-                    while let Some(at) = &mut place {
-                        each(self.run(&at.segment, at.block, at.element))?;
-                        if !self.next_inner(at) {
-                            break;
-                        }
-                    }
+            let source = narrow(self.source.wrapping_add(source));
+            let target = narrow(self.target.wrapping_add(target));
+            each(Run { source, target, ..first })?;
+            if !self.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn for_each_segment<E>(mut self, mut each: impl FnMut(Run) -> Result<(), E>) -> Result<(), E> {
+        loop {
+            let mut place = self.inner.first();
+            while let Some(at) = &mut place {
+                each(self.run(&at.segment, at.block, at.element))?;
+                if !self.next_inner(at) {
+                    break;
                 }
             }
             if !self.advance() {
@@ -292,9 +305,9 @@ impl Program {
             return true;
         }
         place.block = 0;
-        match self.inner.segments.next(place.at.wrapping_add(1)) {
-            Some((at, segment)) => {
-                (place.at, place.segment) = (at, segment);
+        match self.inner.segments.next(place.next) {
+            Some((next, segment)) => {
+                (place.next, place.segment) = (next, segment);
                 true
             }
             None => false,
@@ -322,8 +335,8 @@ impl Iterator for Program {
 impl Loop {
     /// The first element; `None` if there is none.
     fn first(&self) -> Option<Place> {
-        let (at, segment) = self.segments.next(0)?;
-        Some(Place { at, segment, ..Place::default() })
+        let (next, segment) = self.segments.next(0)?;
+        Some(Place { next, segment, ..Place::default() })
     }
 
     /// Where the element at a place is, from where the loop starts.
@@ -352,7 +365,7 @@ impl Loop {
             place.target = place.target.wrapping_add(self.target_stride);
             return true;
         }
-        let Some((at, segment)) = self.segments.next(place.at.wrapping_add(1)) else { return false };
+        let Some((next, segment)) = self.segments.next(place.next) else { return false };
         // From the last element of a segment to the first of the next.
         let last = place.segment.source.wrapping_add(count.wrapping_sub(1).wrapping_mul(step));
         let last = last.wrapping_add(block.wrapping_sub(1));
@@ -361,7 +374,7 @@ impl Loop {
         let last = place.segment.target.wrapping_add(count.wrapping_mul(block)).wrapping_sub(1);
         let skip = segment.target.wrapping_sub(last);
         place.target = place.target.wrapping_add(skip.wrapping_mul(self.target_stride));
-        (place.at, place.segment, place.block, place.element) = (at, segment, 0, 0);
+        (place.next, place.segment, place.block, place.element) = (next, segment, 0, 0);
         true
     }
 }

@@ -8,12 +8,14 @@ use super::{Choice, strides};
 use crate::{Error, Result};
 use std::sync::Arc;
 
+const NO_BLOCKS: Run = Run { source: 0, step: 0, block: 0, count: 0, target: 0 };
+
 /// The elements of a selection in its order, as runs: the number of the first element in row-major order, and how many.
 ///
 /// # Errors
 /// As [`Choice::count`]; Limit if the dataspace has more than 2⁶⁴ - 1 elements.
 pub fn runs<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Runs<'a>> {
-    let nothing = Runs { source: Source::Single(None), pending: None };
+    let nothing = Runs { source: Source::Single(None), blocks: NO_BLOCKS, pending: None };
     if choice.count(dims)? == 0 {
         return Ok(nothing);
     }
@@ -28,88 +30,88 @@ pub fn runs<'a>(choice: &'a Choice, dims: &[u64]) -> Result<Runs<'a>> {
                 segments.push(match axis.line(at, *extent)? {
                     Line::Pattern(pattern) => Segments::Few(pattern.segments(0..*extent)),
                     Line::List(indices) => {
-                        let list = Arc::new(Listed::new(&indices, *extent));
+                        let list = Arc::new(Listed::new(indices, *extent));
                         let range = list.range(0);
-                        Segments::Many(list, range)
+                        Segments::Many(list, range, 0)
                     }
                 });
             }
             let places = super::strides(&choice.shape(dims));
             let axes = segments.into_iter().zip(strides).zip(places);
             let program = Program::new(axes.map(|((segments, source), target)| (segments, source, target)));
-            Source::Program(Box::new(program), None)
+            Source::Program(Box::new(program))
         }
         Choice::Points { coordinates, .. } => Source::Points { coordinates, strides },
         Choice::Blocks(blocks) => Source::Blocks(blocks.walk(strides)),
     };
-    Ok(Runs { source, pending: None })
+    Ok(Runs { source, blocks: NO_BLOCKS, pending: None })
 }
 
 /// The elements of a selection in its order, as runs: the number of the first element in row-major order, and how many.
 #[derive(Debug)]
 pub struct Runs<'a> {
     source: Source<'a>,
-    /// The run that may go on in the next.
+    /// What is left of a run of several blocks that do not touch.
+    blocks: Run,
+    /// The run that the next one may continue.
     pending: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
 enum Source<'a> {
     Single(Option<(u64, u64)>),
-    /// With the run that is being taken apart.
-    Program(Box<Program>, Option<Run>),
-    Points {
-        coordinates: &'a [u64],
-        strides: Vec<u64>,
-    },
+    Program(Box<Program>),
+    Points { coordinates: &'a [u64], strides: Vec<u64> },
     Blocks(Walk),
 }
 
-impl Iterator for Source<'_> {
-    type Item = (u64, u64);
-
-    #[inline]
-    fn next(&mut self) -> Option<(u64, u64)> {
-        match self {
-            Self::Single(run) => run.take(),
-            Self::Program(program, current) => {
-                let mut run = match current.take() {
-                    Some(run) => run,
-                    None => program.next()?,
-                };
-                let first = (run.source as u64, run.block as u64);
-                if run.count > 1 {
-                    run.source = run.source.wrapping_add(run.step);
-                    run.count = run.count.wrapping_sub(1);
-                    *current = Some(run);
-                }
-                Some(first)
-            }
-            Self::Points { coordinates, strides } => {
+impl Runs<'_> {
+    /// The next run, which may go on in the one after.
+    fn take(&mut self) -> Option<(u64, u64)> {
+        match &mut self.source {
+            Source::Single(run) => run.take(),
+            Source::Blocks(walk) => walk.next(),
+            Source::Points { coordinates, strides } => {
                 let (point, rest) = coordinates.split_at_checked(strides.len().max(1))?;
                 *coordinates = rest;
                 let steps = point.iter().zip(strides).map(|(index, stride)| index.wrapping_mul(*stride));
                 Some((steps.fold(0, u64::wrapping_add), 1))
             }
-            Self::Blocks(walk) => walk.next(),
+            Source::Program(program) => {
+                self.blocks = program.next()?;
+                self.block()
+            }
         }
+    }
+
+    /// The next block of the run that is being taken apart.
+    #[inline]
+    fn block(&mut self) -> Option<(u64, u64)> {
+        self.blocks.count = self.blocks.count.checked_sub(1)?;
+        let first = self.blocks.source;
+        self.blocks.source = first.wrapping_add(self.blocks.step);
+        Some((first as u64, self.blocks.block as u64))
     }
 }
 
 impl Iterator for Runs<'_> {
     type Item = (u64, u64);
 
+    #[inline]
     fn next(&mut self) -> Option<(u64, u64)> {
         let (first, mut count) = match self.pending.take() {
             Some(run) => run,
-            None => self.source.next()?,
+            None => self.block().or_else(|| self.take())?,
         };
-        for next in self.source.by_ref() {
-            if first.checked_add(count) != Some(next.0) {
-                self.pending = Some(next);
-                break;
+        // Blocks of one run have gaps between them.
+        while self.blocks.count == 0 {
+            match self.take() {
+                Some(next) if first.checked_add(count) == Some(next.0) => count = count.wrapping_add(next.1),
+                next => {
+                    self.pending = next;
+                    break;
+                }
             }
-            count = count.wrapping_add(next.1);
         }
         Some((first, count))
     }
