@@ -1,0 +1,238 @@
+"""HDF5 files as netCDF-4 sees them: variables with named dimensions.
+
+Source: *NetCDF-4 Format Specification* (dimension scales, ``_Netcdf4Dimid``, ``_Netcdf4Coordinates``); h5netcdf's names for
+dimensions that have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hyperchunk.dataset import Dataset
+from hyperchunk.dtypes import Empty
+from hyperchunk.exceptions import HyperchunkError
+from hyperchunk.group import Group as HDF5Group
+
+# Attributes that are netCDF's or the dimension scales' own.
+HIDDEN = frozenset(
+    {
+        "CLASS",
+        "DIMENSION_LABELS",
+        "DIMENSION_LIST",
+        "NAME",
+        "REFERENCE_LIST",
+        "_NCProperties",
+        "_Netcdf4Coordinates",
+        "_Netcdf4Dimid",
+        "_nc3_strict",
+    }
+)
+NOT_A_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+NOT_A_COORDINATE = "_nc4_non_coord_"
+
+
+class DimensionError(HyperchunkError, ValueError):
+    """The dimensions of a variable cannot be told."""
+
+
+def attributes(found: Any) -> dict[str, Any]:
+    """The attributes of an object as netCDF shows them: text decoded, single values out of their arrays."""
+    return {name: _plain(found.attrs[name]) for name in found.attrs if name not in HIDDEN}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Empty):
+        return "" if value.dtype.kind in "SOU" else np.array([], value.dtype)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "S":
+            value = np.char.decode(value, "utf-8", "surrogateescape").astype(object)
+        if value.dtype.kind == "O":
+            texts = [v.decode("utf-8", "surrogateescape") if isinstance(v, bytes) else v for v in value.flat]
+            return texts[0] if len(texts) == 1 else texts
+        if value.shape == (1,):
+            return value[0]
+    return value
+
+
+class Group:
+    """A group: `variables`, `dimensions` (name → length; those of the groups around it are `scope`) and `groups`.
+
+    `phony_dims`: what to do with dimensions that have no name. ``"access"`` and ``"sort"`` number them by their lengths, in
+    each group, in the order of the variables; ``None`` makes them an error.
+    """
+
+    def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
+        self.hdf5 = found
+        self.parent = parent
+        self.phony_dims = phony_dims
+        self._phony: list[tuple[int, str]] = []
+        datasets = [(name, item) for name, item in found.items() if isinstance(item, Dataset)]
+        self._datasets = [(name, item) for name, item in datasets if item.shape is not None]
+
+    @property
+    def path(self) -> str:
+        return self.hdf5.name or "/"
+
+    @cached_property
+    def attrs(self) -> dict[str, Any]:
+        return attributes(self.hdf5)
+
+    @cached_property
+    def _scales(self) -> dict[bytes, str]:
+        """The dimension scales of this group: reference → name."""
+        found: dict[bytes, str] = {}
+        for name, dataset in self._datasets:
+            if _text(dataset.attrs.get("CLASS")) == b"DIMENSION_SCALE":
+                found[dataset.ref._raw] = name.removeprefix(NOT_A_COORDINATE)
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[int, str]:
+        """The dimensions of this group and those around it by netCDF's number."""
+        found = dict(self.parent._by_id) if self.parent else {}
+        for name, dataset in self._datasets:
+            if dataset.ref._raw in self._scales and "_Netcdf4Dimid" in dataset.attrs:
+                number = int(np.ravel(dataset.attrs["_Netcdf4Dimid"])[0])
+                # A variable over several dimensions repeats the number of its first one.
+                if "_Netcdf4Coordinates" not in dataset.attrs or number not in found:
+                    found[number] = self._scales[dataset.ref._raw]
+        return found
+
+    def _scale(self, raw: bytes) -> str | None:
+        return self._scales.get(raw) or (self.parent._scale(raw) if self.parent else None)
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """The variables by name. Datasets that only stand for a dimension are not among them."""
+        found = {}
+        for name, dataset in self._datasets:
+            if dataset.ref._raw in self._scales and _text(dataset.attrs.get("NAME")).startswith(NOT_A_VARIABLE):
+                continue
+            shown = name.removeprefix(NOT_A_COORDINATE)
+            found[shown] = Variable(self, shown, dataset, self._dimensions_of(name, dataset))
+        return found
+
+    def _dimensions_of(self, name: str, dataset: Dataset) -> tuple[str, ...]:
+        shape = dataset.shape or ()
+        if not shape:
+            return ()
+        attrs = dataset.attrs
+        if "_Netcdf4Coordinates" in attrs:
+            numbers = np.ravel(attrs["_Netcdf4Coordinates"])
+            names = [self._by_id.get(int(number)) for number in numbers]
+            if len(names) == len(shape) and all(names):
+                return tuple(str(n) for n in names)
+        if dataset.ref._raw in self._scales:
+            own = self._scales[dataset.ref._raw]
+            return (own, *(self._unnamed(name, length) for length in shape[1:]))
+        listed = attrs.get("DIMENSION_LIST")
+        references = listed if isinstance(listed, np.ndarray) and len(listed) == len(shape) else [()] * len(shape)
+        dimensions: list[str] = []
+        for axis, length in enumerate(shape):
+            scale = next((self._scale(r._raw) for r in references[axis] if r), None)
+            dimensions.append(scale or self._unnamed(name, length, dimensions))
+        return tuple(dimensions)
+
+    def _unnamed(self, name: str, length: int, taken: list[str] | None = None) -> str:
+        if self.phony_dims is None:
+            raise DimensionError(
+                f"variable {name!r} has no dimension scale for an axis of length {length}; phony_dims='access' names it"
+            )
+        for known, phony in self._phony:
+            if known == length and phony not in (taken or ()):
+                return phony
+        root: Group = self
+        while root.parent:
+            root = root.parent
+        number = getattr(root, "_phony_count", 0)
+        root._phony_count = number + 1
+        self._phony.append((length, f"phony_dim_{number}"))
+        return self._phony[-1][1]
+
+    _phony_count: int
+
+    @cached_property
+    def dimensions(self) -> dict[str, int]:
+        """The dimensions of this group and their lengths."""
+        found = {}
+        for _, dataset in self._datasets:
+            if dataset.ref._raw in self._scales and dataset.shape:
+                found[self._scales[dataset.ref._raw]] = dataset.shape[0]
+        for variable in self.variables.values():
+            for dimension, length in zip(variable.dimensions, variable.hdf5.shape or (), strict=True):
+                if any(dimension == phony for _, phony in self._phony):
+                    found[dimension] = length
+        return found
+
+    @cached_property
+    def unlimited(self) -> set[str]:
+        """The dimensions of this group and those around it that may grow."""
+        found = set(self.parent.unlimited) if self.parent else set()
+        for _, dataset in self._datasets:
+            if dataset.ref._raw in self._scales and (dataset.maxshape or (0,))[0] is None:
+                found.add(self._scales[dataset.ref._raw])
+        return found
+
+    def length(self, dimension: str) -> int | None:
+        """The length of a dimension of this group or those around it."""
+        found = self.dimensions.get(dimension)
+        return self.parent.length(dimension) if found is None and self.parent else found
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        for name, item in self.hdf5.items():
+            if isinstance(item, HDF5Group):
+                yield name, Group(item, self, self.phony_dims)
+
+    def child(self, path: str) -> Group:
+        """The group at a path below this one. :raises KeyError: if there is none."""
+        found = self
+        for name in path.strip("/").split("/"):
+            if name:
+                item = found.hdf5[name]
+                if not isinstance(item, HDF5Group):
+                    raise KeyError(f"{item.name} is no group")
+                found = Group(item, found, self.phony_dims)
+        return found
+
+    def walk(self) -> Iterator[Group]:
+        """This group and all below it."""
+        yield self
+        for _, group in self.groups():
+            yield from group.walk()
+
+
+class Variable:
+    """A variable: a dataset with named dimensions."""
+
+    def __init__(self, group: Group, name: str, dataset: Dataset, dimensions: tuple[str, ...]) -> None:
+        self.group = group
+        self.name = name
+        self.hdf5 = dataset
+        self.dimensions = dimensions
+
+    @cached_property
+    def attrs(self) -> dict[str, Any]:
+        return attributes(self.hdf5)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of its dimensions. Along one that grows, a variable may have been written less far than others."""
+        stored = self.hdf5.shape or ()
+        unlimited = self.group.unlimited
+        lengths = [self.group.length(d) if d in unlimited else None for d in self.dimensions]
+        return tuple(n if m is None else max(n, m) for n, m in zip(stored, lengths, strict=True))
+
+
+def _text(value: Any) -> bytes:
+    """An attribute's value if it is text, else nothing."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    return bytes(value) if isinstance(value, bytes) else b""

@@ -1,0 +1,189 @@
+"""The xarray engine ``"hyperchunk"``: lazy variables, groups, CF decoding by xarray, chunks as the file has them.
+
+xarray finds it through the entry point of the package; nothing here has to be imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xarray import Dataset as XarrayDataset
+from xarray import Variable as XarrayVariable
+from xarray.backends import AbstractDataStore, BackendArray, BackendEntrypoint
+from xarray.backends.store import StoreBackendEntrypoint
+from xarray.coding.strings import create_vlen_dtype
+from xarray.core import indexing
+from xarray.core.utils import FrozenDict, close_on_error
+
+from hyperchunk import netcdf
+from hyperchunk.dtypes import check_string_dtype
+from hyperchunk.file import File, is_hdf5
+
+_SUFFIXES = {".cdf", ".h5", ".hdf", ".hdf5", ".he5", ".nc", ".nc4"}
+
+
+class HyperchunkArray(BackendArray):
+    """A variable whose values are read when they are asked for."""
+
+    def __init__(self, variable: netcdf.Variable, decode_strings: bool) -> None:
+        dataset = variable.hdf5
+        text = check_string_dtype(dataset.dtype)
+        self.variable = variable
+        self.shape = variable.shape
+        self._text = text is not None and text.length is None and decode_strings
+        self.dtype = create_vlen_dtype(str) if self._text else dataset.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        support = indexing.IndexingSupport.OUTER_1VECTOR
+        return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        source: Any = self.variable.hdf5
+        if self._text:
+            source = source.asstr(errors="surrogateescape")
+        stored = self.variable.hdf5.shape
+        if stored == self.shape:
+            return source[key if key else ()]
+        # What other variables have beyond the end of this one is its fill value.
+        whole = np.full(self.shape, "" if self._text else self.variable.hdf5.fillvalue, dtype=self.dtype)
+        whole[tuple(slice(0, length) for length in stored)] = source[()]
+        return whole[key]
+
+
+class HyperchunkStore(AbstractDataStore):
+    """A group of a file as xarray wants it."""
+
+    def __init__(self, file: File, group: netcdf.Group, source: str | None, decode_strings: bool) -> None:
+        self.file = file
+        self.group = group
+        self.source = source
+        self.decode_strings = decode_strings
+
+    def load(self) -> tuple[Any, Any]:
+        return self.get_variables(), self.get_attrs()
+
+    def get_attrs(self) -> Any:
+        return FrozenDict(self.group.attrs)
+
+    def get_dimensions(self) -> Any:
+        return FrozenDict(self.group.dimensions)
+
+    def get_encoding(self) -> dict[str, Any]:
+        used = {dimension for variable in self.group.variables.values() for dimension in variable.dimensions}
+        return {"unlimited_dims": self.group.unlimited & (used | set(self.group.dimensions))}
+
+    def get_variables(self) -> Any:
+        return FrozenDict((name, self._variable(variable)) for name, variable in self.group.variables.items())
+
+    def _variable(self, variable: netcdf.Variable) -> XarrayVariable:
+        dataset = variable.hdf5
+        data = HyperchunkArray(variable, self.decode_strings)
+        text = check_string_dtype(dataset.dtype)
+        encoding: dict[str, Any] = {"dtype": str if text is not None and text.length is None else dataset.dtype}
+        encoding["contiguous"] = dataset.chunks is None
+        encoding["chunksizes"] = dataset.chunks
+        if dataset.chunks:
+            encoding["preferred_chunks"] = dict(zip(variable.dimensions, dataset.chunks, strict=True))
+        encoding["fletcher32"] = dataset.fletcher32
+        encoding["shuffle"] = dataset.shuffle
+        encoding["zlib"] = dataset.compression == "gzip"
+        if encoding["zlib"]:
+            encoding["complevel"] = dataset.compression_opts
+        elif dataset.compression is not None:
+            encoding["compression"] = dataset.compression
+            encoding["compression_opts"] = dataset.compression_opts
+        encoding["source"] = self.source
+        encoding["original_shape"] = data.shape
+        lazy = indexing.LazilyIndexedArray(data)
+        return XarrayVariable(variable.dimensions, lazy, dict(variable.attrs), encoding)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class HyperchunkBackendEntrypoint(BackendEntrypoint):
+    """Opens HDF5 and netCDF-4 files without libhdf5, and reads them from many threads at once."""
+
+    description = "Read HDF5 and netCDF-4 files (.h5, .nc) in xarray with hyperchunk, without libhdf5"
+    url = "https://github.com/hyperchunk/hyperchunk"
+    supports_groups = True
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        if isinstance(filename_or_obj, str | os.PathLike):
+            path = Path(filename_or_obj)
+            return path.is_file() and is_hdf5(path) if path.exists() else path.suffix in _SUFFIXES
+        return False
+
+    def open_dataset(  # type: ignore[override]
+        self,
+        filename_or_obj: Any,
+        *,
+        mask_and_scale: bool = True,
+        decode_times: bool = True,
+        concat_characters: bool = True,
+        decode_coords: bool = True,
+        drop_variables: str | Iterable[str] | None = None,
+        use_cftime: bool | None = None,
+        decode_timedelta: bool | None = None,
+        group: str | None = None,
+        phony_dims: str | None = "access",
+        decode_vlen_strings: bool = True,
+        open_kwargs: dict[str, Any] | None = None,
+    ) -> XarrayDataset:
+        """Opens one group. `phony_dims`: how dimensions without a name are called (``"access"``), or ``None`` for an error.
+        `open_kwargs` go to :func:`hyperchunk.open`."""
+        file, source = _open(filename_or_obj, open_kwargs)
+        with close_on_error(file):
+            found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
+            store = HyperchunkStore(file, found, source, decode_vlen_strings)
+            return StoreBackendEntrypoint().open_dataset(
+                store,  # type: ignore[arg-type]
+                mask_and_scale=mask_and_scale,
+                decode_times=decode_times,
+                concat_characters=concat_characters,
+                decode_coords=decode_coords,
+                drop_variables=drop_variables,
+                use_cftime=use_cftime,
+                decode_timedelta=decode_timedelta,
+            )
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> Any:
+        """Opens all groups as a tree."""
+        from xarray import DataTree
+
+        return DataTree.from_dict(self.open_groups_as_dict(filename_or_obj, **options))
+
+    def open_groups_as_dict(
+        self,
+        filename_or_obj: Any,
+        *,
+        group: str | None = None,
+        phony_dims: str | None = "access",
+        decode_vlen_strings: bool = True,
+        open_kwargs: dict[str, Any] | None = None,
+        **decoding: Any,
+    ) -> dict[str, XarrayDataset]:
+        """Opens a group and all below it: path → dataset."""
+        file, source = _open(filename_or_obj, open_kwargs)
+        with close_on_error(file):
+            top = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
+            opened = {}
+            for found in top.walk():
+                path = "/" + found.path[len(top.path) :].strip("/") if group else found.path
+                store = HyperchunkStore(file, found, source, decode_vlen_strings)
+                opened[path] = StoreBackendEntrypoint().open_dataset(store, **decoding)  # type: ignore[arg-type]
+            return opened
+
+
+def _open(filename_or_obj: Any, open_kwargs: dict[str, Any] | None) -> tuple[File, str | None]:
+    if isinstance(filename_or_obj, str | os.PathLike):
+        filename_or_obj = os.path.expanduser(os.fspath(filename_or_obj))  # noqa: PTH111 (a URL must stay as it is)
+    source = filename_or_obj if isinstance(filename_or_obj, str) else None
+    return File(filename_or_obj, "r", **(open_kwargs or {})), source
+
+
+__all__ = ["HyperchunkArray", "HyperchunkBackendEntrypoint", "HyperchunkStore"]
