@@ -154,8 +154,10 @@ class Dataset(HLObject):
     def fillvalue(self) -> Any:
         """What never-written elements are."""
         plan = self._reading()
-        array = plan.decode(self._opened.need(), self._data.fill, (1,))
-        return array[0]
+        fill = self._data.fill
+        if fill is None:
+            return _default(plan.dtype)[0]
+        return plan.decode(self._opened.need(), fill, (1,))[0]
 
     @property
     def is_virtual(self) -> bool:
@@ -357,6 +359,24 @@ def _product(shape: tuple[int, ...]) -> int:
     for length in shape:
         size *= length
     return size
+
+
+def _default(dtype: Dtype) -> Array:
+    """The fill value where none is defined, in an array: zeros, an empty string, or nothing."""
+    array = np.zeros((1,), dtype)
+    if check_string_dtype(dtype) is not None:
+        array[:] = b""
+    else:
+        _clear_objects(array)
+    return array
+
+
+def _clear_objects(array: Array) -> None:
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            _clear_objects(array[name])
+    elif array.dtype.hasobject:
+        array[...] = None
 
 
 def _setting(number: int, parameters: list[int]) -> Any:

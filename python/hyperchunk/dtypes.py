@@ -237,7 +237,7 @@ def _float(description: Description) -> Dtype:
     for dtype, most, largest, smallest in _FLOATS:
         fits = mantissa <= most and (1 << bits) - bias - 1 <= largest and 1 - bias >= smallest
         if fits and dtype.itemsize >= size:
-            return np.dtype(f"{_order(order)}f{dtype.itemsize}")
+            return dtype.newbyteorder("<" if _order(order) == "<" else ">")
     raise ValueError(f"Insufficient precision in available types to represent a float of {size} bytes")
 
 
@@ -270,7 +270,8 @@ def _enum(description: Description) -> Dtype:
 def _opaque(description: Description) -> Dtype:
     size, tag = description[1], description[2]
     if tag.startswith(b"NUMPY:"):
-        return np.dtype(tag[6:].decode("ascii", "replace"), metadata={"h5py_opaque": True})
+        tagged: Dtype = np.dtype(tag[6:].decode("ascii", "replace"), metadata={"h5py_opaque": True})
+        return tagged
     return np.dtype(f"|V{size}")
 
 

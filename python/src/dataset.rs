@@ -6,7 +6,7 @@ use crate::errors::to_python;
 use crate::memory::fill;
 use crate::names;
 use hyperchunk::Result;
-use hyperchunk::model::{Dataspace, Layout, SourceName};
+use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName};
 use hyperchunk::select;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -104,11 +104,13 @@ impl Dataset {
             .collect()
     }
 
-    /// A never-written element, as stored.
+    /// What its writer defined never-written elements to be, as stored.
     #[getter]
-    fn fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let fill = self.0.fill_bytes().map_err(|e| to_python(py, &e))?;
-        Ok(PyBytes::new(py, &fill))
+    fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        match &self.0.fill().value {
+            FillWhen::User(fill) if !fill.is_empty() => Some(PyBytes::new(py, fill)),
+            _ => None,
+        }
     }
 
     /// The sources of a virtual dataset.
