@@ -48,7 +48,8 @@ class AttributeManager(MappingHDF5):
         core = self._opened.need()
         found = self._object.attributes()
         for name, attribute in reversed(found) if backwards else found:
-            yield name, _value(core, attribute)
+            # Where one cannot be read, asking for it says why.
+            yield name, self[name] if attribute is None else _value(core, attribute)
 
     def __repr__(self) -> str:
         if self._opened.core is None:

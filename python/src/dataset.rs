@@ -95,11 +95,15 @@ impl Dataset {
 
     /// The files that hold its data: name, offset and size.
     #[getter]
-    fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, u64, u64)>> {
+    fn external<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, i64, u64)>> {
         let files = self.0.external().iter();
         files
             .map(|file| {
-                Ok((names::decode(py, file.name.as_bytes())?, file.offset, file.size.unwrap_or(u64::MAX)))
+                Ok((
+                    names::decode(py, file.name.as_bytes())?,
+                    file.offset.cast_signed(),
+                    file.size.unwrap_or(u64::MAX),
+                ))
             })
             .collect()
     }

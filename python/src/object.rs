@@ -9,6 +9,7 @@ use hyperchunk::model::{Attribute, Dataspace, Link, LinkTarget, ObjectKind};
 use hyperchunk::{ErrorKind, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
+use std::collections::HashMap;
 
 /// An object of a file.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -105,24 +106,29 @@ impl Object {
         found.map(|attribute| value(py, attribute)).transpose()
     }
 
-    /// All attributes, in the order of their creation where that is tracked, else by name.
-    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Value<'py>)>> {
-        let all = self.run(py, sorted_attributes)?;
-        all.into_iter()
-            .map(|attribute| Ok((names::decode(py, attribute.name.as_bytes())?, value(py, attribute)?)))
-            .collect()
+    /// All attributes, in the order of their creation where that is tracked, else by name; None for those that cannot be
+    /// read.
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Option<Value<'py>>)>> {
+        let (names, all) =
+            self.run(py, |object| Ok((object.attribute_names()?, object.each_attribute()?)))?;
+        let mut all: HashMap<_, _> = all.into_iter().collect();
+        let pairs = names.into_iter().map(|name| {
+            let found = all.remove(&name).and_then(Result::ok);
+            Ok((names::decode(py, name.as_bytes())?, found.map(|found| value(py, found)).transpose()?))
+        });
+        pairs.collect()
     }
 
     /// The names of all attributes, in the same order.
     fn attribute_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let all = self.run(py, sorted_attributes)?;
-        let all = all.iter().map(|attribute| names::decode(py, attribute.name.as_bytes()));
+        let all = self.run(py, hyperchunk::Object::attribute_names)?;
+        let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// How many attributes it has.
-    fn attribute_count(&self, py: Python<'_>) -> PyResult<usize> {
-        self.run(py, |object| object.attributes().map(|all| all.len()))
+    fn attribute_count(&self, py: Python<'_>) -> PyResult<u64> {
+        self.run(py, hyperchunk::Object::attribute_count)
     }
 
     // --- Of groups ---
@@ -200,14 +206,6 @@ impl Object {
     fn __repr__(&self) -> String {
         format!("{:?} at {:#x}", self.object.kind(), self.object.address())
     }
-}
-
-fn sorted_attributes(object: &hyperchunk::Object) -> Result<Vec<Attribute>> {
-    let mut all = object.attributes()?;
-    if object.header().attribute_order_tracked {
-        all.sort_by_key(|attribute| attribute.creation_order);
-    }
-    Ok(all)
 }
 
 fn value(py: Python<'_>, attribute: Attribute) -> PyResult<Value<'_>> {

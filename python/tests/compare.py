@@ -3,21 +3,19 @@ each file. Runs as a process of its own: libhdf5 crashes on some damaged files."
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperchunk
 import numpy as np
 from h5py import h5o, h5r
 
-import hyperchunk
-
-try:
+with contextlib.suppress(ImportError):
     import hdf5plugin  # noqa: F401 -- h5py then reads more filters
-except ImportError:
-    pass
 
 #: Larger values are compared in part.
 LARGE = 64 << 20
@@ -57,20 +55,21 @@ class Comparison:
             theirs = h5py.File(self.path, "r")
         except OSError:
             # Ours may open it, or not; but it must say so properly.
-            try:
+            with contextlib.suppress(hyperchunk.HyperchunkError):
                 hyperchunk.File(self.path).close()
-            except hyperchunk.HyperchunkError:
-                pass
             return
-        with theirs:
-            try:
-                ours = hyperchunk.File(self.path)
-            except hyperchunk.HyperchunkError as error:
-                self.differ("/", "open", "opens", error)
-                return
-            with ours:
-                self.file, self.real = ours, theirs
+        try:
+            ours = hyperchunk.File(self.path)
+        except hyperchunk.HyperchunkError as error:
+            self.differ("/", "open", "opens", error)
+            return
+        with ours:
+            self.file, self.real = ours, theirs
+            # libhdf5 may find out only now, and then not be able to close the file.
+            with contextlib.suppress(RuntimeError, OSError):
                 self.walk("/", theirs["/"], ours["/"], set())
+        with contextlib.suppress(RuntimeError, OSError):
+            theirs.close()
 
     def walk(self, path: str, theirs: Any, ours: Any, seen: set[int]) -> None:
         address = h5o.get_info(theirs.id).addr
@@ -95,7 +94,10 @@ class Comparison:
         for name in names or ():
             below = f"{path.rstrip('/')}/{name}"
             link = self.attempt(
-                below, "link", lambda n=name: _link(theirs.get(n, getlink=True)), lambda n=name: _link(ours.get(n, getlink=True))
+                below,
+                "link",
+                lambda n=name: _link(theirs.get(n, getlink=True)),
+                lambda n=name: _link(ours.get(n, getlink=True)),
             )
             if link == "hard" and len(below) < 400:
                 try:

@@ -91,6 +91,40 @@ impl Object {
         self.parse(|image, header| attributes::find(image, header, name))
     }
 
+    /// All its attributes, by name, each with what is wrong with it.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn each_attribute(&self) -> Result<Vec<(Name, Result<Attribute>)>> {
+        let all = self.parse(attributes::each)?;
+        Ok(all
+            .into_iter()
+            .map(|(name, attribute)| (name, attribute.map_err(|error| self.name(error))))
+            .collect())
+    }
+
+    /// The names of its attributes: in the order of their creation where that is tracked, else sorted.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn attribute_names(&self) -> Result<Vec<Name>> {
+        let mut listed = self.parse(attributes::listed)?;
+        if self.header.attribute_order_tracked {
+            listed.sort_by_key(|(_, order)| *order);
+        } else {
+            listed.sort_unstable();
+        }
+        Ok(listed.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// How many attributes it has.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn attribute_count(&self) -> Result<u64> {
+        self.parse(attributes::count)
+    }
+
     /// Its comment.
     ///
     /// # Errors

@@ -64,6 +64,14 @@ pub fn names(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Name>> {
     Ok(names)
 }
 
+/// The names of the attributes with their numbers in the order of creation, as they are stored.
+///
+/// # Errors
+/// Corrupt, Truncated or Unsupported if they cannot be listed.
+pub fn listed(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<(Name, Option<u32>)>> {
+    stored(image, header)?.iter().map(|stored| Ok((stored.name()?, stored.creation_order))).collect()
+}
+
 /// How many attributes there are.
 ///
 /// # Errors

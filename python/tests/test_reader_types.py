@@ -1,0 +1,151 @@
+"""The functions about dtypes, and dtypes of files, against h5py."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from compare import Comparison
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("string_dtype", (), {}),
+    ("string_dtype", ("ascii",), {}),
+    ("string_dtype", ("utf8", 10), {}),
+    ("string_dtype", ("latin-1",), {}),
+    ("string_dtype", ("nonsense",), {}),
+    ("string_dtype", (), {"length": 2.5}),
+    ("vlen_dtype", ("i4",), {}),
+    ("enum_dtype", ({"A": 1},), {}),
+    ("enum_dtype", ({"A": 1},), {"basetype": "f4"}),
+    ("special_dtype", (), {"vlen": str}),
+    ("special_dtype", (), {"enum": ("i2", {"A": 1})}),
+    ("special_dtype", (), {"enum": 3}),
+    ("special_dtype", (), {"ref": 3}),
+    ("special_dtype", (), {"what": 3}),
+    ("special_dtype", (), {}),
+    ("special_dtype", (), {"vlen": str, "enum": 3}),
+    ("opaque_dtype", ("M8[s]",), {}),
+    ("opaque_dtype", ("O",), {}),
+    ("opaque_dtype", ([("a", "i4")],), {}),
+    ("complex_compat_dtype", ("c8",), {}),
+    ("complex_compat_dtype", ("f8",), {}),
+    *[
+        (f"check_{what}_dtype", (dtype,), {})
+        for what in ("vlen", "string", "enum", "ref", "opaque", "complex")
+        for dtype in (
+            h5py.string_dtype(),
+            h5py.string_dtype("ascii", 4),
+            h5py.vlen_dtype("f4"),
+            h5py.enum_dtype({"A": 1}),
+            h5py.opaque_dtype("M8[s]"),
+            np.dtype("c16"),
+            np.dtype([("r", "f4"), ("i", "f4")]),
+            np.dtype("S3"),
+            np.dtype("i4"),
+            np.dtype("O"),
+            np.dtype("T"),
+        )
+    ],
+    ("check_dtype", (), {"vlen": np.dtype("i4")}),
+    ("check_dtype", (), {"vlen": h5py.string_dtype()}),
+    ("check_dtype", (), {"enum": h5py.enum_dtype({"A": 1})}),
+    ("check_dtype", (), {"what": np.dtype("i4")}),
+    ("check_dtype", (), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "keywords"), CALLS)
+def test_a_function_about_dtypes(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    results = []
+    for module in (h5py, hyperchunk):
+        try:
+            results.append(getattr(module, name)(*args, **keywords))
+        except Exception as error:
+            results.append((type(error), str(error)))
+    theirs, ours = results
+    if isinstance(theirs, np.dtype):
+        assert ours == theirs
+        assert dict(ours.metadata or {}) == dict(theirs.metadata or {})
+    else:
+        assert ours == theirs
+
+
+def test_references() -> None:
+    assert hyperchunk.check_ref_dtype(hyperchunk.ref_dtype) is hyperchunk.Reference
+    assert hyperchunk.special_dtype(ref=hyperchunk.RegionReference) is hyperchunk.regionref_dtype
+    assert repr(hyperchunk.Reference()) == "<HDF5 object reference (null)>"
+    assert not hyperchunk.RegionReference()
+
+
+NESTED = np.dtype([("n", h5py.string_dtype()), ("v", h5py.vlen_dtype("<f4")), ("e", h5py.enum_dtype({"X": 2}, "i2"))])
+DTYPES: dict[str, Any] = {
+    **{code: np.dtype(code) for code in ("i1", "u1", "<i2", ">u4", ">i8", "<f2", ">f4", "<f8", "g", "c8", ">c16", "?")},
+    "S5": np.dtype("S5"),
+    "utf-8 8": h5py.string_dtype("utf-8", 8),
+    "text": h5py.string_dtype(),
+    "bytes": h5py.string_dtype("ascii"),
+    "void": np.dtype("V7"),
+    "dates": h5py.opaque_dtype("M8[ms]"),
+    "enum": h5py.enum_dtype({"A": 1, "B": 7}, ">i4"),
+    "array": np.dtype((">i2", (2, 3))),
+    "sequence": h5py.vlen_dtype("<i4"),
+    "sequence of text": h5py.vlen_dtype(h5py.string_dtype()),
+    "sequence of bools": h5py.vlen_dtype(np.dtype("?")),
+    "packed": np.dtype([("a", "i1"), ("b", "<f8"), ("c", ">c8"), ("d", "S3"), ("e", "?")]),
+    "aligned": np.dtype([("a", "i1"), ("b", "<f8")], align=True),
+    "backwards": np.dtype({"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [12, 0], "itemsize": 24}),
+    "nested": np.dtype([("x", NESTED), ("y", NESTED, (2,)), ("z", "<i4")]),
+    "of references": np.dtype([("i", "i1"), ("r", h5py.ref_dtype), ("s", h5py.regionref_dtype), ("j", "i1")]),
+}
+
+
+def value(dtype: np.dtype[Any], seed: int) -> Any:
+    """Some element of a dtype."""
+    random = np.random.default_rng(seed)
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.array([value(base, seed + n) for n in range(int(np.prod(shape)))], base).reshape(shape)
+    if dtype.names is not None:
+        return tuple(value(dtype[name], seed + n) for n, name in enumerate(dtype.names))
+    inner = h5py.check_vlen_dtype(dtype)
+    if inner is str:
+        return f"é{seed}" * (seed % 4)
+    if inner is bytes:
+        return b"x" * (seed % 4)
+    if inner is not None:
+        return np.array([value(np.dtype(inner), seed + n) for n in range(seed % 4)], inner)
+    if dtype.kind == "O":
+        return None
+    if dtype.kind in "SV":
+        return np.frombuffer(bytes(random.integers(65, 90, dtype.itemsize, "u1")), dtype)[0]
+    if dtype.kind == "M":
+        return np.datetime64(seed, "ms")
+    return dtype.type(seed % 2 if dtype.kind == "b" else seed + 1)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_type(name: str, libver: str, tmp_path: Path) -> None:
+    dtype, path = DTYPES[name], tmp_path / "type.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        plain = dtype.base
+        data = np.zeros((3, 2), plain) if dtype.subdtype is None else np.zeros((3, 2, *dtype.shape), plain)
+        for place in np.ndindex(data.shape):
+            data[place] = value(plain, sum(place))
+        chunks = None if dtype.hasobject else (2, 2)
+        for layout in (None, chunks):
+            dataset = file.create_dataset(str(layout), (3, 2), dtype, chunks=layout)
+            dataset[...] = data
+        file.create_dataset("unwritten", (3,), dtype)
+        file.attrs.create("array", data, (3, 2), dtype)
+        if dtype.subdtype is None:
+            file.attrs.create("scalar", data[1, 1], dtype=dtype)
+            file["scalar"] = data[1, 1] if not dtype.hasobject else 0
+        file.attrs["empty"] = h5py.Empty(plain)
+        file["committed"] = dtype
+    comparison = Comparison(path)
+    comparison.run()
+    assert comparison.differences == []
+    assert comparison.datasets >= 3
