@@ -62,7 +62,9 @@ class Dataset(HLObject):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Its extent; None without a dataspace."""
-        return self._data.shape if self._core_data is None else self._dims
+        if self._core_data is None or self._opened.core is None:
+            return self._data.shape
+        return self._dims
 
     @property
     def ndim(self) -> int:
@@ -170,7 +172,7 @@ class Dataset(HLObject):
             raise RuntimeError("Not a virtual dataset")
         dims = self.shape or ()
         return [
-            VDSmap(Space(dims, selection), file, dataset, Space(None, source))
+            VDSmap(Space(dims, selection), file, dataset, Space((), source))
             for file, dataset, selection, source in self._data.mappings()
         ]
 
@@ -250,7 +252,7 @@ class Dataset(HLObject):
     def _read_into_new(self, data: _core.Dataset, selection: Selection, plan: Plan) -> Array:
         out = plan.empty(selection.array_shape)
         if out.size:
-            data.read(selection.choice, plan.conversion, values.buffer(out))
+            data.read(selection.choice, plan.conversion, out)
         return plan.finish(self._opened.need(), out)
 
     def _read_region(self, data: _core.Dataset, reference: RegionReference, plan: Plan) -> Any:
@@ -287,7 +289,7 @@ class Dataset(HLObject):
         target = selections.everything(dest.shape) if dest_sel is None else selections.select(dest.shape, dest_sel)
         shape = selections.broadcast_shape(source.array_shape, target)
         if dest_sel is None and plan.resolve is None and _product(source.array_shape) == dest.size:
-            data.read(source.choice, plan.conversion, values.buffer(dest))
+            data.read(source.choice, plan.conversion, dest)
             return
         found = self._read_into_new(data, source, plan)
         if target.simple:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hyperchunk.exceptions import HyperchunkError
 from hyperchunk.objects import read_only
 
 if TYPE_CHECKING:
@@ -15,6 +16,10 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
     return str(value)
+
+
+class _NoScaleError(HyperchunkError, IndexError, RuntimeError):
+    """A dimension has no scales: h5py raises RuntimeError."""
 
 
 def is_scale(dataset: Dataset) -> bool:
@@ -53,7 +58,10 @@ class DimensionProxy:
 
     def __getitem__(self, item: int | str | bytes) -> Dataset:
         if isinstance(item, int):
-            return self._scales()[item]
+            scales = self._scales()
+            if not scales:
+                raise _NoScaleError(f"the dimension {self._dimension} has no scale (object {self._dataset.name})")
+            return scales[item]
         wanted = _text(item)
         for name, scale in self.items():
             if name == wanted:

@@ -5,6 +5,7 @@ A *description* is how `_core` shows a datatype: nested tuples, the first item o
 from __future__ import annotations
 
 import codecs
+import contextlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -60,16 +61,14 @@ def vlen_dtype(basetype: Any) -> Dtype:
 
 def string_dtype(encoding: str = "utf-8", length: int | None = None) -> Dtype:
     """The dtype of strings of `length` bytes, or of any length. `encoding` is ``"utf-8"`` or ``"ascii"``."""
-    try:
-        name = codecs.lookup(encoding).name
-    except LookupError:
-        name = ""
-    if name not in ("ascii", "utf-8"):
+    with contextlib.suppress(LookupError):
+        encoding = codecs.lookup(encoding).name
+    if encoding not in ("ascii", "utf-8"):
         raise ValueError(f"Invalid encoding ({encoding!r}); 'utf-8' or 'ascii' allowed")
     if isinstance(length, int):
-        return np.dtype(f"|S{length}", metadata={"h5py_encoding": name})
+        return np.dtype(f"|S{length}", metadata={"h5py_encoding": encoding})
     if length is None:
-        return np.dtype("O", metadata={"vlen": str if name == "utf-8" else bytes})
+        return np.dtype("O", metadata={"vlen": str if encoding == "utf-8" else bytes})
     raise TypeError(f"length must be integer or None (got {length!r})")
 
 

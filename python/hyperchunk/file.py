@@ -36,6 +36,7 @@ _TUNING = frozenset(
     )
 )
 _MODES = ("r", "r+", "w", "w-", "x", "a")
+_LOCKING = (None, False, True, "false", "true", "best-effort")
 _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 
 
@@ -179,6 +180,8 @@ def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
         raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
     if mode != "r":
         raise UnsupportedError(f'mode {mode!r}: hyperchunk opens files for reading only, for now; use mode "r"')
+    if tuning.get("locking") not in _LOCKING:
+        raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
     if driver not in _DRIVERS:
         raise ValueError(f"Unknown driver type {driver!r}")
     if unknown := set(tuning) - _TUNING:
@@ -201,7 +204,7 @@ def _with_errno(error: HyperchunkError, path: str) -> HyperchunkError:
             with Path(path).open("rb"):
                 pass
         except OSError as system:
-            error.errno, error.filename = system.errno, path
+            error.errno, error.strerror = system.errno, str(error)
     return error
 
 

@@ -260,24 +260,45 @@ class Space:
     """A dataspace with a selection, as a file stores it: what `_core` tells of it is a tuple, the first item of which
     is ``"none"``, ``"all"``, ``"points"``, ``"regular"`` or ``"blocks"``."""
 
-    def __init__(self, shape: Shape | None, selection: tuple[Any, ...]) -> None:
-        #: The extent; None where the file does not store it.
+    def __init__(self, shape: Shape, selection: tuple[Any, ...]) -> None:
+        #: The extent; without dimensions where the file does not store it.
         self.shape = shape
         self.selection = selection
 
+    def _regular(self) -> tuple[tuple[int | None, ...], ...] | None:
+        """Start, stride, count and block of each dimension, if the selection is a regular pattern. Old files list its
+        blocks."""
+        if self.selection[0] == "regular":
+            return tuple(self.selection[1])
+        if self.selection[0] != "blocks":
+            return None
+        corners = self._corners().astype(np.int64)
+        axes = []
+        for axis in range(corners.shape[2]):
+            spans = np.unique(corners[:, :, axis], axis=0)
+            sizes, strides = spans[:, 1] - spans[:, 0] + 1, np.diff(spans[:, 0])
+            if (sizes != sizes[0]).any() or (len(strides) and (strides != strides[0]).any()):
+                return None
+            axes.append((int(spans[0, 0]), int(strides[0]) if len(strides) else 1, len(spans), int(sizes[0])))
+        blocks = 1
+        for _, _, count, _ in axes:
+            blocks *= count
+        return tuple(axes) if blocks == len(corners) else None
+
     def is_regular_hyperslab(self) -> bool:
         """Whether the selection is a regular pattern of blocks."""
-        return bool(self.selection[0] == "regular")
+        return self._regular() is not None
 
     def get_regular_hyperslab(self) -> tuple[tuple[int | None, ...], ...]:
         """Start, stride, count and block of a regular pattern; None for a count without a bound."""
-        if not self.is_regular_hyperslab():
+        regular = self._regular()
+        if regular is None:
             raise TypeError("the selection is not a regular hyperslab")
-        return tuple(zip(*self.selection[1], strict=True))
+        return tuple(zip(*regular, strict=True))
 
     def get_select_npoints(self) -> int:
         """How many elements are selected."""
-        return int(_core.Choice.selected(self.selection).count(list(self.shape or ())))
+        return int(_core.Choice.selected(self.selection).count(list(self.shape)))
 
     def get_select_bounds(self) -> tuple[Shape, Shape]:
         """The first and the last index in each dimension."""
@@ -292,7 +313,7 @@ class Space:
             last = [start + stride * (count - 1) + block - 1 for start, stride, count, block in rest[0]]
             return np.array([[first, last]])
         if kind == "all":
-            return np.array([[[0] * len(self.shape or ()), [length - 1 for length in self.shape or ()]]])
+            return np.array([[[0] * len(self.shape), [length - 1 for length in self.shape]]])
         if kind == "none":
             raise ValueError("nothing is selected")
         rank, numbers = rest
@@ -303,7 +324,7 @@ class Space:
         """The shape of the selection: of its box if it fills one, else of a row of elements; None for no elements of a
         scalar."""
         kind, *rest = self.selection
-        dims = self.shape or ()
+        dims = self.shape
         if kind == "none":
             return (0,) * len(dims) if dims else None
         if kind == "all":

@@ -67,7 +67,7 @@ class Plan:
     def decode(self, file: _core.File, stored: bytes | bytearray, shape: tuple[int, ...]) -> Array:
         """The values of stored elements that are in memory."""
         array = self.empty(shape)
-        self.steps.run(stored, buffer(array))
+        self.steps.run(stored, array)
         return self.finish(file, array)
 
 
@@ -80,11 +80,6 @@ def plan_of(description: Description) -> Plan:
 def plan_as(description: Description, dtype: Dtype) -> Plan:
     """How elements are read as another dtype."""
     return Plan(description, part(description, dtype))
-
-
-def buffer(array: Array) -> Any:
-    """The array as `_core` takes it: dates have no buffers of their own."""
-    return array.view("u1") if array.dtype.kind in "mM" else array
 
 
 def part(source: Description, dtype: Dtype) -> Part:

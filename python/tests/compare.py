@@ -61,7 +61,12 @@ class Comparison:
         try:
             ours = hyperchunk.File(self.path)
         except hyperchunk.HyperchunkError as error:
-            self.differ("/", "open", "opens", error)
+            # h5py may open a file in which it can then read nothing.
+            with contextlib.suppress(RuntimeError, OSError, KeyError):
+                list(theirs["/"])
+                self.differ("/", "open", "opens", error)
+            with contextlib.suppress(RuntimeError, OSError):
+                theirs.close()
             return
         with ours:
             self.file, self.real = ours, theirs

@@ -131,7 +131,7 @@ f['ref'][0]
 bool(f['ref'][2])
 f['ref'][...].shape
 f['regions'][0]
-f[f['regions'][0]].name
+f[f['regions'][0]] == f['g/x']
 f['g/x'][f['regions'][0]].tolist()
 f['g/x'][f['regions'][1]].tolist()
 f['g/x'][f['regions'][2]]

@@ -134,15 +134,18 @@ def test_a_type(name: str, libver: str, tmp_path: Path) -> None:
         data = np.zeros((3, 2), plain) if dtype.subdtype is None else np.zeros((3, 2, *dtype.shape), plain)
         for place in np.ndindex(data.shape):
             data[place] = value(plain, sum(place))
-        chunks = None if dtype.hasobject else (2, 2)
-        for layout in (None, chunks):
-            dataset = file.create_dataset(str(layout), (3, 2), dtype, chunks=layout)
-            dataset[...] = data
+        for name, chunks in (("contiguous", None), ("chunked", (2, 2))):
+            dataset = file.create_dataset(name, (3, 2), dtype, chunks=chunks)
+            # h5py takes an array of sequences for one of more dimensions.
+            for place in np.ndindex(3, 2):
+                dataset[place] = data[place]
         file.create_dataset("unwritten", (3,), dtype)
-        file.attrs.create("array", data, (3, 2), dtype)
+        file.attrs.create("array", data, data.shape, dtype)
         if dtype.subdtype is None:
-            file.attrs.create("scalar", data[1, 1], dtype=dtype)
-            file["scalar"] = data[1, 1] if not dtype.hasobject else 0
+            if h5py.check_vlen_dtype(dtype) in (None, str, bytes):
+                file.attrs.create("scalar", data[1, 1], dtype=dtype)
+            scalar = file.create_dataset("scalar", (), dtype)
+            scalar[()] = data[1, 1]
         file.attrs["empty"] = h5py.Empty(plain)
         file["committed"] = dtype
     comparison = Comparison(path)

@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import hyperchunk
 import numpy as np
-from h5py import h5f, h5i, h5o, h5r, h5s
+from h5py import h5f, h5fd, h5i, h5o, h5r, h5s
 from h5py._hl import attrs, base, dataset, datatype, dims, files, group
 from hyperchunk import selections
 from hyperchunk.objects import Opened
@@ -42,7 +42,7 @@ def opened(identifier: Any) -> hyperchunk.File:
     file_id = h5i.get_file_id(identifier)
     h5f.flush(file_id)
     name = os.fsdecode(h5f.get_name(file_id))
-    if Path(name).is_file():
+    if file_id.get_access_plist().get_driver() in (h5fd.SEC2, h5fd.STDIO):
         return hyperchunk.File(name, ignore_locks=True, allow_truncated=True)
     return hyperchunk.File.from_bytes(file_id.get_file_image(), name, ignore_locks=True, allow_truncated=True)
 
@@ -153,7 +153,8 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
         metadata["ref"] = h5py.RegionReference if metadata["ref"] is hyperchunk.RegionReference else h5py.Reference
     if isinstance(metadata.get("vlen"), np.dtype):
         metadata["vlen"] = real_dtype(metadata["vlen"])
-    return np.dtype(dtype, metadata=metadata)
+    # Of the plain dtype: NumPy would keep what it has.
+    return np.dtype(dtype.str, metadata=metadata)
 
 
 def real_reference(reference: hyperchunk.Reference, owner: Any, file: Any) -> Any:
@@ -284,6 +285,8 @@ def attribute(cls: type, mine: type, name: str) -> None:
     setter = original.fset if isinstance(original, property) else None
 
     def replaced(self: Any) -> Any:
+        if cls is datatype.Datatype and self.id and not self.id.committed():
+            return original.__get__(self)
         return answer(self, mine, name, (), {})
 
     setattr(cls, name, property(replaced, setter))
@@ -306,7 +309,6 @@ METHODS = {
         "__repr__",
         "virtual_sources",
         "iter_chunks",
-        "asstr",
         "read_direct",
     ],
     (group.Group, hyperchunk.Group): ["__len__", "__contains__", "__repr__", "get"],
@@ -367,19 +369,40 @@ def install_getitem() -> None:
 
     dataset.Dataset.__getitem__ = getitem
 
-    def fields(self: Any, names: Any, *, _prior_dtype: Any = None) -> Any:
+    def viewing(name: str) -> Any:
+        def replaced(self: Any, *args: Any, **keywords: Any) -> Any:
+            found = View(self, name, args, {key: value for key, value in keywords.items() if key != "_prior_dtype"})
+            return self if isinstance(found.now(), hyperchunk.Dataset) else found
+
+        return replaced
+
+    for name in ("fields", "astype", "asstr"):
+        setattr(dataset.Dataset, name, viewing(name))
+
+
+class View:
+    """A view of a dataset as it is when something is asked of it."""
+
+    def __init__(self, real: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.__dict__["_now"] = real, name, args, keywords
+
+    def now(self) -> Any:
         global calls
         calls += 1
-        return wrapped(self, hyperchunk.Dataset).fields(names)
+        real, name, args, keywords = self._now
+        return getattr(wrapped(real, hyperchunk.Dataset), name)(*args, **keywords)
 
-    def astype(self: Any, dtype: Any) -> Any:
-        global calls
-        calls += 1
-        found = wrapped(self, hyperchunk.Dataset).astype(dtype)
-        return self if isinstance(found, hyperchunk.Dataset) else found
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.now(), name)
 
-    dataset.Dataset.fields = fields
-    dataset.Dataset.astype = astype
+    def __getitem__(self, args: Any) -> Any:
+        return self.now()[for_hyperchunk(args, self._now[0])]
+
+    def __len__(self) -> int:
+        return len(self.now())
+
+    def __array__(self, *args: Any, **keywords: Any) -> Any:
+        return self.now().__array__(*args, **keywords)
 
 
 def install_visits() -> None:
