@@ -1,7 +1,7 @@
 """HDF5 files as netCDF-4 sees them: variables with named dimensions.
 
-Source: *NetCDF-4 Format Specification* (dimension scales, ``_Netcdf4Dimid``, ``_Netcdf4Coordinates``); h5netcdf's names for
-dimensions that have none.
+Source: *NetCDF-4 Format Specification* (dimension scales, ``_Netcdf4Dimid``, ``_Netcdf4Coordinates``); h5netcdf's names
+for dimensions that have none.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _plain(value: Any) -> Any:
 class Group:
     """A group: `variables`, `dimensions` (name → length; those of the groups around it are `scope`) and `groups`.
 
-    `phony_dims`: what to do with dimensions that have no name. ``"access"`` and ``"sort"`` number them by their lengths, in
-    each group, in the order of the variables; ``None`` makes them an error.
+    `phony_dims`: what to do with dimensions that have no name. ``"access"`` and ``"sort"`` number them by their
+    lengths, in each group, in the order of the variables; ``None`` makes them an error.
     """
 
     def __init__(self, found: HDF5Group, parent: Group | None = None, phony_dims: str | None = "access") -> None:
@@ -96,7 +96,7 @@ class Group:
     def _by_id(self) -> dict[int, str]:
         """The dimensions of this group and those around it by netCDF's number."""
         found = dict(self.parent._by_id) if self.parent else {}
-        for name, dataset in self._datasets:
+        for _, dataset in self._datasets:
             if dataset.ref._raw in self._scales and "_Netcdf4Dimid" in dataset.attrs:
                 number = int(np.ravel(dataset.attrs["_Netcdf4Dimid"])[0])
                 # A variable over several dimensions repeats the number of its first one.
@@ -222,7 +222,7 @@ class Variable:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of its dimensions. Along one that grows, a variable may have been written less far than others."""
+        """The lengths of its dimensions. Along one that grows, it may have been written less far than others."""
         stored = self.hdf5.shape or ()
         unlimited = self.group.unlimited
         lengths = [self.group.length(d) if d in unlimited else None for d in self.dimensions]

@@ -134,8 +134,8 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         decode_vlen_strings: bool = True,
         open_kwargs: dict[str, Any] | None = None,
     ) -> XarrayDataset:
-        """Opens one group. `phony_dims`: how dimensions without a name are called (``"access"``), or ``None`` for an error.
-        `open_kwargs` go to :func:`hyperchunk.open`."""
+        """Opens one group. `phony_dims`: how dimensions without a name are called (``"access"``), or ``None`` for an
+        error. `open_kwargs` go to :func:`hyperchunk.open`."""
         file, source = _open(filename_or_obj, open_kwargs)
         with close_on_error(file):
             found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
