@@ -71,7 +71,7 @@ impl<'a> Image<'a> {
         self.base.checked_add(address).map_or(0, |offset| self.view.size().saturating_sub(offset))
     }
 
-    /// The `length` bytes of `structure` at `address`. Counts as one visit.
+    /// The `length` bytes of `structure` at `address`. Counts as one visit, and as one more for each 128 bytes.
     ///
     /// # Errors
     /// Truncated, Need or Io as [`View::bytes`]; Limit if it is larger than metadata may be.
@@ -85,7 +85,9 @@ impl<'a> Image<'a> {
         }
         let length = usize::try_from(length)
             .map_err(|_| Error::limit("larger than the address space").within(structure))?;
-        self.view.bytes(offset, length).map_err(|error| error.within(structure).at(offset))
+        let bytes = self.view.bytes(offset, length).map_err(|error| error.within(structure).at(offset))?;
+        self.fuel.burn((length / 128) as u64)?;
+        Ok(bytes)
     }
 
     /// As [`Image::read`], but as many bytes as there are, up to `length`.

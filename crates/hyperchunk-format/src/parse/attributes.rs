@@ -2,7 +2,8 @@
 //! for which storage wins.
 
 use super::btree_v2::BTree;
-use super::fractal_heap::FractalHeap;
+use super::budget::Budget;
+use super::dense_objects::DenseObjects;
 use super::message::attribute_info::AttributeInfo;
 use super::message::shared::{self, Body};
 use super::message::{self, attribute, attribute_info};
@@ -126,7 +127,7 @@ struct Dense {
 impl Dense {
     fn open<'i>(&self, image: Image<'i>) -> Result<(Heaps<'i>, BTree)> {
         let tree = BTree::open(image, self.by_name, &[BY_NAME]);
-        let (own, tree) = both(FractalHeap::open(image, self.heap), tree)?;
+        let (own, tree) = both(DenseObjects::open(image, self.heap), tree)?;
         let order_tracked = self.order_tracked;
         Ok((Heaps { image, own, shared: OnceCell::new(), order_tracked }, tree))
     }
@@ -151,9 +152,12 @@ fn stored<'h>(image: Image<'_>, header: &'h ObjectHeader) -> Result<Vec<Stored<'
         let (heaps, tree) = dense.open(image)?;
         return heaps.all(&tree);
     }
+    let mut budget = Budget::new(&image, "attributes of an object");
     image.all(compact(header), |raw| {
         let creation_order = raw.creation_order.map(u32::from);
-        Ok(Stored { body: shared::resolve(image, raw)?, creation_order })
+        let body = shared::resolve(image, raw)?;
+        budget.take(body.data.len() as u64)?;
+        Ok(Stored { body, creation_order })
     })
 }
 
@@ -180,8 +184,8 @@ impl Record {
 /// The heaps that attributes lie in: the object's own, and that of shared messages.
 struct Heaps<'i> {
     image: Image<'i>,
-    own: FractalHeap<'i>,
-    shared: OnceCell<FractalHeap<'i>>,
+    own: DenseObjects<'i>,
+    shared: OnceCell<DenseObjects<'i>>,
     order_tracked: bool,
 }
 
@@ -194,12 +198,12 @@ impl<'i> Heaps<'i> {
 
     fn stored<'h>(&self, record: &Record) -> Result<Stored<'h>> {
         let data = if !record.shared {
-            self.own.object(self.image, &record.id)?
+            self.own.get(&record.id)?
         } else if let Some(shared) = self.shared.get() {
-            shared.object(self.image, &record.id)?
+            shared.get(&record.id)?
         } else {
-            let shared = shared_messages::heap(self.image, message::ATTRIBUTE)?;
-            self.shared.get_or_init(|| shared).object(self.image, &record.id)?
+            let heap = shared_messages::heap(self.image, message::ATTRIBUTE)?;
+            self.shared.get_or_init(|| DenseObjects::new(self.image, heap)).get(&record.id)?
         };
         let body = Body { data: Cow::Owned(data), offset: 0, committed: None };
         let creation_order = Some(record.creation_order).filter(|_| self.order_tracked);

@@ -137,6 +137,12 @@ impl<'a> FractalHeap<'a> {
         self.id_length
     }
 
+    /// Whether direct blocks and huge objects are filtered.
+    #[must_use]
+    pub fn filtered(&self) -> bool {
+        self.filtered
+    }
+
     /// The object of that id.
     ///
     /// # Errors

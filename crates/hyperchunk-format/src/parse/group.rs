@@ -2,7 +2,7 @@
 //! wins.
 
 use super::btree_v2::BTree;
-use super::fractal_heap::FractalHeap;
+use super::dense_objects::DenseObjects;
 use super::local_heap::LocalHeap;
 use super::message::link_info::LinkInfo;
 use super::message::{self, link, link_info};
@@ -59,7 +59,7 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
         LinkStorage::SymbolTable { btree, heap } => symbol_table(image, btree, heap)?,
         LinkStorage::Dense { heap, by_name, .. } => {
             let tree = BTree::open(image, by_name, &[BY_NAME]);
-            let (heap, tree) = both(FractalHeap::open(image, heap), tree)?;
+            let (heap, tree) = both(DenseObjects::open(image, heap), tree)?;
             dense(image, &heap, &tree)?
         }
     };
@@ -136,16 +136,16 @@ fn parse_object(image: Image<'_>, object: &[u8]) -> Result<Link> {
     link::parse(&mut Cursor::new(object, "link message in a fractal heap", 0), image.sizes)
 }
 
-fn dense<'i>(image: Image<'i>, heap: &FractalHeap<'i>, by_name: &BTree) -> Result<Vec<Link>> {
+fn dense<'i>(image: Image<'i>, heap: &DenseObjects<'i>, by_name: &BTree) -> Result<Vec<Link>> {
     image.all(&by_name.records(image)?, |bytes| {
         let (_, id) = record(bytes)?;
-        parse_object(image, &heap.object(image, id)?)
+        parse_object(image, &heap.get(id)?)
     })
 }
 
 fn find_dense(image: Image<'_>, heap: u64, by_name: u64, name: &[u8]) -> Result<Option<Link>> {
     let tree = BTree::open(image, by_name, &[BY_NAME]);
-    let (heap, tree) = both(FractalHeap::open(image, heap), tree)?;
+    let (heap, tree) = both(DenseObjects::open(image, heap), tree)?;
     let hash = checksum::lookup3(name);
     let mut found = None;
     let mut collided = false;
@@ -154,7 +154,7 @@ fn find_dense(image: Image<'_>, heap: u64, by_name: u64, name: &[u8]) -> Result<
         if record_hash != hash {
             return Ok(record_hash.cmp(&hash));
         }
-        let link = parse_object(image, &heap.object(image, id)?)?;
+        let link = parse_object(image, &heap.get(id)?)?;
         let ordering = link.name.as_bytes().cmp(name);
         match ordering {
             Ordering::Equal => found = Some(link),

@@ -6,6 +6,7 @@ pub mod btree_v2;
 mod budget;
 pub mod cache_image;
 pub mod chunk_index;
+mod dense_objects;
 pub mod fractal_heap;
 pub mod global_heap;
 pub mod group;

@@ -174,6 +174,7 @@ impl Blocks {
                 }
                 return Ok(());
             }
+            image.visit()?;
             self.count_so_far = self.count_so_far.saturating_add(1);
             let raw = self.message(&mut cursor)?;
             nulls |= raw.kind == message::NULL;

@@ -268,7 +268,7 @@ fn survives(name: &str, file: &[u8], rounds: usize, numbers: &mut Numbers) {
 #[test]
 fn damaged_files() {
     for (name, file) in FIXTURES {
-        survives(name, file, rounds(100), &mut Numbers(1));
+        survives(name, file, rounds(40), &mut Numbers(1));
     }
 }
 
