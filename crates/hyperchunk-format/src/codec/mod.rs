@@ -15,6 +15,8 @@ mod bzip2;
 mod cubes;
 #[cfg(feature = "deflate")]
 mod deflate;
+#[cfg(any(feature = "sz", feature = "sz3"))]
+mod error_bounded;
 #[cfg(feature = "fcidecomp")]
 mod fcidecomp;
 mod fletcher32;
@@ -33,10 +35,10 @@ mod scaleoffset;
 mod shuffle;
 #[cfg(feature = "sperr")]
 mod sperr;
+#[cfg(feature = "sz")]
+mod sz;
 #[cfg(feature = "sz3")]
 mod sz3;
-#[cfg(feature = "sz3")]
-mod sz_huffman;
 mod szip;
 #[cfg(test)]
 mod testing;

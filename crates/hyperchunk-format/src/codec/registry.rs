@@ -39,6 +39,8 @@ const BUILT_IN: &[&dyn Codec] = &[
     &BitRounding { id: 32022, name: "bitgroom" },
     &BitRounding { id: 32023, name: "granular bit round" },
     &BitRounding { id: 32032, name: "bitround" },
+    #[cfg(feature = "sz")]
+    &super::sz::Sz,
     #[cfg(feature = "sz3")]
     &super::sz3::Sz3,
 ];

@@ -70,7 +70,7 @@ pub(crate) fn hurt(codec: &dyn Codec, sample: &Sample, bytes: &[u8], pack: impl 
     let what = sample.what;
     let start = Instant::now();
     let mut dice = Dice::new(bytes.len() as u64);
-    let rounds = (100_000 / sample.size.max(1)).clamp(10, 100);
+    let rounds = (100_000 / sample.size.max(1)).clamp(10, 40);
     let decode = |bytes: Vec<u8>, parameters: &[u32]| {
         if let Ok(decoded) = sample.decode(codec, &pack(bytes), parameters, sample.size) {
             assert!(decoded.len() <= sample.size, "{what}: {} bytes", decoded.len());

@@ -1,9 +1,9 @@
 //! Prediction block by block, by the elements before (Lorenzo) or by a polynomial (regression) of degree one or two.
 
-use super::grid::{AXES, Block, Grid, Lorenzo};
 use super::quantizer::{Indices, Quantizer};
-use super::value::Value;
 use super::{Configuration, check_dims, damaged, huffman};
+use crate::codec::error_bounded::grid::{AXES, Block, Grid, Lorenzo};
+use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Error, Result};
 
 pub(super) fn decode<T: Value>(
@@ -63,14 +63,11 @@ pub(super) fn decode<T: Value>(
         let predictor = if predictor.prepare(&block, rank)? { &*predictor } else { &simple };
         grid.each(block, |data, index, place| {
             let prediction = predictor.predict(data, index, place, rank);
-            let value = quantizer.recover(prediction, indices.next());
-            if let Some(to) = data.get_mut(index) {
-                *to = value;
-            }
+            quantizer.recover(prediction, indices.next())
         });
     }
     quantizer.check()?;
-    grid.write(output);
+    T::write(&grid.values(), output);
     Ok(())
 }
 

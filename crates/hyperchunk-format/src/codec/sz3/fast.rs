@@ -1,9 +1,9 @@
 //! Volumes, block by block, as SZ 2 did it: Lorenzo's prediction or regression of degree one, in single precision.
 
-use super::grid::{Grid, Lorenzo};
 use super::quantizer::{Indices, Quantizer};
-use super::value::Value;
 use super::{damaged, huffman};
+use crate::codec::error_bounded::grid::{Grid, Lorenzo};
+use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Result};
 
 /// What is stored in place of a regression coefficient's exact value, and the middle of the others.
@@ -50,32 +50,26 @@ pub(super) fn decode<T: Value>(cursor: &mut Cursor<'_>, dims: &[usize], output: 
     for (block, kind) in grid.blocks(size).zip(selection) {
         if kind == 1 {
             let [a, b, c, d] = planes.next().ok_or_else(|| damaged("its coefficients end early"))?;
-            grid.each(block, |data, index, [_, i, j, k]| {
+            grid.each(block, |_, _, [_, i, j, k]| {
                 let prediction = a * (i as f32) + b * (j as f32) + c * (k as f32) + d;
-                let value = quantizer.recover(T::from_f32(prediction), indices.next());
-                if let Some(to) = data.get_mut(index) {
-                    *to = value;
-                }
+                quantizer.recover(T::from_f32(prediction), indices.next())
             });
             continue;
         }
         let lorenzo = if kind == 2 { &two_layers } else { &one_layer };
         grid.each(block, |data, index, _| {
             let stored = indices.next();
-            let value = match mean {
+            match mean {
                 Some(mean) if stored == quantizer.radius => mean,
                 Some(_) if stored > quantizer.radius => {
                     quantizer.recover(lorenzo.predict(data, index), stored.wrapping_sub(1))
                 }
                 _ => quantizer.recover(lorenzo.predict(data, index), stored),
-            };
-            if let Some(to) = data.get_mut(index) {
-                *to = value;
             }
         });
     }
     quantizer.check()?;
-    grid.write(output);
+    T::write(&grid.values(), output);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Prediction by interpolation: each level fills in the elements halfway between those known, axis after axis.
 
 use super::quantizer::{Indices, Quantizer};
-use super::value::Value;
 use super::{check_dims, damaged};
+use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Result};
 
 pub(super) fn decode<T: Value>(
@@ -47,7 +47,7 @@ pub(super) fn decode<T: Value>(
         }
     }
     quantizer.check()?;
-    data.iter().for_each(|value| value.write(output));
+    T::write(&data, output);
     Ok(())
 }
 

@@ -5,24 +5,20 @@
 
 mod blocks;
 mod fast;
-mod grid;
 mod interpolation;
 mod quantizer;
 #[cfg(test)]
 mod tests;
-mod value;
 
-use super::sz_huffman::Tree;
+use super::error_bounded::Shape;
+use super::error_bounded::huffman::Tree;
+use super::error_bounded::value::Value;
 use super::{Codec, Context, zstd};
 use crate::{Cursor, Error, ErrorKind, Result};
-use value::Value;
 
 /// The SZ3 filter.
 #[derive(Debug)]
 pub(super) struct Sz3;
-
-/// Smaller chunks are left as they are.
-const SMALLEST: usize = 20;
 
 /// What SZ3 3.2 and later begin with.
 const MAGIC: u32 = 0xf342_f310;
@@ -44,12 +40,9 @@ impl Codec for Sz3 {
             let message = format!("an SZ3 chunk of version {major}.{minor}.{patch}; 3.1 is known");
             return Err(Error::unsupported(message));
         }
-        let (kind, count) = match parameters(context.parameters)? {
-            Some((kind, count)) if count >= SMALLEST => (kind, count),
-            _ => {
-                context.room(output, input.len() as u64)?.copy_from_slice(input);
-                return Ok(());
-            }
+        let Some(Shape { kind, count, .. }) = Shape::new(context.parameters)? else {
+            context.room(output, input.len() as u64)?.copy_from_slice(input);
+            return Ok(());
         };
         match kind {
             0 => decode::<f32>(input, output, context, count),
@@ -63,34 +56,6 @@ impl Codec for Sz3 {
             8 => decode::<u64>(input, output, context, count),
             9 => decode::<i64>(input, output, context, count),
             kind => Err(damaged(format!("elements of an unknown type {kind}"))),
-        }
-    }
-}
-
-/// The number of the elements' type, and how many elements there are. `None`: the filter had nothing to do.
-fn parameters(parameters: &[u32]) -> Result<Option<(u32, usize)>> {
-    let Some((&[rank, kind], sides)) = parameters.split_first_chunk() else {
-        return if parameters.is_empty() { Ok(None) } else { Err(damaged("one parameter only")) };
-    };
-    let count = match (rank, sides) {
-        (1, [high, low, ..]) => Some(u64::from(*high) << 32 | u64::from(*low)),
-        (2, [a, b, ..]) => product(&[*a, *b]),
-        (3, [a, b, c, ..]) => product(&[*a, *b, *c]),
-        (4, [a, b, c, d, ..]) => product(&[*a, *b, *c, *d]),
-        (_, [a, b, c, d, e, ..]) => product(&[*a, *b, *c, *d, *e]),
-        _ => return Err(damaged("too few parameters")),
-    };
-    let count = count.and_then(|count| usize::try_from(count).ok());
-    Ok(Some((kind, count.ok_or_else(|| Error::limit("an SZ3 chunk is larger than it may be"))?)))
-}
-
-/// The product of the sides up to the first that is zero, which stands for one that is not there.
-fn product(sides: &[u32]) -> Option<u64> {
-    match sides.split_first() {
-        Some((0, _)) | None => Some(0),
-        Some((first, rest)) => {
-            let mut sides = rest.iter().take_while(|side| **side != 0);
-            sides.try_fold(u64::from(*first), |product, side| product.checked_mul(u64::from(*side)))
         }
     }
 }
@@ -157,7 +122,6 @@ fn decode<T: Value>(input: &[u8], output: &mut Vec<u8>, context: &Context<'_>, c
         output.extend_from_slice(cursor.take(count.saturating_mul(T::WIDTH))?);
         return Ok(());
     }
-    output.reserve_exact(count.saturating_mul(T::WIDTH));
     match configuration.algorithm {
         0 if dims.len() == 3 && !configuration.regression2 => fast::decode::<T>(&mut cursor, dims, output),
         0 => blocks::decode::<T>(&mut cursor, &configuration, output),
@@ -183,7 +147,10 @@ fn unpack(stream: &[u8], count: usize, context: &Context<'_>) -> Result<Vec<u8>>
 /// A Huffman tree and `count` values.
 fn huffman(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i32>> {
     let offset = cursor.u32()?.cast_signed();
-    let tree = Tree::read(cursor, false)?;
+    let nodes = u32::from_be_bytes(cursor.array()?);
+    // How many values there may be.
+    cursor.skip(4)?;
+    let tree = Tree::read(cursor, nodes, false)?;
     let length = cursor.u64()?;
     let mut values = tree.decode(cursor.rest(), count)?;
     values.iter_mut().for_each(|value| *value = value.wrapping_add(offset));

@@ -1,7 +1,7 @@
 //! The quantizer: what was wrong with a prediction, in steps of twice the error bound; and the values that were too far off.
 
-use super::value::Value;
 use super::{damaged, huffman};
+use crate::codec::error_bounded::value::Value;
 use crate::{Cursor, Result};
 use std::slice::ChunksExact;
 

@@ -1,14 +1,15 @@
 //! The types of elements, with the arithmetic that C++ and x86-64 do on them: what SZ3's compressor compared its errors with.
 
 /// A type of elements.
-pub(super) trait Value: Copy + Default {
+pub(crate) trait Value: Copy + Default {
     /// Its size in bytes.
     const WIDTH: usize;
 
     /// The value that `WIDTH` little-endian bytes are.
     fn read(bytes: &[u8]) -> Self;
 
-    fn write(self, to: &mut Vec<u8>);
+    /// Appends the values, little-endian.
+    fn write(values: &[Self], to: &mut Vec<u8>);
 
     fn to_f64(self) -> f64;
 
@@ -39,8 +40,11 @@ macro_rules! float {
                 bytes.try_into().map_or(0.0, Self::from_le_bytes)
             }
 
-            fn write(self, to: &mut Vec<u8>) {
-                to.extend_from_slice(&self.to_le_bytes());
+            fn write(values: &[Self], to: &mut Vec<u8>) {
+                let start = to.len();
+                to.resize(start.saturating_add(size_of_val(values)), 0);
+                let (to, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut();
+                to.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_le_bytes());
             }
 
             fn to_f64(self) -> f64 {
@@ -88,8 +92,11 @@ macro_rules! integer {
                 bytes.try_into().map_or(0, Self::from_le_bytes)
             }
 
-            fn write(self, to: &mut Vec<u8>) {
-                to.extend_from_slice(&self.to_le_bytes());
+            fn write(values: &[Self], to: &mut Vec<u8>) {
+                let start = to.len();
+                to.resize(start.saturating_add(size_of_val(values)), 0);
+                let (to, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut();
+                to.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_le_bytes());
             }
 
             fn to_f64(self) -> f64 {
@@ -140,16 +147,14 @@ integer!(u64, u64, to_u64);
 /// As the instruction `cvttsd2si` converts: the smallest number stands for all that do not fit.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 fn to_i32(value: f64) -> i32 {
-    let whole = value.trunc();
-    if (-2_147_483_648.0..2_147_483_648.0).contains(&whole) { whole as i32 } else { i32::MIN }
+    if value > -2_147_483_649.0 && value < 2_147_483_648.0 { value as i32 } else { i32::MIN }
 }
 
 /// The same with 64 bits.
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
 fn to_i64(value: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
-    let whole = value.trunc();
-    if (-END..END).contains(&whole) { whole as i64 } else { i64::MIN }
+    if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
 }
 
 /// As compilers do it, which have no instruction for it.

@@ -1,13 +1,14 @@
 //! A grid of up to four axes with zeros before its start along each, and Lorenzo's prediction on it.
 
 use super::value::Value;
+use std::ops::Range;
 
 /// The most axes; fewer stand at the end.
-pub(super) const AXES: usize = 4;
+pub(crate) const AXES: usize = 4;
 
 /// The elements, row by row.
 #[derive(Debug)]
-pub(super) struct Grid<T> {
+pub(crate) struct Grid<T> {
     dims: [usize; AXES],
     /// How many zeros stand before the start of each axis.
     margin: [usize; AXES],
@@ -17,14 +18,14 @@ pub(super) struct Grid<T> {
 
 /// A part of the grid: where it starts, and its sides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    pub(super) start: [usize; AXES],
-    pub(super) sides: [usize; AXES],
+pub(crate) struct Block {
+    pub(crate) start: [usize; AXES],
+    pub(crate) sides: [usize; AXES],
 }
 
 impl<T: Value> Grid<T> {
     /// A grid with `margin` zeros along each of its axes.
-    pub(super) fn new(dims: &[usize], margin: usize) -> Self {
+    pub(crate) fn new(dims: &[usize], margin: usize) -> Self {
         let (mut padded, mut margins, mut steps) = ([1; AXES], [0; AXES], [1; AXES]);
         for ((to, zeros), side) in padded.iter_mut().zip(margins.iter_mut()).rev().zip(dims.iter().rev()) {
             *to = *side;
@@ -39,7 +40,7 @@ impl<T: Value> Grid<T> {
     }
 
     /// The blocks of `size` elements along each axis, the last axis first.
-    pub(super) fn blocks(&self, size: usize) -> impl Iterator<Item = Block> + use<T> {
+    pub(crate) fn blocks(&self, size: usize) -> impl Iterator<Item = Block> + use<T> {
         let dims = self.dims;
         let mut next = Some([0; AXES]);
         std::iter::from_fn(move || {
@@ -63,13 +64,13 @@ impl<T: Value> Grid<T> {
     }
 
     /// How far back the element lies that is `back` elements before another along each of the last axes.
-    pub(super) fn distance(&self, back: &[usize]) -> usize {
+    pub(crate) fn distance(&self, back: &[usize]) -> usize {
         let pairs = back.iter().rev().zip(self.steps.iter().rev());
         pairs.fold(0, |sum, (back, step)| sum.saturating_add(back.saturating_mul(*step)))
     }
 
-    /// Calls `element` for each element of a block, row by row, with the grid, its index and its place in the block.
-    pub(super) fn each(&mut self, block: Block, mut element: impl FnMut(&mut [T], usize, [usize; AXES])) {
+    /// Calls `row` for each row of a block with the grid, the row's indices and its place in the block.
+    pub(crate) fn rows(&mut self, block: Block, mut row: impl FnMut(&mut [T], Range<usize>, [usize; 3])) {
         let [a, b, c, d] = block.sides;
         let mut start: usize = 0;
         for ((at, zeros), step) in block.start.iter().zip(self.margin).zip(self.steps) {
@@ -78,33 +79,45 @@ impl<T: Value> Grid<T> {
         for i in 0..a {
             for j in 0..b {
                 for k in 0..c {
-                    let row = start.saturating_add(self.distance(&[i, j, k, 0]));
-                    for l in 0..d {
-                        element(&mut self.data, row.saturating_add(l), [i, j, k, l]);
-                    }
+                    let start = start.saturating_add(self.distance(&[i, j, k, 0]));
+                    row(&mut self.data, start..start.saturating_add(d), [i, j, k]);
                 }
             }
         }
     }
 
-    /// Appends the elements without the zeros.
-    pub(super) fn write(mut self, output: &mut Vec<u8>) {
-        let whole = Block { start: [0; AXES], sides: self.dims };
-        self.each(whole, |data, index, _| {
-            if let Some(value) = data.get(index) {
-                value.write(output);
+    /// Sets each element of a block, row by row, to what `element` makes of the grid, its index and its place in the block.
+    pub(crate) fn each(&mut self, block: Block, mut element: impl FnMut(&[T], usize, [usize; AXES]) -> T) {
+        self.rows(block, |data, row, [i, j, k]| {
+            for (index, l) in row.zip(0..) {
+                let value = element(data, index, [i, j, k, l]);
+                if let Some(to) = data.get_mut(index) {
+                    *to = value;
+                }
             }
         });
+    }
+
+    /// All of it.
+    pub(crate) fn whole(&self) -> Block {
+        Block { start: [0; AXES], sides: self.dims }
+    }
+
+    /// The elements without the zeros.
+    pub(crate) fn values(mut self) -> Vec<T> {
+        let mut values = Vec::with_capacity(self.dims.iter().product());
+        self.rows(self.whole(), |data, row, _| values.extend_from_slice(data.get(row).unwrap_or_default()));
+        values
     }
 }
 
 /// Lorenzo's prediction: a sum of elements before this one, each so far back, times a factor.
 #[derive(Debug)]
-pub(super) struct Lorenzo(Vec<(usize, i8)>);
+pub(crate) struct Lorenzo(Vec<(usize, i8)>);
 
 impl Lorenzo {
     /// With `layers` 1 or 2, along axes whose elements are `steps` apart, in the order in which SZ3 adds up.
-    pub(super) fn new(steps: &[usize], layers: usize) -> Self {
+    pub(crate) fn new(steps: &[usize], layers: usize) -> Self {
         let weights: &[i8] = if layers == 1 { &[1, -1] } else { &[1, -2, 1] };
         let mut terms = vec![(0_usize, -1_i8, 0_u8)];
         for step in steps {
@@ -123,12 +136,38 @@ impl Lorenzo {
         Self(terms.into_iter().skip(1).map(|(back, factor, _)| (back, factor)).collect())
     }
 
+    /// One layer, where each term is told by the axes' steps that lead to it.
+    pub(crate) fn of<const N: usize>(terms: [&[usize]; N]) -> Self {
+        let factor = |steps: &[usize]| if steps.len() % 2 == 1 { 1 } else { -1 };
+        Self(terms.map(|steps| (steps.iter().sum(), factor(steps))).to_vec())
+    }
+
     /// The prediction for the element at `index`.
     #[inline]
-    pub(super) fn predict<T: Value>(&self, data: &[T], index: usize) -> T {
-        let value = |back: usize| data.get(index.wrapping_sub(back)).copied().unwrap_or_default();
-        let mut terms = self.0.iter();
-        let first = terms.next().map_or(T::default(), |(back, factor)| value(*back).times(*factor));
-        terms.fold(first, |sum, (back, factor)| sum.plus(value(*back), *factor))
+    pub(crate) fn predict<T: Value>(&self, data: &[T], index: usize) -> T {
+        // The usual numbers of terms are worth a loop of their own.
+        match self.0.as_slice() {
+            [only] => term(data, index, *only),
+            [a, b, c] => sum(&[*a, *b, *c], data, index),
+            [a, b, c, d, e, f, g] => sum(&[*a, *b, *c, *d, *e, *f, *g], data, index),
+            terms => sum(terms, data, index),
+        }
     }
+}
+
+#[inline]
+fn sum<T: Value>(terms: &[(usize, i8)], data: &[T], index: usize) -> T {
+    let Some((first, others)) = terms.split_first() else { return T::default() };
+    let first = term(data, index, *first);
+    others.iter().fold(first, |sum, (back, factor)| sum.plus(before(data, index, *back), *factor))
+}
+
+#[inline]
+fn term<T: Value>(data: &[T], index: usize, (back, factor): (usize, i8)) -> T {
+    before(data, index, back).times(factor)
+}
+
+#[inline]
+fn before<T: Value>(data: &[T], index: usize, back: usize) -> T {
+    data.get(index.wrapping_sub(back)).copied().unwrap_or_default()
 }

@@ -7,7 +7,7 @@ const TABLE_BITS: u32 = 11;
 
 /// A tree of codes.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     nodes: Vec<Node>,
     /// What each `TABLE_BITS` bits that may come next begin with.
     table: Vec<Entry>,
@@ -29,10 +29,8 @@ enum Entry {
 }
 
 impl Tree {
-    /// Reads a tree. Only SZ tells (`swappable`) whether a machine with the other byte order wrote it.
-    pub(super) fn read(cursor: &mut Cursor<'_>, swappable: bool) -> Result<Self> {
-        let count = u32::from_be_bytes(cursor.array()?);
-        cursor.skip(4)?;
+    /// Reads a tree of `count` nodes. Only SZ minds (`swappable`) whether a machine with the other byte order wrote it.
+    pub(crate) fn read(cursor: &mut Cursor<'_>, count: u32, swappable: bool) -> Result<Self> {
         let big = cursor.u8()? != 0 && swappable;
         let width: usize = match count {
             0 => return Err(damaged("without nodes")),
@@ -90,12 +88,12 @@ impl Tree {
     }
 
     /// Whether there is one value only, whose code has no bits.
-    pub(super) fn is_constant(&self) -> bool {
+    pub(crate) fn is_constant(&self) -> bool {
         matches!(self.nodes.first(), Some(Node::Leaf(_)))
     }
 
     /// Decodes `count` values. The caller made sure that so many are wanted.
-    pub(super) fn decode(&self, bytes: &[u8], count: usize) -> Result<Vec<i32>> {
+    pub(crate) fn decode(&self, bytes: &[u8], count: usize) -> Result<Vec<i32>> {
         if let Some(Node::Leaf(value)) = self.nodes.first() {
             return Ok(vec![*value; count]);
         }
@@ -103,21 +101,25 @@ impl Tree {
         if count > bytes.len().saturating_mul(8) {
             return Err(damaged("with too few bits"));
         }
-        let mut values = Vec::with_capacity(count);
+        let mut values = vec![0; count];
         let mut bits = Bits { bytes, buffer: 0, left: 0 };
-        for _ in 0..count {
+        for pair in values.chunks_mut(2) {
             bits.refill();
-            let index = bits.peek(TABLE_BITS);
-            let (value, length) = match self.table.get(index) {
-                Some(Entry::Value(value, length)) => (*value, u32::from(*length)),
-                Some(Entry::Node(node)) => {
-                    bits.consume(TABLE_BITS)?;
-                    (self.walk(*node, &mut bits)?, 0)
-                }
-                None => return Err(damaged("without a table")),
-            };
-            bits.consume(length)?;
-            values.push(value);
+            for to in pair {
+                *to = match self.table.get(bits.peek(TABLE_BITS)) {
+                    Some(Entry::Value(value, length)) => {
+                        bits.consume((*length).into())?;
+                        *value
+                    }
+                    Some(Entry::Node(node)) => {
+                        bits.consume(TABLE_BITS)?;
+                        let value = self.walk(*node, &mut bits)?;
+                        bits.refill();
+                        value
+                    }
+                    None => return Err(damaged("without a table")),
+                };
+            }
         }
         Ok(values)
     }
