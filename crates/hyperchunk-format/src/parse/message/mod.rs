@@ -7,6 +7,7 @@ pub mod dataspace;
 pub mod datatype;
 pub mod external_files;
 pub mod fill_value;
+pub mod group_info;
 pub mod layout;
 pub mod link;
 pub mod link_info;
