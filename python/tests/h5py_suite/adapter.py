@@ -498,7 +498,8 @@ def install_file() -> None:
             calls += 1
             position = name.tell() if hasattr(name, "tell") else None
             # What another handle of the same process writes is no lock for h5py either.
-            hyperchunk.File(name, mode, driver, ignore_locks=True).close()
+            locking = {"locking": keywords["locking"]} if "locking" in keywords else {}
+            hyperchunk.File(name, mode, driver, ignore_locks=True, **locking).close()
             if position is not None:
                 name.seek(position)
         original(self, name, mode, driver, *args, **keywords)
