@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Limits {
     /// How deep a datatype may nest. HDF5's own libraries recurse without a bound.
     pub datatype_depth: u32,
-    /// How many structures (nodes, blocks, messages, links) one operation may visit.
+    /// How many structures (nodes, blocks, messages, links) one operation may visit. A large one counts once more for each
+    /// 128 bytes.
     pub visits: u64,
     /// The largest structure of metadata that is read in one piece, in bytes.
     pub metadata_bytes: u64,
@@ -21,6 +22,10 @@ pub struct Limits {
     pub virtual_depth: u32,
     /// How many mappings a virtual dataset may have after its printf-style names are expanded.
     pub virtual_mappings: u64,
+    /// How many bytes of sequences and strings of any length one read may look up, where that is more than 16 times the
+    /// size of the file. Any number of elements may name one object of the heap, so that few bytes can stand for endless
+    /// data.
+    pub sequence_bytes: u64,
     /// The memory for chunks that are being fetched and decoded at one time, in bytes.
     pub in_flight_bytes: u64,
 }
@@ -35,6 +40,7 @@ impl Default for Limits {
             link_depth: 64,
             virtual_depth: 16,
             virtual_mappings: 1_000_000,
+            sequence_bytes: 1 << 30,
             in_flight_bytes: 256 << 20,
         }
     }

@@ -130,14 +130,16 @@ impl Dataset {
         }
     }
 
-    /// What never-written elements read as: the fill value, but zeros where it must never be written, as in libhdf5.
+    /// What never-written elements read as: the fill value, but zeros where it must never be written, as in libhdf5. `None`
+    /// for zeros.
     ///
     /// # Errors
     /// As [`Dataset::fill_bytes`].
-    pub(crate) fn unwritten(&self) -> Result<Vec<u8>> {
-        match self.0.header.fill.time {
-            FillTime::Never => Ok(vec![0; self.element_size()?]),
-            _ => self.fill_bytes(),
+    pub(crate) fn unwritten(&self) -> Result<Option<Vec<u8>>> {
+        match (self.0.header.fill.time, &self.0.header.fill.value) {
+            (FillTime::Never, _) => Ok(None),
+            (_, FillWhen::User(bytes)) if !bytes.is_empty() => self.fill_bytes().map(Some),
+            _ => Ok(None),
         }
     }
 

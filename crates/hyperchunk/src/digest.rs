@@ -209,7 +209,13 @@ impl Form {
                     }
                 };
                 sha.update(&element[..kept]);
-                sha.update(vec![0; element.len() - kept]);
+                // In pieces: a string may be as large as a file says.
+                let mut left = element.len() - kept;
+                while left > 0 {
+                    let zeros = &[0; 256][..left.min(256)];
+                    sha.update(zeros);
+                    left -= zeros.len();
+                }
             }
             Self::VlenString => {
                 let string = sequences.string(element)?;

@@ -7,8 +7,10 @@ use hyperchunk_format::parse::global_heap::Collection;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many bytes of collections a file keeps.
+/// How many bytes of collections a file keeps, if it is not smaller itself.
 const KEPT: usize = 16 << 20;
+/// What looking up a sequence costs, in bytes of it.
+const LOOK_UP: u64 = 16;
 
 /// The collections of a file that were read last.
 #[derive(Default)]
@@ -28,19 +30,27 @@ impl File {
     /// # Errors
     /// If there is none.
     pub fn heap_collection(&self, address: u64) -> Result<Arc<Collection<'static>>> {
+        self.collection(address).map(|(collection, _)| collection)
+    }
+
+    /// As [`File::heap_collection`]; and how many bytes had to be read for it.
+    fn collection(&self, address: u64) -> Result<(Arc<Collection<'static>>, usize)> {
         let lock = || self.0.heaps.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = lock().collections.get(&address) {
-            return Ok(Arc::clone(found));
+            return Ok((Arc::clone(found), 0));
         }
         let collection =
             Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
-        if kept.bytes.saturating_add(collection.size()) > KEPT {
+        // Of a damaged file, collections may overlap.
+        let most = usize::try_from(self.size()).unwrap_or(KEPT).min(KEPT);
+        if kept.bytes.saturating_add(collection.size()) > most {
             *kept = Kept::default();
         }
         kept.bytes += collection.size();
         kept.collections.insert(address, Arc::clone(&collection));
-        Ok(collection)
+        let read = collection.size();
+        Ok((collection, read))
     }
 
     /// How many bytes an element of a sequence or string of any length has in this file: count, address and index.
@@ -52,7 +62,8 @@ impl File {
     /// Looks up elements of sequences and strings of any length.
     #[must_use]
     pub fn sequences(&self) -> Sequences<'_> {
-        Sequences { file: self, last: None }
+        let left = self.options().limits.sequence_bytes.max(self.size().saturating_mul(16));
+        Sequences { file: self, last: None, left }
     }
 }
 
@@ -61,6 +72,8 @@ impl File {
 pub struct Sequences<'a> {
     file: &'a File,
     last: Option<(u64, Arc<Collection<'static>>)>,
+    /// How many bytes may still be looked up.
+    left: u64,
 }
 
 impl Sequences<'_> {
@@ -68,7 +81,8 @@ impl Sequences<'_> {
     /// elements it has; `None` for a null one. `base` is the type of its elements.
     ///
     /// # Errors
-    /// If there is no such object in the heap, or it is shorter than its count says.
+    /// If there is no such object in the heap, or it is shorter than its count says; Limit, if all that was looked up is
+    /// more than [`crate::Limits::sequence_bytes`].
     pub fn get(&mut self, element: &[u8], base: &Datatype) -> Result<Option<(u64, &[u8])>> {
         let sizes = self.file.superblock().sizes;
         let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
@@ -79,18 +93,16 @@ impl Sequences<'_> {
             return Ok(None);
         };
         let needed = count.checked_mul(base.size);
-        let bytes = self.object(address, index)?;
-        match needed.and_then(|needed| usize::try_from(needed).ok()).and_then(|needed| bytes.get(..needed)) {
-            Some(bytes) => Ok(Some((count, bytes))),
-            None => {
-                let message = format!(
-                    "a sequence of {count} elements of {} bytes has only {} bytes",
-                    base.size,
-                    bytes.len()
-                );
-                Err(Error::corrupt(message).within("global heap").at(address))
-            }
-        }
+        let found = self.object(address, index)?.len();
+        let Some(needed) =
+            needed.and_then(|needed| usize::try_from(needed).ok()).filter(|needed| *needed <= found)
+        else {
+            let message =
+                format!("a sequence of {count} elements of {} bytes has only {found} bytes", base.size);
+            return Err(Error::corrupt(message).within("global heap").at(address));
+        };
+        self.spend((needed as u64).saturating_add(LOOK_UP))?;
+        Ok(self.object(address, index)?.get(..needed).map(|bytes| (count, bytes)))
     }
 
     /// The bytes of a string of any length, up to the first NUL; empty for a null one.
@@ -103,13 +115,28 @@ impl Sequences<'_> {
         Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
+    /// Counts what looking something up costs.
+    fn spend(&mut self, bytes: u64) -> Result<()> {
+        let left = self.left.checked_sub(bytes).ok_or_else(|| {
+            let most = self.file.options().limits.sequence_bytes;
+            let message = format!(
+                "sequences and strings of more than {most} bytes in one read (limit `sequence_bytes`)"
+            );
+            self.file.name(Error::limit(message))
+        })?;
+        self.left = left;
+        Ok(())
+    }
+
     /// An object of a collection.
     ///
     /// # Errors
     /// If there is none.
     pub fn object(&mut self, address: u64, index: u32) -> Result<&[u8]> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != address) {
-            self.last = Some((address, self.file.heap_collection(address)?));
+            let (collection, read) = self.file.collection(address)?;
+            self.spend(read as u64 / LOOK_UP)?;
+            self.last = Some((address, collection));
         }
         let found = self.last.as_ref().and_then(|(_, collection)| collection.object(index));
         found.ok_or_else(|| {

@@ -18,6 +18,55 @@ pub struct Visit<'a> {
     pub found: Found<'a>,
 }
 
+/// The names of the objects that were met, each below that of its group: a path for each would grow with the square of the
+/// depth.
+struct Names {
+    places: HashMap<u64, usize>,
+    /// For each object its group's place, and where its name starts in `text`; it ends where the next starts.
+    names: Vec<(usize, usize)>,
+    text: Vec<u8>,
+}
+
+impl Names {
+    /// With the object where the walk starts, at place 0.
+    fn new(address: u64, path: &[u8]) -> Self {
+        Self { places: HashMap::from([(address, 0)]), names: vec![(0, 0)], text: path.to_vec() }
+    }
+
+    /// Adds an object; its place.
+    fn add(&mut self, address: u64, group: usize, name: &[u8]) -> usize {
+        let place = self.names.len();
+        self.places.insert(address, place);
+        self.names.push((group, self.text.len()));
+        self.text.extend_from_slice(name);
+        place
+    }
+
+    /// The path of an object, if it was met.
+    fn find(&self, address: u64) -> Option<Vec<u8>> {
+        let mut place = *self.places.get(&address)?;
+        let mut parts = Vec::new();
+        loop {
+            let (group, start) = self.names[place];
+            let end = self.names.get(place + 1).map_or(self.text.len(), |(_, start)| *start);
+            parts.push(&self.text[start..end]);
+            if place == 0 {
+                break;
+            }
+            place = group;
+        }
+        let root = parts.pop().unwrap_or_default();
+        let mut path = root.to_vec();
+        for part in parts.iter().rev() {
+            if path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(part);
+        }
+        Some(path)
+    }
+}
+
 /// What a link leads to.
 #[derive(Debug)]
 pub enum Found<'a> {
@@ -54,66 +103,63 @@ impl File {
         path: &[u8],
         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
     ) -> Result<()> {
-        let mut seen: HashMap<u64, Vec<u8>> = HashMap::from([(start.address(), path.to_vec())]);
-        // The groups that the walk is in, each with its path and the links that are left.
-        let mut open: Vec<(Vec<u8>, std::vec::IntoIter<Link>)> = Vec::new();
+        let mut names = Names::new(start.address(), path);
+        // The groups that the walk is in, each with its place among the names, where its path ends, and the links that are
+        // left.
+        let mut open: Vec<(usize, usize, std::vec::IntoIter<Link>)> = Vec::new();
+        let mut path = path.to_vec();
         let enter = |open: &mut Vec<_>,
                      visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
-                     path: Vec<u8>,
+                     (place, path): (usize, &[u8]),
                      object: &Object| {
             match object.group().and_then(|group| group.links()) {
-                Ok(links) => open.push((path, links.into_iter())),
+                Ok(links) => open.push((place, path.len(), links.into_iter())),
                 Err(error) => {
-                    visit(Visit { path: &path, link: None, found: Found::Broken(error) })?;
+                    visit(Visit { path, link: None, found: Found::Broken(error) })?;
                 }
             }
             Ok::<_, crate::Error>(())
         };
-        match visit(Visit { path, link: None, found: Found::Object(start) })? {
+        match visit(Visit { path: &path, link: None, found: Found::Object(start) })? {
             Next::Enter if start.kind() == ObjectKind::Group => {
-                enter(&mut open, visit, path.to_vec(), start)?
+                enter(&mut open, visit, (0, &path), start)?;
             }
             _ => return Ok(()),
         }
-        while let Some((parent, links)) = open.last_mut() {
+        while let Some((parent, length, links)) = open.last_mut() {
             let Some(link) = links.next() else {
                 open.pop();
                 continue;
             };
-            let mut path = parent.clone();
+            path.truncate(*length);
             if path.last() != Some(&b'/') {
                 path.push(b'/');
             }
             path.extend_from_slice(link.name.as_bytes());
+            let visited = |found| Visit { path: &path, link: Some(&link), found };
             let LinkTarget::Hard(address) = link.target else {
-                match visit(Visit { path: &path, link: Some(&link), found: Found::Link })? {
+                match visit(visited(Found::Link))? {
                     Next::Stop => return Ok(()),
                     _ => continue,
                 }
             };
-            let next = match seen.get(&address) {
-                Some(first) => visit(Visit { path: &path, link: Some(&link), found: Found::Again(first) })?,
-                None => {
-                    seen.insert(address, path.clone());
-                    match self.object(address) {
-                        Ok(object) => {
-                            let object = object.named(&String::from_utf8_lossy(&path));
-                            let next = visit(Visit {
-                                path: &path,
-                                link: Some(&link),
-                                found: Found::Object(&object),
-                            })?;
-                            if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < DEPTH
-                            {
-                                enter(&mut open, visit, path, &object)?;
-                            }
-                            next
-                        }
-                        Err(error) => {
-                            visit(Visit { path: &path, link: Some(&link), found: Found::Broken(error) })?
-                        }
-                    }
+            if let Some(first) = names.find(address) {
+                match visit(visited(Found::Again(&first)))? {
+                    Next::Stop => return Ok(()),
+                    _ => continue,
                 }
+            }
+            let place = names.add(address, *parent, link.name.as_bytes());
+            let next = match self.object(address) {
+                Ok(object) => {
+                    let object = object.named(&String::from_utf8_lossy(&path));
+                    let next = visit(visited(Found::Object(&object)))?;
+                    if next == Next::Enter && object.kind() == ObjectKind::Group && open.len() < DEPTH {
+                        enter(&mut open, visit, (place, &path), &object)?;
+                    }
+                    next
+                }
+                Err(error) => visit(visited(Found::Broken(error)))?,
             };
             if next == Next::Stop {
                 break;

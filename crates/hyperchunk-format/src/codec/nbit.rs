@@ -6,6 +6,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// How deep a type may nest.
 const DEEPEST: u32 = 64;
+/// How many parts a type may have. Where parts are read more than once, they could become too many to ever end.
+const MOST_NODES: u32 = 1 << 17;
 
 /// The codec. Its parameters describe the datatype, as a tree written in depth-first order.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ impl Codec for NBit {
             context.room(output, input.len() as u64)?.copy_from_slice(input);
             return Ok(());
         }
-        let mut tree = Tree { parameters: context.parameters, next: 2 };
+        let mut tree = Tree { parameters: context.parameters, next: 2, left: MOST_NODES };
         let (count, class) = (tree.take()?, tree.take()?);
         let node = tree.node(class, 0)?;
         check_length(input, count, node.bits)?;
@@ -103,6 +105,8 @@ enum Kind {
 struct Tree<'a> {
     parameters: &'a [u32],
     next: usize,
+    /// How many nodes there may still be.
+    left: u32,
 }
 
 impl Tree<'_> {
@@ -117,6 +121,9 @@ impl Tree<'_> {
         if depth > DEEPEST {
             return Err(Error::limit(format!("a datatype that nests deeper than {DEEPEST}")));
         }
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            Error::limit(format!("a datatype of more than {MOST_NODES} parts"))
+        })?;
         let size = self.take()?;
         if size == 0 {
             return Err(wrong("a size of 0"));

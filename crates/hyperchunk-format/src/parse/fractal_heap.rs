@@ -20,6 +20,8 @@ const NAME: &str = "fractal heap";
 
 /// A checksum.
 const CHECKSUM: u64 = 4;
+/// How many bytes may come out of filters, in addition to many times the size of the file.
+const SLACK: u64 = 4 << 20;
 
 /// A fractal heap, for one operation: it keeps the blocks that it has read, and gives out only so many bytes.
 #[derive(Debug)]
@@ -309,7 +311,8 @@ impl<'a> FractalHeap<'a> {
         let (size, mask) = stored.filtered.unwrap_or((expected, 0));
         // The bytes that come out are kept. Files do not filter heaps of many megabytes.
         let decoded = cache.decoded.saturating_add(expected);
-        if decoded > image.limits.metadata_bytes {
+        let most = image.left(0).saturating_mul(64).saturating_add(SLACK).min(image.limits.metadata_bytes);
+        if decoded > most {
             return Err(Error::limit(format!("{decoded} bytes out of filters in one heap")));
         }
         let bytes = image.read(NAME, stored.address, size)?;

@@ -2,6 +2,7 @@
 //! wins.
 
 use super::btree_v2::BTree;
+use super::budget::Budget;
 use super::dense_objects::DenseObjects;
 use super::local_heap::LocalHeap;
 use super::message::link_info::LinkInfo;
@@ -9,12 +10,13 @@ use super::message::{self, link, link_info};
 use super::object::find as find_message;
 use super::{btree_v1, symbol_table};
 use crate::image::both;
-use crate::model::{Link, LinkStorage, ObjectHeader};
+use crate::model::{Link, LinkStorage, LinkTarget, ObjectHeader};
 use crate::{Cursor, Error, Image, Result, checksum};
 use std::cmp::Ordering;
 
 /// The type of B-tree records of links by name.
 const BY_NAME: u8 = 5;
+const SYMBOL_NODES: &str = "symbol table nodes";
 
 /// Where the group keeps its links; `None` if the object is no group.
 ///
@@ -106,12 +108,25 @@ fn nodes(image: Image<'_>, btree: u64) -> Result<Vec<Vec<symbol_table::Entry>>> 
     let leaves = btree_v1::group_leaves(image, btree)?;
     let parts: Vec<_> = leaves.iter().map(|address| symbol_table::usual(image, *address)).collect();
     image.will_need(&parts);
-    image.all(leaves, |address| symbol_table::entries(image, address))
+    let mut budget = Budget::new(&image, SYMBOL_NODES);
+    image.all(leaves, |address| {
+        let entries = symbol_table::entries(image, address)?;
+        budget.take(symbol_table::size(image, entries.len() as u64))?;
+        Ok(entries)
+    })
 }
 
 fn symbol_table(image: Image<'_>, btree: u64, heap: u64) -> Result<Vec<Link>> {
     let (heap, nodes) = both(LocalHeap::open(image, heap), nodes(image, btree))?;
-    nodes.into_iter().flatten().map(|entry| symbol_table::link(entry, &heap)).collect()
+    // Each name is in the heap once.
+    let mut budget = Budget::new(&image, SYMBOL_NODES);
+    let links = nodes.into_iter().flatten().map(|entry| {
+        let link = symbol_table::link(entry, &heap)?;
+        let path = if let LinkTarget::Soft(path) = &link.target { path.as_bytes() } else { &[] };
+        budget.take((link.name.as_bytes().len().saturating_add(path.len())) as u64)?;
+        Ok(link)
+    });
+    links.collect()
 }
 
 fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<Option<Link>> {

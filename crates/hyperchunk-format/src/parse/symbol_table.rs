@@ -27,7 +27,7 @@ enum Target {
 }
 
 /// The size of a node with so many entries.
-fn size(image: Image<'_>, entries: u64) -> u64 {
+pub(crate) fn size(image: Image<'_>, entries: u64) -> u64 {
     let entry = u64::from(image.sizes.length).saturating_add(image.sizes.address.into()).saturating_add(24);
     entries.saturating_mul(entry).saturating_add(PREFIX)
 }

@@ -147,6 +147,28 @@ impl Plan {
     }
 }
 
+impl Pieces {
+    /// The piece of one chunk, for selections along each axis: whoever knows which chunks there are need not go through all
+    /// that are touched. `None` if the selection does not touch it.
+    ///
+    /// # Errors
+    /// Invalid, for selections of points and of irregular blocks.
+    pub fn of_chunk(&self, chunk: &[u64]) -> Result<Option<Piece>> {
+        let Kind::Axes(axes) = &self.plan.kind else {
+            return Err(Error::invalid("a selection that is not one along each axis"));
+        };
+        let touched = |(axis, number)| self.plan.next_number(axis, number) == Some(number);
+        let touched = axes.len() == chunk.len() && chunk.iter().copied().enumerate().all(touched);
+        Ok(touched.then(|| Piece { plan: Arc::clone(&self.plan), chunk: chunk.to_vec(), entries: 0..0 }))
+    }
+
+    /// Whether [`Pieces::of_chunk`] has an answer.
+    #[must_use]
+    pub fn is_grid(&self) -> bool {
+        matches!(self.plan.kind, Kind::Axes(_))
+    }
+}
+
 impl Iterator for Pieces {
     type Item = Piece;
 

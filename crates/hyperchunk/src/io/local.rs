@@ -19,11 +19,17 @@ impl LocalFile {
     /// # Errors
     /// NotFound or Io, with the system's reason.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|error| cannot("open", &error))?;
-        let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
-        if metadata.is_dir() {
+        // Looked at before it is opened: opening a pipe waits for somebody who writes to it.
+        let metadata = std::fs::metadata(path).map_err(|error| cannot("open", &error))?;
+        let kind = metadata.file_type();
+        if kind.is_dir() {
             return Err(Error::new(ErrorKind::Io, "cannot open the file: it is a folder"));
         }
+        if !kind.is_file() {
+            return Err(Error::new(ErrorKind::Io, "cannot open the file: it is a pipe, a socket or a device"));
+        }
+        let file = File::open(path).map_err(|error| cannot("open", &error))?;
+        let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
         Ok(Self { file, size: metadata.len() })
     }
 

@@ -10,6 +10,9 @@ use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
 use hyperchunk_format::select::{Choice, Piece, Run, pieces};
 
+/// Reads that touch so many times as many chunks as there are stored go through those that are stored.
+const SPARSE: u64 = 8;
+
 /// What a thread keeps from chunk to chunk.
 #[derive(Default)]
 struct Scratch {
@@ -23,7 +26,8 @@ struct Reading<'a> {
     dataset: &'a Dataset,
     chunked: &'a Chunked,
     output: &'a Output<'a>,
-    fill: Vec<u8>,
+    /// What is read where no chunk is stored; zeros if `None`.
+    fill: Option<Vec<u8>>,
     /// The size of a chunk before its filters, in bytes.
     chunk_bytes: usize,
     chunk_elements: u64,
@@ -54,18 +58,31 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
     let reading =
         Reading { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) };
     let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    let touched = region.iter().map(|range| range.end.saturating_sub(range.start));
+    let touched = touched.fold(1, u64::saturating_mul);
     with_table(dataset, chunked, &region, |table| {
         let jobs = pieces(choice, dataset.dims(), &chunked.dims)?;
+        // Where few of many chunks are stored, it is not worth to look at each of them.
+        let sparse = jobs.is_grid() && touched / SPARSE > table.len() as u64;
         let at_once = limits.in_flight_bytes / (3 * chunk_bytes as u64).max(1);
         let threads =
             dataset.threads_for(output.bytes()).min(usize::try_from(at_once).unwrap_or(usize::MAX).max(1));
-        spread(threads, jobs, Scratch::default, |scratch, piece| {
+        let read = |scratch: &mut Scratch, piece: Piece| {
             let found = table.find(piece.chunk());
             reading.piece(&piece, found, scratch).map_err(|error| match found {
                 Some(chunk) => error.within("chunk").at(chunk.address),
                 None => error,
             })
-        })
+        };
+        if sparse {
+            // SAFETY: this thread is alone.
+            unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
+            let jobs = table.places().map(|place| jobs.of_chunk(place));
+            return spread(threads, jobs, Scratch::default, |scratch, piece| {
+                piece?.map_or(Ok(()), |piece| read(scratch, piece))
+            });
+        }
+        spread(threads, jobs, Scratch::default, read)
     })
 }
 
@@ -73,7 +90,9 @@ impl Reading<'_> {
     fn piece(&self, piece: &Piece, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
         let Some(chunk) = found else {
             // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
-            return piece.runs(|_, target, count| unsafe { self.output.fill(target, count, &self.fill) });
+            return piece.runs(|_, target, count| unsafe {
+                self.output.fill(target, count, self.fill.as_deref())
+            });
         };
         let pipeline = self.pipeline(piece.chunk());
         let whole = piece.count() as u64 == self.chunk_elements;

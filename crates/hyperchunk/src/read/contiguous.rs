@@ -42,7 +42,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
         let fill = dataset.unwritten()?;
         let count = choice.count(dataset.dims())?;
         // SAFETY: this thread is alone.
-        return unsafe { output.fill(0, count_of(count)?, &fill) };
+        return unsafe { output.fill(0, count_of(count)?, fill.as_deref()) };
     };
     let size = output.stored_size as u64;
     let jobs = Jobs { runs: runs(choice, dataset.dims())?, pending: None, target: 0, size };

@@ -41,6 +41,11 @@ impl<'a> Output<'a> {
         self.conversion.is_none()
     }
 
+    /// How many elements it has.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
     /// The size of the whole, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.length * self.memory_size) as u64
@@ -108,19 +113,24 @@ impl<'a> Output<'a> {
         unsafe { self.part(first, count) }
     }
 
-    /// Puts `count` times the same stored element to `first` and on.
+    /// Puts `count` times the same stored element, zeros if `None`, to `first` and on.
     ///
     /// # Safety
     /// No other thread may have these elements at the same time.
-    pub(crate) unsafe fn fill(&self, first: usize, count: usize, stored: &[u8]) -> Result<()> {
+    pub(crate) unsafe fn fill(&self, first: usize, count: usize, stored: Option<&[u8]>) -> Result<()> {
         // SAFETY: the caller's promise.
         let part = unsafe { self.part(first, count) }?;
         let mut converted = Vec::new();
-        let element = match self.conversion {
-            None => stored,
-            Some(conversion) => {
+        let element = match (self.conversion, stored) {
+            (None, None) => {
+                part.fill(0);
+                return Ok(());
+            }
+            (None, Some(stored)) => stored,
+            (Some(conversion), stored) => {
                 converted.resize(self.memory_size, 0);
-                conversion.run(stored, &mut converted, 1)?;
+                let zeros = if stored.is_none() { vec![0; self.stored_size] } else { Vec::new() };
+                conversion.run(stored.unwrap_or(&zeros), &mut converted, 1)?;
                 &converted
             }
         };

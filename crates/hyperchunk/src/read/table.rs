@@ -40,6 +40,16 @@ impl ChunkTable {
         Self { rank, scaled, chunks: chunks.iter().map(place).collect() }
     }
 
+    /// How many chunks it has.
+    pub(crate) fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The places of the chunks, in order.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &[u64]> + Send {
+        self.scaled.chunks_exact(self.rank.max(1))
+    }
+
     /// The chunk at a place, if it is stored.
     pub(crate) fn find(&self, scaled: &[u64]) -> Option<StoredChunk> {
         let (mut low, mut high) = (0, self.chunks.len());

@@ -154,7 +154,7 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     let count =
         usize::try_from(choice.count(dataset.dims())?).map_err(|_| Error::limit("larger than memory"))?;
     // SAFETY: this thread is alone.
-    unsafe { output.fill(0, count, &dataset.unwritten()?) }?;
+    unsafe { output.fill(0, count, dataset.unwritten()?.as_deref()) }?;
     let Some(asked) = choice.bounds(dataset.dims())? else { return Ok(()) };
     for mapping in dataset.mappings() {
         match unlimited(&mapping.target) {
