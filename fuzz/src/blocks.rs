@@ -4,8 +4,8 @@ use hyperchunk_format::checksum::lookup3;
 
 /// Structures are looked for by these.
 const SIGNATURES: [&[u8; 4]; 21] = [
-    b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"OCHK", b"FRHP", b"FHDB", b"FHIB", b"FSHD", b"FSSE", b"BTHD", b"BTLF",
-    b"BTIN", b"FAHD", b"FADB", b"EAHD", b"EAIB", b"EASB", b"EADB", b"SMTB",
+    b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"OCHK", b"FRHP", b"FHDB", b"FHIB", b"FSHD", b"FSSE",
+    b"BTHD", b"BTLF", b"BTIN", b"FAHD", b"FADB", b"EAHD", b"EAIB", b"EASB", b"EADB", b"SMTB",
 ];
 /// As [`SIGNATURES`], of what is rare.
 const RARE: [&[u8; 4]; 2] = [b"SMLI", b"MDCI"];
@@ -40,7 +40,9 @@ impl Block {
     }
 
     fn is_right(&self, file: &[u8]) -> bool {
-        let stored = file.get(self.sum..self.sum + 4).map(|sum| u32::from_le_bytes(sum.try_into().unwrap_or_default()));
+        let stored = file
+            .get(self.sum..self.sum + 4)
+            .map(|sum| u32::from_le_bytes(sum.try_into().unwrap_or_default()));
         stored.is_some() && stored == self.computed(file)
     }
 
@@ -105,7 +107,9 @@ impl Map {
         }
         if matches!(file.get(base + 8), Some(2 | 3)) {
             let end = base + 12 + 4 * width + 4;
-            map.blocks.extend([Block { start: base, end, sum: end - 4 }].iter().filter(|block| block.is_right(file)));
+            map.blocks.extend(
+                [Block { start: base, end, sum: end - 4 }].iter().filter(|block| block.is_right(file)),
+            );
         }
         map.starts.sort_unstable();
         map.starts.dedup();
@@ -162,7 +166,9 @@ fn superblock(file: &[u8]) -> usize {
 /// The widths of addresses and lengths.
 fn sizes(file: &[u8], base: usize) -> (usize, usize) {
     let at = if file.get(base + 8).is_some_and(|version| *version >= 2) { base + 9 } else { base + 13 };
-    let size = |at: usize| file.get(at).copied().filter(|size| matches!(size, 2 | 4 | 8 | 16)).map_or(8, usize::from);
+    let size = |at: usize| {
+        file.get(at).copied().filter(|size| matches!(size, 2 | 4 | 8 | 16)).map_or(8, usize::from)
+    };
     (size(at), size(at + 1))
 }
 
@@ -188,7 +194,8 @@ fn by_length(file: &[u8], start: usize) -> Option<Block> {
 /// A direct block of a fractal heap: its size is a power of two, its checksum is behind its offset in the heap.
 fn direct_block(file: &[u8], start: usize, width: usize) -> Option<Block> {
     let sizes = (6..21).map(|bits| start + (1_usize << bits)).take_while(|end| *end <= file.len());
-    let blocks = sizes.flat_map(|end| (1..=8).map(move |offset| Block { start, end, sum: start + 5 + width + offset }));
+    let blocks = sizes
+        .flat_map(|end| (1..=8).map(move |offset| Block { start, end, sum: start + 5 + width + offset }));
     blocks.filter(|block| block.sum + 4 < block.end).find(|block| block.is_right(file))
 }
 
@@ -199,7 +206,9 @@ fn heap_objects(file: &[u8], start: usize, width: usize) -> Vec<Block> {
     let mut blocks = Vec::new();
     while let Some(bytes) = file.get(at..at + header) {
         let size = usize::try_from(number(&bytes[8..8 + width.min(8)])).unwrap_or(usize::MAX);
-        let Some(end) = (at + header).checked_add(size).filter(|end| size > 0 && *end <= file.len()) else { break };
+        let Some(end) = (at + header).checked_add(size).filter(|end| size > 0 && *end <= file.len()) else {
+            break;
+        };
         if number(&bytes[..2]) == 0 {
             break;
         }

@@ -134,7 +134,9 @@ fn change(file: &mut Vec<u8>, seed: &Seed, others: &[Seed], dice: &mut Dice) {
 fn place(file: &[u8], map: &Map, dice: &mut Dice) -> usize {
     let at = match dice.below(20) {
         0..=9 => structure(map, dice) + dice.below(96),
-        10..=13 => dice.pick(&map.blocks).map_or(0, |block| block.start + dice.below(block.end - block.start)),
+        10..=13 => {
+            dice.pick(&map.blocks).map_or(0, |block| block.start + dice.below(block.end - block.start))
+        }
         14..=16 => structure(map, dice) + dice.below(512),
         _ => dice.below(file.len()),
     };
@@ -147,7 +149,8 @@ fn structure(map: &Map, dice: &mut Dice) -> usize {
 
 /// An address to be put at `at`.
 fn other_address(file: &[u8], map: &Map, at: usize, dice: &mut Dice) -> u64 {
-    let around = map.starts.partition_point(|start| *start <= at).checked_sub(1).map_or(0, |index| map.starts[index]);
+    let around =
+        map.starts.partition_point(|start| *start <= at).checked_sub(1).map_or(0, |index| map.starts[index]);
     match dice.below(8) {
         0..=1 => map.address(around),
         2..=5 => map.address(structure(map, dice)),

@@ -192,7 +192,11 @@ fn work(options: &Options) {
             say(format!("panic {number}\n"));
             continue;
         };
-        let errors: Vec<String> = summary.errors.iter().map(|(kind, count)| format!("{}:{count}", kind.replace(' ', "-"))).collect();
+        let errors: Vec<String> = summary
+            .errors
+            .iter()
+            .map(|(kind, count)| format!("{}:{count}", kind.replace(' ', "-")))
+            .collect();
         say(format!(
             "done {number} {} {} {} {largest} {} {} {}\n",
             bytes.len(),
@@ -229,7 +233,8 @@ fn supervise(options: &Options) -> bool {
         let (mut child, lines) = spawn(options, next, end - next);
         let mut running: Option<(u64, u64)> = None;
         loop {
-            let limit = if running.is_some() { TIME + Duration::from_secs(2) } else { Duration::from_secs(900) };
+            let limit =
+                if running.is_some() { TIME + Duration::from_secs(2) } else { Duration::from_secs(900) };
             let line = lines.recv_timeout(limit);
             let words: Vec<&str> = line.as_deref().unwrap_or_default().split(' ').collect();
             match (&line, words.as_slice()) {
@@ -289,9 +294,12 @@ impl Table {
     fn add_bad(&mut self, options: &Options, why: &'static str, number: &str) {
         self.bad.entry(why).or_default().push(number.to_owned());
         let mut make = Command::new(std::env::current_exe().expect("this program"));
-        make.args(["--make", number, "--save"]).arg(&options.save).args(["--largest", &options.largest.to_string()]);
+        make.args(["--make", number, "--save"])
+            .arg(&options.save)
+            .args(["--largest", &options.largest.to_string()]);
         let made = make.args(&options.seeds).output();
-        let path = made.map(|made| String::from_utf8_lossy(&made.stdout).trim().to_owned()).unwrap_or_default();
+        let path =
+            made.map(|made| String::from_utf8_lossy(&made.stdout).trim().to_owned()).unwrap_or_default();
         eprintln!("mutants: {why}: {path}");
     }
 
@@ -316,7 +324,9 @@ impl Table {
             self.add_bad(options, "slow", number);
         }
         if beyond > size * TIMES as u64 + SMALL as u64 {
-            eprintln!("mutants: {number}: {size} bytes, peak {peak}, declared {declared}, largest piece {largest}");
+            eprintln!(
+                "mutants: {number}: {size} bytes, peak {peak}, declared {declared}, largest piece {largest}"
+            );
             self.add_bad(options, "memory", number);
         }
     }
@@ -335,11 +345,23 @@ impl Table {
             println!("mutants with an error      {count} {kind}");
         }
         let [half, most, nearly, all] = [500, 990, 999, 1000].map(|part| quantile(&mut self.times, part));
-        println!("time in ms                 median {:.2}, 99 % {:.1}, 99.9 % {:.1}, most {:.1} (mutant {})",
-            half as f64 / 1e3, most as f64 / 1e3, nearly as f64 / 1e3, all as f64 / 1e3, self.slowest.1);
+        println!(
+            "time in ms                 median {:.2}, 99 % {:.1}, 99.9 % {:.1}, most {:.1} (mutant {})",
+            half as f64 / 1e3,
+            most as f64 / 1e3,
+            nearly as f64 / 1e3,
+            all as f64 / 1e3,
+            self.slowest.1
+        );
         let [half, most, nearly, all] = [500, 990, 999, 1000].map(|part| quantile(&mut self.memory, part));
-        println!("memory beyond output and {} MiB, times the file: median {:.2}, 99 % {:.2}, 99.9 % {:.2}, most {:.2}",
-            SMALL >> 20, half as f64 / 1e2, most as f64 / 1e2, nearly as f64 / 1e2, all as f64 / 1e2);
+        println!(
+            "memory beyond output and {} MiB, times the file: median {:.2}, 99 % {:.2}, 99.9 % {:.2}, most {:.2}",
+            SMALL >> 20,
+            half as f64 / 1e2,
+            most as f64 / 1e2,
+            nearly as f64 / 1e2,
+            all as f64 / 1e2
+        );
         for why in ["panic", "abort", "hang", "slow", "memory"] {
             let bad = self.bad.get(why).map_or(&[][..], Vec::as_slice);
             println!("{why:<26} {}{}{}", bad.len(), if bad.is_empty() { "" } else { ": " }, bad.join(" "));

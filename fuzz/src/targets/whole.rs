@@ -142,11 +142,16 @@ fn group(object: &Object, summary: &mut Summary) {
 fn values(dataset: &Dataset, bounds: Bounds, summary: &mut Summary) {
     let size = match dataset.dataspace() {
         Dataspace::Null => Some(0),
-        _ => summary.keep(dataset.elements()).and_then(|elements| elements.checked_mul(dataset.datatype().size)),
+        _ => summary
+            .keep(dataset.elements())
+            .and_then(|elements| elements.checked_mul(dataset.datatype().size)),
     };
     let chunks = dataset.chunks();
     let chunks = summary.keep(chunks).map_or(0, |chunks| chunks.len());
-    let Some(size) = size.filter(|size| *size <= bounds.dataset && summary.total + *size <= bounds.total) else { return };
+    let Some(size) = size.filter(|size| *size <= bounds.dataset && summary.total + *size <= bounds.total)
+    else {
+        return;
+    };
     if dataset.datatype().size <= bounds.dataset {
         summary.declared = summary.declared.max(dataset.datatype().size);
         let fill = dataset.fill_bytes();

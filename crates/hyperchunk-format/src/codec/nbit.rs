@@ -121,9 +121,10 @@ impl Tree<'_> {
         if depth > DEEPEST {
             return Err(Error::limit(format!("a datatype that nests deeper than {DEEPEST}")));
         }
-        self.left = self.left.checked_sub(1).ok_or_else(|| {
-            Error::limit(format!("a datatype of more than {MOST_NODES} parts"))
-        })?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .ok_or_else(|| Error::limit(format!("a datatype of more than {MOST_NODES} parts")))?;
         let size = self.take()?;
         if size == 0 {
             return Err(wrong("a size of 0"));

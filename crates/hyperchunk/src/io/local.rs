@@ -26,7 +26,10 @@ impl LocalFile {
             return Err(Error::new(ErrorKind::Io, "cannot open the file: it is a folder"));
         }
         if !kind.is_file() {
-            return Err(Error::new(ErrorKind::Io, "cannot open the file: it is a pipe, a socket or a device"));
+            return Err(Error::new(
+                ErrorKind::Io,
+                "cannot open the file: it is a pipe, a socket or a device",
+            ));
         }
         let file = File::open(path).map_err(|error| cannot("open", &error))?;
         let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;

@@ -90,9 +90,8 @@ impl Reading<'_> {
     fn piece(&self, piece: &Piece, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
         let Some(chunk) = found else {
             // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
-            return piece.runs(|_, target, count| unsafe {
-                self.output.fill(target, count, self.fill.as_deref())
-            });
+            return piece
+                .runs(|_, target, count| unsafe { self.output.fill(target, count, self.fill.as_deref()) });
         };
         let pipeline = self.pipeline(piece.chunk());
         let whole = piece.count() as u64 == self.chunk_elements;
