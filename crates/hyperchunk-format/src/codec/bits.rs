@@ -104,7 +104,7 @@ fn numbers_by<const N: usize, T>(
 }
 
 /// Writes numbers to elements of `size` bytes, 1 to 8.
-pub(super) fn store(values: &[u64], elements: &mut [u8], size: usize, order: Order) {
+fn store(values: &[u64], elements: &mut [u8], size: usize, order: Order) {
     match (size, order) {
         (1, _) => store_as(values, elements, |[a, ..]| [a]),
         (2, Order::Little) => store_as(values, elements, |[a, b, ..]| [a, b]),
@@ -114,14 +114,20 @@ pub(super) fn store(values: &[u64], elements: &mut [u8], size: usize, order: Ord
         (8, Order::Little) => store_as(values, elements, |bytes| bytes),
         (8, Order::Big) => store_as(values, elements, |[a, b, c, d, e, f, g, h]| [h, g, f, e, d, c, b, a]),
         _ => {
-            for (element, value) in elements.chunks_exact_mut(size).zip(values) {
-                let bytes = value.to_le_bytes();
-                match order {
-                    Order::Little => element.iter_mut().zip(bytes).for_each(|(to, from)| *to = from),
-                    Order::Big => element.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
-                }
+            for (element, value) in elements.chunks_exact_mut(size.max(1)).zip(values) {
+                store_one(*value, element, order);
             }
         }
+    }
+}
+
+/// Writes a number to an element of up to 8 bytes.
+#[inline]
+pub(super) fn store_one(value: u64, element: &mut [u8], order: Order) {
+    let bytes = value.to_le_bytes();
+    match order {
+        Order::Little => element.iter_mut().zip(bytes).for_each(|(to, from)| *to = from),
+        Order::Big => element.iter_mut().rev().zip(bytes).for_each(|(to, from)| *to = from),
     }
 }
 

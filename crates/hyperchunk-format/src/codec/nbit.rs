@@ -1,6 +1,6 @@
 //! N-bit (5): only the significant bits of each number, without what pads them. Source: the comments of HDF5's H5Znbit.c.
 
-use super::bits::{Order, check_length, number, store, unpack};
+use super::bits::{Order, check_length, number, store_one, unpack};
 use super::{Codec, Context};
 use crate::{Error, ErrorKind, Result};
 
@@ -152,7 +152,7 @@ impl Tree<'_> {
         let base = self.node(class, depth.wrapping_add(1))?;
         match class {
             // libhdf5, in both directions, then reads the description of the base once more, as if it were what follows.
-            // So members after such an array are lost. What it makes of them, this does, too.
+            // So members after such an array are lost. What it makes of them, this does, too, byte for byte.
             2 | 3 => self.next = start,
             // The base is as large as the array as far as the bits are concerned.
             4 => return Ok(Node { size, bits: u64::from(size).wrapping_mul(8), kind: Kind::Bytes }),
@@ -208,19 +208,22 @@ impl Node {
                 }
             }
             Kind::Array(base) => {
-                let parts = element.chunks_exact_mut(bytes(base.size));
-                if let Kind::Field { order, precision, offset } = base.kind
-                    && base.size <= 8
-                {
-                    let count = parts.len();
-                    let end = count.wrapping_mul(bytes(base.size));
-                    let parts = element.get_mut(..end).unwrap_or_default();
-                    unpack((input, *at, precision), (parts, bytes(base.size), order), |value| {
-                        value.wrapping_shl(offset)
-                    });
-                    *at = at.wrapping_add(count.wrapping_mul(bytes(precision)));
-                } else {
-                    parts.for_each(|part| base.fill(input, at, part));
+                let size = bytes(base.size);
+                let parts = element.chunks_exact_mut(size);
+                match base.kind {
+                    // All bytes are written, so all of them must have significant bits.
+                    Kind::Field { order, precision, offset }
+                        if size <= 8
+                            && offset < 8
+                            && bytes(precision.wrapping_add(offset).div_ceil(8)) == size =>
+                    {
+                        let count = parts.len();
+                        let parts = element.get_mut(..count.wrapping_mul(size)).unwrap_or_default();
+                        let value = |value: u64| value.wrapping_shl(offset);
+                        unpack((input, *at, precision), (parts, size, order), value);
+                        *at = at.wrapping_add(count.wrapping_mul(bytes(precision)));
+                    }
+                    _ => parts.for_each(|part| base.fill(input, at, part)),
                 }
             }
             Kind::Compound(members) => {
@@ -234,11 +237,17 @@ impl Node {
     }
 }
 
-/// Writes a number to an element of any size.
+/// Writes a number to those bytes of an element, of any size, that it has bits in.
 fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u32, offset: u32) {
+    let (first, end) = (bytes(offset / 8), bytes(precision.wrapping_add(offset).div_ceil(8)));
+    let length = element.len();
+    let element = match order {
+        Order::Little => element.get_mut(first..end),
+        Order::Big => element.get_mut(length.wrapping_sub(end)..length.wrapping_sub(first)),
+    };
+    let (element, offset) = (element.unwrap_or_default(), offset % 8);
     if element.len() <= 8 {
-        let size = element.len();
-        store(&[number(input, at, precision).wrapping_shl(offset)], element, size, order);
+        store_one(number(input, at, precision).wrapping_shl(offset), element, order);
         return;
     }
     // Byte by byte, from the least significant one; `end` counts the bits that are not below it.
@@ -248,11 +257,10 @@ fn field(input: &[u8], at: usize, element: &mut [u8], order: Order, precision: u
         let bits = number(input, at.wrapping_add(bytes(end.wrapping_sub(to))), to.saturating_sub(from));
         bits.wrapping_shl(from.wrapping_sub(low)).to_le_bytes()[0]
     };
-    let lows = (0..end).step_by(8).skip(bytes(offset / 8));
-    let places = bytes(offset / 8);
+    let lows = (0..end).step_by(8);
     match order {
-        Order::Little => element.iter_mut().skip(places).zip(lows).for_each(|(to, low)| *to = byte(low)),
-        Order::Big => element.iter_mut().rev().skip(places).zip(lows).for_each(|(to, low)| *to = byte(low)),
+        Order::Little => element.iter_mut().zip(lows).for_each(|(to, low)| *to = byte(low)),
+        Order::Big => element.iter_mut().rev().zip(lows).for_each(|(to, low)| *to = byte(low)),
     }
 }
 

@@ -155,6 +155,11 @@ fn damage() {
     check(&[8, 0, 4, 1, 2, 0, 12, 5], 8, wrong);
     check(&[8, 0, 4, 1, 2, 0, u32::MAX, 2], 8, wrong);
     check(&[8, 0, 400, 1, 2, 0, 2, 2], 800, wrong);
+    // Numbers without bits are zeros.
+    for offset in [0, 3, 8, 16] {
+        let parameters = [12, 0, 9, 3, 2, 1, 0, 1, 2, 0, 0, offset];
+        assert_eq!(decoded(&NBit, &[], &parameters, 18).unwrap(), [0; 18], "{offset}");
+    }
     check(&[8, 0, u32::MAX, 1, u32::MAX, 0, 0, 0], 8, ErrorKind::Limit);
     // A member that is larger than its compound; one beyond its end; two that are as large as it.
     check(&[12, 0, 1, 3, 4, 1, 0, 1, 5, 0, 40, 0], 4, wrong);
