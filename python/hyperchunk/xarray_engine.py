@@ -35,7 +35,8 @@ class HyperchunkArray(BackendArray):
         self.variable = variable
         self.shape = variable.shape
         self._text = text is not None and text.length is None and decode_strings
-        self.dtype = create_vlen_dtype(str) if self._text else dataset.dtype
+        vlen: Any = create_vlen_dtype  # xarray has no types for it
+        self.dtype = vlen(str) if self._text else dataset.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         support = indexing.IndexingSupport.OUTER_1VECTOR
@@ -45,7 +46,7 @@ class HyperchunkArray(BackendArray):
         source: Any = self.variable.hdf5
         if self._text:
             source = source.asstr(errors="surrogateescape")
-        stored = self.variable.hdf5.shape
+        stored = self.variable.hdf5.shape or ()
         if stored == self.shape:
             return source[key if key else ()]
         # What other variables have beyond the end of this one is its fill value.
@@ -118,7 +119,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
             return path.is_file() and is_hdf5(path) if path.exists() else path.suffix in _SUFFIXES
         return False
 
-    def open_dataset(  # type: ignore[override]
+    def open_dataset(
         self,
         filename_or_obj: Any,
         *,
@@ -141,7 +142,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
             found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
             store = HyperchunkStore(file, found, source, decode_vlen_strings)
             return StoreBackendEntrypoint().open_dataset(
-                store,  # type: ignore[arg-type]
+                store,
                 mask_and_scale=mask_and_scale,
                 decode_times=decode_times,
                 concat_characters=concat_characters,
@@ -175,7 +176,7 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
             for found in top.walk():
                 path = "/" + found.path[len(top.path) :].strip("/") if group else found.path
                 store = HyperchunkStore(file, found, source, decode_vlen_strings)
-                opened[path] = StoreBackendEntrypoint().open_dataset(store, **decoding)  # type: ignore[arg-type]
+                opened[path] = StoreBackendEntrypoint().open_dataset(store, **decoding)
             return opened
 
 
