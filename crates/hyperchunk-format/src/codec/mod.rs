@@ -12,7 +12,6 @@ mod blosc;
 mod blosc2;
 #[cfg(feature = "bzip2")]
 mod bzip2;
-mod cubes;
 #[cfg(feature = "deflate")]
 mod deflate;
 #[cfg(any(feature = "sz", feature = "sz3"))]
