@@ -44,6 +44,11 @@ fn element_size(context: &Context<'_>) -> Result<usize> {
 
 /// Undoes the shuffling of `from` in `to`, which is as long.
 pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
+    unshuffle_with(&mut Weaver::default(), from, to, size);
+}
+
+/// As [`unshuffle`], for those who do it often.
+pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size: usize) {
     let count = from.len().checked_div(size).unwrap_or(0);
     if count < 2 {
         to.copy_from_slice(from);
@@ -62,7 +67,6 @@ pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
     }
     // So many elements at a time that all of them stay in the cache.
     let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
-    let mut weaver = Weaver::default();
     let mut first = 0_usize;
     for elements in elements.chunks_mut(block.saturating_mul(size)) {
         let length = elements.len().checked_div(size).unwrap_or(0);
@@ -74,7 +78,7 @@ pub(super) fn unshuffle(from: &[u8], to: &mut [u8], size: usize) {
 /// Below this many elements, blocks cost more than they gain.
 const FEW: usize = 16;
 /// The most elements of a block.
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 /// Roughly how many bytes a block has when its elements are large.
 const CACHE: usize = 1 << 15;
 
@@ -104,7 +108,7 @@ impl<'a> Planes<'a> {
 /// Weaves planes: two become pairs, two rows of pairs become rows of four bytes, and so on. Compilers turn each step, which
 /// takes bytes from two rows in turn, into wide instructions, as they do not for more rows.
 #[derive(Debug)]
-struct Weaver {
+pub(super) struct Weaver {
     twos: [[u8; 2 * BLOCK]; 2],
     fours: [[u8; 4 * BLOCK]; 2],
     eights: [u8; 8 * BLOCK],
@@ -117,6 +121,12 @@ impl Default for Weaver {
 }
 
 impl Weaver {
+    /// Takes bytes from eight rows in turn, each of at most `BLOCK`.
+    #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
+    pub(super) fn eight(&mut self, rows: [&[u8]; 8], to: &mut [u8]) {
+        weave8(rows, to, &mut self.twos, &mut self.fours);
+    }
+
     fn block(&mut self, planes: &Planes<'_>, elements: &mut [u8], size: usize) {
         let Self { twos, fours, eights } = self;
         match size {
