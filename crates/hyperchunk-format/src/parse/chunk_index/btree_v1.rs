@@ -33,8 +33,12 @@ pub(super) fn chunks(
         }
         let place = scaled.get(..rank).unwrap_or_default();
         if region.contains(place) {
-            let size = if format.filtered { key.size.into() } else { format.chunk_bytes };
-            chunks.push(Chunk { scaled: place.to_vec(), address, size, filter_mask: key.filter_mask });
+            chunks.push(Chunk {
+                scaled: place.to_vec(),
+                address,
+                size: key.size.into(),
+                filter_mask: key.filter_mask,
+            });
         }
         std::mem::swap(&mut scaled, &mut last);
         Ok(())
