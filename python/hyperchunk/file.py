@@ -45,8 +45,9 @@ class File(Group):
 
     `name` is a path or a file-like object. `ignore_locks` reads a file that is marked as open for writing, as after a
     crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is there of a
-    file that is shorter than it says. `threads` bounds how many processors decode. What h5py takes to tune libhdf5 is
-    taken, and has no effect."""
+    file that is shorter than it says. `threads` bounds how many processors decode. `external` says which other files
+    this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or `"never"`. What
+    h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
 
@@ -62,6 +63,7 @@ class File(Group):
         ignore_locks: bool = False,
         allow_truncated: bool = False,
         threads: int | None = None,
+        external: str = "anywhere",
         **tuning: Any,
     ) -> None:
         _check(mode, driver, tuning)
@@ -69,6 +71,7 @@ class File(Group):
             "ignore_locks": ignore_locks or swmr,
             "allow_truncated": allow_truncated,
             "threads": threads or 0,
+            "external": external,
         }
         if hasattr(name, "read") and hasattr(name, "seek"):
             name.seek(0)
@@ -86,7 +89,7 @@ class File(Group):
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, name: str = "<bytes>", **options: Any) -> Self:
         """A file that lies in memory. `options` as for opening one."""
-        known = {"ignore_locks": False, "allow_truncated": False, "threads": 0}
+        known = {"ignore_locks": False, "allow_truncated": False, "threads": 0, "external": "anywhere"}
         if unknown := set(options) - set(known):
             raise TypeError(f"from_bytes() got an unexpected keyword argument {sorted(unknown)[0]!r}")
         return cls._of(_from_bytes(bytes(data), name, "core", known | options))

@@ -6,7 +6,7 @@ use crate::memory::look;
 use crate::object::Object;
 use crate::{choice, names};
 use hyperchunk::walk::{Found, Next};
-use hyperchunk::{Error, OpenOptions};
+use hyperchunk::{Error, ExternalPolicy, OpenOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
@@ -20,41 +20,57 @@ pub(crate) struct File(pub(crate) hyperchunk::File);
 /// An object, the selection of a region reference, and the name of an attribute reference's attribute.
 type Referred<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
-fn options(ignore_locks: bool, allow_truncated: bool, threads: usize) -> OpenOptions {
+fn options(
+    ignore_locks: bool,
+    allow_truncated: bool,
+    threads: usize,
+    external: &str,
+) -> PyResult<OpenOptions> {
     let mut options = OpenOptions::default();
+    options.external = match external {
+        "anywhere" => ExternalPolicy::Anywhere,
+        "beside" => ExternalPolicy::Beside,
+        "never" => ExternalPolicy::Never,
+        other => {
+            let message = format!("external must be 'anywhere', 'beside' or 'never', not {other:?}");
+            return Err(PyValueError::new_err(message));
+        }
+    };
     options.ignore_locks = ignore_locks;
     options.allow_truncated = allow_truncated;
     options.threads = threads;
-    options
+    Ok(options)
 }
 
 #[pymethods]
 impl File {
     /// Opens a file by its path.
     #[staticmethod]
-    #[pyo3(signature = (path, *, ignore_locks, allow_truncated, threads))]
+    #[pyo3(signature = (path, *, ignore_locks, allow_truncated, threads, external))]
     fn open(
         py: Python<'_>,
         path: PathBuf,
         ignore_locks: bool,
         allow_truncated: bool,
         threads: usize,
+        external: &str,
     ) -> PyResult<Self> {
-        let options = options(ignore_locks, allow_truncated, threads);
+        let options = options(ignore_locks, allow_truncated, threads, external)?;
         py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
     /// A file that lies in memory.
     #[staticmethod]
-    #[pyo3(signature = (data, *, ignore_locks, allow_truncated, threads))]
+    #[pyo3(signature = (data, *, ignore_locks, allow_truncated, threads, external))]
     fn from_bytes(
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         ignore_locks: bool,
         allow_truncated: bool,
         threads: usize,
+        external: &str,
     ) -> PyResult<Self> {
-        let options = options(ignore_locks, allow_truncated, threads);
+        let options = options(ignore_locks, allow_truncated, threads, external)?;
         let bytes = look(data, |data| Ok(data.to_vec()))?;
         py.detach(|| hyperchunk::File::from_bytes(bytes, &options)).map(Self).map_err(|e| opening(py, &e))
     }

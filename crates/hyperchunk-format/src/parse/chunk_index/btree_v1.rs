@@ -1,18 +1,11 @@
 //! Chunks in a version 1 B-tree.
 
-use super::record::Format;
 use super::region::Region;
 use crate::model::{Chunk, Chunked};
 use crate::parse::btree_v1::walk_chunks;
 use crate::{Error, Image, Result};
 
-pub(super) fn chunks(
-    image: Image<'_>,
-    root: u64,
-    chunked: &Chunked,
-    format: Format,
-    region: &Region,
-) -> Result<Vec<Chunk>> {
+pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Region) -> Result<Vec<Chunk>> {
     let rank = region.rank();
     let mut chunks = Vec::new();
     let (mut left, mut right) = (Vec::new(), Vec::new());

@@ -68,9 +68,7 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
         | ChunkIndex::FixedArray { address: None }
         | ChunkIndex::ExtensibleArray { address: None }
         | ChunkIndex::BTreeV2 { address: None } => Ok(Vec::new()),
-        ChunkIndex::BTreeV1 { address: Some(root) } => {
-            btree_v1::chunks(image, *root, chunked, format, &region)
-        }
+        ChunkIndex::BTreeV1 { address: Some(root) } => btree_v1::chunks(image, *root, chunked, &region),
         ChunkIndex::Single { address: Some(address), filtered } => {
             implicit::single(format, &region, *address, *filtered)
         }
