@@ -9,9 +9,15 @@ use hyperchunk_format::select::{Choice, map};
 use std::cell::Cell;
 use std::ops::Range;
 
+/// How many sources one read may open through other virtual datasets: this part of the limit `virtual_mappings`. Where each
+/// level has the next one several times, their number multiplies.
+const NESTED: u64 = 4;
+
 thread_local! {
     /// How many virtual datasets this thread is inside of.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// How many sources were opened below the outermost.
+    static OPENED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Counts a virtual dataset inside of another.
@@ -25,8 +31,26 @@ impl Inside {
                 object.name(Error::limit("virtual datasets of virtual datasets, too deep or in a circle"))
             );
         }
+        if depth == 0 {
+            OPENED.set(0);
+        }
         DEPTH.set(depth + 1);
         Ok(Self)
+    }
+
+    /// Counts a source that is opened.
+    fn count(object: &Object) -> Result<()> {
+        if DEPTH.get() < 2 {
+            return Ok(());
+        }
+        let most = object.file().options().limits.virtual_mappings / NESTED;
+        let opened = OPENED.get() + 1;
+        OPENED.set(opened);
+        if opened > most {
+            let message = format!("more than {most} sources of virtual datasets inside of another");
+            return Err(object.name(Error::limit(message)));
+        }
+        Ok(())
     }
 }
 
@@ -129,6 +153,7 @@ fn blocks(object: &Object, mapping: &VirtualMapping) -> Result<u64> {
 
 /// A source; `None` if it is missing: its elements then are the fill value.
 fn open(object: &Object, mapping: &VirtualMapping, block: u64) -> Result<Option<Dataset>> {
+    Inside::count(object)?;
     let (file, path) = (numbered(&mapping.file, block), numbered(&mapping.dataset, block));
     let here = object.file();
     let found = if file.as_bytes() == b"." { Ok(here.clone()) } else { here.0.external.open(here, &file) };

@@ -1,0 +1,39 @@
+//! Hostile files: what was saved for the fuzz targets, damaged copies of it, and files made to loop or to blow up.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test may fail and say so; what is included is written for a crate of its own"
+)]
+
+#[path = "../../../../fuzz/src/blocks.rs"]
+mod blocks;
+#[path = "../../../../fuzz/src/dice.rs"]
+mod dice;
+mod made;
+mod maker;
+#[allow(dead_code, reason = "the runner uses more of it")]
+#[path = "../../../../fuzz/src/memory.rs"]
+mod memory;
+#[path = "../../../../fuzz/src/mutate.rs"]
+mod mutate;
+mod replay;
+#[allow(dead_code, reason = "the runner uses more of it")]
+#[path = "../../../../fuzz/src/targets/mod.rs"]
+mod targets;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+#[global_allocator]
+static MEMORY: memory::Counting = memory::Counting;
+
+/// Memory is counted for the whole process: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
