@@ -22,6 +22,8 @@ use output::Output;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.
 const WORTH_A_THREAD: u64 = 1 << 20;
+/// Conversions of less than this have all the room that they need, in bytes.
+const SCRATCH: usize = 16 << 20;
 
 impl Dataset {
     /// Reads elements as they are stored, in the order of the selection, into `out`, which must have exactly their size.
@@ -76,8 +78,23 @@ impl Dataset {
         if wanted == 0 {
             return Ok(());
         }
-        let output = Output::new(out, self.element_size()?, size, conversion);
+        let stored = self.element_size()?;
+        if conversion.is_some() {
+            self.check_scratch(stored, size).map_err(|error| self.name(error))?;
+        }
+        let output = Output::new(out, stored, size, conversion);
         self.fill_output(choice, &output).map_err(|error| self.name(error))
+    }
+
+    /// Checks that a conversion does not need much more room for what is stored than for what comes out: elements that were
+    /// never written may be as large as a file says.
+    pub(crate) fn check_scratch(&self, stored: usize, memory: usize) -> Result<()> {
+        let file = usize::try_from(self.object().file().size()).unwrap_or(usize::MAX);
+        if stored > SCRATCH.max(file).max(memory.saturating_mul(16)) {
+            let message = format!("{stored} bytes are to be converted to {memory}");
+            return Err(Error::limit(message));
+        }
+        Ok(())
     }
 
     /// Reads into an output that has the right size.

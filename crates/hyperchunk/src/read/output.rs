@@ -14,7 +14,7 @@ pub(crate) struct Output<'a> {
     /// The size of an element as stored.
     pub(crate) stored_size: usize,
     /// The size of an element here.
-    memory_size: usize,
+    pub(crate) memory_size: usize,
     conversion: Option<&'a Conversion>,
     buffer: PhantomData<&'a mut [u8]>,
 }

@@ -247,7 +247,11 @@ fn part(
         return source.read_as(&mapped.source, dataset.datatype(), unsafe { output.direct(place, count) }?);
     }
     let size = output.stored_size;
-    let mut values = vec![0; count.checked_mul(size).ok_or_else(|| Error::limit("larger than memory"))?];
+    let bytes = count.checked_mul(size).ok_or_else(|| Error::limit("larger than memory"))?;
+    if !output.is_copy() {
+        dataset.check_scratch(bytes, count.saturating_mul(output.memory_size))?;
+    }
+    let mut values = vec![0; bytes];
     source.read_as(&mapped.source, dataset.datatype(), &mut values)?;
     mapped.runs(|from, to, count| {
         let stored = values.get(from * size..(from + count) * size);
