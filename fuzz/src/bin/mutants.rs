@@ -1,9 +1,11 @@
 //! Reads many damaged files and watches that nothing panics, takes long, or takes much memory.
 //!
 //!     mutants [--count N] [--first N] [--largest BYTES] [--save FOLDER] SEEDS…
+//!     mutants --make [--count N] [--first N] [--largest BYTES] [--save FOLDER] SEEDS…
 //!     mutants --show BYTES FILES…
 //!
-//! The second form reads files as they are, and prints where pieces of memory of that size or larger were allocated.
+//! The second form only saves the mutants, for other readers. The third reads files as they are, and prints where pieces of
+//! memory of that size or larger were allocated.
 //! SEEDS are files or folders of them. Mutant number N is always the same for the same seeds. A child process does the
 //! reading, so that an abort or a hang costs one mutant; mutants that fail are saved. The last lines are a table.
 
@@ -36,7 +38,7 @@ struct Options {
     first: u64,
     largest: u64,
     save: PathBuf,
-    only_save: Option<u64>,
+    make: bool,
     show: Option<u64>,
     worker: bool,
     seeds: Vec<PathBuf>,
@@ -48,7 +50,7 @@ fn options() -> Result<Options, String> {
         first: 0,
         largest: 256 << 10,
         save: "target/mutants".into(),
-        only_save: None,
+        make: false,
         show: None,
         worker: false,
         seeds: Vec::new(),
@@ -64,7 +66,7 @@ fn options() -> Result<Options, String> {
             "--first" => options.first = number()?,
             "--largest" => options.largest = number()?,
             "--show" => options.show = Some(number()?),
-            "--make" => options.only_save = Some(number()?),
+            "--make" => options.make = true,
             "--save" => options.save = arguments.next().ok_or("--save needs a folder")?.into(),
             "--worker" => options.worker = true,
             other if other.starts_with('-') => return Err(format!("{other} is no option")),
@@ -92,9 +94,11 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
-    if let Some(number) = options.only_save {
-        let path = save(&options, &seeds(&options), number, "made");
-        println!("{}", path.display());
+    if options.make {
+        let seeds = seeds(&options);
+        for number in options.first..options.first + options.count {
+            println!("{}", save(&options, &seeds, number).display());
+        }
         return ExitCode::SUCCESS;
     }
     if supervise(&options) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -147,9 +151,9 @@ fn make(seeds: &[Seed], number: u64) -> (&Seed, Vec<u8>) {
     (seed, mutant(seed, seeds, number))
 }
 
-fn save(options: &Options, seeds: &[Seed], number: u64, why: &str) -> PathBuf {
+fn save(options: &Options, seeds: &[Seed], number: u64) -> PathBuf {
     let (_, bytes) = make(seeds, number);
-    let path = options.save.join(format!("{number}-{why}.h5"));
+    let path = options.save.join(format!("{number}.h5"));
     let saved = std::fs::create_dir_all(&options.save).and_then(|()| std::fs::write(&path, bytes));
     if let Err(error) = saved {
         eprintln!("mutants: cannot save {}: {error}", path.display());
@@ -294,7 +298,7 @@ impl Table {
     fn add_bad(&mut self, options: &Options, why: &'static str, number: &str) {
         self.bad.entry(why).or_default().push(number.to_owned());
         let mut make = Command::new(std::env::current_exe().expect("this program"));
-        make.args(["--make", number, "--save"])
+        make.args(["--make", "--first", number, "--count", "1", "--save"])
             .arg(&options.save)
             .args(["--largest", &options.largest.to_string()]);
         let made = make.args(&options.seeds).output();

@@ -3,8 +3,8 @@
 use hyperchunk_format::convert::{Conversion, memory_type};
 use hyperchunk_format::model::{Datatype, ReferenceKind, Selection};
 use hyperchunk_format::parse::message::{
-    attribute, attribute_info, comment, dataspace, datatype, external_files, fill_value, group_info, layout, link,
-    link_info, modification_time, pipeline, symbol_table,
+    attribute, attribute_info, comment, dataspace, datatype, external_files, fill_value, group_info, layout,
+    link, link_info, modification_time, pipeline, symbol_table,
 };
 use hyperchunk_format::parse::{reference, selection};
 use hyperchunk_format::select::Choice;
@@ -25,7 +25,9 @@ fn use_datatype(datatype: &Datatype) {
     let memory = memory_type(datatype);
     for (from, to) in [(datatype, &memory), (&memory, datatype), (datatype, datatype)] {
         let Ok(conversion) = Conversion::new(from, to) else { continue };
-        let (Ok(size), Ok(to_size)) = (usize::try_from(from.size), usize::try_from(to.size)) else { continue };
+        let (Ok(size), Ok(to_size)) = (usize::try_from(from.size), usize::try_from(to.size)) else {
+            continue;
+        };
         if size <= 1 << 16 && to_size <= 1 << 16 {
             let bytes: Vec<u8> = (0..size * 3).map(|at| (at * 37) as u8).collect();
             let _ = conversion.run(&bytes, &mut vec![0; to_size * 3], 3);

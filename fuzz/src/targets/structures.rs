@@ -1,6 +1,7 @@
 //! Structures of whole files, each alone: wherever its signature is in the bytes, it is parsed.
 
 use hyperchunk_format::model::Superblock;
+use hyperchunk_format::model::{Dataspace, Layout, ObjectHeader};
 use hyperchunk_format::parse::btree_v2::BTree;
 use hyperchunk_format::parse::chunk_index::{self, ChunkMap};
 use hyperchunk_format::parse::fractal_heap::FractalHeap;
@@ -10,7 +11,6 @@ use hyperchunk_format::parse::{
     attributes, btree_v1, cache_image, group, object, object_header, superblock, virtual_layout,
 };
 use hyperchunk_format::{Cursor, Fuel, Image, Limits, Sizes};
-use hyperchunk_format::model::{Dataspace, Layout, ObjectHeader};
 
 /// How many structures of a kind are looked at.
 const MOST: usize = 200;
@@ -113,7 +113,8 @@ fn headers(data: &[u8], run: impl Fn(Image<'_>, &ObjectHeader)) {
         let mut addresses = places(data, b"OHDR", base);
         addresses.extend(root);
         // Version 1 has no signature: all that looks like its start.
-        let old = data.windows(4).enumerate().step_by(8).filter(|(_, bytes)| bytes[..2] == [1, 0] && bytes[3] == 0);
+        let old =
+            data.windows(4).enumerate().step_by(8).filter(|(_, bytes)| bytes[..2] == [1, 0] && bytes[3] == 0);
         addresses.extend(old.filter_map(|(at, _)| (at as u64).checked_sub(base)).take(MOST));
         for address in addresses {
             if let Ok(header) = object_header::parse(image, address) {
@@ -158,7 +159,9 @@ pub(super) fn attributes(data: &[u8]) {
 pub(super) fn dataset(data: &[u8]) {
     headers(data, |image, header| {
         let Ok(dataset) = object::dataset(image, header) else { return };
-        let (Layout::Chunked(chunked), Dataspace::Simple { dims, max }) = (&dataset.layout, &dataset.dataspace) else {
+        let (Layout::Chunked(chunked), Dataspace::Simple { dims, max }) =
+            (&dataset.layout, &dataset.dataspace)
+        else {
             return;
         };
         let map = ChunkMap { chunked, dims, max, filtered: !dataset.pipeline.is_empty() };
@@ -176,7 +179,8 @@ pub(super) fn handles(data: &[u8]) {
             let mut cursor = Cursor::new(element, "handle", 0);
             let parsed = cursor.u32().and_then(|_| cursor.address(image.sizes));
             if let Ok(Some(address)) = parsed {
-                let _ = Collection::open(image, address).map(|collection| collection.object(1).map(<[u8]>::len));
+                let _ =
+                    Collection::open(image, address).map(|collection| collection.object(1).map(<[u8]>::len));
             }
         }
     });

@@ -98,7 +98,7 @@ fn attributes(object: &Object, indent: &str, text: &mut String, values: Values) 
             writeln!(text, "{indent}   DATATYPE {}", type_text(&attribute.datatype, &format!("{indent}   ")));
         let dims = attribute.dataspace.dims();
         let _ = writeln!(text, "{indent}   DATASPACE {}", space_text(&attribute.dataspace, dims));
-        if values == Values::Shown {
+        if values != Values::LeftOut {
             let mut printer = Printer::new(object.file(), &attribute.datatype, Style::Ddl)?;
             let elements = printer.elements(&attribute.data)?;
             let _ = writeln!(text, "{indent}   DATA {{");
@@ -123,11 +123,11 @@ fn dataset(
     let _ = writeln!(text, "{inner}DATATYPE {}", type_text(dataset.datatype(), &inner));
     let _ = writeln!(text, "{inner}DATASPACE {}", space_text(dataset.dataspace(), dataset.dims()));
     storage(&dataset, &inner, text);
-    if values == Values::Shown {
+    if let Values::Shown(max_bytes) = values {
         let _ = writeln!(text, "{inner}DATA {{");
         crate::print_text(&std::mem::take(text));
         let mut rows = Rows::new(dataset.dims(), &inner);
-        super::each_slab(&dataset, Style::Ddl, &mut |elements| {
+        super::each_slab(&dataset, Style::Ddl, max_bytes, &mut |elements| {
             let mut lines = String::new();
             rows.add(elements, &mut lines);
             crate::print_text(&lines);

@@ -70,10 +70,10 @@ fn entry(object: &Object, values: Values) -> Result<String, Error> {
             let _ = write!(text, "{{\"kind\": \"dataset\", \"type\": {}", Text(datatype.as_bytes()));
             let _ = write!(text, ", \"shape\": {}", shape(dataset.dataspace(), dataset.dims()));
             let _ = write!(text, ", \"layout\": {}", Text(describe::layout(&dataset).as_bytes()));
-            if values == Values::Shown {
+            if let Values::Shown(max_bytes) = values {
                 let mut nested = Nested::new(dataset.dataspace(), dataset.dims());
                 text.push_str(", \"value\": ");
-                super::each_slab(&dataset, Style::Json, &mut |elements| {
+                super::each_slab(&dataset, Style::Json, max_bytes, &mut |elements| {
                     elements.iter().for_each(|element| nested.add(element, &mut text));
                 })?;
                 nested.close(&mut text);
@@ -92,7 +92,7 @@ fn entry(object: &Object, values: Values) -> Result<String, Error> {
             Text(datatype.as_bytes()),
             shape(&attribute.dataspace, dims)
         );
-        if values == Values::Shown {
+        if values != Values::LeftOut {
             let mut nested = Nested::new(&attribute.dataspace, dims);
             text.push_str(", \"value\": ");
             let elements =

@@ -45,7 +45,8 @@ fn options() -> OpenOptions {
 fn hard_links_in_circles() {
     // Groups that all lead to each other, and to themselves.
     let mut maker = Maker::new();
-    let size = header(&[&[link_info()][..], &(0..60).map(|_| hard("g00", 0)).collect::<Vec<_>>()].concat()).len();
+    let size =
+        header(&[&[link_info()][..], &(0..60).map(|_| hard("g00", 0)).collect::<Vec<_>>()].concat()).len();
     let rooms: Vec<u64> = (0..60).map(|_| maker.room(size)).collect();
     for room in &rooms {
         let links = rooms.iter().enumerate().map(|(number, room)| hard(&format!("g{number:02}"), *room));
@@ -59,9 +60,18 @@ fn hard_links_in_circles() {
 
 #[test]
 fn soft_links_in_circles() {
-    let mut links = vec![soft("a", "b"), soft("b", "/a"), soft("self", "self"), soft("deep", "deep/x"), soft("here", ".")];
+    let mut links = vec![
+        soft("a", "b"),
+        soft("b", "/a"),
+        soft("self", "self"),
+        soft("deep", "deep/x"),
+        soft("here", "."),
+    ];
     // Each is the next one twice: 2^40 steps.
-    links.extend((0..40).map(|number| soft(&format!("s{number:02}"), &format!("s{:02}/s{:02}", number + 1, number + 1))));
+    links.extend(
+        (0..40)
+            .map(|number| soft(&format!("s{number:02}"), &format!("s{:02}/s{:02}", number + 1, number + 1))),
+    );
     links.push(soft("s40", "/"));
     links.push(soft("long", &"here/".repeat(5000)));
     let summary = survives("soft links", &Maker::new().group(&links));
@@ -285,7 +295,9 @@ fn bomb(bytes: usize) -> Vec<u8> {
     }
     code(0, 7);
     let mut stream = vec![0x78, 0x9c];
-    stream.extend(bits.chunks(8).map(|bits| bits.iter().rev().fold(0_u8, |byte, bit| byte << 1 | u8::from(*bit))));
+    stream.extend(
+        bits.chunks(8).map(|bits| bits.iter().rev().fold(0_u8, |byte, bit| byte << 1 | u8::from(*bit))),
+    );
     // Adler-32 of 1 + 258 * runs zeros.
     let length = (1 + 258 * runs) as u32;
     stream.extend((length % 65_521 << 16 | 1).to_be_bytes());
@@ -421,7 +433,8 @@ fn virtual_datasets_of_themselves() {
     let mut few = options();
     few.limits.virtual_mappings = 40_000;
     let chain: Vec<Vec<String>> = (1..10).map(|number| vec![format!("d{number}"); 10]).collect();
-    let chain: Vec<Vec<&str>> = chain.iter().map(|paths| paths.iter().map(String::as_str).collect()).collect();
+    let chain: Vec<Vec<&str>> =
+        chain.iter().map(|paths| paths.iter().map(String::as_str).collect()).collect();
     let chain: Vec<&[&str]> = chain.iter().map(Vec::as_slice).collect();
     let file = File::from_bytes(file(&chain), &few).unwrap();
     let found = file.root().unwrap().group().unwrap().get(b"d0").unwrap().dataset().unwrap();

@@ -36,7 +36,17 @@ fn run(name: &str, input: &[u8], only: impl Fn(&str) -> bool) {
 
 /// Whether a target takes a whole file.
 fn of_files(target: &str) -> bool {
-    let raw = ["datatype", "dataspace", "layout", "pipeline", "fill_value", "link", "attribute", "small", "selection"];
+    let raw = [
+        "datatype",
+        "dataspace",
+        "layout",
+        "pipeline",
+        "fill_value",
+        "link",
+        "attribute",
+        "small",
+        "selection",
+    ];
     !raw.contains(&target) && target != "reference" && target != "codec"
 }
 
@@ -56,7 +66,10 @@ fn parts(file: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
             if let Ok(dataset) = object.dataset() {
                 let first = dataset.chunks().unwrap_or_default().into_iter().next();
                 let size = dataset.chunked().map_or(0, |chunked| {
-                    chunked.dims.iter().fold(chunked.element_size, |product, dim| product.saturating_mul(*dim))
+                    chunked
+                        .dims
+                        .iter()
+                        .fold(chunked.element_size, |product, dim| product.saturating_mul(*dim))
                 });
                 let stored = first.and_then(|chunk| dataset.read_chunk_raw(&chunk).ok());
                 if let (Some(filter), Some(stored)) = (dataset.pipeline().last(), stored) {
@@ -78,7 +91,9 @@ fn corpus_replays() {
     for (name, file) in corpus() {
         run(&name, &file, of_files);
         let (messages, chunks) = parts(&file);
-        messages.iter().for_each(|message| run(&name, message, |target| !of_files(target) && target != "codec"));
+        messages
+            .iter()
+            .for_each(|message| run(&name, message, |target| !of_files(target) && target != "codec"));
         chunks.iter().for_each(|chunk| run(&name, chunk, |target| target == "codec"));
     }
 }
