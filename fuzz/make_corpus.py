@@ -1,7 +1,7 @@
 """Makes the corpus: `make_corpus.py CONFORMANCE`, where CONFORMANCE is what `conformance/make.py` made.
 
-Small conformance files are taken as they are; files with one chunk a filter, and with each kind of chunk index, are made here
-with h5py and, for the filters of plugins, hdf5plugin."""
+Small conformance files are taken as they are; files with one chunk a filter, and with each kind of chunk index, are
+made here with h5py and, for the filters of plugins, hdf5plugin."""
 
 from __future__ import annotations
 
@@ -15,15 +15,53 @@ import numpy as np
 CORPUS = Path(__file__).resolve().parent / "corpus"
 LARGEST = 16 << 10
 
-TAKEN = """
-external/lists external/lists_old external/written files/cache_image files/cut_short files/root_properties files/shifted
-files/sizes_2_2_8 files/sizes_5_4_4 files/sizes_5_16_4 files/userblocks_5_1024 fills/kinds fills/kinds_old filters/many_filters
-filters/masks floats/half floats/vax heaps/emptied heaps/names_alike groups/local_heaps integers/bitfields integers/odd_sizes
-integers/opaques integers/strings_old links/external links/hard links/hard_old links/nested_deep links/user_defined
-nested/arrays nested/compounds_with_strings nested/unwritten references/new_attributes references/new_objects
-references/old_regions shared_messages/committed_and_shared spaces/attributes spaces/comments_and_times_old
-spaces/creation_order spaces/maxima virtual/irregular virtual/many virtual/numbered virtual/same_file virtual/unlimited
-""".split()
+TAKEN = [
+    "external/lists",
+    "external/lists_old",
+    "external/written",
+    "files/cache_image",
+    "files/cut_short",
+    "files/root_properties",
+    "files/shifted",
+    "files/sizes_2_2_8",
+    "files/sizes_5_4_4",
+    "files/sizes_5_16_4",
+    "files/userblocks_5_1024",
+    "fills/kinds",
+    "fills/kinds_old",
+    "filters/many_filters",
+    "filters/masks",
+    "floats/half",
+    "floats/vax",
+    "heaps/emptied",
+    "heaps/names_alike",
+    "groups/local_heaps",
+    "integers/bitfields",
+    "integers/odd_sizes",
+    "integers/opaques",
+    "integers/strings_old",
+    "links/external",
+    "links/hard",
+    "links/hard_old",
+    "links/nested_deep",
+    "links/user_defined",
+    "nested/arrays",
+    "nested/compounds_with_strings",
+    "nested/unwritten",
+    "references/new_attributes",
+    "references/new_objects",
+    "references/old_regions",
+    "shared_messages/committed_and_shared",
+    "spaces/attributes",
+    "spaces/comments_and_times_old",
+    "spaces/creation_order",
+    "spaces/maxima",
+    "virtual/irregular",
+    "virtual/many",
+    "virtual/numbered",
+    "virtual/same_file",
+    "virtual/unlimited",
+]
 
 
 def take(conformance: Path) -> None:

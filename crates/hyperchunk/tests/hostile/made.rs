@@ -300,7 +300,7 @@ fn bomb(bytes: usize) -> Vec<u8> {
     );
     // Adler-32 of 1 + 258 * runs zeros.
     let length = (1 + 258 * runs) as u32;
-    stream.extend((length % 65_521 << 16 | 1).to_be_bytes());
+    stream.extend((((length % 65_521) << 16) | 1).to_be_bytes());
     stream
 }
 
