@@ -17,7 +17,6 @@ fn survives(name: &str, file: &[u8]) -> Summary {
     if let Some(folder) = std::env::var_os("HYPERCHUNK_KEEP") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.h5")), file).unwrap();
     }
-    let _alone = crate::alone();
     let before = memory::reset();
     let start = Instant::now();
     let summary = whole::read(file, Bounds { dataset: 4 << 20, total: 16 << 20 });
@@ -43,6 +42,7 @@ fn options() -> OpenOptions {
 
 #[test]
 fn hard_links_in_circles() {
+    let _alone = crate::alone();
     // Groups that all lead to each other, and to themselves.
     let mut maker = Maker::new();
     let size =
@@ -60,6 +60,7 @@ fn hard_links_in_circles() {
 
 #[test]
 fn soft_links_in_circles() {
+    let _alone = crate::alone();
     let mut links = vec![
         soft("a", "b"),
         soft("b", "/a"),
@@ -80,6 +81,7 @@ fn soft_links_in_circles() {
 
 #[test]
 fn external_links_in_circles() {
+    let _alone = crate::alone();
     let folder = std::env::temp_dir().join(format!("hyperchunk-hostile-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for (file, other) in [("one.h5", "two.h5"), ("two.h5", "one.h5")] {
@@ -100,6 +102,7 @@ fn external_links_in_circles() {
 #[cfg(unix)]
 #[test]
 fn pipes_are_not_waited_for() {
+    let _alone = crate::alone();
     let folder = std::env::temp_dir().join(format!("hyperchunk-pipe-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let pipe = folder.join("pipe");
@@ -125,6 +128,7 @@ fn old_group(tree: impl FnOnce(&mut Maker, u64) -> u64) -> Vec<u8> {
 
 #[test]
 fn old_groups_that_refer_to_themselves() {
+    let _alone = crate::alone();
     let own = old_group(|maker, _| {
         let address = maker.next();
         maker.place(&group_node(1, &[address; 30]))
@@ -156,6 +160,7 @@ fn old_groups_that_refer_to_themselves() {
 
 #[test]
 fn one_long_name_for_many_links() {
+    let _alone = crate::alone();
     let mut maker = Maker::new();
     let room = maker.room(header(&[symbol_table(0, 0)]).len());
     let leaves: Vec<u64> = (0..4).map(|_| maker.place(&symbols(&[(8, room); 2000]))).collect();
@@ -169,6 +174,7 @@ fn one_long_name_for_many_links() {
 
 #[test]
 fn free_lists_in_circles() {
+    let _alone = crate::alone();
     let mut maker = Maker::new();
     let room = maker.room(header(&[symbol_table(0, 0)]).len());
     let tree = maker.place(&group_node(0, &[]));
@@ -186,6 +192,7 @@ fn continuation(address: u64, length: u64) -> Message {
 
 #[test]
 fn headers_that_continue_in_circles() {
+    let _alone = crate::alone();
     let mut maker = Maker::new();
     let root = maker.next();
     let length = header(&[link_info(), continuation(0, 0)]).len() as u64;
@@ -220,6 +227,7 @@ fn headers_that_continue_in_circles() {
 
 #[test]
 fn a_million_messages() {
+    let _alone = crate::alone();
     let unknown: Vec<Message> = (0..250_000).map(|_| Message(0x1f, 0, Vec::new())).collect();
     survives("messages of no bytes", &Maker::new().group(&unknown));
     let scalar = Message(0x01, 0, vec![2, 0, 0, 0]);
@@ -238,6 +246,7 @@ fn dataset(maker: Maker, all: &[Message]) -> Vec<u8> {
 
 #[test]
 fn more_elements_than_there_are_atoms() {
+    let _alone = crate::alone();
     const HUGE: u64 = 1 << 60;
     let layouts: [(&str, Message); 5] = [
         ("nowhere", contiguous(UNDEFINED, 0)),
@@ -306,6 +315,7 @@ fn bomb(bytes: usize) -> Vec<u8> {
 
 #[test]
 fn bombs() {
+    let _alone = crate::alone();
     let stream = bomb(1 << 24);
     let levels: Vec<(u16, &[u32])> = (0..32).map(|_| (1_u16, &[9_u32][..])).collect();
     assert!(failed(&survives("deflate", &one_chunk(&stream, &levels[..1], 10, 1000, 1))));
@@ -322,6 +332,7 @@ fn bombs() {
 
 #[test]
 fn a_type_in_nbit_that_nests() {
+    let _alone = crate::alone();
     // Arrays of compounds of arrays, hundreds of levels.
     let mut parameters: Vec<u32> = vec![0, 0, 1, 3, 1 << 30, 600];
     for _ in 0..600 {
@@ -333,6 +344,7 @@ fn a_type_in_nbit_that_nests() {
 
 #[test]
 fn sequences_of_sequences_of_themselves() {
+    let _alone = crate::alone();
     // Twenty levels; an object of the heap that has itself 200 times at each.
     let mut maker = Maker::new();
     let heap = maker.next();
@@ -346,7 +358,6 @@ fn sequences_of_sequences_of_themselves() {
     let root = [link_info(), attribute("a", &kind, &scalar, &handle(200, heap, 1))];
     let address = maker.place(&header(&root));
     let file = maker.file(address);
-    let _alone = crate::alone();
     let mut options = options();
     options.limits.sequence_bytes = 16 << 20;
     let start = Instant::now();
@@ -360,6 +371,7 @@ fn sequences_of_sequences_of_themselves() {
 
 #[test]
 fn types_that_nest_without_end() {
+    let _alone = crate::alone();
     let mut deep = integers(1);
     for _ in 0..5000 {
         deep = sequences(&deep);
@@ -377,6 +389,7 @@ fn types_that_nest_without_end() {
 
 #[test]
 fn groups_below_groups_below_groups() {
+    let _alone = crate::alone();
     // 3000 levels, names of 500 bytes: paths together have over 700 MB.
     let mut maker = Maker::new();
     let mut below = maker.place(&header(&[link_info()]));
@@ -385,7 +398,6 @@ fn groups_below_groups_below_groups() {
         below = maker.place(&header(&[link_info(), hard(&name, below)]));
     }
     let file = maker.file(below);
-    let _alone = crate::alone();
     let before = memory::reset();
     let file = File::from_bytes(file, &options()).unwrap();
     let root = file.root().unwrap();
@@ -415,6 +427,7 @@ fn mappings(of: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn virtual_datasets_of_themselves() {
+    let _alone = crate::alone();
     let file = |sources: &[&[&str]]| {
         let mut maker = Maker::new();
         let mut links = Vec::new();
