@@ -105,3 +105,7 @@ class ConversionError(HyperchunkError, OSError, TypeError):
 
 class ReadError(HyperchunkError, OSError):
     """The operating system refused to read."""
+
+
+class ChangedError(ReadError):
+    """The file is not the one that was opened: it was written in between."""

@@ -18,6 +18,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Invalid => "InvalidError",
         ErrorKind::Conversion => "ConversionError",
         ErrorKind::Io => "ReadError",
+        ErrorKind::Changed => "ChangedError",
         _ => "HyperchunkError",
     }
 }

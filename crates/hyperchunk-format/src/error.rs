@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Conversion,
     /// The operating system or an object store refused.
     Io,
+    /// The file is not the one that was opened: it was written in between.
+    Changed,
     /// Bytes that the parser has not been given yet; never leaves [`crate::step`].
     Need,
 }

@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
-use crate::io::{LocalFile, Memory, Pages, Source};
+use crate::io::{LocalFile, Memory, Pages, RemoteOptions, Source};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub ignore_locks: bool,
     /// Reads files that are shorter than they say. Data beyond the end are still an error.
     pub allow_truncated: bool,
+    /// How files over a network are reached and read.
+    pub remote: RemoteOptions,
 }
 
 /// Which other files a file may make us read.

@@ -49,6 +49,7 @@ pub fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::Invalid => "invalid",
         ErrorKind::Conversion => "conversion",
         ErrorKind::Io => "io",
+        ErrorKind::Changed => "changed",
         ErrorKind::Need => panic!("a need has left the parser"),
         _ => "other",
     }

@@ -3,10 +3,12 @@
 mod local;
 mod memory;
 mod pages;
+mod remote;
 
 pub use local::LocalFile;
 pub use memory::Memory;
 pub(crate) use pages::Pages;
+pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
 
 use crate::Result;
 
@@ -20,6 +22,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Truncated if the file ends before, Io if the system refuses.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// It as a source whose reads are requests; `None` for files of this machine and memory.
+    fn remote(&self) -> Option<&dyn Remote> {
+        None
+    }
 }
 
 /// The error for a read beyond the end.
