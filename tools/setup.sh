@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what the targets of the Makefile need: tools/setup.sh [GROUP …]
-# A GROUP is `system` (packages of the operating system), `package` (Hyperchunk itself, editable, in .venv/) or X of a
-# tools/requirements-X.txt. Safe to run again: what is there already costs a hash.
+# A GROUP is `system` (packages of the operating system), `package` (Hyperchunk itself, editable, in .venv/), `s3` (an S3
+# server for tests and the demo, if Go is here) or X of a tools/requirements-X.txt. Safe to run again: what is there already costs a hash.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -119,6 +119,7 @@ for group in "$@"; do
     case $group in
         system) system ;;
         package) package ;;
+        s3) .venv/bin/python tools/s3server.py build || say "no S3 server: what needs one is left out" ;;
         *) requirements "$group" ;;
     esac
 done

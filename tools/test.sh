@@ -6,7 +6,7 @@ source tools/env.sh
 start=${CI_START:-$(date +%s)}
 state=${CI_STATE:-$(tools/warmth.sh)}
 
-tools/setup.sh system test package
+tools/setup.sh system test package s3
 cargo test --locked --workspace --features hyperchunk-udf/worker-bin
 .venv/bin/python -m pytest python/tests
 elapsed=$(($(date +%s) - start))

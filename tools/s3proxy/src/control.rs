@@ -1,0 +1,101 @@
+//! What all connections share, and the paths that show and change it.
+
+use crate::fault::{Fault, Faults, duration};
+use crate::http::query;
+use crate::stats::Stats;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How the network is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Network {
+    /// What each request waits before it is passed on.
+    pub(crate) latency: Duration,
+    /// Bytes per second of each body; 0 for no bound.
+    pub(crate) bandwidth: f64,
+    /// How long a stall lasts.
+    pub(crate) stall: Duration,
+    /// What 429 says, in seconds.
+    pub(crate) retry_after: u32,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// The server behind, if there is one.
+    pub(crate) upstream: Option<String>,
+    /// The objects as files.
+    pub(crate) folder: Option<PathBuf>,
+    network: Mutex<Network>,
+    faults: Mutex<Faults>,
+    stats: Mutex<Stats>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn new(upstream: Option<String>, folder: Option<PathBuf>) -> Self {
+        let stall = Duration::from_secs(30);
+        let network = Network { latency: Duration::ZERO, bandwidth: 0.0, stall, retry_after: 0 };
+        let (network, faults, stats) = (network.into(), Mutex::default(), Mutex::new(Stats::new()));
+        Self { upstream, folder, network, faults, stats }
+    }
+
+    pub(crate) fn network(&self) -> Network {
+        *locked(&self.network)
+    }
+
+    pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
+        locked(&self.stats)
+    }
+
+    pub(crate) fn next_fault(&self, body: bool) -> Option<Fault> {
+        locked(&self.faults).next(body)
+    }
+
+    /// Changes settings; all of them or, if one is wrong, none.
+    pub(crate) fn set(&self, pairs: &[(String, String)]) -> Result<(), String> {
+        let mut network = self.network();
+        let mut faults = locked(&self.faults).clone();
+        for (name, value) in pairs {
+            let number = || value.parse::<u32>().map_err(|_| format!("{name}: not a number: {value}"));
+            match name.as_str() {
+                "latency" => network.latency = duration(value)?,
+                "stall" => network.stall = duration(value)?,
+                "retry-after" => network.retry_after = number()?,
+                "bandwidth" => {
+                    network.bandwidth = value.parse::<f64>().map_err(|e| format!("bandwidth: {e}"))? * 1e6
+                }
+                "faults" => faults.set_rates(value)?,
+                "script" => faults.set_script(value)?,
+                "seed" => faults.set_seed(number()?.into()),
+                _ => return Err(format!("no setting {name}")),
+            }
+        }
+        *locked(&self.network) = network;
+        *locked(&self.faults) = faults;
+        Ok(())
+    }
+
+    /// The status and the body of a path of ours; `None` for every other.
+    pub(crate) fn control(&self, target: &str) -> Option<(u16, String)> {
+        let path = target.split('?').next().unwrap_or_default();
+        let text = match path {
+            "/__stats" => self.stats().json(),
+            "/__log" => self.stats().log(),
+            "/__reset" => {
+                self.stats().reset();
+                "{}".to_owned()
+            }
+            "/__set" => match self.set(&query(target)) {
+                Ok(()) => "{}".to_owned(),
+                Err(message) => return Some((400, message)),
+            },
+            _ => return None,
+        };
+        Some((200, text))
+    }
+}
