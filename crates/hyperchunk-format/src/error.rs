@@ -169,6 +169,13 @@ impl Error {
     pub fn is_need(&self) -> bool {
         self.0.kind == ErrorKind::Need
     }
+
+    /// Whether it says nothing of what the file holds: its bytes could not be had. Such an error must be passed on, never
+    /// be taken for what is stored.
+    #[must_use]
+    pub fn is_of_reading(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Io | ErrorKind::Changed | ErrorKind::Need)
+    }
 }
 
 impl fmt::Display for Error {

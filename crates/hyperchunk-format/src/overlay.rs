@@ -26,6 +26,11 @@ impl<V: View> Overlay<V> {
         Self { under, patches: patches.into_iter().collect() }
     }
 
+    /// The view below.
+    pub fn under(&self) -> &V {
+        &self.under
+    }
+
     /// The patches that touch a range, with their offsets.
     fn touching(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
         let before = self.patches.range(..range.start).next_back();

@@ -114,12 +114,16 @@ fn is_canonical(part: &Datatype) -> bool {
 }
 
 /// Whether what a reference leads to can be opened.
-fn can_follow(file: &File, reference: &Reference) -> bool {
-    file.dereference(reference).is_ok_and(|object| match object.kind() {
-        ObjectKind::Group => true,
-        ObjectKind::Dataset => object.dataset().is_ok(),
-        ObjectKind::Datatype => object.datatype().is_ok(),
-    })
+fn can_follow(file: &File, reference: &Reference) -> Result<bool> {
+    let followed = file.dereference(reference).and_then(|object| match object.kind() {
+        ObjectKind::Group => Ok(()),
+        ObjectKind::Dataset => object.dataset().map(drop),
+        ObjectKind::Datatype => object.datatype().map(drop),
+    });
+    match followed {
+        Err(error) if error.is_of_reading() => Err(error),
+        followed => Ok(followed.is_ok()),
+    }
 }
 
 /// How an element is brought into its canonical form.
@@ -251,9 +255,10 @@ impl Form {
             }
             Self::Reference(kind) => match file.reference(*kind, element) {
                 Ok(None) => sha.update([0; 8]),
-                Ok(Some(reference)) if can_follow(file, &reference) => {
+                Ok(Some(reference)) if can_follow(file, &reference)? => {
                     sha.update(reference.address.to_le_bytes())
                 }
+                Err(error) if error.is_of_reading() => return Err(error),
                 _ => sha.update(b"badref"),
             },
         }

@@ -1,7 +1,7 @@
 //! Other files that a file names: by external links, as sources of virtual datasets, for raw data.
 
 use crate::file::{ExternalPolicy, File};
-use crate::io::{LocalFile, Source};
+use crate::io::{LocalFile, Source, rounds};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::Name;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(crate) struct ExternalFiles {
     folder: Option<PathBuf>,
     policy: ExternalPolicy,
     hdf5: Mutex<HashMap<PathBuf, File>>,
-    raw: Mutex<HashMap<PathBuf, Arc<LocalFile>>>,
+    raw: Mutex<HashMap<PathBuf, Arc<dyn Source>>>,
 }
 
 impl ExternalFiles {
@@ -29,13 +29,56 @@ impl ExternalFiles {
 
     /// The HDF5 file of that name.
     pub(crate) fn open(&self, from: &File, name: &Name) -> Result<File> {
-        self.find(name, &self.hdf5, |path| File::open(path, from.options())).map_err(|error| from.name(error))
+        let found = match self.sibling(from, name, &self.hdf5, |source, path| {
+            File::from_source(source, Some(path.to_owned()), from.options())
+        }) {
+            Some(found) => found,
+            None => self.find(name, &self.hdf5, |path| File::open(path, from.options())),
+        };
+        found.map_err(|error| from.name(error))
     }
 
     /// The file of raw data of that name.
-    pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<LocalFile>> {
-        self.find(name, &self.raw, |path| LocalFile::open(path).map(Arc::new))
-            .map_err(|error| from.name(error))
+    pub(crate) fn open_raw(&self, from: &File, name: &Name) -> Result<Arc<dyn Source>> {
+        let open = |path: &Path| LocalFile::open(path).map(|file| Arc::new(file) as Arc<dyn Source>);
+        let found = match self.sibling(from, name, &self.raw, |source, _| Ok(source)) {
+            Some(found) => found,
+            None => self.find(name, &self.raw, open),
+        };
+        found.map_err(|error| from.name(error))
+    }
+
+    /// The file of that name beside a file over a network: nothing there may lead to files of this machine. `None` if the
+    /// file is of this machine itself.
+    fn sibling<T: Clone>(
+        &self,
+        from: &File,
+        name: &Name,
+        kept: &Mutex<HashMap<PathBuf, T>>,
+        open: impl Fn(Arc<dyn Source>, &Path) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let remote = from.0.source.remote()?;
+        if self.policy == ExternalPolicy::Never {
+            return Some(Err(refused(name)));
+        }
+        let Some(text) = name.as_str() else {
+            return Some(Err(Error::unsupported(format!("the file name `{name}` is not UTF-8"))));
+        };
+        let key = PathBuf::from(text);
+        if let Some(file) = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Some(Ok(file.clone()));
+        }
+        let found = rounds::alone(|| match remote.sibling(text) {
+            Some(source) => source.and_then(|source| {
+                let path = self.folder.as_ref().map_or_else(|| key.clone(), |folder| folder.join(text));
+                open(source, &path)
+            }),
+            None => {
+                let message = format!("it leads to the file `{name}`, and this source knows no others");
+                Err(Error::unsupported(message))
+            }
+        });
+        Some(found.inspect(|file| keep(kept, key, file)))
     }
 
     /// Looks for a name as libhdf5 does: as it is if absolute, then its last part beside the file; else beside the file,
@@ -48,10 +91,7 @@ impl ExternalFiles {
     ) -> Result<T> {
         let given = to_path(name)?;
         if self.policy == ExternalPolicy::Never {
-            let message = format!(
-                "it leads to the file `{name}`, and other files must not be opened (option `external`)"
-            );
-            return Err(Error::new(ErrorKind::Invalid, message));
+            return Err(refused(name));
         }
         let mut candidates = Vec::new();
         if given.is_absolute() {
@@ -81,11 +121,7 @@ impl ExternalFiles {
             }
             match open(&path) {
                 Ok(file) => {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    if kept.len() >= KEPT {
-                        kept.clear();
-                    }
-                    kept.insert(path, file.clone());
+                    keep(kept, path, &file);
                     return Ok(file);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -116,6 +152,20 @@ impl ExternalFiles {
     }
 }
 
+fn refused(name: &Name) -> Error {
+    let message =
+        format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
+    Error::new(ErrorKind::Invalid, message)
+}
+
+fn keep<T: Clone>(kept: &Mutex<HashMap<PathBuf, T>>, path: PathBuf, file: &T) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(path, file.clone());
+}
+
 #[cfg(unix)]
 fn to_path(name: &Name) -> Result<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
@@ -131,7 +181,7 @@ fn to_path(name: &Name) -> Result<PathBuf> {
 
 /// Fills `buffer` from `offset` of a file of raw data; as in libhdf5, what the file is too short for is 0: writers extend
 /// it only as far as they wrote.
-pub(crate) fn read_raw(file: &LocalFile, offset: u64, buffer: &mut [u8]) -> Result<()> {
+pub(crate) fn read_raw(file: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
     let there = usize::try_from(file.size().saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
     let (head, tail) = buffer.split_at_mut(there);
     tail.fill(0);

@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
-use crate::io::{LocalFile, Memory, Pages, RemoteOptions, Source};
+use crate::io::{FileView, LocalFile, Memory, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
@@ -71,7 +71,7 @@ pub(crate) struct Inner {
     pub(crate) external: ExternalFiles,
     pub(crate) heaps: GlobalHeaps,
     pub(crate) chunks: ChunkCache,
-    view: Overlay<Pages>,
+    view: Overlay<FileView>,
 }
 
 impl File {
@@ -103,7 +103,7 @@ impl File {
         path: Option<PathBuf>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let opened = open(source, path.clone(), options);
+        let opened = rounds::alone(|| open(source, path.clone(), options));
         opened.map_err(|error| match path {
             Some(path) => error.file(path.display()),
             None => error,
@@ -184,7 +184,9 @@ impl File {
         let superblock = &self.0.superblock;
         let image =
             Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
-        parser(image.with_shared_messages(superblock.shared_messages)).map_err(|error| self.name(error))
+        let parsed = parser(image.with_shared_messages(superblock.shared_messages));
+        self.0.view.under().forget_hints();
+        parsed.map_err(|error| self.name(error))
     }
 
     /// The error, with this file's name.
@@ -198,7 +200,7 @@ impl File {
 
 fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<File> {
     let limits = &options.limits;
-    let pages = Pages::new(Arc::clone(&source));
+    let pages = FileView::new(&source);
     let fuel = Fuel::new(limits);
     let superblock = superblock::parse(&pages, limits, &fuel)?;
     if !options.ignore_locks {

@@ -1,14 +1,18 @@
 //! Where the bytes of a file come from.
 
+mod blocks;
 mod local;
 mod memory;
 mod pages;
 mod remote;
+pub(crate) mod rounds;
+mod view;
 
+pub use blocks::set_metadata_cache_bytes;
 pub use local::LocalFile;
 pub use memory::Memory;
-pub(crate) use pages::Pages;
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
+pub(crate) use view::FileView;
 
 use crate::Result;
 

@@ -1,25 +1,19 @@
 //! Data in chunks.
 
 use super::cache::ChunkCache;
+use super::fetch::{Part, Parts, Scratch};
 use super::output::Output;
-use super::table::{StoredChunk, with_table};
+use super::table::{ChunkTable, StoredChunk, with_table};
 use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
-use hyperchunk_format::select::{Choice, Piece, Run, pieces};
+use hyperchunk_format::select::{Choice, Piece, Pieces, Run, pieces};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Reads that touch so many times as many chunks as there are stored go through those that are stored.
 const SPARSE: u64 = 8;
-
-/// What a thread keeps from chunk to chunk.
-#[derive(Default)]
-struct Scratch {
-    stored: Vec<u8>,
-    decoder: Decoder,
-    gathered: Vec<u8>,
-}
 
 /// Everything about the chunks of one read.
 struct Reading<'a> {
@@ -36,43 +30,14 @@ struct Reading<'a> {
 /// Reads a selection of a chunked dataset.
 pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output: &Output<'_>) -> Result<()> {
     let limits = &dataset.object().file().options().limits;
-    if chunked.element_size != dataset.datatype().size {
-        let message = format!(
-            "chunks of elements of {} bytes, {} in the datatype",
-            chunked.element_size,
-            dataset.datatype().size
-        );
-        return Err(Error::corrupt(message));
-    }
-    let elements = chunked.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
-    let bytes = elements.and_then(|elements| elements.checked_mul(chunked.element_size));
-    let bytes =
-        bytes.filter(|bytes| *bytes <= limits.chunk_bytes).and_then(|bytes| usize::try_from(bytes).ok());
-    let Some(chunk_bytes) = bytes else {
-        return Err(Error::limit(format!(
-            "chunks of more than {} bytes (limit `chunk_bytes`)",
-            limits.chunk_bytes
-        )));
-    };
-    let fill = dataset.unwritten()?;
-    let reading =
-        Reading { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) };
-    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
-    let touched = region.iter().map(|range| range.end.saturating_sub(range.start));
-    let touched = touched.fold(1, u64::saturating_mul);
-    with_table(dataset, chunked, &region, |table| {
-        let jobs = pieces(choice, dataset.dims(), &chunked.dims)?;
-        // Where few of many chunks are stored, it is not worth to look at each of them.
-        let sparse = jobs.is_grid() && touched / SPARSE > table.len() as u64;
-        let at_once = limits.in_flight_bytes / (3 * chunk_bytes as u64).max(1);
+    let reading = Reading::new(dataset, chunked, output)?;
+    reading.with_pieces(choice, |table, jobs, sparse| {
+        let at_once = limits.in_flight_bytes / (3 * reading.chunk_bytes as u64).max(1);
         let threads =
             dataset.threads_for(output.bytes()).min(usize::try_from(at_once).unwrap_or(usize::MAX).max(1));
         let read = |scratch: &mut Scratch, piece: Piece| {
             let found = table.find(piece.chunk());
-            reading.piece(&piece, found, scratch).map_err(|error| match found {
-                Some(chunk) => error.within("chunk").at(chunk.address),
-                None => error,
-            })
+            reading.piece(&piece, found, scratch).map_err(|error| named(error, found))
         };
         if sparse {
             // SAFETY: this thread is alone.
@@ -84,6 +49,137 @@ pub(super) fn read(dataset: &Dataset, chunked: &Chunked, choice: &Choice, output
         }
         spread(threads, jobs, Scratch::default, read)
     })
+}
+
+/// Loads what is known of the chunks that a selection touches; the dataset keeps it, if it is small.
+pub(super) fn prepare(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<()> {
+    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    with_table(dataset, chunked, &region, |_| Ok(()))
+}
+
+/// Names the parts of the file that a selection of a chunked dataset needs. What needs none is filled in at once.
+pub(super) fn plan<'a>(
+    dataset: &'a Dataset,
+    chunked: &'a Chunked,
+    choice: &Choice,
+    output: &'a Output<'a>,
+    parts: &mut Parts<'a>,
+) -> Result<()> {
+    let reading = Arc::new(Reading::new(dataset, chunked, output)?);
+    let source = &dataset.object().file().0.source;
+    reading.with_pieces(choice, |table, jobs, sparse| {
+        let mut scratch = Scratch::default();
+        let mut add = |piece: Piece| {
+            let found = table.find(piece.chunk());
+            let part = reading.part(piece, found, &mut scratch).map_err(|error| named(error, found))?;
+            part.into_iter().for_each(|part| parts.add(source, part));
+            Ok(())
+        };
+        if sparse {
+            // SAFETY: this thread is alone.
+            unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
+            return table.places().try_for_each(|place| jobs.of_chunk(place)?.map_or(Ok(()), &mut add));
+        }
+        jobs.into_iter().try_for_each(add)
+    })
+}
+
+/// The error, with the place of the chunk.
+fn named(error: Error, found: Option<StoredChunk>) -> Error {
+    match found {
+        Some(chunk) => error.within("chunk").at(chunk.address),
+        None => error,
+    }
+}
+
+impl<'a> Reading<'a> {
+    fn new(dataset: &'a Dataset, chunked: &'a Chunked, output: &'a Output<'a>) -> Result<Self> {
+        let limits = &dataset.object().file().options().limits;
+        if chunked.element_size != dataset.datatype().size {
+            let message = format!(
+                "chunks of elements of {} bytes, {} in the datatype",
+                chunked.element_size,
+                dataset.datatype().size
+            );
+            return Err(Error::corrupt(message));
+        }
+        let elements = chunked.dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
+        let bytes = elements.and_then(|elements| elements.checked_mul(chunked.element_size));
+        let bytes =
+            bytes.filter(|bytes| *bytes <= limits.chunk_bytes).and_then(|bytes| usize::try_from(bytes).ok());
+        let Some(chunk_bytes) = bytes else {
+            return Err(Error::limit(format!(
+                "chunks of more than {} bytes (limit `chunk_bytes`)",
+                limits.chunk_bytes
+            )));
+        };
+        let fill = dataset.unwritten()?;
+        Ok(Self { dataset, chunked, output, fill, chunk_bytes, chunk_elements: elements.unwrap_or(0) })
+    }
+
+    /// Calls `with` with the chunks that are stored, the pieces of the selection, and whether it is better to go through
+    /// those than these: few of many chunks that are touched are stored.
+    fn with_pieces(
+        &self,
+        choice: &Choice,
+        with: impl FnOnce(&ChunkTable, Pieces, bool) -> Result<()>,
+    ) -> Result<()> {
+        let (dataset, chunked) = (self.dataset, self.chunked);
+        let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+        let touched = region.iter().map(|range| range.end.saturating_sub(range.start));
+        let touched = touched.fold(1, u64::saturating_mul);
+        with_table(dataset, chunked, &region, |table| {
+            let jobs = pieces(choice, dataset.dims(), &chunked.dims)?;
+            let sparse = jobs.is_grid() && touched / SPARSE > table.len() as u64;
+            with(table, jobs, sparse)
+        })
+    }
+
+    /// The part of the file that a piece needs; `None` if it is done without one.
+    fn part(
+        self: &Arc<Self>,
+        piece: Piece,
+        found: Option<StoredChunk>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Part<'a>>> {
+        let Some(chunk) = found else {
+            self.piece(&piece, None, scratch)?;
+            return Ok(None);
+        };
+        let whole = piece.count() as u64 == self.chunk_elements;
+        let reading = Arc::clone(self);
+        if self.pipeline(piece.chunk()).is_empty() && !whole {
+            let Some((first, range)) = self.unfiltered_range(&piece, chunk)? else { return Ok(None) };
+            let range = located(self.dataset, range.start, range.end - range.start)?;
+            let work = move |bytes: &[u8], scratch: &mut Scratch| {
+                reading.scatter_from(&piece, first, bytes, scratch)
+            };
+            return Ok(Some(Part { range, work: Box::new(work) }));
+        }
+        let key = (self.dataset.object().address(), chunk.address);
+        let cached = !whole && ChunkCache::takes(self.chunk_bytes);
+        if let Some(bytes) = cached.then(|| self.dataset.object().file().0.chunks.get(key)).flatten() {
+            self.scatter(&piece, &bytes, &mut scratch.gathered)?;
+            return Ok(None);
+        }
+        let range = located(self.dataset, chunk.address, chunk.size)?;
+        let work = move |bytes: &[u8], scratch: &mut Scratch| {
+            let decoded = scratch.decoder.decode(
+                reading.pipeline(piece.chunk()),
+                chunk.filter_mask,
+                bytes,
+                reading.chunk_bytes,
+            );
+            let scattered = decoded.and_then(|decoded| {
+                if cached {
+                    reading.dataset.object().file().0.chunks.insert(key, decoded);
+                }
+                reading.scatter(&piece, decoded, &mut scratch.gathered)
+            });
+            scattered.map_err(|error| reading.dataset.name(named(error, Some(chunk))))
+        };
+        Ok(Some(Part { range, work: Box::new(work) }))
+    }
 }
 
 impl Reading<'_> {
@@ -130,6 +226,16 @@ impl Reading<'_> {
 
     /// Reads only what is selected of a chunk that is stored as it is.
     fn unfiltered_part(&self, piece: &Piece, chunk: StoredChunk, scratch: &mut Scratch) -> Result<()> {
+        let Some((first, range)) = self.unfiltered_range(piece, chunk)? else { return Ok(()) };
+        let mut stored = std::mem::take(&mut scratch.stored);
+        read_at(self.dataset, range.start, range.end - range.start, &mut stored)?;
+        let scattered = self.scatter_from(piece, first, &stored, scratch);
+        scratch.stored = stored;
+        scattered
+    }
+
+    /// Where what is selected of a chunk lies that is stored as it is: its first element, and the addresses.
+    fn unfiltered_range(&self, piece: &Piece, chunk: StoredChunk) -> Result<Option<(usize, Range<u64>)>> {
         if chunk.size != self.chunk_bytes as u64 {
             let message = format!("a chunk of {} bytes where {} should be", chunk.size, self.chunk_bytes);
             return Err(Error::new(ErrorKind::Filter, message));
@@ -142,15 +248,21 @@ impl Reading<'_> {
             Ok(())
         })?;
         if first >= end {
-            return Ok(());
+            return Ok(None);
         }
-        let start = chunk.address.checked_add((first * size) as u64);
-        let start = start.ok_or_else(|| Error::corrupt("an address beyond 2^64"))?;
-        read_at(self.dataset, start, ((end - first) * size) as u64, &mut scratch.stored)?;
+        let address = |element: usize| chunk.address.checked_add((element * size) as u64);
+        match (address(first), address(end)) {
+            (Some(start), Some(end)) => Ok(Some((first, start..end))),
+            _ => Err(Error::corrupt("an address beyond 2^64")),
+        }
+    }
+
+    /// Puts the elements of a piece to their places; `bytes` are those of the chunk from element `first` on.
+    fn scatter_from(&self, piece: &Piece, first: usize, bytes: &[u8], scratch: &mut Scratch) -> Result<()> {
         piece.strided(|run| {
             let run = Run { source: run.source - first, ..run };
             // SAFETY: as in `scatter`.
-            unsafe { self.output.put_run(&run, &scratch.stored, &mut scratch.gathered) }
+            unsafe { self.output.put_run(&run, bytes, &mut scratch.gathered) }
         })
     }
 }
@@ -163,21 +275,24 @@ pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>
 
 /// Fills `buffer` with the `size` bytes at an address.
 fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> Result<()> {
-    let file = dataset.object().file();
-    let offset = file.superblock().base.checked_add(address);
-    let end = offset.and_then(|offset| offset.checked_add(size)).filter(|end| *end <= file.size());
-    let (Some(offset), Some(_), Ok(length)) = (offset, end, usize::try_from(size)) else {
-        return Err(crate::io::ends_before(
-            file.size(),
-            address,
-            usize::try_from(size).unwrap_or(usize::MAX),
-        ));
-    };
+    let range = located(dataset, address, size)?;
+    let length = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?;
     // No need to clear what is read over.
     if buffer.len() > length {
         buffer.truncate(length);
     } else {
         buffer.resize(length, 0);
     }
-    file.0.source.read_at(offset, buffer)
+    dataset.object().file().0.source.read_at(range.start, buffer)
+}
+
+/// Where the `size` bytes at an address lie in the file.
+fn located(dataset: &Dataset, address: u64, size: u64) -> Result<Range<u64>> {
+    let file = dataset.object().file();
+    let offset = file.superblock().base.checked_add(address);
+    let end = offset.and_then(|offset| offset.checked_add(size)).filter(|end| *end <= file.size());
+    match (offset, end) {
+        (Some(offset), Some(end)) => Ok(offset..end),
+        _ => Err(crate::io::ends_before(file.size(), address, usize::try_from(size).unwrap_or(usize::MAX))),
+    }
 }

@@ -1,10 +1,11 @@
 //! Data in one piece: of the file, of the object header, or of external files.
 
+use super::fetch::{Part, Parts, Scratch};
 use super::output::Output;
 use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::external::read_raw;
-use crate::io::LocalFile;
+use crate::io::Source;
 use crate::{Error, Result};
 use hyperchunk_format::model::Layout;
 use hyperchunk_format::select::{Choice, runs};
@@ -24,7 +25,7 @@ enum Bytes<'a> {
     /// Of the file, from this offset on.
     File(&'a Dataset, u64),
     /// Of external files: where each starts in the row, how long it is, the file, and the offset in it.
-    External(Vec<(u64, u64, Arc<LocalFile>, u64)>),
+    External(Vec<(u64, u64, Arc<dyn Source>, u64)>),
 }
 
 /// A part of a read: consecutive runs that are read at once.
@@ -44,10 +45,8 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
         // SAFETY: this thread is alone.
         return unsafe { output.fill(0, count_of(count)?, fill.as_deref()) };
     };
-    let size = output.stored_size as u64;
-    let jobs = Jobs { runs: runs(choice, dataset.dims())?, pending: None, target: 0, size };
     let threads = dataset.threads_for(output.bytes() / 4);
-    spread(threads, jobs, Vec::new, |scratch: &mut Vec<u8>, job| {
+    spread(threads, Jobs::new(dataset, choice, output)?, Vec::new, |scratch: &mut Vec<u8>, job| {
         let job = job?;
         if let [(0, target, count)] = job.runs[..]
             && output.is_copy()
@@ -57,15 +56,39 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
         }
         scratch.resize(count_of(job.length)?, 0);
         bytes.read(job.offset, scratch)?;
-        for (from, target, count) in job.runs {
-            let from = count_of(from)?;
-            let stored = scratch.get(from..from + count * output.stored_size);
-            let stored = stored.ok_or_else(|| Error::invalid("a run outside its job"))?;
-            // SAFETY: as above.
-            unsafe { output.put(target, stored) }?;
+        job.scatter(output, scratch)
+    })
+}
+
+/// Names the parts of the file that a selection of a contiguous dataset needs. What lies elsewhere is read at once.
+pub(super) fn plan<'a>(
+    dataset: &'a Dataset,
+    choice: &Choice,
+    output: &'a Output<'a>,
+    parts: &mut Parts<'a>,
+) -> Result<()> {
+    let Some(Bytes::File(_, start)) = locate(dataset)? else { return read(dataset, choice, output) };
+    let source = &dataset.object().file().0.source;
+    for job in Jobs::new(dataset, choice, output)? {
+        let job = job?;
+        let range = start + job.offset..start + job.offset + job.length;
+        let work = move |bytes: &[u8], _: &mut Scratch| job.scatter(output, bytes);
+        parts.add(source, Part { range, work: Box::new(work) });
+    }
+    Ok(())
+}
+
+impl Job {
+    /// Puts the elements of a job to their places; `stored` are its bytes.
+    fn scatter(&self, output: &Output<'_>, stored: &[u8]) -> Result<()> {
+        for (from, target, count) in &self.runs {
+            let from = count_of(*from)?;
+            let run = from.checked_add(count * output.stored_size).and_then(|end| stored.get(from..end));
+            // SAFETY: jobs have disjoint targets, and each is of one thread.
+            unsafe { output.put(*target, run.ok_or_else(|| Error::invalid("a run outside its job"))?) }?;
         }
         Ok(())
-    })
+    }
 }
 
 /// Where the data lie; `None` while nothing is allocated.
@@ -130,7 +153,7 @@ impl Bytes<'_> {
                         let at = at
                             .checked_add(from - start)
                             .ok_or_else(|| Error::corrupt("an offset beyond 2^64"))?;
-                        read_raw(file, at, &mut buffer[place])?;
+                        read_raw(file.as_ref(), at, &mut buffer[place])?;
                     }
                 }
                 Ok(())
@@ -146,6 +169,13 @@ struct Jobs<R> {
     pending: Option<(u64, u64)>,
     target: usize,
     size: u64,
+}
+
+impl<'a> Jobs<Box<dyn Iterator<Item = (u64, u64)> + Send + 'a>> {
+    fn new(dataset: &'a Dataset, choice: &'a Choice, output: &Output<'_>) -> Result<Self> {
+        let runs = Box::new(runs(choice, dataset.dims())?);
+        Ok(Self { runs, pending: None, target: 0, size: output.stored_size as u64 })
+    }
 }
 
 impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {

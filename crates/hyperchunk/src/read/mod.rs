@@ -3,7 +3,10 @@
 mod cache;
 mod chunked;
 mod contiguous;
+mod fetch;
+mod many;
 mod output;
+pub(crate) mod plan;
 mod table;
 mod virtual_dataset;
 mod workers;
@@ -15,9 +18,11 @@ pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
 use crate::{Error, Result};
+use fetch::Parts;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
+pub use many::{Read, read_many};
 use output::Output;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.
@@ -69,6 +74,20 @@ impl Dataset {
         size: usize,
         out: &mut [u8],
     ) -> Result<()> {
+        match self.output(choice, conversion, size, out)? {
+            Some(output) => self.fill_output(choice, &output).map_err(|error| self.name(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The buffer of a read, checked; `None` if there is nothing to read.
+    fn output<'a>(
+        &self,
+        choice: &Choice,
+        conversion: Option<&'a Conversion>,
+        size: usize,
+        out: &'a mut [u8],
+    ) -> Result<Option<Output<'a>>> {
         let wanted = choice.count(self.dims()).map_err(|error| self.name(error))?;
         let wanted = if matches!(self.dataspace(), Dataspace::Null) { 0 } else { wanted };
         if usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(size)) != Some(out.len()) {
@@ -76,14 +95,13 @@ impl Dataset {
             return Err(self.name(Error::invalid(message)));
         }
         if wanted == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let stored = self.element_size()?;
         if conversion.is_some() {
             self.check_scratch(stored, size).map_err(|error| self.name(error))?;
         }
-        let output = Output::new(out, stored, size, conversion);
-        self.fill_output(choice, &output).map_err(|error| self.name(error))
+        Ok(Some(Output::new(out, stored, size, conversion)))
     }
 
     /// Checks that a conversion does not need much more room for what is stored than for what comes out: elements that were
@@ -99,10 +117,36 @@ impl Dataset {
 
     /// Reads into an output that has the right size.
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
+        let file = self.object().file();
+        if file.is_remote() {
+            let mut parts = Parts::default();
+            self.prepare(choice)?;
+            self.plan(choice, output, &mut parts)?;
+            return parts.run(self.threads_for(output.bytes()), file.options().limits.in_flight_bytes);
+        }
         match self.layout() {
             Layout::Chunked(chunked) => chunked::read(self, chunked, choice, output),
             Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
             Layout::Compact { .. } | Layout::Contiguous { .. } => contiguous::read(self, choice, output),
+        }
+    }
+
+    /// Loads what must be known before a read can be planned.
+    fn prepare(&self, choice: &Choice) -> Result<()> {
+        match self.layout() {
+            Layout::Chunked(chunked) => chunked::prepare(self, chunked, choice),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names the parts of a file over a network that a read needs.
+    fn plan<'a>(&'a self, choice: &Choice, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        match self.layout() {
+            Layout::Chunked(chunked) => chunked::plan(self, chunked, choice, output, parts),
+            Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
+            Layout::Compact { .. } | Layout::Contiguous { .. } => {
+                contiguous::plan(self, choice, output, parts)
+            }
         }
     }
 

@@ -1,0 +1,286 @@
+//! Metadata of files over a network: fetched in blocks, each once for all who need it, and kept for the whole process.
+
+use super::{Source, ends_before, rounds};
+use crate::read::plan::joined_within;
+use crate::{Error, Result};
+use hyperchunk_format::View;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// What the process keeps unless it is told otherwise, in bytes.
+const KEPT: usize = 128 << 20;
+/// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
+const APART: u64 = 4;
+
+/// Which file, and which block of it. Files are told apart by a digest of their identity.
+type Key = ([u8; 16], u64);
+type Bytes = Arc<[u8]>;
+
+/// The blocks of all files of the process. Half of them, those used longest ago, leave when the other half is full.
+#[derive(Default)]
+struct Kept {
+    young: HashMap<Key, Bytes>,
+    old: HashMap<Key, Bytes>,
+    young_bytes: usize,
+    /// Blocks that some thread fetches.
+    pending: HashSet<Key>,
+    /// The process they are of: in a copy of it, no thread fetches anything.
+    process: u32,
+}
+
+#[derive(Default)]
+struct Cache {
+    kept: Mutex<Kept>,
+    landed: Condvar,
+}
+
+static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
+static BOUND: AtomicUsize = AtomicUsize::new(KEPT);
+
+/// Sets how many bytes of metadata of files over a network this process keeps, all files together (128 MiB if it is not
+/// set). Those used longest ago leave first.
+pub fn set_metadata_cache_bytes(bytes: usize) {
+    BOUND.store(bytes, Ordering::Relaxed);
+    let mut kept = CACHE.lock();
+    if kept.young_bytes > bytes / 2 {
+        kept.turn();
+        kept.turn();
+    }
+}
+
+impl Kept {
+    fn get(&mut self, key: &Key) -> Option<Bytes> {
+        if let Some(found) = self.young.get(key) {
+            return Some(Arc::clone(found));
+        }
+        let found = self.old.remove(key)?;
+        self.insert(*key, Arc::clone(&found));
+        Some(found)
+    }
+
+    fn insert(&mut self, key: Key, bytes: Bytes) {
+        if self.young_bytes + bytes.len() > BOUND.load(Ordering::Relaxed) / 2 {
+            self.turn();
+        }
+        self.young_bytes += bytes.len();
+        if let Some(before) = self.young.insert(key, bytes) {
+            self.young_bytes -= before.len();
+        }
+    }
+
+    fn turn(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+        self.young_bytes = 0;
+    }
+}
+
+impl Cache {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.process != std::process::id() {
+            kept.process = std::process::id();
+            kept.pending.clear();
+        }
+        kept
+    }
+}
+
+/// The metadata of one file over a network.
+pub(crate) struct RemoteBlocks {
+    source: Arc<dyn Source>,
+    file: [u8; 16],
+    /// How long a block is.
+    block: u64,
+}
+
+impl RemoteBlocks {
+    /// `source` must be remote.
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        let (identity, block, head) = source.remote().map_or_else(
+            || (Vec::new(), 1, bytes::Bytes::new()),
+            |remote| (remote.identity().as_bytes().to_vec(), remote.options().block.max(1), remote.head()),
+        );
+        let mut file = [0; 16];
+        let digest = Sha256::new().chain_update(identity).chain_update(block.to_le_bytes()).finalize();
+        file.copy_from_slice(&digest[..16]);
+        let blocks = Self { source, file, block };
+        let mut kept = CACHE.lock();
+        for (number, bytes) in blocks.cut(0, &head) {
+            kept.insert((file, number), bytes);
+        }
+        drop(kept);
+        blocks
+    }
+
+    /// The whole blocks in bytes that start at a block's start; the last of the file may be short.
+    fn cut<'a>(&self, offset: u64, bytes: &'a [u8]) -> impl Iterator<Item = (u64, Bytes)> + use<'a> {
+        let (block, size) = (self.block, self.source.size());
+        let length = usize::try_from(block).unwrap_or(usize::MAX);
+        let pieces = bytes.chunks(length).zip(offset / block..);
+        pieces
+            .filter(move |(piece, number)| {
+                piece.len() == length || number * block + piece.len() as u64 == size
+            })
+            .map(|(piece, number)| (number, Arc::from(piece)))
+    }
+
+    /// The numbers of the blocks that hold a part of the file.
+    fn numbers(&self, range: &Range<u64>) -> Range<u64> {
+        range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
+    }
+
+    /// A block, if it is at hand.
+    fn at_hand(&self, number: u64) -> Option<Bytes> {
+        rounds::held((self.file, number)).or_else(|| CACHE.lock().get(&(self.file, number)))
+    }
+
+    /// Fetches blocks, together; those that other threads are fetching are waited for.
+    pub(crate) fn fetch(&self, wanted: &BTreeSet<u64>) -> Result<BTreeMap<u64, Bytes>> {
+        let mut found = BTreeMap::new();
+        loop {
+            let mut mine = Pending { file: self.file, numbers: BTreeSet::new() };
+            let mut kept = CACHE.lock();
+            let mut others = Vec::new();
+            for number in
+                wanted.iter().filter(|number| !found.contains_key(*number)).copied().collect::<Vec<_>>()
+            {
+                let key = (self.file, number);
+                if let Some(bytes) = kept.get(&key) {
+                    found.insert(number, bytes);
+                } else if kept.pending.insert(key) {
+                    mine.numbers.insert(number);
+                } else {
+                    others.push(key);
+                }
+            }
+            drop(kept);
+            if !mine.numbers.is_empty() {
+                self.fetch_now(&mine.numbers, &mut found)?;
+            }
+            drop(mine);
+            if others.is_empty() {
+                return Ok(found);
+            }
+            let mut kept = CACHE.lock();
+            while others.iter().any(|key| kept.pending.contains(key)) {
+                kept = CACHE.landed.wait(kept).unwrap_or_else(PoisonError::into_inner);
+            }
+            // What another thread failed to fetch is fetched by this one.
+        }
+    }
+
+    fn fetch_now(&self, numbers: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<()> {
+        let Some(remote) = self.source.remote() else { return Err(Error::invalid("not a remote source")) };
+        let size = self.source.size();
+        let ranges = numbers.iter().map(|number| number * self.block..((number + 1) * self.block).min(size));
+        let largest = remote.options().largest_request;
+        let requests = joined_within(ranges, APART * self.block, largest.max(self.block));
+        remote.fetch(&requests, &mut |place, bytes| {
+            let start = requests.get(place).map_or(0, |range| range.start);
+            let mut kept = CACHE.lock();
+            for (number, bytes) in self.cut(start, &bytes) {
+                kept.insert((self.file, number), Arc::clone(&bytes));
+                if numbers.contains(&number) {
+                    found.insert(number, bytes);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Blocks that this thread fetches; others may when it is done with them, however that ends.
+struct Pending {
+    file: [u8; 16],
+    numbers: BTreeSet<u64>,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if self.numbers.is_empty() {
+            return;
+        }
+        let mut kept = CACHE.lock();
+        for number in &self.numbers {
+            kept.pending.remove(&(self.file, *number));
+        }
+        drop(kept);
+        CACHE.landed.notify_all();
+    }
+}
+
+impl RemoteBlocks {
+    /// Fetches what a round found missing: the numbers of blocks, by the address of their file's blocks.
+    pub(crate) fn fetch_held(&self, wanted: &BTreeSet<u64>) -> Result<()> {
+        for (number, bytes) in self.fetch(wanted)? {
+            rounds::hold((self.file, number), bytes);
+        }
+        Ok(())
+    }
+
+    fn missing(&self, range: &Range<u64>) -> BTreeSet<u64> {
+        self.numbers(range).filter(|number| self.at_hand(*number).is_none()).collect()
+    }
+}
+
+/// As a view; shared, so that whoever needs bytes of it later can name it.
+#[derive(Clone)]
+pub(crate) struct RemoteView(pub(crate) Arc<RemoteBlocks>);
+
+impl View for RemoteView {
+    fn size(&self) -> u64 {
+        self.0.source.size()
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        let end = offset.checked_add(length as u64).filter(|end| *end <= self.size());
+        let end = end.ok_or_else(|| ends_before(self.size(), offset, length))?;
+        let mut pieces: Vec<Option<Bytes>> =
+            self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
+        if length > 0 && pieces.iter().any(Option::is_none) {
+            let numbers = self.0.numbers(&(offset..end));
+            let missing: BTreeSet<u64> = numbers
+                .clone()
+                .zip(&pieces)
+                .filter(|(_, piece)| piece.is_none())
+                .map(|(number, _)| number)
+                .collect();
+            if rounds::ask(&self.0, &missing) {
+                return Err(Error::need(std::iter::once(offset..end).collect()));
+            }
+            let mut wanted = rounds::hinted(&self.0);
+            wanted.extend(&missing);
+            let found = self.0.fetch(&wanted)?;
+            for (number, piece) in numbers.zip(&mut pieces) {
+                if piece.is_none() {
+                    *piece = found.get(&number).map(Arc::clone);
+                }
+            }
+        }
+        let start = usize::try_from(offset % self.0.block).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(length);
+        for piece in pieces {
+            let piece = piece.ok_or_else(|| Error::invalid("a block did not come").at(offset))?;
+            let from = if bytes.is_empty() { start.min(piece.len()) } else { 0 };
+            let to = piece.len().min(from + (length - bytes.len()));
+            bytes.extend_from_slice(&piece[from..to]);
+        }
+        Ok(Cow::Owned(bytes))
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        let size = self.size();
+        let missing: BTreeSet<u64> = ranges
+            .iter()
+            .filter(|range| range.start < range.end && range.end <= size)
+            .flat_map(|range| self.0.missing(range))
+            .collect();
+        if !missing.is_empty() && !rounds::ask(&self.0, &missing) {
+            rounds::hint(&self.0, missing);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Round trips shared by many jobs: each runs as far as the bytes at hand go, what all of them lack is fetched together,
+//! and those that lacked something run again. So a level of a structure costs one round trip, however wide it is.
+
+use super::blocks::RemoteBlocks;
+use crate::{Error, Result};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Which file's block.
+type Key = ([u8; 16], u64);
+
+/// Blocks of several files, by the files.
+#[derive(Default)]
+struct Wanted(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
+
+/// The jobs that this thread runs together.
+#[derive(Default)]
+struct Round {
+    /// What was fetched for them: the process may have to let go of it before they are done.
+    held: HashMap<Key, Arc<[u8]>>,
+    missing: Wanted,
+}
+
+thread_local! {
+    static ROUND: RefCell<Option<Round>> = const { RefCell::new(None) };
+    /// What a parser said that it will need soon.
+    static HINTS: RefCell<Wanted> = RefCell::default();
+}
+
+/// How many round trips one job may take.
+const MOST: u32 = 10_000;
+
+impl Wanted {
+    fn add(&mut self, file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) {
+        match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, file)) {
+            Some((_, wanted)) => wanted.extend(numbers),
+            None => self.0.push((Arc::clone(file), numbers.clone())),
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        for (file, numbers) in other.0 {
+            self.add(&file, &numbers);
+        }
+    }
+}
+
+/// Does jobs of which each may need bytes that are not at hand. A job may run several times; it must have no effect but its
+/// result. Results come in the order of the jobs.
+///
+/// # Errors
+/// If something cannot be fetched. What goes wrong in a job is in its result.
+pub(crate) fn together<J, T>(
+    jobs: impl IntoIterator<Item = J>,
+    mut work: impl FnMut(&J) -> Result<T>,
+) -> Result<Vec<Result<T>>> {
+    growing(jobs, |job| work(job).map(|result| (result, Vec::new())))
+}
+
+/// As [`together`], where a job that is done may name more jobs: they join at once.
+///
+/// # Errors
+/// As [`together`].
+pub(crate) fn growing<J, T>(
+    jobs: impl IntoIterator<Item = J>,
+    mut work: impl FnMut(&J) -> Result<(T, Vec<J>)>,
+) -> Result<Vec<Result<T>>> {
+    let nested = ROUND.with_borrow(Option::is_some);
+    let mut left: Vec<(usize, J)> = jobs.into_iter().enumerate().collect();
+    let mut results: Vec<Option<Result<T>>> = left.iter().map(|_| None).collect();
+    let _end = (!nested).then(|| {
+        ROUND.set(Some(Round::default()));
+        End
+    });
+    for _ in 0..MOST {
+        let mut missing = Wanted::default();
+        let mut waiting = Vec::new();
+        let mut next = std::mem::take(&mut left);
+        while !next.is_empty() {
+            let mut named = Vec::new();
+            for (place, job) in next {
+                let before = with(|round| std::mem::take(&mut round.missing)).unwrap_or_default();
+                let found = work(&job);
+                let lacks = with(|round| std::mem::replace(&mut round.missing, before)).unwrap_or_default();
+                if !lacks.0.is_empty() {
+                    missing.join(lacks);
+                    waiting.push((place, job));
+                    continue;
+                }
+                let found = found.map(|(result, more)| {
+                    for job in more {
+                        named.push((results.len(), job));
+                        results.push(None);
+                    }
+                    result
+                });
+                if let Some(result) = results.get_mut(place) {
+                    *result = Some(found);
+                }
+            }
+            next = named;
+        }
+        if missing.0.is_empty() {
+            return Ok(results.into_iter().flatten().collect());
+        }
+        if nested {
+            // Inside of another: what is missing is asked for there, of all these jobs at once.
+            with(|round| round.missing.join(missing));
+            return Err(Error::need(Vec::new()));
+        }
+        for (file, numbers) in missing.0 {
+            file.fetch_held(&numbers)?;
+        }
+        left = waiting;
+    }
+    Err(Error::limit(format!("more than {MOST} round trips for one step")))
+}
+
+/// Does something that fetches what it needs by itself, within the jobs of this thread.
+pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Round>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ROUND.set(self.0.take());
+        }
+    }
+    let _restore = Restore(ROUND.take());
+    work()
+}
+
+/// Forgets what was said to be needed soon.
+pub(crate) fn forget_hints() {
+    HINTS.with_borrow_mut(|hints| hints.0.clear());
+}
+
+/// Ends the round of this thread, however that comes.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        ROUND.set(None);
+    }
+}
+
+fn with<T>(work: impl FnOnce(&mut Round) -> T) -> Option<T> {
+    ROUND.with_borrow_mut(|round| round.as_mut().map(work))
+}
+
+/// Whether jobs run together here; then these blocks are asked for.
+pub(super) fn ask(file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) -> bool {
+    with(|round| round.missing.add(file, numbers)).is_some()
+}
+
+/// A block that was fetched for the jobs of this thread.
+pub(super) fn held(key: Key) -> Option<Arc<[u8]>> {
+    with(|round| round.held.get(&key).map(Arc::clone)).flatten()
+}
+
+/// Keeps a block until the jobs of this thread are done.
+pub(super) fn hold(key: Key, bytes: Arc<[u8]>) {
+    with(|round| round.held.insert(key, bytes));
+}
+
+/// Remembers what will be needed soon.
+pub(super) fn hint(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
+    HINTS.with_borrow_mut(|hints| hints.add(file, &numbers));
+}
+
+/// What was said to be needed soon of a file.
+pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
+    let all = HINTS.with_borrow_mut(std::mem::take);
+    all.0
+        .into_iter()
+        .find(|(known, _)| Arc::ptr_eq(known, file))
+        .map(|(_, numbers)| numbers)
+        .unwrap_or_default()
+}

@@ -1,0 +1,56 @@
+//! How parsers see a file's bytes, wherever they are.
+
+use super::blocks::{RemoteBlocks, RemoteView};
+use super::pages::Pages;
+use super::{Source, rounds};
+use crate::Result;
+use hyperchunk_format::View;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The metadata of a file.
+pub(crate) enum FileView {
+    /// Of this machine, or in memory.
+    Local(Pages),
+    /// Over a network.
+    Remote(RemoteView),
+}
+
+impl FileView {
+    pub(crate) fn new(source: &Arc<dyn Source>) -> Self {
+        match source.remote() {
+            Some(_) => Self::Remote(RemoteView(Arc::new(RemoteBlocks::new(Arc::clone(source))))),
+            None => Self::Local(Pages::new(Arc::clone(source))),
+        }
+    }
+
+    /// Ends what one operation said that it will need.
+    pub(crate) fn forget_hints(&self) {
+        if matches!(self, Self::Remote(_)) {
+            rounds::forget_hints();
+        }
+    }
+}
+
+impl View for FileView {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Local(pages) => pages.size(),
+            Self::Remote(blocks) => blocks.size(),
+        }
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Self::Local(pages) => pages.bytes(offset, length),
+            Self::Remote(blocks) => blocks.bytes(offset, length),
+        }
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        if let Self::Remote(blocks) = self {
+            blocks.will_need(ranges);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Structure ahead of time: of files over a network, all objects of a level at once.
+
+use crate::file::File;
+use crate::io::rounds;
+use crate::object::Object;
+use crate::{Error, Result};
+use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKind};
+use std::collections::HashMap;
+
+/// How many groups deep [`File::prefetch`] goes.
+const DEPTH: u32 = 1024;
+
+impl File {
+    /// Whether its reads are requests over a network.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.0.source.remote().is_some()
+    }
+
+    /// Looks at all objects below `start`, their links and, if `attributes`, their attributes, so that all of it is at hand
+    /// when it is asked for; `depth` groups deep at most. One round trip for what lies side by side. Does nothing for files
+    /// of this machine. What cannot be read is passed over: asking for it will say why.
+    ///
+    /// # Errors
+    /// If something cannot be fetched.
+    pub fn prefetch(&self, start: &Object, attributes: bool, depth: Option<u32>) -> Result<()> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        // By which group each object was named first; a job that runs again names the same.
+        let mut named = HashMap::from([(start.address(), u64::MAX)]);
+        let deepest = depth.unwrap_or(DEPTH).min(DEPTH);
+        rounds::growing([(start.address(), 0)], |(address, depth)| {
+            let object = self.object(*address)?;
+            if attributes {
+                object.touch_attributes()?;
+            }
+            let mut more = Vec::new();
+            match object.kind() {
+                ObjectKind::Dataset => drop(object.dataset()?),
+                ObjectKind::Group if *depth < deepest => {
+                    let links = object.group()?.links()?;
+                    let hard = links.iter().filter_map(|link| match link.target {
+                        LinkTarget::Hard(address) => Some(address),
+                        _ => None,
+                    });
+                    let new = hard.filter(|child| *named.entry(*child).or_insert(*address) == *address);
+                    more.extend(new.map(|address| (address, depth + 1)));
+                }
+                _ => {}
+            }
+            // Two links of one group may lead to one object.
+            more.sort_unstable();
+            more.dedup();
+            Ok(((), more))
+        })
+        .map(drop)
+    }
+
+    /// Opens the objects that paths lead to, together.
+    ///
+    /// # Errors
+    /// If something cannot be fetched; what is wrong with one path is its own result.
+    pub fn open_many(&self, start: &Object, paths: &[&[u8]]) -> Result<Vec<Result<Object>>> {
+        rounds::together(paths, |path| {
+            let object = start.group()?.get(path)?;
+            if object.kind() == ObjectKind::Dataset {
+                object.dataset()?;
+            }
+            Ok(object)
+        })
+    }
+}
+
+impl Object {
+    /// Reads its attributes and the strings that they name.
+    fn touch_attributes(&self) -> Result<()> {
+        let all = self.each_attribute()?;
+        let mut lacking = None;
+        for attribute in all.into_iter().filter_map(|(_, attribute)| attribute.ok()) {
+            // Each is touched, so that all that is lacking is asked for at once.
+            if let Err(error) = self.touch(&attribute) {
+                lacking = Some(error);
+            }
+        }
+        lacking.filter(Error::is_need).map_or(Ok(()), Err)
+    }
+
+    fn touch(&self, attribute: &Attribute) -> Result<()> {
+        let Class::VlenString { .. } = attribute.datatype.class else { return Ok(()) };
+        let byte = Datatype { size: 1, class: Class::Opaque { tag: Default::default() } };
+        let mut sequences = self.file().sequences();
+        for element in attribute.data.chunks_exact(self.file().handle_size()) {
+            sequences.get(element, &byte).map(drop)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! Many reads as one: what they need of a file is planned and fetched together.
+
+use super::fetch::Parts;
+use super::output::Output;
+use crate::dataset::Dataset;
+use crate::io::rounds;
+use crate::{Error, Result};
+use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::select::Choice;
+
+/// One of many reads.
+#[derive(Debug)]
+pub struct Read<'a> {
+    /// What is read.
+    pub dataset: &'a Dataset,
+    /// Which elements.
+    pub choice: &'a Choice,
+    /// How they are converted, and the size of an element then; `None` for elements as they are stored.
+    pub conversion: Option<(&'a Conversion, usize)>,
+    /// Where they go; exactly their size.
+    pub out: &'a mut [u8],
+}
+
+/// Does reads as [`Dataset::read`] and [`Dataset::read_converted`] do them; those of files over a network share requests.
+///
+/// # Errors
+/// The first error; the buffers then mean nothing.
+pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
+    let mut outputs: Vec<(&Dataset, &Choice, Output<'_>)> = Vec::new();
+    for read in reads {
+        let conversion = read.conversion.filter(|(conversion, _)| !conversion.is_copy());
+        let size = match read.conversion {
+            Some((_, size)) => size,
+            None => read.dataset.element_size()?,
+        };
+        let output = read.dataset.output(read.choice, conversion.map(|(steps, _)| steps), size, read.out)?;
+        if let Some(output) = output {
+            if read.dataset.object().file().is_remote() {
+                outputs.push((read.dataset, read.choice, output));
+            } else {
+                read.dataset.fill_output(read.choice, &output).map_err(|error| read.dataset.name(error))?;
+            }
+        }
+    }
+    let Some((first, ..)) = outputs.first() else { return Ok(()) };
+    let options = first.object().file().options().clone();
+    let bytes = outputs.iter().map(|(_, _, output)| output.bytes()).fold(0, u64::saturating_add);
+    let threads = first.threads_for(bytes);
+    let named = |dataset: &Dataset| {
+        let dataset = dataset.clone();
+        move |error: Error| dataset.name(error)
+    };
+    let prepared =
+        rounds::together(&outputs, |(dataset, choice, _)| dataset.prepare(choice).map_err(named(dataset)))?;
+    prepared.into_iter().collect::<Result<()>>()?;
+    let mut parts = Parts::default();
+    for (dataset, choice, output) in &outputs {
+        dataset.plan(choice, output, &mut parts).map_err(named(dataset))?;
+    }
+    parts.run(threads, options.limits.in_flight_bytes)
+}
