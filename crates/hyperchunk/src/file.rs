@@ -2,7 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
-use crate::io::{FileView, LocalFile, Memory, RemoteOptions, Source, rounds};
+use crate::io::{self, FileView, LocalFile, Memory, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
@@ -84,6 +84,17 @@ impl File {
         let path = path.as_ref();
         let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
         Self::from_source(Arc::new(source), Some(path.to_owned()), options)
+    }
+
+    /// Opens a file by its path or URL: of this machine, in an object store or on a web server ([`io::open`]).
+    ///
+    /// # Errors
+    /// As [`File::open`] and [`io::open`].
+    pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
+        match io::local_path(name) {
+            Some(path) => Self::open(path, options),
+            None => Self::from_source(io::open(name, &options.remote)?, Some(name.into()), options),
+        }
     }
 
     /// Opens a file that lies in memory.

@@ -1,0 +1,149 @@
+//! What failed requests mean: whether to try again, and what to tell the caller.
+//!
+//! Nothing of `object_store`'s messages is passed on as it is: they hold URLs, which may hold signatures.
+
+use super::store::innermost;
+use super::wire::Seen;
+use crate::{Error, ErrorKind};
+use object_store::client::{HttpError, HttpErrorKind};
+use std::error::Error as StdError;
+use std::time::Duration;
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It would fail again.
+    Final(Error),
+    /// It may pass.
+    Passing {
+        reason: String,
+        /// How long the server asks to wait.
+        wait: Option<Duration>,
+        /// How often it is worth to try again.
+        at_most: u32,
+    },
+}
+
+impl Failure {
+    pub(super) fn passing(reason: impl Into<String>) -> Self {
+        Self::Passing { reason: reason.into(), wait: None, at_most: u32::MAX }
+    }
+}
+
+/// The object is not what was opened.
+pub(super) fn changed() -> Error {
+    let message = "the object was written since it was opened: what was read so far and what it has now do not belong together; open it again";
+    Error::new(ErrorKind::Changed, message)
+}
+
+pub(super) fn stalled(timeout: Duration) -> Failure {
+    Failure::passing(format!("the server sent nothing for {:.1} s", timeout.as_secs_f64()))
+}
+
+/// A body that broke off.
+pub(super) fn of_body(error: &object_store::Error) -> Failure {
+    Failure::passing(format!("the connection broke: {}", innermost(error)))
+}
+
+/// A request without a good response. `opened`: whether an earlier one had one.
+pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool) -> Failure {
+    let io = |message: String| Failure::Final(Error::new(ErrorKind::Io, message));
+    let Some(status) = seen.status else {
+        return if seen.sent { of_transport(error) } else { of_credentials(error) };
+    };
+    let said = said(error);
+    let told = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
+    let code = said.unwrap_or_default();
+    match status {
+        404 | 410 if opened => Failure::Final(Error::new(
+            ErrorKind::NotFound,
+            format!("the object is no longer there: it was removed since it was opened{told}"),
+        )),
+        404 | 410 => {
+            Failure::Final(Error::new(ErrorKind::NotFound, format!("there is no such object{told}")))
+        }
+        412 => Failure::Final(changed()),
+        416 if opened => Failure::Final(changed()),
+        400 | 401 | 403 if code.contains("Expired") => io(format!(
+            "the store refused (status {status}){told}: the credentials have expired; get new ones and open the file again"
+        )),
+        301 | 307 | 308 | 400 if seen.region.is_some() || status == 301 => {
+            let region = seen.region.as_deref().unwrap_or("another one");
+            io(format!("the bucket is in another region: set `region` ({region}){told}"))
+        }
+        401 | 403 => io(format!(
+            "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
+             credentials and `region`"
+        )),
+        200 => io(
+            "the server ignores ranges: it sends the whole object, which is too large for that, whatever is asked for"
+                .into(),
+        ),
+        408 | 425 | 429 | 500 | 502..=504 | 509 | 520..=599 => Failure::Passing {
+            reason: format!("the server is busy or broken (status {status}){told}"),
+            wait: seen.retry_after,
+            at_most: u32::MAX,
+        },
+        206 => Failure::passing(format!("the server's answer makes no sense: {}", innermost(error))),
+        _ => io(format!("the server answered with status {status}{told}")),
+    }
+}
+
+/// No response came.
+fn of_transport(error: &object_store::Error) -> Failure {
+    let cause = innermost(error);
+    if cause.contains("certificate") {
+        let message = format!("the server's certificate is not trusted: {cause}");
+        return Failure::Final(Error::new(ErrorKind::Io, message));
+    }
+    if cause.contains("URL scheme is not allowed") {
+        let message = "the server is reached by http, which is not safe: set `allow_http` to true";
+        return Failure::Final(Error::new(ErrorKind::Io, message));
+    }
+    match kind(error) {
+        // A name or port that is wrong stays so.
+        Some(HttpErrorKind::Connect) => Failure::Passing {
+            reason: format!("no connection to the server: {cause}"),
+            wait: None,
+            at_most: 4,
+        },
+        Some(HttpErrorKind::Timeout) => Failure::passing("the server did not answer in time"),
+        _ => Failure::passing(format!("the connection broke: {cause}")),
+    }
+}
+
+/// No request was made.
+fn of_credentials(error: &object_store::Error) -> Failure {
+    let reason = format!(
+        "no credentials were found for the store: for a public object set `anonymous` to true; for others give \
+         credentials, as options or in the environment ({})",
+        innermost(error)
+    );
+    match kind(error) {
+        Some(_) => Failure::Passing { reason, wait: None, at_most: 1 },
+        None => Failure::Final(Error::new(ErrorKind::Io, reason)),
+    }
+}
+
+fn kind(error: &object_store::Error) -> Option<HttpErrorKind> {
+    causes(error).find_map(|cause| cause.downcast_ref::<HttpError>().map(HttpError::kind))
+}
+
+fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error| (**error).source())
+}
+
+/// What the server's error document says, in short: its code and message.
+fn said(error: &object_store::Error) -> Option<String> {
+    let document = innermost(error);
+    let code = between(&document, "<Code>", "</Code>").or_else(|| between(&document, "\"code\":", ","));
+    let message = between(&document, "<Message>", "</Message>")
+        .or_else(|| between(&document, "\"message\": \"", "\""))
+        .or_else(|| between(&document, "\"message\":\"", "\""));
+    let text = [code, message].into_iter().flatten().map(str::trim).collect::<Vec<_>>().join(": ");
+    (!text.is_empty()).then(|| text.chars().take(300).collect())
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    text.split_once(before)?.1.split_once(after).map(|(found, _)| found)
+}

@@ -1,0 +1,93 @@
+//! Many requests at once.
+
+use super::process::Process;
+use super::request::{Answer, Target};
+use crate::io::Land;
+use crate::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
+use tokio::task::JoinSet;
+
+/// How many of the largest requests may be under way or wait for the caller, in bytes.
+const LARGEST_AT_ONCE: u64 = 16;
+
+/// Tells the caller how a request ended, even if it was torn down.
+struct Report {
+    place: usize,
+    to: Sender<(usize, Result<Answer>)>,
+    sent: bool,
+}
+
+impl Report {
+    fn send(mut self, result: Result<Answer>) {
+        self.sent = true;
+        // The caller may have gone.
+        drop(self.to.send((self.place, result)));
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        if !self.sent {
+            let error = Error::new(ErrorKind::Io, "the request was torn down");
+            drop(self.to.send((self.place, Err(error))));
+        }
+    }
+}
+
+/// Runs one request and waits for it.
+pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>) -> Result<Answer> {
+    let (to, from) = channel();
+    let mut tasks = JoinSet::new();
+    start(process, &mut tasks, target, range, Report { place: 0, to, sent: false });
+    let (_, result) = from.recv().map_err(|_| Error::new(ErrorKind::Io, "the request was torn down"))?;
+    result
+}
+
+/// Fetches ranges, as many at once as the options allow. What is under way when an error comes is dropped.
+pub(super) fn many(
+    process: &'static Process,
+    target: &Target,
+    ranges: &[(usize, Range<u64>)],
+    land: &mut Land<'_>,
+) -> Result<()> {
+    let at_once = target.options.concurrency.max(1);
+    let most_bytes = target.options.largest_request.max(1).saturating_mul(LARGEST_AT_ONCE);
+    let (to, from) = channel();
+    // Dropped at the end, with all tasks in it.
+    let mut tasks = JoinSet::new();
+    let (mut next, mut under_way, mut bytes) = (0, 0, 0u64);
+    let length = |range: &Range<u64>| range.end.saturating_sub(range.start);
+    loop {
+        while let Some((_, range)) = ranges.get(next) {
+            if under_way > 0 && (under_way >= at_once || bytes.saturating_add(length(range)) > most_bytes) {
+                break;
+            }
+            let report = Report { place: next, to: to.clone(), sent: false };
+            start(process, &mut tasks, target, range.clone(), report);
+            (next, under_way, bytes) = (next + 1, under_way + 1, bytes + length(range));
+        }
+        if under_way == 0 {
+            return Ok(());
+        }
+        let (place, result) =
+            from.recv().map_err(|_| Error::new(ErrorKind::Io, "the requests were torn down"))?;
+        while tasks.try_join_next().is_some() {}
+        let answer = result?;
+        let Some((number, range)) = ranges.get(place) else { continue };
+        (under_way, bytes) = (under_way - 1, bytes - length(range));
+        land(*number, answer.bytes)?;
+    }
+}
+
+fn start(
+    process: &'static Process,
+    tasks: &mut JoinSet<()>,
+    target: &Target,
+    range: Range<u64>,
+    report: Report,
+) {
+    let target = target.clone();
+    let request = async move { report.send(target.get(process, range).await) };
+    tasks.spawn_on(request, process.runtime.handle());
+}

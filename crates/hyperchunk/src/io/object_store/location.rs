@@ -1,0 +1,244 @@
+//! What a URL names: a store and an object in it.
+
+use crate::{Error, Result};
+use url::Url;
+
+/// The kinds of stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    S3,
+    Google,
+    Azure,
+    Http,
+}
+
+/// An object in a store.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Location {
+    pub(super) kind: Kind,
+    /// The bucket or container; the scheme, host and port of a web server.
+    pub(super) container: String,
+    /// The account, if the URL of an object in Azure names it.
+    pub(super) account: Option<String>,
+    /// The key in the bucket, as it is; the percent-encoded path on a web server.
+    pub(super) key: String,
+    /// What follows the path in the URL of a web server, such as a signature.
+    query: Option<String>,
+    /// User and password in the URL of a web server.
+    pub(super) user: Option<(String, String)>,
+}
+
+impl Location {
+    /// Takes a URL apart.
+    ///
+    /// Keys in buckets are taken as they are: `s3://bucket/50%.h5` is the object `50%.h5`.
+    pub(super) fn parse(url: &str) -> Result<Self> {
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| not_a_url(url))?;
+        let kind = match scheme.to_ascii_lowercase().as_str() {
+            "s3" | "s3a" => Kind::S3,
+            "gs" | "gcs" => Kind::Google,
+            "az" | "abfs" | "abfss" | "azure" | "adl" => Kind::Azure,
+            "http" | "https" => return Self::parse_http(url),
+            other => {
+                let message = format!(
+                    "URLs that start with `{other}://` are not known; s3, gs, az, abfs, http, https and file are"
+                );
+                return Err(Error::invalid(message));
+            }
+        };
+        let (container, key) = rest.split_once('/').unwrap_or((rest, ""));
+        // Hadoop's form: abfss://container@account.dfs.core.windows.net/path.
+        let (container, account) = match container.split_once('@') {
+            Some((container, host)) if kind == Kind::Azure => {
+                (container, host.split('.').next().map(str::to_owned))
+            }
+            _ => (container, None),
+        };
+        if !container.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte)) {
+            return Err(Error::invalid(format!(
+                "no bucket has such a name: {scheme}://BUCKET/KEY is what a URL looks like; credentials are options"
+            )));
+        }
+        if container.is_empty() || key.is_empty() || key.ends_with('/') {
+            return Err(Error::invalid(format!(
+                "`{url}` names no object: {scheme}://BUCKET/KEY is what it should look like"
+            )));
+        }
+        let (container, key) = (container.to_owned(), key.to_owned());
+        Ok(Self { kind, container, account, key, query: None, user: None })
+    }
+
+    fn parse_http(url: &str) -> Result<Self> {
+        let parsed = Url::parse(url).ok().filter(Url::has_host);
+        let parsed = parsed.ok_or_else(|| not_a_url(url))?;
+        let user = (!parsed.username().is_empty()).then(|| {
+            let decode = |text: &str| decode(text).unwrap_or_else(|| text.to_owned());
+            (decode(parsed.username()), decode(parsed.password().unwrap_or("")))
+        });
+        Ok(Self {
+            kind: Kind::Http,
+            container: parsed.origin().ascii_serialization(),
+            account: None,
+            key: parsed.path().trim_start_matches('/').to_owned(),
+            query: parsed.query().map(str::to_owned),
+            user,
+        })
+    }
+
+    /// The URL to ask a web server for.
+    pub(super) fn http_url(&self) -> String {
+        match &self.query {
+            Some(query) => format!("{}/{}?{query}", self.container, self.key),
+            None => format!("{}/{}", self.container, self.key),
+        }
+    }
+
+    /// The URL for messages, without secrets.
+    pub(super) fn shown(&self) -> String {
+        let query = if self.query.is_some() { "?…" } else { "" };
+        match (self.kind, &self.account) {
+            (Kind::S3, _) => format!("s3://{}/{}", self.container, self.key),
+            (Kind::Google, _) => format!("gs://{}/{}", self.container, self.key),
+            (Kind::Azure, None) => format!("az://{}/{}", self.container, self.key),
+            (Kind::Azure, Some(account)) => {
+                format!("abfss://{}@{account}.dfs.core.windows.net/{}", self.container, self.key)
+            }
+            (Kind::Http, _) => format!("{}/{}{query}", self.container, self.key),
+        }
+    }
+
+    /// The object that a relative name leads to from this one; never one of another bucket or server.
+    pub(super) fn sibling(&self, name: &str) -> Result<Self> {
+        let refuse = |why: &str| {
+            Err(Error::invalid(format!("it leads to the file `{name}`, {why}")).file(self.shown()))
+        };
+        let drive = name.as_bytes().get(1) == Some(&b':');
+        if name.starts_with(['/', '\\']) || drive {
+            return refuse("an absolute path of some machine, and this file is in an object store");
+        }
+        if name.contains("://") {
+            return refuse("a URL, which only paths relative to this file may be");
+        }
+        let mut parts: Vec<String> = self.key.split('/').map(str::to_owned).collect();
+        parts.pop();
+        for part in name.split('/') {
+            match part {
+                "" | "." => {}
+                ".." if parts.pop().is_none() => return refuse("which is outside the bucket"),
+                ".." => {}
+                part if self.kind == Kind::Http => parts.push(encode(part)),
+                part => parts.push(part.to_owned()),
+            }
+        }
+        if parts.is_empty() {
+            return refuse("which is no object");
+        }
+        Ok(Self { key: parts.join("/"), ..self.clone() })
+    }
+}
+
+/// Does not show what may hold a password.
+fn not_a_url(url: &str) -> Error {
+    match url.contains(['@', '?']) {
+        false => Error::invalid(format!("`{url}` is not a URL")),
+        true => Error::invalid("this is not a URL"),
+    }
+}
+
+/// A part of a path as it is written in a URL.
+fn encode(part: &str) -> String {
+    let mut encoded = String::new();
+    for byte in part.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// The text that a part of a URL stands for.
+fn decode(part: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = part.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = rest.get(2..)?;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(url: &str, expected: &[(&str, &str)]) {
+        let parsed = Location::parse(url);
+        let shown = match &parsed {
+            Ok(location) => location.shown(),
+            Err(error) => format!("error: {error}"),
+        };
+        for (name, leads_to) in expected {
+            let found = match (&parsed, *name) {
+                (_, "") => shown.clone(),
+                (Ok(location), name) => {
+                    location.sibling(name).map_or_else(|e| format!("error: {e}"), |s| s.shown())
+                }
+                _ => shown.clone(),
+            };
+            if leads_to.starts_with("error") {
+                assert!(found.starts_with(leads_to), "{url} + {name}: {found}");
+            } else {
+                assert_eq!(found, *leads_to, "{url} + {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn urls() {
+        check("s3://b/a/50% #1.h5", &[("", "s3://b/a/50% #1.h5")]);
+        check("gs://b/k", &[("", "gs://b/k")]);
+        check("az://c/k", &[("", "az://c/k")]);
+        check("abfss://c@acc.dfs.core.windows.net/d/k", &[("", "abfss://c@acc.dfs.core.windows.net/d/k")]);
+        check("https://u:p@h.org:8443/a%20b?sig=1#x", &[("", "https://h.org:8443/a%20b?…")]);
+        for wrong in [
+            "ftp://h/x",
+            "s3://bucket",
+            "s3://bucket/",
+            "s3:///k",
+            "s3://b/folder/",
+            "x.h5",
+            "http://",
+            "s3://k:s@b/k",
+        ] {
+            check(wrong, &[("", "error: ")]);
+        }
+        assert!(!Location::parse("https://user:secret@").err().unwrap().to_string().contains("secret"));
+    }
+
+    #[test]
+    fn siblings() {
+        check(
+            "s3://b/d/f.h5",
+            &[
+                ("g.h5", "s3://b/d/g.h5"),
+                ("./e/g.h5", "s3://b/d/e/g.h5"),
+                ("../g.h5", "s3://b/g.h5"),
+                ("../../g.h5", "error: it leads to the file `../../g.h5`, which is outside the bucket"),
+                ("/etc/passwd", "error"),
+                ("C:\\x.h5", "error"),
+                ("s3://other/x", "error"),
+                ("..", "error"),
+            ],
+        );
+        check("https://h/d/f.h5?sig=1", &[("a b.h5", "https://h/d/a%20b.h5?…"), ("../../x", "error")]);
+    }
+}

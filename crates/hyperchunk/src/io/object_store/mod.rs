@@ -1,0 +1,209 @@
+//! Files in object stores and on web servers.
+//!
+//! `object_store` signs requests and knows the stores; what to ask for, how often, and whether the answer is the one that
+//! was asked for is decided here.
+
+mod cost;
+mod failure;
+mod fetch;
+mod location;
+mod process;
+mod request;
+mod settings;
+mod store;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
+use crate::Result;
+use bytes::Bytes;
+use location::{Kind, Location};
+use process::Process;
+use request::{Target, Version};
+use settings::Settings;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::Connection;
+use wire::Tally;
+
+/// An object in a store, opened: one version of it.
+struct ObjectSource {
+    location: Location,
+    shown: String,
+    identity: String,
+    connection: Arc<Connection>,
+    options: Arc<RemoteOptions>,
+    tally: Arc<Tally>,
+    version: Arc<Version>,
+    head: Bytes,
+}
+
+/// Opens the object that a URL names, by its first bytes.
+///
+/// # Errors
+/// Invalid for a URL or settings that make no sense; NotFound; Io from the network or the store.
+pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
+    let location = Location::parse(url)?;
+    open_location(location, Arc::new(options.clone()))
+}
+
+fn open_location(location: Location, options: Arc<RemoteOptions>) -> Result<Arc<dyn Source>> {
+    let shown = location.shown();
+    ObjectSource::open(location, options)
+        .map(|source| Arc::new(source) as Arc<dyn Source>)
+        .map_err(|error| error.file(shown))
+}
+
+impl ObjectSource {
+    fn open(location: Location, options: Arc<RemoteOptions>) -> Result<Self> {
+        let settings = Settings::new(&location, &options.store, std::env::vars())?;
+        let container = match location.kind {
+            Kind::Http => location.http_url(),
+            _ => location.container.clone(),
+        };
+        let connection = Arc::new(Connection {
+            kind: location.kind,
+            container,
+            user: location.user.clone(),
+            settings,
+            timeout: options.timeout,
+            connect_timeout: options.connect_timeout,
+        });
+        let process = Process::get()?;
+        let tally = Arc::<Tally>::default();
+        let target = Target {
+            store: process.store(&connection)?,
+            path: Connection::path(&location)?,
+            options: Arc::clone(&options),
+            tally: Arc::clone(&tally),
+            version: None,
+        };
+        tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+        let answer = fetch::one(process, &target, 0..options.first_read.max(1))?;
+        let shown = location.shown();
+        let identity = identity(&location, &connection, &answer.version);
+        let (version, head) = (Arc::new(answer.version), answer.bytes);
+        Ok(Self { location, shown, identity, connection, options, tally, version, head })
+    }
+
+    fn target(&self, process: &Process) -> Result<Target> {
+        Ok(Target {
+            store: process.store(&self.connection)?,
+            path: Connection::path(&self.location)?,
+            options: Arc::clone(&self.options),
+            tally: Arc::clone(&self.tally),
+            version: Some(Arc::clone(&self.version)),
+        })
+    }
+
+    /// A range of the bytes that came with the opening, if it lies within.
+    fn from_head(&self, range: &Range<u64>) -> Option<Bytes> {
+        let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
+        (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
+    }
+
+    fn fetch_ranges(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+        let size = self.version.size;
+        let mut far = Vec::with_capacity(ranges.len());
+        for (place, range) in ranges.iter().enumerate() {
+            if range.start > range.end || range.end > size {
+                let length = range.end.saturating_sub(range.start);
+                return Err(ends_before(size, range.start, usize::try_from(length).unwrap_or(usize::MAX)));
+            }
+            match self.from_head(range) {
+                Some(bytes) => land(place, bytes)?,
+                None if range.is_empty() => land(place, Bytes::new())?,
+                None => far.push((place, range.clone())),
+            }
+        }
+        if far.is_empty() {
+            return Ok(());
+        }
+        self.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+        let process = Process::get()?;
+        fetch::many(process, &self.target(process)?, &far, land)
+    }
+}
+
+/// What tells versions of objects apart: where it is, and its ETag, or else when it was written.
+fn identity(location: &Location, connection: &Connection, version: &Version) -> String {
+    static OPENED: AtomicU64 = AtomicU64::new(0);
+    let endpoint = ["aws_endpoint_url_s3", "aws_endpoint", "azure_storage_endpoint", "google_base_url"]
+        .iter()
+        .find_map(|name| connection.settings.get(name))
+        .unwrap_or("");
+    let mark = match (&version.etag, &version.modified) {
+        (Some(etag), _) => format!("etag {etag}"),
+        (None, Some(modified)) => format!("of {modified}"),
+        // Nothing tells versions apart: it equals itself alone.
+        (None, None) => format!("opened {} {}", std::process::id(), OPENED.fetch_add(1, Ordering::Relaxed)),
+    };
+    format!("{} {endpoint} {mark} size {}", location.shown(), version.size)
+}
+
+impl Source for ObjectSource {
+    fn size(&self) -> u64 {
+        self.version.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.size());
+        let end = end.ok_or_else(|| ends_before(self.size(), offset, buffer.len()))?;
+        let piece = self.options.largest_request.max(1);
+        let starts = (offset..end).step_by(usize::try_from(piece).unwrap_or(usize::MAX));
+        let ranges: Vec<_> = starts.map(|start| start..start.saturating_add(piece).min(end)).collect();
+        self.fetch(&ranges, &mut |place, bytes| {
+            let start = place.saturating_mul(usize::try_from(piece).unwrap_or(usize::MAX));
+            if let Some(place) = buffer.get_mut(start..start.saturating_add(bytes.len())) {
+                place.copy_from_slice(&bytes);
+            }
+            Ok(())
+        })
+    }
+
+    fn remote(&self) -> Option<&dyn Remote> {
+        Some(self)
+    }
+}
+
+impl Remote for ObjectSource {
+    fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+        self.fetch_ranges(ranges, land).map_err(|error| error.file(&self.shown))
+    }
+
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.tally.counters
+    }
+
+    fn options(&self) -> &RemoteOptions {
+        &self.options
+    }
+
+    fn cost(&self) -> RequestCost {
+        self.tally.meter.cost()
+    }
+
+    fn head(&self) -> Bytes {
+        self.head.clone()
+    }
+
+    fn sibling(&self, name: &str) -> Option<Result<Arc<dyn Source>>> {
+        let sibling = self.location.sibling(name);
+        Some(sibling.and_then(|location| open_location(location, Arc::clone(&self.options))))
+    }
+}
+
+impl std::fmt::Debug for ObjectSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectSource")
+            .field("url", &self.shown)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,116 @@
+//! What all files of a process share: the threads that wait for the network, connections, and how much may be under way.
+//!
+//! None of it outlives a fork: the child has no threads. It makes its own when it first reads.
+
+use super::store::{Connection, Store};
+use crate::{Error, ErrorKind, Result};
+use object_store::client::HttpClient;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+/// How many stores and clients are kept; beyond that, those that no file uses are forgotten.
+const KEPT: usize = 64;
+/// What all requests that are under way weigh together, at most.
+const WEIGHT: u32 = 1 << 16;
+
+/// What all files of one process share.
+pub(super) struct Process {
+    id: u32,
+    pub(super) runtime: Runtime,
+    gate: Arc<Semaphore>,
+    stores: Mutex<HashMap<Arc<Connection>, Arc<Store>>>,
+    clients: Mutex<HashMap<String, HttpClient>>,
+    /// That of a child that was forked off, seen from there.
+    child: OnceLock<Box<Process>>,
+}
+
+static FIRST: OnceLock<Box<Process>> = OnceLock::new();
+
+impl Process {
+    /// That of this process.
+    pub(super) fn get() -> Result<&'static Self> {
+        let id = std::process::id();
+        let mut place = &FIRST;
+        loop {
+            match place.get() {
+                Some(process) if process.id == id => return Ok(process),
+                Some(process) => place = &process.child,
+                None => {
+                    // Made before it is put there: nobody is ever inside the lock for long, so a fork finds it open.
+                    if let Err(spare) = place.set(Box::new(Self::new(id)?)) {
+                        spare.runtime.shutdown_background();
+                    }
+                }
+            }
+        }
+    }
+
+    fn new(id: u32) -> Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(2);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .max_blocking_threads(32)
+            .thread_name("hyperchunk-io")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
+        Ok(Self {
+            id,
+            runtime,
+            gate: Arc::new(Semaphore::new(WEIGHT as usize)),
+            stores: Mutex::default(),
+            clients: Mutex::default(),
+            child: OnceLock::new(),
+        })
+    }
+
+    /// Waits until one more request may be under way: of all files together four times as many as of one.
+    pub(super) async fn enter(&self, concurrency: usize) -> impl Drop + use<> {
+        let share = u32::try_from(concurrency.max(1).saturating_mul(4)).unwrap_or(WEIGHT);
+        let permit = Arc::clone(&self.gate).acquire_many_owned((WEIGHT / share).max(1)).await;
+        Held(permit.ok())
+    }
+
+    /// The store at the end of a connection.
+    pub(super) fn store(&self, connection: &Arc<Connection>) -> Result<Arc<Store>> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(connection) {
+            return Ok(Arc::clone(store));
+        }
+        if stores.len() >= KEPT {
+            stores.retain(|_, store| Arc::strong_count(store) > 1);
+        }
+        let store = Arc::new(Store::new(connection)?);
+        stores.insert(Arc::clone(connection), Arc::clone(&store));
+        Ok(store)
+    }
+
+    /// The client with these settings: it holds the connections to all servers that are reached so.
+    pub(super) fn client(
+        &self,
+        settings: String,
+        make: impl FnOnce() -> object_store::Result<HttpClient>,
+    ) -> object_store::Result<HttpClient> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&settings) {
+            return Ok(client.clone());
+        }
+        if clients.len() >= KEPT {
+            clients.clear();
+        }
+        let client = make()?;
+        clients.insert(settings, client.clone());
+        Ok(client)
+    }
+}
+
+/// A request's part of what may be under way.
+struct Held(Option<tokio::sync::OwnedSemaphorePermit>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
+}

@@ -1,0 +1,228 @@
+//! One request, repeated until it succeeds or there is no hope.
+
+use super::failure::{self, Failure};
+use super::process::Process;
+use super::store::Store;
+use super::wire::{Exchange, Seen, Tally};
+use crate::io::RemoteOptions;
+use crate::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{Extensions, GetOptions, GetRange, HeaderValue};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// The pause before the first repetition; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// No pause is longer, unless the server asks for it.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// What all requests for one object need. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) store: Arc<Store>,
+    pub(super) path: Path,
+    pub(super) options: Arc<RemoteOptions>,
+    pub(super) tally: Arc<Tally>,
+    /// The version that was opened; none while it is being opened.
+    pub(super) version: Option<Arc<Version>>,
+}
+
+/// Which version of an object was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) size: u64,
+    pub(super) etag: Option<String>,
+    pub(super) modified: Option<String>,
+}
+
+/// What a request brought.
+pub(super) struct Answer {
+    pub(super) bytes: Bytes,
+    pub(super) version: Version,
+}
+
+impl Target {
+    /// Gets a range. On opening, the object may be smaller than that, and the whole of it may come.
+    pub(super) async fn get(&self, process: &Process, range: Range<u64>) -> Result<Answer> {
+        let started = Instant::now();
+        let mut repeated = 0;
+        loop {
+            let failure = match self.attempt(process, range.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            let (reason, wait, at_most) = match failure {
+                Failure::Final(error) => return Err(error),
+                Failure::Passing { reason, wait, at_most } => (reason, wait, at_most),
+            };
+            let left = self.options.retry_timeout.saturating_sub(started.elapsed());
+            let pause = wait.unwrap_or_else(|| pause(repeated));
+            if repeated >= self.options.retries.min(at_most) || pause >= left {
+                return Err(gave_up(&reason, repeated, started.elapsed(), wait.filter(|wait| *wait >= left)));
+            }
+            tokio::time::sleep(pause).await;
+            repeated += 1;
+            self.tally.counters.retries.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn attempt(&self, process: &Process, range: Range<u64>) -> Result<Answer, Failure> {
+        let _held = process.enter(self.options.concurrency).await;
+        let mut exchange = Exchange::new(&range, self.version.is_none(), Arc::clone(&self.tally));
+        exchange.unmodified = self
+            .version
+            .as_deref()
+            .filter(|version| version.etag.is_none())
+            .and_then(|version| HeaderValue::from_str(version.modified.as_ref()?).ok());
+        let result = self.exchange(&exchange, range).await;
+        result.map_err(|failure| failure.unwrap_or_else(|| failure::stalled(self.options.timeout)))
+    }
+
+    /// One attempt; `None` if it stalls.
+    async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Answer, Option<Failure>> {
+        let patience = self.options.timeout;
+        let got = self.store.objects.get_opts(&self.path, self.get_options(exchange, &range));
+        let got = timeout(patience, got).await.map_err(|_| None)?;
+        let seen = exchange.seen();
+        let got = match got {
+            Ok(got) => got,
+            Err(error) => {
+                // A range of nothing is the one that does not exist.
+                if self.version.is_none() && range.start == 0 && is_empty(&seen) {
+                    return Ok(Answer { bytes: Bytes::new(), version: version(&seen, 0) });
+                }
+                if seen.status == Some(206) {
+                    self.check(&seen, &range)?;
+                }
+                return Err(Some(failure::of_request(&error, &seen, self.version.is_some())));
+            }
+        };
+        let (expected, size) = self.check(&seen, &range)?;
+        let opened = Instant::now();
+        let body = self.body(got.into_stream(), expected);
+        // A body that comes in drops is none.
+        let most = self.options.retry_timeout.max(patience);
+        let bytes = timeout(most, body).await.map_err(|_| None)??;
+        self.tally.meter.add(seen.latency, opened.elapsed(), bytes.len());
+        Ok(Answer { bytes, version: version(&seen, size) })
+    }
+
+    fn get_options(&self, exchange: &Exchange, range: &Range<u64>) -> GetOptions {
+        let mut extensions = Extensions::new();
+        extensions.insert(exchange.clone());
+        let version = self.version.as_deref();
+        // A weak ETag never matches: it is compared when the response is there.
+        let strong = version.and_then(|version| version.etag.clone()).filter(|etag| !etag.starts_with("W/"));
+        GetOptions::new()
+            .with_range(Some(GetRange::Bounded(range.clone())))
+            .with_if_match(strong)
+            .with_extensions(extensions)
+    }
+
+    /// How many bytes the body should have, and the object, if the response's head is what it should be.
+    fn check(&self, seen: &Seen, range: &Range<u64>) -> Result<(u64, u64), Option<Failure>> {
+        let wrong = |what: String| Err(Some(Failure::passing(what)));
+        let Some(version) = &self.version else {
+            return match (seen.whole, seen.range) {
+                (Some(size), _) => Ok((size, size)),
+                (None, Some((start, end, size))) if start == range.start && end == range.end.min(size) => {
+                    Ok((end - start, size))
+                }
+                (None, range) => wrong(format!("the server answered with the wrong range, {range:?}")),
+            };
+        };
+        let (start, end, size) = match seen.range {
+            Some(range) => range,
+            None => return wrong("the server answered without a range".into()),
+        };
+        let differs =
+            |now: &Option<String>, then: &Option<String>| then.is_some() && now.is_some() && now != then;
+        if size != version.size
+            || differs(&seen.etag, &version.etag)
+            || (version.etag.is_none() && differs(&seen.modified, &version.modified))
+        {
+            return Err(Some(Failure::Final(failure::changed())));
+        }
+        if (start, end) != (range.start, range.end) {
+            return wrong(format!(
+                "the server answered with bytes {start} to {end} instead of those asked for"
+            ));
+        }
+        Ok((end - start, size))
+    }
+
+    async fn body(
+        &self,
+        mut stream: futures_util::stream::BoxStream<'static, object_store::Result<Bytes>>,
+        expected: u64,
+    ) -> Result<Bytes, Option<Failure>> {
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(expected).is_err() {
+            let error = Error::limit(format!("there is no memory for a request of {expected} bytes"));
+            return Err(Some(Failure::Final(error)));
+        }
+        while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| None)? {
+            let piece = piece.map_err(|error| Some(failure::of_body(&error)))?;
+            self.tally.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if bytes.len() + piece.len() > expected {
+                return Err(Some(Failure::passing(format!("the server sent more than {expected} bytes"))));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        if bytes.len() != expected {
+            let got = bytes.len();
+            return Err(Some(Failure::passing(format!("the server sent {got} bytes of {expected}"))));
+        }
+        Ok(bytes.into())
+    }
+}
+
+/// Whether the object has no bytes.
+fn is_empty(seen: &Seen) -> bool {
+    seen.status == Some(416) || (seen.status == Some(200) && seen.length == Some(0))
+}
+
+fn version(seen: &Seen, size: u64) -> Version {
+    Version { size, etag: seen.etag.clone(), modified: seen.modified.clone() }
+}
+
+/// The pause after so many repetitions: twice as long each time, and between half and all of that, so that requests that
+/// failed together do not come back together.
+fn pause(repeated: u32) -> Duration {
+    let longest = FIRST_PAUSE.saturating_mul(1 << repeated.min(16)).min(LONGEST_PAUSE);
+    let chance = RandomState::new().hash_one(repeated) >> 32;
+    longest.mul_f64(0.5 + chance as f64 / (1u64 << 33) as f64)
+}
+
+fn gave_up(reason: &str, repeated: u32, after: Duration, asked: Option<Duration>) -> Error {
+    let mut message = match repeated {
+        0 => reason.to_owned(),
+        1 => format!("{reason}; repeated once, for {:.1} s", after.as_secs_f64()),
+        many => format!("{reason}; repeated {many} times, for {:.1} s", after.as_secs_f64()),
+    };
+    if let Some(asked) = asked {
+        message.push_str(&format!("; the server asks to wait {} s", asked.as_secs()));
+    }
+    Error::new(ErrorKind::Io, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow() {
+        for repeated in 0..40 {
+            let pause = pause(repeated);
+            let longest = Duration::from_millis(100 << repeated.min(10)).min(LONGEST_PAUSE);
+            assert!(pause <= longest && pause >= longest / 2, "{repeated}: {pause:?}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! How a store is reached: what the caller says, then the environment, then the store's own defaults.
+
+use super::location::{Kind, Location};
+use crate::{Error, Result};
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::client::ClientConfigKey;
+use object_store::gcp::GoogleConfigKey;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Settings of a store, by `object_store`'s own full names. Not `Debug`: there are secrets among them.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(super) struct Settings(BTreeMap<String, String>);
+
+/// The name that `anonymous` has in `object_store`, in every kind of store.
+const ANONYMOUS: &str = "skip_signature";
+/// Sent to web servers as `Authorization: Bearer …`.
+pub(super) const BEARER: &str = "bearer_token";
+
+impl Settings {
+    /// The settings for a location: those given, over those of the environment.
+    pub(super) fn new(
+        location: &Location,
+        given: &[(String, String)],
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self> {
+        let mut settings = Self::default();
+        for (name, value) in environment {
+            if let Some(name) = from_environment(location.kind, &name).filter(|_| !value.is_empty()) {
+                settings.0.insert(name, value);
+            }
+        }
+        let mut own = BTreeMap::new();
+        for (name, value) in given {
+            let known = full_name(location.kind, name)
+                .ok_or_else(|| Error::invalid(format!("there is no setting `{name}` for such a store")))?;
+            own.insert(known, value.clone());
+        }
+        settings.forget_rivals(&own);
+        settings.0.extend(own);
+        if let Some(account) = &location.account {
+            settings.0.insert("azure_storage_account_name".into(), account.clone());
+        }
+        settings.allow_named_http(location);
+        Ok(settings)
+    }
+
+    /// Drops what the environment says about something that the caller says differently: half of one key pair and half
+    /// of another make none.
+    fn forget_rivals(&mut self, own: &BTreeMap<String, String>) {
+        const KEYS: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"];
+        const ENDPOINTS: [&str; 2] = ["aws_endpoint", "aws_endpoint_url_s3"];
+        const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
+        for group in [KEYS.as_slice(), &ENDPOINTS, &REGIONS] {
+            if group.iter().any(|name| own.contains_key(*name)) {
+                group.iter().for_each(|name| drop(self.0.remove(*name)));
+            }
+        }
+        if KEYS.iter().any(|name| own.contains_key(*name)) {
+            self.0.remove("aws_skip_signature");
+        }
+    }
+
+    /// An endpoint that is written with `http://` was meant so.
+    fn allow_named_http(&mut self, location: &Location) {
+        const ENDPOINTS: [&str; 4] =
+            ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
+        let plain = |url: &str| url.starts_with("http://");
+        let named = ENDPOINTS.iter().filter_map(|name| self.0.get(*name)).any(|url| plain(url));
+        if named || plain(&location.container) {
+            self.0.entry("allow_http".into()).or_insert_with(|| "true".into());
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Whether a setting is on.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| {
+            matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y")
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// The setting that a variable of the environment stands for.
+fn from_environment(kind: Kind, name: &str) -> Option<String> {
+    let lower = name.to_ascii_lowercase();
+    match (kind, lower.as_str()) {
+        // As the command line of AWS has it, and GDAL.
+        (Kind::S3, "aws_no_sign_request") => Some("aws_skip_signature".into()),
+        (Kind::S3, _) if name.starts_with("AWS_") => full_name(kind, &lower),
+        (Kind::Azure, _) if name.starts_with("AZURE_") => full_name(kind, &lower),
+        (Kind::Google, "service_account") => full_name(kind, "service_account"),
+        (Kind::Google, _) if name.starts_with("GOOGLE_") => full_name(kind, &lower),
+        _ => None,
+    }
+}
+
+/// `object_store`'s full name of a setting, of which there are short and usual ones.
+fn full_name(kind: Kind, name: &str) -> Option<String> {
+    let lower = name.to_ascii_lowercase();
+    let known = |name: &str| match kind {
+        Kind::S3 => canonical::<AmazonS3ConfigKey>(name),
+        Kind::Google => canonical::<GoogleConfigKey>(name),
+        Kind::Azure => canonical::<AzureConfigKey>(name),
+        Kind::Http => canonical::<ClientConfigKey>(name),
+    };
+    let usual = match (kind, lower.as_str()) {
+        (Kind::Http, "anonymous" | "anon" | ANONYMOUS) => return Some(ANONYMOUS.into()),
+        (Kind::Http, "token" | BEARER) => return Some(BEARER.into()),
+        (Kind::S3, "profile" | "aws_profile") => return Some("aws_profile".into()),
+        (_, "anonymous" | "anon") => ANONYMOUS,
+        (_, "proxy") => "proxy_url",
+        (Kind::S3, "key" | "access_key") => "access_key_id",
+        (Kind::S3, "secret" | "secret_key") => "secret_access_key",
+        (Kind::S3, "virtual_hosted" | "virtual_hosted_style") => "virtual_hosted_style_request",
+        (Kind::S3, "requester_pays") => "request_payer",
+        (Kind::Google, "token") => BEARER,
+        (Kind::Google, "endpoint" | "endpoint_url") => "base_url",
+        (Kind::Azure, "account") => "account_name",
+        (Kind::Azure, "key") => "account_key",
+        (Kind::Azure, "endpoint_url") => "endpoint",
+        (_, other) => other,
+    };
+    known(usual)
+}
+
+fn canonical<K: FromStr + AsRef<str>>(name: &str) -> Option<String> {
+    K::from_str(name).ok().map(|key| key.as_ref().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        text.split_whitespace()
+            .map(|pair| pair.split_once('=').unwrap())
+            .map(|(a, b)| (a.into(), b.into()))
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(url: &str, given: &str, environment: &str, expected: &str) {
+        let location = Location::parse(url).unwrap();
+        let settings = Settings::new(&location, &pairs(given), pairs(environment).into_iter());
+        let found = match settings {
+            Ok(settings) => settings.iter().map(|(a, b)| format!("{a}={b}")).collect::<Vec<_>>().join(" "),
+            Err(error) => format!("error: {error}"),
+        };
+        assert_eq!(found, expected, "{url} {given} {environment}");
+    }
+
+    #[test]
+    fn names() {
+        check("s3://b/k", "anonymous=True region=eu", "", "aws_region=eu aws_skip_signature=True");
+        check("s3://b/k", "key=k secret=s", "", "aws_access_key_id=k aws_secret_access_key=s");
+        check("gs://b/k", "anon=1", "AWS_REGION=x", "google_skip_signature=1");
+        check("az://b/k", "account=a key=k", "", "azure_storage_account_key=k azure_storage_account_name=a");
+        check("http://h/k", "token=t", "", "allow_http=true bearer_token=t");
+        check("s3://b/k", "regoin=eu", "", "error: there is no setting `regoin` for such a store");
+    }
+
+    #[test]
+    fn the_environment_yields() {
+        let environment = "AWS_ACCESS_KEY_ID=e AWS_SECRET_ACCESS_KEY=f AWS_SESSION_TOKEN=g HOME=/";
+        check("s3://b/k", "", environment, "aws_access_key_id=e aws_secret_access_key=f aws_session_token=g");
+        check("s3://b/k", "key=k secret=s", environment, "aws_access_key_id=k aws_secret_access_key=s");
+        check(
+            "s3://b/k",
+            "endpoint=https://a",
+            "AWS_ENDPOINT_URL_S3=http://b AWS_NO_SIGN_REQUEST=YES",
+            "aws_endpoint=https://a aws_skip_signature=YES",
+        );
+        check("s3://b/k", "", "AWS_ENDPOINT_URL=http://b", "allow_http=true aws_endpoint=http://b");
+    }
+}

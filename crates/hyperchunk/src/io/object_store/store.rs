@@ -1,0 +1,220 @@
+//! Stores, as `object_store` has them.
+
+use super::location::{Kind, Location};
+use super::process::Process;
+use super::settings::{BEARER, Settings};
+use super::wire::Wire;
+use crate::{Error, ErrorKind, Result};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::{ClientConfigKey, HttpClient, HttpConnector, ReqwestConnector};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a store is reached: equal ones are one store.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    pub(super) kind: Kind,
+    /// The bucket; the whole URL on a web server.
+    pub(super) container: String,
+    pub(super) user: Option<(String, String)>,
+    pub(super) settings: Settings,
+    pub(super) timeout: Duration,
+    pub(super) connect_timeout: Duration,
+}
+
+/// A store.
+pub(super) struct Store {
+    pub(super) objects: Arc<dyn ObjectStore>,
+}
+
+impl Connection {
+    /// The object's path in the store.
+    pub(super) fn path(location: &Location) -> Result<Path> {
+        match location.kind {
+            // Its whole URL is the store's: it is sent as it was given.
+            Kind::Http => Ok(Path::ROOT),
+            _ => Path::parse(&location.key).map_err(|_| {
+                let message =
+                    "keys with empty parts, `.` or `..` in them, or control characters cannot be read";
+                Error::unsupported(message).file(location.shown())
+            }),
+        }
+    }
+}
+
+impl Store {
+    pub(super) fn new(connection: &Connection) -> Result<Self> {
+        // Another part of the process may have chosen one; any will do.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let settings = &connection.settings;
+        let client = client_options(connection)?;
+        let connector = Connector { settings: format!("{:?}", settings_text(connection)) };
+        let bucket = connection.container.as_str();
+        let objects: object_store::Result<Arc<dyn ObjectStore>> = match connection.kind {
+            Kind::S3 => {
+                let mut builder = AmazonS3Builder::new();
+                for (name, value) in settings.iter() {
+                    if let Ok(key) = AmazonS3ConfigKey::from_str(name) {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                if let Some(endpoint) = virtual_endpoint(settings, bucket) {
+                    builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
+                }
+                let builder =
+                    builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
+                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+            }
+            Kind::Google => {
+                let mut builder = GoogleCloudStorageBuilder::new();
+                for (name, value) in settings.iter() {
+                    if let Ok(key) = name.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder =
+                    builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
+                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+            }
+            Kind::Azure => {
+                let mut builder = MicrosoftAzureBuilder::new();
+                for (name, value) in settings.iter() {
+                    if let Ok(key) = name.parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
+                let builder =
+                    builder.with_container_name(bucket).with_client_options(client).with_retry(no_retry());
+                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+            }
+            Kind::Http => {
+                let builder =
+                    HttpBuilder::new().with_url(bucket).with_client_options(client).with_retry(no_retry());
+                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+            }
+        };
+        let objects = objects.map_err(|error| {
+            Error::new(
+                ErrorKind::Io,
+                format!("the store's settings do not fit together: {}", innermost(&error)),
+            )
+        })?;
+        Ok(Self { objects })
+    }
+}
+
+/// Where a bucket that is part of the host's name lies, at an endpoint of the caller's.
+fn virtual_endpoint(settings: &Settings, bucket: &str) -> Option<String> {
+    let endpoint = settings.get("aws_endpoint_url_s3").or_else(|| settings.get("aws_endpoint"))?;
+    let (scheme, host) = endpoint.split_once("://")?;
+    let wanted = settings.is_on("aws_virtual_hosted_style_request");
+    (wanted && !host.starts_with(&format!("{bucket}."))).then(|| format!("{scheme}://{bucket}.{host}"))
+}
+
+/// The innermost cause: what it is about, without the URLs (and their secrets) that outer ones add.
+pub(super) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Repeating is done here, not in `object_store`.
+fn no_retry() -> RetryConfig {
+    RetryConfig { max_retries: 0, retry_timeout: Duration::from_secs(10), backoff: BackoffConfig::default() }
+}
+
+fn client_options(connection: &Connection) -> Result<ClientOptions> {
+    let bad = |what: &str| Error::invalid(format!("{what} cannot be sent to a web server"));
+    let mut options = ClientOptions::new()
+        .with_user_agent(HeaderValue::from_static(concat!("hyperchunk/", env!("CARGO_PKG_VERSION"))))
+        .with_timeout_disabled()
+        // For what is asked besides objects, such as credentials; objects have a clock of their own.
+        .with_read_timeout(connection.timeout.saturating_add(Duration::from_secs(1)))
+        .with_connect_timeout(connection.connect_timeout);
+    for (name, value) in connection.settings.iter() {
+        if let Ok(key) = ClientConfigKey::from_str(name) {
+            options = options.with_config(key, value);
+        }
+    }
+    if connection.kind == Kind::Http {
+        let bearer = connection.settings.get(BEARER).map(|token| format!("Bearer {token}"));
+        let basic = connection
+            .user
+            .as_ref()
+            .map(|(user, password)| format!("Basic {}", base64(format!("{user}:{password}").as_bytes())));
+        let anonymous = connection.settings.is_on("skip_signature");
+        if let Some(value) = bearer.or(basic).filter(|_| !anonymous) {
+            let mut headers = HeaderMap::new();
+            let mut value = HeaderValue::from_str(&value).map_err(|_| bad("the token or password"))?;
+            value.set_sensitive(true);
+            headers.insert("authorization", value);
+            options = options.with_default_headers(headers);
+        }
+    }
+    Ok(options)
+}
+
+/// All that tells clients apart.
+fn settings_text(connection: &Connection) -> (Vec<(&str, &str)>, &Option<(String, String)>) {
+    (connection.settings.iter().collect(), &connection.user)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+/// Makes clients, and shares them between stores that are reached alike.
+#[derive(Clone)]
+struct Connector {
+    settings: String,
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let make =
+            || ReqwestConnector::default().connect(options).map(|client| HttpClient::new(Wire(client)));
+        match Process::get() {
+            // Clients for credentials differ in their options.
+            Ok(process) => process.client(format!("{} {options:?}", self.settings), make),
+            Err(_) => make(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_authentication() {
+        for (text, expected) in
+            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("u:pä", "dTpww6Q=")]
+        {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Opening and fetching, from a server that does it right and one that does not.
+
+mod server;
+
+use super::*;
+use crate::ErrorKind;
+use server::{Answer, Request, Server};
+use std::time::{Duration, Instant};
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length as u64).map(|place| (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+fn options() -> RemoteOptions {
+    RemoteOptions {
+        store: vec![("proxy_excludes".into(), "*".into())],
+        timeout: Duration::from_millis(400),
+        retry_timeout: Duration::from_secs(20),
+        first_read: 1000,
+        ..RemoteOptions::default()
+    }
+}
+
+fn fetch(source: &Arc<dyn Source>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    let mut landed = vec![None; ranges.len()];
+    source.remote().unwrap().fetch(ranges, &mut |place, bytes| {
+        assert!(landed[place].replace(bytes).is_none(), "{place} landed twice");
+        Ok(())
+    })?;
+    Ok(landed.into_iter().map(Option::unwrap).collect())
+}
+
+#[test]
+fn opens_and_fetches() {
+    let bytes = pattern(100_000);
+    let server = Server::new(bytes.clone(), |_| Answer::Right);
+    let source = open(&server.url("d/a%20b.h5?x=1"), &options()).unwrap();
+    let remote = source.remote().unwrap();
+    assert_eq!((source.size(), &remote.head()[..]), (100_000, &bytes[..1000]));
+    assert_eq!(remote.counters().now(), [1, 1000, 0, 1]);
+    let ranges = [5..10, 99_000..100_000, 7..7, 2_000..60_000, 900..1100];
+    let landed = fetch(&source, &ranges).unwrap();
+    for (range, landed) in ranges.iter().zip(landed) {
+        assert_eq!(landed, bytes[range.start as usize..range.end as usize]);
+    }
+    assert_eq!(remote.counters().now(), [4, 1000 + 1000 + 58_000 + 200, 0, 2]);
+    let log = server.log();
+    assert!(log.iter().all(|request| request.path == "/d/a%20b.h5?x=1"), "{log:?}");
+    assert!(log[1..].iter().all(|request| request.headers["if-match"] == "\"one\""));
+    let mut buffer = vec![0; 30_000];
+    source.read_at(60_000, &mut buffer).unwrap();
+    assert_eq!(buffer, bytes[60_000..90_000]);
+    assert_eq!(source.read_at(99_999, &mut [0; 2]).unwrap_err().kind(), ErrorKind::Truncated);
+    assert_eq!(fetch(&source, &[0..100_001]).unwrap_err().kind(), ErrorKind::Truncated);
+}
+
+/// Opens with one script of answers for opening, then reads with another; says what came of it.
+#[track_caller]
+fn check(opening: &[Answer], reading: &[Answer], expected: &str) {
+    let bytes = pattern(5000);
+    let (opening, reading) = (opening.to_vec(), reading.to_vec());
+    let (first, more) = (opening.clone(), reading.clone());
+    let server = Server::new(bytes.clone(), move |request: &Request| {
+        let (list, place) = match request.number.checked_sub(opening.len()) {
+            Some(place) => (&reading, place),
+            None => (&opening, request.number),
+        };
+        list.get(place).or(list.last()).cloned().unwrap_or(Answer::Right)
+    });
+    let options = RemoteOptions { retries: 2, ..options() };
+    let found = match open(&server.url("x.h5"), &options) {
+        Ok(source) => match fetch(&source, &[2000..3000]) {
+            Ok(landed) if landed[0] == bytes[2000..3000] => {
+                format!("right {:?}", source.remote().unwrap().counters().now())
+            }
+            Ok(_) => "WRONG BYTES".into(),
+            Err(error) => format!("{:?} {error}", error.kind()),
+        },
+        Err(error) => format!("open: {:?} {error}", error.kind()),
+    };
+    assert!(found.starts_with(expected), "{first:?} {more:?}: {found}");
+}
+
+#[test]
+fn faults_that_pass() {
+    use Answer::*;
+    for fault in [
+        Status(503, "", ""),
+        Status(500, "", ""),
+        Status(429, "", ""),
+        Reset,
+        Short,
+        Long,
+        WrongRange,
+        ShortRange,
+    ] {
+        check(&[Right], &[fault.clone(), Right], "right [3, ");
+        check(&[fault, Right], &[Right], "right [3, ");
+    }
+    check(&[Right], &[Stall, Right], "right [3, ");
+    check(&[Silence, Right], &[Right], "right [3, ");
+}
+
+#[test]
+fn faults_that_stay() {
+    use Answer::*;
+    check(&[Right], &[Status(503, "", "")], "Io the server is busy or broken (status 503); repeated 2 times");
+    check(&[Right], &[Reset], "Io the connection broke");
+    check(&[Right], &[Short], "Io the connection broke");
+    check(&[Right], &[WrongRange], "Io the server answered with bytes 2001 to 3001 instead");
+    check(&[Right], &[Stall], "Io the server sent nothing for 0.4 s");
+    check(&[Right], &[Rewritten], "Changed the object was written since it was opened");
+    check(&[Right], &[Status(416, "", "")], "Changed ");
+    check(&[Right], &[Status(404, "", "")], "NotFound the object is no longer there");
+    check(&[Right], &[Whole], "Io the server ignores ranges");
+    check(
+        &[Right],
+        &[Status(503, "retry-after: 100\r\n", "")],
+        "Io the server is busy or broken (status 503); the server asks",
+    );
+    let denied = "<Error><Code>AccessDenied</Code><Message>No.</Message><Secret>s</Secret></Error>";
+    check(
+        &[Status(403, "", denied)],
+        &[],
+        "open: Io the store refused (status 403): AccessDenied: No.: for a public",
+    );
+    check(
+        &[Status(400, "", "<Code>ExpiredToken</Code>")],
+        &[],
+        "open: Io the store refused (status 400): ExpiredToken: the cred",
+    );
+    check(&[Status(404, "", "")], &[], "open: NotFound there is no such object (file http://127.0.0.1");
+    check(
+        &[Status(301, "x-amz-bucket-region: eu-x\r\n", "")],
+        &[],
+        "open: Io the bucket is in another region: set `region` (eu-x)",
+    );
+}
+
+#[test]
+fn whole_objects_instead_of_ranges() {
+    let bytes = pattern(5000);
+    let server = Server::new(bytes.clone(), |_| Answer::Whole);
+    let source = open(&server.url("x"), &options()).unwrap();
+    assert_eq!((source.size(), source.remote().unwrap().head()), (5000, Bytes::from(bytes.clone())));
+    assert_eq!(fetch(&source, &[4000..5000]).unwrap()[0], bytes[4000..]);
+    assert_eq!(server.log().len(), 1);
+    let server = Server::new(pattern(9 << 20), |_| Answer::Whole);
+    let error = open(&server.url("x"), &options()).unwrap_err().to_string();
+    assert!(error.contains("ignores ranges"), "{error}");
+}
+
+#[test]
+fn small_and_empty_objects() {
+    for (length, answer) in [(10, Answer::Right), (10, Answer::Whole), (0, Answer::Right), (0, Answer::Whole)]
+    {
+        let bytes = pattern(length);
+        let (script, label) = (answer.clone(), format!("{length} {answer:?}"));
+        let server = Server::new(bytes.clone(), move |_| script.clone());
+        let source = open(&server.url("x"), &options()).unwrap();
+        assert_eq!(
+            (source.size(), source.remote().unwrap().head()),
+            (length as u64, Bytes::from(bytes)),
+            "{label}"
+        );
+    }
+}
+
+#[test]
+fn versions_without_strong_etags() {
+    let modified = Some("Sat, 01 Aug 2026 10:00:00 GMT");
+    for (etag, modified, expected) in [
+        (None, modified, ErrorKind::Changed),
+        (Some("W/\"w\""), modified, ErrorKind::Changed),
+        (Some("\"\""), modified, ErrorKind::Changed),
+    ] {
+        let bytes = pattern(5000);
+        let server =
+            Server::with_marks(bytes.clone(), etag, modified, |request: &Request| match request.number {
+                2 => Answer::Rewritten,
+                _ => Answer::Right,
+            });
+        let source = open(&server.url("x"), &options()).unwrap();
+        assert_eq!(fetch(&source, &[2000..3000]).unwrap()[0], bytes[2000..3000]);
+        let log = server.log();
+        assert!(!log[1].headers.contains_key("if-match"), "{etag:?}");
+        if etag == Some("W/\"w\"") {
+            assert_eq!(fetch(&source, &[2000..3000]).unwrap_err().kind(), expected, "{etag:?}");
+        } else {
+            assert_eq!(log[1].headers["if-unmodified-since"], modified.unwrap());
+        }
+    }
+}
+
+#[test]
+fn many_at_once_and_no_more() {
+    let bytes = pattern(200_000);
+    let server = Server::new(bytes.clone(), |_| Answer::Slow(Duration::from_millis(50)));
+    let options = RemoteOptions { concurrency: 8, timeout: Duration::from_secs(5), ..options() };
+    let source = open(&server.url("x"), &options).unwrap();
+    let ranges: Vec<_> = (0..32).map(|place| 2000 + place * 5000..4000 + place * 5000).collect();
+    let started = Instant::now();
+    fetch(&source, &ranges).unwrap();
+    assert_eq!(server.most_at_once(), 8);
+    assert!(started.elapsed() < Duration::from_millis(1200), "{:?}", started.elapsed());
+    let latency = source.remote().unwrap().cost().latency;
+    assert!((45..200).contains(&latency.as_millis()), "{latency:?}");
+}
+
+#[test]
+fn an_error_of_the_caller_ends_it() {
+    let server = Server::new(pattern(200_000), |_| Answer::Right);
+    let source = open(&server.url("x"), &options()).unwrap();
+    let ranges: Vec<_> = (0..32).map(|place| 2000 + place * 5000..4000 + place * 5000).collect();
+    let mut landed = 0;
+    let result = source.remote().unwrap().fetch(&ranges, &mut |_, _| {
+        landed += 1;
+        Err(crate::Error::invalid("enough"))
+    });
+    assert_eq!((landed, result.unwrap_err().message()), (1, "enough"));
+}

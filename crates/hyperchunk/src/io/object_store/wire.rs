@@ -1,0 +1,180 @@
+//! The client beneath `object_store`: it sees each response before `object_store` takes it for an error or a success.
+
+use super::cost::Meter;
+use crate::io::Counters;
+use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::{HeaderMap, HeaderValue};
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Of a server that ignores ranges, objects up to this size are taken whole.
+pub(super) const WHOLE: u64 = 8 << 20;
+
+/// One attempt of a request: travels with it to the wire, where what came back is written down.
+#[derive(Clone)]
+pub(super) struct Exchange {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Whether it is the first request for the object.
+    pub(super) opening: bool,
+    /// When the object that was opened was written, if only that tells its versions apart.
+    pub(super) unmodified: Option<HeaderValue>,
+    pub(super) tally: Arc<Tally>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What is counted and measured of one object.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) counters: Counters,
+    pub(super) meter: Meter,
+}
+
+/// What came back.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Whether the request went out: what fails before are credentials.
+    pub(super) sent: bool,
+    pub(super) status: Option<u16>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) etag: Option<String>,
+    pub(super) modified: Option<String>,
+    /// The range in the response, and the object's size.
+    pub(super) range: Option<(u64, u64, u64)>,
+    /// The whole object, of this size, came instead of a range.
+    pub(super) whole: Option<u64>,
+    /// The length of the body.
+    pub(super) length: Option<u64>,
+    /// Where the bucket really is.
+    pub(super) region: Option<String>,
+    /// The time to the response's head.
+    pub(super) latency: Duration,
+}
+
+impl Exchange {
+    pub(super) fn new(range: &Range<u64>, opening: bool, tally: Arc<Tally>) -> Self {
+        Self { start: range.start, end: range.end, opening, unmodified: None, tally, seen: Arc::default() }
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Writes down what a response says, and mends what `object_store` would stumble over without need.
+    fn look(&self, response: &mut HttpResponse, latency: Duration) {
+        let status = response.status().as_u16();
+        let headers = response.headers_mut();
+        let text = |headers: &HeaderMap, name: &str| {
+            headers.get(name).and_then(|value| value.to_str().ok()).map(|value| value.trim().to_owned())
+        };
+        let length: Option<u64> = text(headers, "content-length").and_then(|length| length.parse().ok());
+        let range = text(headers, "content-range").as_deref().and_then(content_range);
+        let whole = length.filter(|size| status == 200 && self.start == 0 && *size > 0);
+        let taken = whole.filter(|size| self.opening && *size <= WHOLE.max(self.end));
+        self.note(|seen| {
+            seen.status = Some(status);
+            seen.latency = latency;
+            seen.retry_after = text(headers, "retry-after").as_deref().and_then(retry_after);
+            seen.etag = text(headers, "etag").filter(|etag| etag.trim_matches('"') != "");
+            seen.modified = text(headers, "last-modified");
+            seen.region = text(headers, "x-amz-bucket-region");
+            seen.range = range.filter(|_| status == 206);
+            seen.length = length;
+            seen.whole = whole;
+        });
+        let mut set = |name: &'static str, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        };
+        if let Some(size) = taken {
+            set("content-range", &format!("bytes 0-{}/{size}", self.end.min(size) - 1));
+        }
+        if let (Some((start, end, _)), None, 206) = (range, length, status) {
+            set("content-length", &(end - start).to_string());
+        }
+        // Two of the stores insist on these.
+        if !headers.contains_key("etag") {
+            headers.insert("etag", HeaderValue::from_static("\"\""));
+        }
+        headers.insert("last-modified", HeaderValue::from_static("Thu, 01 Jan 1970 00:00:00 GMT"));
+        if let (Some(_), Ok(partial)) = (taken, 206u16.try_into()) {
+            *response.status_mut() = partial;
+        }
+    }
+}
+
+/// `bytes 5-9/20` as 5, 10 and 20.
+fn content_range(text: &str) -> Option<(u64, u64, u64)> {
+    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let end = last.parse::<u64>().ok()?.checked_add(1)?;
+    let start = first.parse().ok().filter(|start| *start < end)?;
+    Some((start, end, size.parse().ok().filter(|size| end <= *size)?))
+}
+
+/// Seconds; dates (which only old servers send) are not read.
+fn retry_after(text: &str) -> Option<Duration> {
+    text.parse().ok().map(Duration::from_secs)
+}
+
+/// The client proper, with somebody looking over its shoulder.
+#[derive(Debug)]
+pub(super) struct Wire(pub(super) HttpClient);
+
+impl HttpService for Wire {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let mut request = request;
+            // Requests for credentials have none.
+            let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
+                return self.0.execute(request).await;
+            };
+            if let Some(time) = &exchange.unmodified {
+                request.headers_mut().insert("if-unmodified-since", time.clone());
+            }
+            exchange.note(|seen| *seen = Seen { sent: true, ..Seen::default() });
+            exchange.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
+            let started = Instant::now();
+            let mut response = self.0.execute(request).await?;
+            exchange.look(&mut response, started.elapsed());
+            Ok(response)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_ranges() {
+        for (text, expected) in [
+            ("bytes 5-9/20", Some((5, 10, 20))),
+            ("bytes 0-0/1", Some((0, 1, 1))),
+            ("bytes 5-4/20", None),
+            ("bytes 5-20/20", None),
+            ("bytes 5-9/*", None),
+            ("bytes */20", None),
+            ("bytes 0-18446744073709551615/20", None),
+            ("items 5-9/20", None),
+        ] {
+            assert_eq!(content_range(text), expected, "{text}");
+        }
+    }
+}
