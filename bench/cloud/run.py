@@ -1,0 +1,239 @@
+"""Cloud reads, ours and every rival's, from a real S3 server with 25 ms before each request.
+
+    .venv/bin/python bench/cloud/run.py                                  # everything, all jobs, the tables
+    .venv/bin/python bench/cloud/run.py --bandwidth 80                   # each request's body at 80 MB/s at most
+    .venv/bin/python bench/cloud/run.py --jobs list,whole --readers hyperchunk,h5coro
+    .venv/bin/python bench/cloud/run.py --table                          # the tables of what was measured before
+
+Every measurement is a process of its own. Readers take turns, round by round. The clock runs from before the file is
+opened until the last value is there; imports are done before. Answers are compared with h5py's on the local file. The
+first run makes the environments, the files and the indexes, in the cache folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+import s3server  # noqa: E402
+
+CACHE = s3server.cache() / "bench-cloud"
+DATA, INDEXES, RESULTS = CACHE / "data", CACHE / "indexes", CACHE / "results.jsonl"
+ENVIRONMENTS = {"venv": "requirements.txt", "ros3": "requirements-ros3.txt"}
+OURS = "hyperchunk"
+# Readers that are slower than this many times the best in the first round are not asked again.
+PATIENCE = 4.0
+
+
+def python(environment: str) -> str:
+    """The interpreter of an environment of the rivals."""
+    return str(CACHE / environment / "bin" / "python")
+
+
+def prepare() -> None:
+    """Environments, files and programs."""
+    s3server.build_server()
+    for name, requirements in ENVIRONMENTS.items():
+        stamp, wanted = CACHE / f"{name}.stamp", (HERE / requirements).read_text()
+        if stamp.exists() and stamp.read_text() == wanted:
+            continue
+        print(f"bench: making the environment {name}", file=sys.stderr)
+        interpreter = next((p for p in ("python3.13", "python3.12") if works(p)), sys.executable)
+        subprocess.run([interpreter, "-m", "venv", CACHE / name], check=True)
+        pip = [python(name), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-U", "pip"], check=True)
+        subprocess.run([*pip, "-r", HERE / requirements], check=True)
+        stamp.write_text(wanted)
+    subprocess.run([python("venv"), HERE / "make.py", DATA], check=True)
+
+
+def works(interpreter: str) -> bool:
+    try:
+        return subprocess.run([interpreter, "-c", "import venv, ensurepip"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """What a process of a measurement knows."""
+    ours = str(HERE.parent.parent / "python")
+    credentials = {"AWS_ACCESS_KEY_ID": s3server.KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET}
+    places = {"BENCH_ENDPOINT": endpoint, "BENCH_DATA": str(DATA), "BENCH_INDEXES": str(INDEXES)}
+    more = {"PYTHONPATH": ours, "AWS_DEFAULT_REGION": s3server.REGION, "OMP_NUM_THREADS": "2"}
+    return os.environ | credentials | places | more
+
+
+def measure(reader: str, job: str, where: str, endpoint: str, timeout: float) -> dict[str, Any]:
+    """One measurement."""
+    command = [python(where), str(HERE / "jobs.py"), reader, job]
+    try:
+        done = subprocess.run(command, env=environment(endpoint), capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {timeout:.0f} s"}
+    lines = [line for line in done.stdout.splitlines() if line.startswith("@@")]
+    if lines:
+        found: dict[str, Any] = json.loads(lines[-1][2:])
+        return found
+    return {"error": (done.stderr.strip().splitlines() or ["no output"])[-1][:200]}
+
+
+def readers() -> dict[str, dict[str, Any]]:
+    """Every reader, and what the driver has to know of it."""
+    code = "import json, readers as r; print(json.dumps({n: [c.python, c.index] for n, c in r.READERS.items()}))"
+    done = subprocess.run([python("venv"), "-c", code], cwd=HERE, check=True, capture_output=True, text=True)
+    return {name: {"python": where, "index": index} for name, (where, index) in json.loads(done.stdout).items()}
+
+
+def make_indexes() -> None:
+    """The rivals' indexes and our sidecars."""
+    INDEXES.mkdir(exist_ok=True)
+    code = "import sys, pathlib, readers as r; getattr(r, sys.argv[1]).make_index(pathlib.Path(sys.argv[2]))"
+    for path in sorted(DATA.glob("*.h5")):
+        for kind, suffix in (("Kerchunk", "kerchunk.json"), ("H5coroHidefix", "hfx")):
+            if not (INDEXES / f"{path.name}.{suffix}").exists():
+                command = [python("venv"), "-c", code, kind, str(path)]
+                done = subprocess.run(command, cwd=HERE, env=environment(""), capture_output=True, text=True)
+                if done.returncode:
+                    print(f"bench: no {suffix} of {path.name}: {done.stderr.splitlines()[-1][:150]}", file=sys.stderr)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """All rounds."""
+    known = readers()
+    wanted = [name for name in known if not arguments.readers or name in arguments.readers.split(";")]
+    make_indexes()
+    right: dict[str, str] = {}
+    worst: dict[tuple[str, str], float] = {}
+    with (
+        s3server.Server(CACHE / "s3") as server,
+        s3server.Proxy(
+            server.address, server.folder, latency=arguments.latency, bandwidth=arguments.bandwidth
+        ) as proxy,
+        RESULTS.open("a") as results,
+    ):
+        for path in DATA.glob("*.h5"):
+            server.put("bench", path.name, path)
+        for number in range(arguments.rounds):
+            for job in arguments.jobs:
+                if job not in right:
+                    local = measure("local", job, "venv", "", 300)
+                    right[job] = local.get("answer", "")
+                for reader in wanted if number % 2 else reversed(wanted):
+                    if number and worst.get((job, reader), 0) > PATIENCE:
+                        continue
+                    proxy.reset()
+                    found = measure(reader, job, known[reader]["python"], proxy.endpoint, arguments.timeout)
+                    found |= {
+                        "reader": reader,
+                        "job": job,
+                        "index": known[reader]["index"],
+                        "bandwidth": arguments.bandwidth,
+                        "latency": arguments.latency,
+                        "run": arguments.run,
+                        "right": found.get("answer") == right[job],
+                        "http": proxy.stats(),
+                        "load": os.getloadavg()[0],
+                    }
+                    results.write(json.dumps(found) + "\n")
+                    results.flush()
+                    print(line(found), flush=True)
+                    worst[job, reader] = found.get("seconds", 9e9)
+                best = min(
+                    (t for (j, r), t in worst.items() if j == job and r != OURS and not known[r]["index"]), default=1.0
+                )
+                if not number:
+                    for key in [key for key in worst if key[0] == job]:
+                        worst[key] = 0 if key[1].startswith(OURS) else worst[key] / best
+
+
+def line(found: dict[str, Any]) -> str:
+    """A measurement, to look at while they run."""
+    http = found["http"]
+    counts = f"{http['requests']:5} requests {http['bytes'] / 1e6:8.1f} MB, {http['chain']:4} in sequence"
+    told = found.get("error") or f"{found['seconds']:.3f} s{'' if found['right'] else ' WRONG'}"
+    return f"{found['job']:18} {found['reader']:28} {counts} {told}"
+
+
+def tables(arguments: argparse.Namespace) -> None:
+    """The last run's results as Markdown, a table for each job."""
+    found = [json.loads(text) for text in RESULTS.read_text().splitlines()]
+    name = arguments.run if arguments.run in {entry["run"] for entry in found} else found[-1]["run"]
+    found = [entry for entry in found if entry["run"] == name]
+    by_job: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for entry in found:
+        by_job[entry["job"]][entry["reader"]].append(entry)
+    for job, by_reader in by_job.items():
+        print(table(job, by_reader), flush=True)
+
+
+def median(entries: list[dict[str, Any]], of: str) -> float:
+    return statistics.median(entry[of] for entry in entries)
+
+
+def table(job: str, by_reader: dict[str, list[dict[str, Any]]]) -> str:
+    """One job's table: cold readers with right answers by time, then those with an index, then the others."""
+    fine, other = {}, []
+    for reader, entries in by_reader.items():
+        done = [entry for entry in entries if "seconds" in entry]
+        if done and all(entry["right"] for entry in done):
+            fine[reader] = done
+        else:
+            why = f"**wrong values**, after {median(done, 'seconds'):.2f} s" if done else entries[-1]["error"]
+            other.append(f"| {reader} | | | {why} | | | | |")
+    rivals = [
+        median(entries, "seconds")
+        for reader, entries in fine.items()
+        if not entries[0]["index"] and not reader.startswith(OURS)
+    ]
+    best = min(rivals, default=float("nan"))
+    rows = []
+    for reader, entries in sorted(fine.items(), key=lambda item: (item[1][0]["index"], median(item[1], "seconds"))):
+        seconds, last = median(entries, "seconds"), entries[-1]
+        http = last["http"]
+        label = f"**{reader}**" if reader.startswith(OURS) else reader
+        label += " †" if last["index"] else ""
+        cells = [label, f"{seconds:.3f}", f"{seconds / best:.2f}", http["requests"], f"{http['bytes'] / 1e6:.1f}"]
+        cells += [http["chain"], http["max_in_flight"], len(entries)]
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    top = f"\n**{job}** ({file_name(job)})\n\n| reader | s | ratio | requests | MB | in sequence | at once | n |\n"
+    return top + "|---|---|---|---|---|---|---|---|\n" + "\n".join([*rows, *other])
+
+
+def file_name(job: str) -> str:
+    layout, _, kind = job.rpartition(":")
+    return {"slices": "cube", "contig": "contig"}.get(kind, f"granule, {layout}" if layout else "granule")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=lambda text: text.split(","))
+    parser.add_argument("--readers", help="separated by semicolons")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--latency", default="25ms")
+    parser.add_argument("--bandwidth", type=float, default=0, help="MB/s of each request; 0 for no bound")
+    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--run", default=time.strftime("%Y-%m-%d %H:%M"), help="a name for these measurements")
+    parser.add_argument("--table", action="store_true", help="only print the tables of what was measured before")
+    arguments = parser.parse_args()
+    if not arguments.table:
+        prepare()
+        if arguments.jobs is None:
+            code = "import json, jobs; print(json.dumps(jobs.NAMES))"
+            done = subprocess.run([python("venv"), "-c", code], cwd=HERE, check=True, capture_output=True, text=True)
+            arguments.jobs = json.loads(done.stdout)
+        run(arguments)
+    tables(arguments)
+
+
+if __name__ == "__main__":
+    main()
