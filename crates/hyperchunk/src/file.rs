@@ -93,7 +93,10 @@ impl File {
     pub fn open_url(name: &str, options: &OpenOptions) -> Result<Self> {
         match io::local_path(name) {
             Some(path) => Self::open(path, options),
-            None => Self::from_source(io::open(name, &options.remote)?, Some(name.into()), options),
+            None => {
+                let shown = io::without_secrets(name).into();
+                Self::from_source(io::open(name, &options.remote)?, Some(shown), options)
+            }
         }
     }
 

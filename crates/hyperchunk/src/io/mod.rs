@@ -9,6 +9,7 @@ mod object_store;
 #[path = "no_object_store.rs"]
 mod object_store;
 mod pages;
+mod percent;
 mod remote;
 pub(crate) mod rounds;
 mod view;
@@ -45,7 +46,20 @@ pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
         return Some(name.into());
     }
     let path = scheme.eq_ignore_ascii_case("file").then(|| rest.strip_prefix("localhost").unwrap_or(rest));
-    path.map(PathBuf::from)
+    path.map(|path| PathBuf::from(percent::decode(path).unwrap_or_else(|| path.to_owned())))
+}
+
+/// A name for messages: without the user, the password and the signature that a URL of a web server may hold.
+pub(crate) fn without_secrets(name: &str) -> String {
+    let Some((scheme, rest)) = name.split_once("://").filter(|_| local_path(name).is_none()) else {
+        return name.to_owned();
+    };
+    let web = scheme.to_ascii_lowercase().starts_with("http");
+    let end = if web { rest.find(['?', '#']) } else { None };
+    let (rest, query) = end.map_or((rest, ""), |end| (&rest[..end], "?…"));
+    let host_ends = rest.find('/').unwrap_or(rest.len());
+    let start = rest[..host_ends].rfind('@').filter(|_| web).map_or(0, |at| at + 1);
+    format!("{scheme}://{}{query}", &rest[start..])
 }
 
 /// The bytes of one file. Reads may come from many threads at once.
@@ -69,4 +83,37 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 pub(crate) fn ends_before(size: u64, offset: u64, length: usize) -> crate::Error {
     let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");
     crate::Error::new(crate::ErrorKind::Truncated, message).at(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, path: Option<&str>, shown: &str) {
+        assert_eq!(local_path(name), path.map(PathBuf::from), "{name}");
+        assert_eq!(without_secrets(name), shown);
+    }
+
+    #[test]
+    fn names() {
+        for path in ["a.h5", "/a/b.h5", "a:b//c.h5", "1a://b", "://x", ""] {
+            check(path, Some(path), path);
+        }
+        check("file:///a%20b/c.h5", Some("/a b/c.h5"), "file:///a%20b/c.h5");
+        check("file://localhost/c.h5", Some("/c.h5"), "file://localhost/c.h5");
+        check("s3://bucket/a?b@c", None, "s3://bucket/a?b@c");
+        check("https://me:secret@host/a@b.h5?sig=secret#x", None, "https://host/a@b.h5?…");
+        check("HTTP://host", None, "HTTP://host");
+    }
+
+    #[test]
+    fn files_of_this_machine() {
+        let options = RemoteOptions::default();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        for name in [path.to_owned(), format!("file://{path}")] {
+            assert!(open(&name, &options).unwrap().remote().is_none());
+        }
+        assert_eq!(open("file:///not/there", &options).unwrap_err().kind(), crate::ErrorKind::NotFound);
+    }
 }

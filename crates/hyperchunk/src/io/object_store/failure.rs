@@ -67,9 +67,9 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
         400 | 401 | 403 if code.contains("Expired") => io(format!(
             "the store refused (status {status}){told}: the credentials have expired; get new ones and open the file again"
         )),
-        301 | 307 | 308 | 400 if seen.region.is_some() || status == 301 => {
-            let region = seen.region.as_deref().unwrap_or("another one");
-            io(format!("the bucket is in another region: set `region` ({region}){told}"))
+        301 | 307 | 308 | 400 if status == 301 || seen.region.is_some() || code.contains("AuthorizationHeaderMalformed") => {
+            let region = seen.region.as_ref().map(|region| format!(" ({region})")).unwrap_or_default();
+            io(format!("the bucket is in another region: set `region`{region}{told}"))
         }
         401 | 403 => io(format!(
             "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
@@ -141,6 +141,8 @@ fn said(error: &object_store::Error) -> Option<String> {
         .or_else(|| between(&document, "\"message\": \"", "\""))
         .or_else(|| between(&document, "\"message\":\"", "\""));
     let text = [code, message].into_iter().flatten().map(str::trim).collect::<Vec<_>>().join(": ");
+    let text =
+        text.replace("&#34;", "\"").replace("&quot;", "\"").replace("&#39;", "'").replace("&apos;", "'");
     (!text.is_empty()).then(|| text.chars().take(300).collect())
 }
 

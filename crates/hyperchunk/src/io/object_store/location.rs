@@ -1,5 +1,6 @@
 //! What a URL names: a store and an object in it.
 
+use crate::io::percent;
 use crate::{Error, Result};
 use url::Url;
 
@@ -72,7 +73,7 @@ impl Location {
         let parsed = Url::parse(url).ok().filter(Url::has_host);
         let parsed = parsed.ok_or_else(|| not_a_url(url))?;
         let user = (!parsed.username().is_empty()).then(|| {
-            let decode = |text: &str| decode(text).unwrap_or_else(|| text.to_owned());
+            let decode = |text: &str| percent::decode(text).unwrap_or_else(|| text.to_owned());
             (decode(parsed.username()), decode(parsed.password().unwrap_or("")))
         });
         Ok(Self {
@@ -126,7 +127,7 @@ impl Location {
                 "" | "." => {}
                 ".." if parts.pop().is_none() => return refuse("which is outside the bucket"),
                 ".." => {}
-                part if self.kind == Kind::Http => parts.push(encode(part)),
+                part if self.kind == Kind::Http => parts.push(percent::encode(part)),
                 part => parts.push(part.to_owned()),
             }
         }
@@ -143,36 +144,6 @@ fn not_a_url(url: &str) -> Error {
         false => Error::invalid(format!("`{url}` is not a URL")),
         true => Error::invalid("this is not a URL"),
     }
-}
-
-/// A part of a path as it is written in a URL.
-fn encode(part: &str) -> String {
-    let mut encoded = String::new();
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
-}
-
-/// The text that a part of a URL stands for.
-fn decode(part: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = part.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'%' {
-            bytes.push(first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = rest.get(2..)?;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::Result;
 use bytes::Bytes;
 use location::{Kind, Location};
 use process::Process;
-use request::{Target, Version};
+use request::{Answer, Target, Version};
 use settings::Settings;
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,6 +59,33 @@ fn open_location(location: Location, options: Arc<RemoteOptions>) -> Result<Arc<
 impl ObjectSource {
     fn open(location: Location, options: Arc<RemoteOptions>) -> Result<Self> {
         let settings = Settings::new(&location, &options.store, std::env::vars())?;
+        let tally = Arc::<Tally>::default();
+        tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+        let opened = Self::open_with(&location, &options, &tally, settings.clone());
+        let (connection, answer) = match (opened, tally.region.get()) {
+            (Err(_), Some(region))
+                if location.kind == Kind::S3 && settings.get("aws_region") != Some(region) =>
+            {
+                let mut settings = settings;
+                settings.set("aws_region", region);
+                tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+                Self::open_with(&location, &options, &tally, settings)?
+            }
+            (opened, _) => opened?,
+        };
+        let shown = location.shown();
+        let identity = identity(&location, &connection, &answer.version);
+        let (version, head) = (Arc::new(answer.version), answer.bytes);
+        Ok(Self { location, shown, identity, connection, options, tally, version, head })
+    }
+
+    /// The first request.
+    fn open_with(
+        location: &Location,
+        options: &Arc<RemoteOptions>,
+        tally: &Arc<Tally>,
+        settings: Settings,
+    ) -> Result<(Arc<Connection>, Answer)> {
         let container = match location.kind {
             Kind::Http => location.http_url(),
             _ => location.container.clone(),
@@ -72,20 +99,15 @@ impl ObjectSource {
             connect_timeout: options.connect_timeout,
         });
         let process = Process::get()?;
-        let tally = Arc::<Tally>::default();
         let target = Target {
             store: process.store(&connection)?,
-            path: Connection::path(&location)?,
-            options: Arc::clone(&options),
-            tally: Arc::clone(&tally),
+            path: Connection::path(location)?,
+            options: Arc::clone(options),
+            tally: Arc::clone(tally),
             version: None,
         };
-        tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let answer = fetch::one(process, &target, 0..options.first_read.max(1))?;
-        let shown = location.shown();
-        let identity = identity(&location, &connection, &answer.version);
-        let (version, head) = (Arc::new(answer.version), answer.bytes);
-        Ok(Self { location, shown, identity, connection, options, tally, version, head })
+        Ok((connection, answer))
     }
 
     fn target(&self, process: &Process) -> Result<Target> {
@@ -99,7 +121,7 @@ impl ObjectSource {
     }
 
     /// A range of the bytes that came with the opening, if it lies within.
-    fn from_head(&self, range: &Range<u64>) -> Option<Bytes> {
+    fn within_head(&self, range: &Range<u64>) -> Option<Bytes> {
         let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
         (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
     }
@@ -112,7 +134,7 @@ impl ObjectSource {
                 let length = range.end.saturating_sub(range.start);
                 return Err(ends_before(size, range.start, usize::try_from(length).unwrap_or(usize::MAX)));
             }
-            match self.from_head(range) {
+            match self.within_head(range) {
                 Some(bytes) => land(place, bytes)?,
                 None if range.is_empty() => land(place, Bytes::new())?,
                 None => far.push((place, range.clone())),

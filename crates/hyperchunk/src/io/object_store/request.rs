@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use object_store::path::Path;
-use object_store::{Extensions, GetOptions, GetRange, HeaderValue};
+use object_store::{Extensions, GetOptions, GetRange};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,12 +74,7 @@ impl Target {
 
     async fn attempt(&self, process: &Process, range: Range<u64>) -> Result<Answer, Failure> {
         let _held = process.enter(self.options.concurrency).await;
-        let mut exchange = Exchange::new(&range, self.version.is_none(), Arc::clone(&self.tally));
-        exchange.unmodified = self
-            .version
-            .as_deref()
-            .filter(|version| version.etag.is_none())
-            .and_then(|version| HeaderValue::from_str(version.modified.as_ref()?).ok());
+        let exchange = Exchange::new(&range, self.version.is_none(), Arc::clone(&self.tally));
         let result = self.exchange(&exchange, range).await;
         result.map_err(|failure| failure.unwrap_or_else(|| failure::stalled(self.options.timeout)))
     }
@@ -96,6 +91,10 @@ impl Target {
                 // A range of nothing is the one that does not exist.
                 if self.version.is_none() && range.start == 0 && is_empty(&seen) {
                     return Ok(Answer { bytes: Bytes::new(), version: version(&seen, 0) });
+                }
+                if let Some(region) = &seen.region {
+                    // Only the first one is of interest, when opening.
+                    drop(self.tally.region.set(region.clone()));
                 }
                 if seen.status == Some(206) {
                     self.check(&seen, &range)?;
@@ -117,7 +116,8 @@ impl Target {
         let mut extensions = Extensions::new();
         extensions.insert(exchange.clone());
         let version = self.version.as_deref();
-        // A weak ETag never matches: it is compared when the response is there.
+        // A weak ETag never matches, and some servers compare times to the nanosecond with what they sent as seconds: both
+        // are compared when the response is there.
         let strong = version.and_then(|version| version.etag.clone()).filter(|etag| !etag.starts_with("W/"));
         GetOptions::new()
             .with_range(Some(GetRange::Bounded(range.clone())))

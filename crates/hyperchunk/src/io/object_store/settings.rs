@@ -8,6 +8,7 @@ use object_store::client::ClientConfigKey;
 use object_store::gcp::GoogleConfigKey;
 use std::collections::BTreeMap;
 use std::str::FromStr;
+use url::{Host, Url};
 
 /// Settings of a store, by `object_store`'s own full names. Not `Debug`: there are secrets among them.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -42,7 +43,7 @@ impl Settings {
         if let Some(account) = &location.account {
             settings.0.insert("azure_storage_account_name".into(), account.clone());
         }
-        settings.allow_named_http(location);
+        settings.check_endpoints(location)?;
         Ok(settings)
     }
 
@@ -62,19 +63,39 @@ impl Settings {
         }
     }
 
-    /// An endpoint that is written with `http://` was meant so.
-    fn allow_named_http(&mut self, location: &Location) {
+    /// Endpoints are URLs of servers; one that is written with `http://` was meant so.
+    fn check_endpoints(&mut self, location: &Location) -> Result<()> {
         const ENDPOINTS: [&str; 4] =
             ["aws_endpoint", "aws_endpoint_url_s3", "azure_storage_endpoint", "google_base_url"];
-        let plain = |url: &str| url.starts_with("http://");
-        let named = ENDPOINTS.iter().filter_map(|name| self.0.get(*name)).any(|url| plain(url));
-        if named || plain(&location.container) {
+        let mut plain = location.container.starts_with("http://");
+        for endpoint in ENDPOINTS.iter().filter_map(|name| self.get(name)) {
+            let parsed = Url::parse(endpoint).ok().filter(Url::has_host);
+            let scheme =
+                parsed.as_ref().map(Url::scheme).filter(|scheme| matches!(*scheme, "http" | "https"));
+            plain |= scheme == Some("http");
+            let by_name = matches!(parsed.as_ref().and_then(Url::host), Some(Host::Domain(_)));
+            if scheme.is_none() {
+                return Err(Error::invalid(
+                    "the store's endpoint is not a URL such as http://localhost:9000",
+                ));
+            }
+            if !by_name && self.is_on("aws_virtual_hosted_style_request") {
+                let message = "the bucket's name cannot be a part of an endpoint that is an address: leave out `virtual_hosted`";
+                return Err(Error::invalid(message));
+            }
+        }
+        if plain {
             self.0.entry("allow_http".into()).or_insert_with(|| "true".into());
         }
+        Ok(())
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        self.0.insert(name.into(), value.into());
     }
 
     /// Whether a setting is on.
@@ -166,6 +187,24 @@ mod tests {
         check("az://b/k", "account=a key=k", "", "azure_storage_account_key=k azure_storage_account_name=a");
         check("http://h/k", "token=t", "", "allow_http=true bearer_token=t");
         check("s3://b/k", "regoin=eu", "", "error: there is no setting `regoin` for such a store");
+    }
+
+    #[test]
+    fn endpoints() {
+        check(
+            "s3://b/k",
+            "endpoint=localhost:9000",
+            "",
+            "error: the store's endpoint is not a URL such as http://localhost:9000",
+        );
+        check(
+            "s3://b/k",
+            "endpoint=host",
+            "",
+            "error: the store's endpoint is not a URL such as http://localhost:9000",
+        );
+        let error = "error: the bucket's name cannot be a part of an endpoint that is an address: leave out `virtual_hosted`";
+        check("s3://b/k", "endpoint=http://127.0.0.1:9 virtual_hosted=true", "", error);
     }
 
     #[test]

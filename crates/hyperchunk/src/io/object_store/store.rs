@@ -54,7 +54,9 @@ impl Store {
         drop(rustls::crypto::ring::default_provider().install_default());
         let settings = &connection.settings;
         let client = client_options(connection)?;
-        let connector = Connector { settings: format!("{:?}", settings_text(connection)) };
+        let connector = Connector {
+            settings: format!("{:?} {:?}", settings.iter().collect::<Vec<_>>(), connection.user),
+        };
         let bucket = connection.container.as_str();
         let objects: object_store::Result<Arc<dyn ObjectStore>> = match connection.kind {
             Kind::S3 => {
@@ -162,11 +164,6 @@ fn client_options(connection: &Connection) -> Result<ClientOptions> {
     Ok(options)
 }
 
-/// All that tells clients apart.
-fn settings_text(connection: &Connection) -> (Vec<(&str, &str)>, &Option<(String, String)>) {
-    (connection.settings.iter().collect(), &connection.user)
-}
-
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -184,6 +181,7 @@ fn base64(bytes: &[u8]) -> String {
 /// Makes clients, and shares them between stores that are reached alike.
 #[derive(Clone)]
 struct Connector {
+    /// All that tells clients apart.
     settings: String,
 }
 

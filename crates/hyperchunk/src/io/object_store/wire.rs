@@ -8,7 +8,7 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Of a server that ignores ranges, objects up to this size are taken whole.
@@ -21,8 +21,6 @@ pub(super) struct Exchange {
     pub(super) end: u64,
     /// Whether it is the first request for the object.
     pub(super) opening: bool,
-    /// When the object that was opened was written, if only that tells its versions apart.
-    pub(super) unmodified: Option<HeaderValue>,
     pub(super) tally: Arc<Tally>,
     seen: Arc<Mutex<Seen>>,
 }
@@ -32,6 +30,8 @@ pub(super) struct Exchange {
 pub(super) struct Tally {
     pub(super) counters: Counters,
     pub(super) meter: Meter,
+    /// Where the bucket is, if a server says that it is elsewhere.
+    pub(super) region: OnceLock<String>,
 }
 
 /// What came back.
@@ -57,7 +57,7 @@ pub(super) struct Seen {
 
 impl Exchange {
     pub(super) fn new(range: &Range<u64>, opening: bool, tally: Arc<Tally>) -> Self {
-        Self { start: range.start, end: range.end, opening, unmodified: None, tally, seen: Arc::default() }
+        Self { start: range.start, end: range.end, opening, tally, seen: Arc::default() }
     }
 
     pub(super) fn seen(&self) -> Seen {
@@ -83,7 +83,7 @@ impl Exchange {
             seen.status = Some(status);
             seen.latency = latency;
             seen.retry_after = text(headers, "retry-after").as_deref().and_then(retry_after);
-            seen.etag = text(headers, "etag").filter(|etag| etag.trim_matches('"') != "");
+            seen.etag = text(headers, "etag").filter(|etag| !etag.trim_matches('"').is_empty());
             seen.modified = text(headers, "last-modified");
             seen.region = text(headers, "x-amz-bucket-region");
             seen.range = range.filter(|_| status == 206);
@@ -140,14 +140,10 @@ impl HttpService for Wire {
         Self: 'b,
     {
         Box::pin(async move {
-            let mut request = request;
             // Requests for credentials have none.
             let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
                 return self.0.execute(request).await;
             };
-            if let Some(time) = &exchange.unmodified {
-                request.headers_mut().insert("if-unmodified-since", time.clone());
-            }
             exchange.note(|seen| *seen = Seen { sent: true, ..Seen::default() });
             exchange.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
             let started = Instant::now();

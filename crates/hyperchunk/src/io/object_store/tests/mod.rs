@@ -31,6 +31,15 @@ fn fetch(source: &Arc<dyn Source>, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> 
     Ok(landed.into_iter().map(Option::unwrap).collect())
 }
 
+fn fetch_one(source: &Arc<dyn Source>, range: Range<u64>) -> Result<Bytes> {
+    fetch(source, std::slice::from_ref(&range)).map(|mut landed| landed.remove(0))
+}
+
+/// A range of a slice.
+fn part(bytes: &[u8], range: &Range<u64>) -> Vec<u8> {
+    bytes[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
+}
+
 #[test]
 fn opens_and_fetches() {
     let bytes = pattern(100_000);
@@ -42,7 +51,7 @@ fn opens_and_fetches() {
     let ranges = [5..10, 99_000..100_000, 7..7, 2_000..60_000, 900..1100];
     let landed = fetch(&source, &ranges).unwrap();
     for (range, landed) in ranges.iter().zip(landed) {
-        assert_eq!(landed, bytes[range.start as usize..range.end as usize]);
+        assert_eq!(landed, part(&bytes, range));
     }
     assert_eq!(remote.counters().now(), [4, 1000 + 1000 + 58_000 + 200, 0, 2]);
     let log = server.log();
@@ -52,7 +61,7 @@ fn opens_and_fetches() {
     source.read_at(60_000, &mut buffer).unwrap();
     assert_eq!(buffer, bytes[60_000..90_000]);
     assert_eq!(source.read_at(99_999, &mut [0; 2]).unwrap_err().kind(), ErrorKind::Truncated);
-    assert_eq!(fetch(&source, &[0..100_001]).unwrap_err().kind(), ErrorKind::Truncated);
+    assert_eq!(fetch_one(&source, 0..100_001).unwrap_err().kind(), ErrorKind::Truncated);
 }
 
 /// Opens with one script of answers for opening, then reads with another; says what came of it.
@@ -70,8 +79,8 @@ fn check(opening: &[Answer], reading: &[Answer], expected: &str) {
     });
     let options = RemoteOptions { retries: 2, ..options() };
     let found = match open(&server.url("x.h5"), &options) {
-        Ok(source) => match fetch(&source, &[2000..3000]) {
-            Ok(landed) if landed[0] == bytes[2000..3000] => {
+        Ok(source) => match fetch_one(&source, 2000..3000) {
+            Ok(landed) if landed == bytes[2000..3000] => {
                 format!("right {:?}", source.remote().unwrap().counters().now())
             }
             Ok(_) => "WRONG BYTES".into(),
@@ -144,7 +153,7 @@ fn whole_objects_instead_of_ranges() {
     let server = Server::new(bytes.clone(), |_| Answer::Whole);
     let source = open(&server.url("x"), &options()).unwrap();
     assert_eq!((source.size(), source.remote().unwrap().head()), (5000, Bytes::from(bytes.clone())));
-    assert_eq!(fetch(&source, &[4000..5000]).unwrap()[0], bytes[4000..]);
+    assert_eq!(fetch_one(&source, 4000..5000).unwrap(), bytes[4000..]);
     assert_eq!(server.log().len(), 1);
     let server = Server::new(pattern(9 << 20), |_| Answer::Whole);
     let error = open(&server.url("x"), &options()).unwrap_err().to_string();
@@ -182,14 +191,10 @@ fn versions_without_strong_etags() {
                 _ => Answer::Right,
             });
         let source = open(&server.url("x"), &options()).unwrap();
-        assert_eq!(fetch(&source, &[2000..3000]).unwrap()[0], bytes[2000..3000]);
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap(), bytes[2000..3000]);
         let log = server.log();
         assert!(!log[1].headers.contains_key("if-match"), "{etag:?}");
-        if etag == Some("W/\"w\"") {
-            assert_eq!(fetch(&source, &[2000..3000]).unwrap_err().kind(), expected, "{etag:?}");
-        } else {
-            assert_eq!(log[1].headers["if-unmodified-since"], modified.unwrap());
-        }
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap_err().kind(), expected, "{etag:?}");
     }
 }
 
@@ -219,4 +224,178 @@ fn an_error_of_the_caller_ends_it() {
         Err(crate::Error::invalid("enough"))
     });
     assert_eq!((landed, result.unwrap_err().message()), (1, "enough"));
+}
+
+/// An S3 server that is none: it looks at the request alone.
+#[test]
+fn regions_are_found() {
+    let server = Server::new(pattern(5000), |request: &Request| {
+        match request.headers["authorization"].contains("/eu-x/s3/") {
+            true => Answer::Right,
+            false => Answer::Status(301, "x-amz-bucket-region: eu-x\r\n", ""),
+        }
+    });
+    let endpoint = format!("http://{}", server.address);
+    let given = [("endpoint", endpoint.as_str()), ("key", "k"), ("secret", "s"), ("region", "us-east-1")];
+    let options = RemoteOptions { store: given.map(|(a, b)| (a.into(), b.into())).to_vec(), ..options() };
+    let source = open("s3://bucket/a b", &options).unwrap();
+    assert_eq!(source.remote().unwrap().counters().now(), [2, 1000, 0, 2]);
+    fetch_one(&source, 2000..3000).unwrap();
+    assert!(server.log().iter().all(|request| request.path == "/bucket/a%20b"), "{:?}", server.log());
+}
+
+/// Where requests for other stores go, and what they carry.
+#[test]
+fn other_stores() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let endpoint = format!("http://{}", server.address);
+    for (url, given, path, authorization) in [
+        ("s3://bucket/k/l", "anonymous=true", "/bucket/k/l", None),
+        ("gs://bucket/k/l", "anonymous=true", "/bucket/k%2Fl", None),
+        ("gs://bucket/k", "token=t", "/bucket/k", Some("Bearer t")),
+        ("az://box/k/l", "anonymous=true account=a", "/box/k/l", None),
+        ("az://box/k", "token=t account=a", "/box/k", Some("Bearer t")),
+    ] {
+        let mut options = options();
+        options.store.push(("endpoint".into(), endpoint.clone()));
+        options.store.extend(
+            given.split(' ').filter_map(|pair| pair.split_once('=')).map(|(a, b)| (a.into(), b.into())),
+        );
+        let source = open(url, &options).unwrap();
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000], "{url}");
+        let request = server.log().pop().unwrap();
+        assert_eq!(request.path, path, "{url}");
+        assert_eq!(request.headers.get("authorization").map(String::as_str), authorization, "{url}");
+        assert_eq!(request.headers["if-match"], "\"one\"");
+    }
+}
+
+#[test]
+fn passwords_and_tokens_are_sent_and_not_shown() {
+    let server = Server::new(pattern(5000), |request: &Request| match request.path.contains("denied") {
+        true => Answer::Status(403, "", "secret"),
+        false => Answer::Right,
+    });
+    let with_password = |path: &str| format!("http://me:secret@{}/{path}?sig=secret", server.address);
+    let source = open(&with_password("x"), &options()).unwrap();
+    let request = server.log().pop().unwrap();
+    assert_eq!(
+        (request.headers["authorization"].as_str(), request.path.as_str()),
+        ("Basic bWU6c2VjcmV0", "/x?sig=secret")
+    );
+    let mut bearer = options();
+    bearer.store.push(("token".into(), "secret".into()));
+    drop(open(&server.url("x"), &bearer).unwrap());
+    assert_eq!(server.log().pop().unwrap().headers["authorization"], "Bearer secret");
+    let identity = source.remote().unwrap().identity().to_owned();
+    let missing =
+        open("http://me:secret@127.0.0.1:1/x?sig=secret", &RemoteOptions { retries: 0, ..options() });
+    let denied = open(&with_password("denied"), &options());
+    let file = crate::File::open_url(
+        &with_password("x"),
+        &crate::OpenOptions { remote: options(), ..Default::default() },
+    );
+    for text in [
+        format!("{source:?}"),
+        identity,
+        missing.unwrap_err().to_string(),
+        denied.unwrap_err().to_string(),
+        file.unwrap_err().to_string(),
+    ] {
+        assert!(!text.contains("secret") && text.contains("http://127.0.0.1"), "{text}");
+    }
+}
+
+#[test]
+fn siblings_are_opened_beside() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let source = open(&server.url("d/x.h5"), &options()).unwrap();
+    let sibling = source.remote().unwrap().sibling("../e/y z.h5").unwrap().unwrap();
+    assert_eq!(sibling.size(), 5000);
+    assert_eq!(server.log().pop().unwrap().path, "/e/y%20z.h5");
+    assert!(source.remote().unwrap().sibling("/etc/passwd").unwrap().is_err());
+    assert_eq!(server.log().len(), 2);
+}
+
+/// Requests, from several threads at once, of which three in ten go wrong in some way.
+#[test]
+fn no_wrong_bytes() {
+    let bytes = Arc::new(pattern(1 << 20));
+    let server = Server::new(bytes.to_vec(), |request: &Request| {
+        use Answer::*;
+        let dice = (request.number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let faults = [
+            Status(503, "", ""),
+            Status(429, "retry-after: 0\r\n", ""),
+            Status(500, "", ""),
+            Reset,
+            Short,
+            Long,
+            WrongRange,
+            ShortRange,
+        ];
+        let fault = usize::try_from(dice % 1000 / 37).unwrap();
+        if request.number == 0 { Right } else { faults.get(fault).cloned().unwrap_or(Right) }
+    });
+    let options =
+        RemoteOptions { concurrency: 16, timeout: Duration::from_secs(5), retries: 20, ..options() };
+    let source = open(&server.url("x"), &options).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (source, bytes) = (&source, &bytes);
+            scope.spawn(move || {
+                let start = |place: u64| (thread * 7919 + place * 104_729) % (1 << 20) / 2 + 1000;
+                let ranges: Vec<_> =
+                    (0..500).map(|place| start(place)..start(place) + 1 + place * 7).collect();
+                let landed = fetch(source, &ranges).unwrap();
+                for (range, landed) in ranges.iter().zip(landed) {
+                    assert_eq!(landed, part(bytes, range), "{range:?}");
+                }
+            });
+        }
+    });
+    let [requests, _, retries, rounds] = source.remote().unwrap().counters().now();
+    assert_eq!((requests - retries, rounds), (2001, 5));
+    assert!(retries > 400, "{retries}");
+}
+
+/// The caller may be a task of a runtime itself.
+#[test]
+fn within_a_runtime() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let got = runtime
+        .block_on(async { fetch_one(&open(&server.url("x"), &options()).unwrap(), 2000..3000).unwrap() });
+    assert_eq!(got, pattern(5000)[2000..3000]);
+}
+
+/// As Python's `multiprocessing` does: the child goes on with what the parent opened.
+#[cfg(unix)]
+#[test]
+fn after_a_fork() {
+    let server = Server::new(pattern(100_000), |_| Answer::Right);
+    let source = open(&server.url("x"), &options()).unwrap();
+    let works = || {
+        let again = open(&server.url("y"), &options()).unwrap();
+        let ranges = [2000..3000, 50_000..60_000];
+        [&source, &again].into_iter().all(|source| {
+            let landed = fetch(source, &ranges).unwrap();
+            ranges.iter().zip(landed).all(|(range, landed)| landed == part(&pattern(100_000), range))
+        })
+    };
+    assert!(works());
+    // SAFETY: the child runs code of this crate alone, with a runtime of its own, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: both are plain system calls; the first ends a child that hangs.
+        unsafe {
+            libc::alarm(20);
+            libc::_exit(i32::from(!works()));
+        }
+    }
+    assert!(works());
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's status");
 }
