@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/reading.py                # the table
     .venv/bin/python bench/reading.py -h             # sizes, rounds, which jobs
-    .venv/bin/python bench/reading.py --rivals PATH  # with the Rust readers of bench/rivals
+    .venv/bin/python bench/reading.py --rivals PATH  # the Rust readers of bench/rivals against our engine in Rust
 
 Every round runs each reader once, in turn; the table has medians of the rounds' ratios. Files lie in the page cache.
 The peak of memory is that of a process of its own that does the job once.
@@ -43,6 +43,7 @@ def make(folder: Path, mebibytes: int, datasets: int) -> None:
     with h5py.File(folder / "many.h5", "w", libver="latest") as f:
         for number in range(datasets):
             f.create_dataset(f"group{number // 1000}/dataset{number:05}", data=np.arange(number % 50))
+    (folder / "corners.json").write_text(json.dumps(corners(side, 100)))
 
 
 def corners(side: int, count: int) -> list[tuple[int, int]]:
@@ -156,13 +157,44 @@ def resident_peak() -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def rival_times(program: str, folder: Path, count: int) -> dict[str, dict[str, list[float]]]:
-    """What the readers of bench/rivals take: job -> reader -> seconds."""
-    done = subprocess.run([program, str(folder), str(count)], check=True, capture_output=True, text=True)
+def rival_times(
+    program: str, folder: Path, count: int, *, cores: str | None
+) -> dict[str, dict[str, list[float] | str]]:
+    """What the readers of bench/rivals take, on these cores: job -> reader -> seconds, or why there are none."""
+    command = [program, str(folder), str(count)]
+    if cores is not None:
+        command = ["taskset", "-c", cores, *command]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
+def against_rivals(program: str, folder: Path, count: int) -> None:
+    """Prints how many times as long as our engine its rivals take."""
+    ours, ready = "hyperchunk", ", ready"
+    wrong = []
+    for cores, label in ((None, str(os.cpu_count())), ("0", "1")):
+        for number, (job, readers) in enumerate(rival_times(program, folder, count, cores=cores).items()):
+            if number == 0:
+                print(f"\n| job | cores | {' | '.join(readers)} |\n|---|---|{'---|' * len(readers)}")
+            cells = [job, label]
+            for reader, seconds in readers.items():
+                base = readers[ours + ready if reader.endswith(ready) else ours]
+                if isinstance(seconds, str):
+                    wrong.append(f"{job}, {reader}: {seconds}")
+                    cells.append("-")
+                elif seconds is base:
+                    cells.append(f"{statistics.median(seconds) * 1e3:.2f} ms")
+                else:
+                    ratios = [theirs / mine for theirs, mine in zip(seconds, base, strict=True)]
+                    cells.append(f"{statistics.median(ratios):.2f}")
+            print(f"| {' | '.join(cells)} |", flush=True)
+    print("\n".join(["", *dict.fromkeys(wrong)]))
+
+
 def report(arguments: argparse.Namespace, folder: Path) -> None:
+    if arguments.rivals:
+        against_rivals(arguments.rivals, folder, arguments.rounds)
+        return
     median = statistics.median
     print("| job | cores | h5py ms | hyperchunk ms | h5py / hyperchunk | peak MiB h5py | hyperchunk |")
     print("|---|---|---|---|---|---|---|")
@@ -181,11 +213,6 @@ def report(arguments: argparse.Namespace, folder: Path) -> None:
             if "pread" in times:
                 floor = median([a / b for a, b in zip(ours, times["pread"], strict=True)])
                 print(f"| … over `pread` of the same bytes | {label} | | | {floor:.3f} | | |", flush=True)
-    if arguments.rivals:
-        print("\n| job | reader | ms |\n|---|---|---|")
-        for job, readers in rival_times(arguments.rivals, folder, arguments.rounds).items():
-            for reader, seconds in readers.items():
-                print(f"| {job} | {reader} | {median(seconds) * 1e3:.1f} |")
 
 
 def main() -> None:
@@ -194,7 +221,7 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=10_000, help="datasets to list (default 10,000)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), help="only these")
-    parser.add_argument("--rivals", help="the program that bench/rivals builds")
+    parser.add_argument("--rivals", help="the program that bench/rivals builds: compares with it, not with h5py")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)

@@ -65,7 +65,7 @@ pub fn links(image: Image<'_>, header: &ObjectHeader) -> Result<Vec<Link>> {
             dense(image, &heap, &tree)?
         }
     };
-    links.sort_by(|a, b| a.name.cmp(&b.name));
+    links.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(links)
 }
 

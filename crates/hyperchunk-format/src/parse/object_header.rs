@@ -9,6 +9,8 @@ use std::collections::HashSet;
 const STRUCTURE: &str = "object header";
 /// Most headers' first block fits into so many bytes: one read brings it.
 const SPECULATIVE: u64 = 512;
+/// How many messages there is room for at first.
+const USUAL: usize = 8;
 
 /// The object header at an address, with the messages of all its blocks.
 ///
@@ -29,11 +31,12 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
     let mut budget = Budget::new(&image, STRUCTURE);
     budget.take(length)?;
     let mut blocks = Blocks {
+        address,
         prefix,
-        messages: Vec::new(),
+        messages: Vec::with_capacity(USUAL),
         continuations: Vec::new(),
         budget,
-        seen: HashSet::from([address]),
+        seen: HashSet::new(),
         count_so_far: 0,
     };
     let bytes = blocks.checked(image, &bytes, address)?;
@@ -45,7 +48,7 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
         )));
     }
     blocks.follow(image)?;
-    blocks.header(address)
+    blocks.header()
 }
 
 /// What stands before the messages.
@@ -125,11 +128,13 @@ fn prefix_2(cursor: &mut Cursor<'_>) -> Result<Prefix> {
 
 /// A header in the making.
 struct Blocks {
+    address: u64,
     prefix: Prefix,
     messages: Vec<RawMessage>,
     /// The blocks still to be read: address and size.
     continuations: Vec<(u64, u64)>,
     budget: Budget,
+    /// The blocks that continue the first.
     seen: HashSet<u64>,
     /// How many messages the blocks read so far have, null ones included.
     count_so_far: usize,
@@ -211,7 +216,7 @@ impl Blocks {
                 let size = cursor.length(image.sizes)?;
                 self.budget.take(size)?;
                 match address {
-                    Some(address) if size > 0 && self.seen.insert(address) => {
+                    Some(address) if size > 0 && address != self.address && self.seen.insert(address) => {
                         self.continuations.push((address, size));
                     }
                     _ => return Err(cursor.error("a block that is empty or already read".into())),
@@ -230,9 +235,9 @@ impl Blocks {
         Ok(())
     }
 
-    fn header(self, address: u64) -> Result<ObjectHeader> {
+    fn header(self) -> Result<ObjectHeader> {
         Ok(ObjectHeader {
-            address,
+            address: self.address,
             version: self.prefix.version,
             reference_count: self.prefix.references,
             times: self.prefix.times,

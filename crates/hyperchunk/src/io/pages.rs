@@ -31,9 +31,10 @@ impl Pages {
         }
         let start = number * PAGE as u64;
         let left = usize::try_from(self.source.size() - start).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; PAGE.min(left)];
-        self.source.read_at(start, &mut bytes)?;
-        let page: Arc<[u8]> = bytes.into();
+        let mut page: Arc<[u8]> = std::iter::repeat_n(0, PAGE.min(left)).collect();
+        if let Some(bytes) = Arc::get_mut(&mut page) {
+            self.source.read_at(start, bytes)?;
+        }
         let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
         if pages.len() >= KEPT {
             // Any order will do: what is hot comes back with one read.

@@ -4,6 +4,7 @@ mod cache;
 mod chunked;
 mod contiguous;
 mod fetch;
+mod huge_pages;
 mod many;
 mod output;
 pub(crate) mod plan;
@@ -101,6 +102,7 @@ impl Dataset {
         if conversion.is_some() {
             self.check_scratch(stored, size).map_err(|error| self.name(error))?;
         }
+        huge_pages::suggest(out);
         Ok(Some(Output::new(out, stored, size, conversion)))
     }
 
