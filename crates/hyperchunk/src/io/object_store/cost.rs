@@ -1,4 +1,4 @@
-//! What requests cost: the medians of the last ones.
+//! What requests cost, by the last ones.
 
 use crate::io::RequestCost;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -12,8 +12,10 @@ const LARGE: usize = 256 << 10;
 /// The last requests. Without locks: one that is held while the process forks stays so in the child.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// Microseconds to the first byte.
+    /// Microseconds to the first byte, over connections that were there.
     latency: Last,
+    /// The same over new ones.
+    cold: Last,
     /// KiB per second after that.
     bandwidth: Last,
 }
@@ -32,27 +34,32 @@ impl Last {
         self.values[place].store(value, Ordering::Relaxed);
     }
 
-    fn median(&self) -> Option<f64> {
+    /// The value below which so many hundredths of them lie.
+    fn quantile(&self, hundredths: usize) -> Option<f64> {
         let mut values: Vec<u32> = self.values.iter().map(|value| value.load(Ordering::Relaxed)).collect();
         values.retain(|value| *value != 0);
         values.sort_unstable();
-        values.get(values.len() / 2).map(|value| f64::from(*value - 1))
+        values.get(values.len() * hundredths / 100).map(|value| f64::from(*value - 1))
     }
 }
 
 impl Meter {
     /// Adds a request: the time to its first byte, then the time that its body took.
-    pub(super) fn add(&self, latency: Duration, body: Duration, bytes: usize) {
-        self.latency.add(latency.as_micros());
+    pub(super) fn add(&self, new_connection: bool, latency: Duration, body: Duration, bytes: usize) {
+        let latencies = if new_connection { &self.cold } else { &self.latency };
+        latencies.add(latency.as_micros());
         if bytes >= LARGE {
             self.bandwidth.add(bytes as u128 * 1_000_000 / 1024 / body.as_micros().max(1));
         }
     }
 
+    /// What the next request will cost. Of the latencies a low one counts: others waited for their turn.
     pub(super) fn cost(&self) -> RequestCost {
         let assumed = RequestCost::default();
-        let latency = self.latency.median().map(|micros| Duration::from_secs_f64(micros / 1e6));
-        let bandwidth = self.bandwidth.median().map(|kib| (kib * 1024.0).max(1024.0));
+        // To connect takes a round trip more than to ask.
+        let micros = self.latency.quantile(25).or_else(|| self.cold.quantile(25).map(|micros| micros / 2.0));
+        let latency = micros.map(|micros| Duration::from_secs_f64(micros / 1e6));
+        let bandwidth = self.bandwidth.quantile(50).map(|kib| (kib * 1024.0).max(1024.0));
         RequestCost {
             latency: latency.unwrap_or(assumed.latency),
             bandwidth: bandwidth.unwrap_or(assumed.bandwidth),
@@ -65,15 +72,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
-        let meter = Meter::default();
+    fn what_the_last_requests_took() {
+        let (meter, body) = (Meter::default(), Duration::from_millis(10));
         assert_eq!(meter.cost(), RequestCost::default());
+        meter.add(true, Duration::from_millis(40), body, 100);
+        assert_eq!(meter.cost().latency, Duration::from_millis(20));
         for millis in [10, 500, 12, 11, 13] {
-            meter.add(Duration::from_millis(millis), Duration::from_millis(10), 1 << 20);
+            meter.add(false, Duration::from_millis(millis), body, 1 << 20);
         }
-        meter.add(Duration::from_millis(12), Duration::from_millis(10), 100);
+        meter.add(false, Duration::from_millis(12), body, 100);
         let cost = meter.cost();
-        assert_eq!(cost.latency, Duration::from_millis(12));
+        assert_eq!(cost.latency, Duration::from_millis(11));
         assert!((cost.bandwidth - 104_857_600.0).abs() < 2048.0, "{cost:?}");
     }
 }

@@ -93,7 +93,9 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
 fn of_transport(error: &object_store::Error) -> Failure {
     let cause = innermost(error);
     if cause.contains("certificate") {
-        let message = format!("the server's certificate is not trusted: {cause}");
+        let message = format!(
+            "the server's certificate is not trusted: {cause}; the environment's `SSL_CERT_FILE` may name further ones"
+        );
         return Failure::Final(Error::new(ErrorKind::Io, message));
     }
     if cause.contains("URL scheme is not allowed") {

@@ -8,6 +8,7 @@ mod failure;
 mod fetch;
 mod location;
 mod process;
+mod profile;
 mod request;
 mod settings;
 mod store;

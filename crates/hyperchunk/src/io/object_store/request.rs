@@ -82,6 +82,7 @@ impl Target {
     /// One attempt; `None` if it stalls.
     async fn exchange(&self, exchange: &Exchange, range: Range<u64>) -> Result<Answer, Option<Failure>> {
         let patience = self.options.timeout;
+        let under_way = self.store.enter();
         let got = self.store.objects.get_opts(&self.path, self.get_options(exchange, &range));
         let got = timeout(patience, got).await.map_err(|_| None)?;
         let seen = exchange.seen();
@@ -103,12 +104,13 @@ impl Target {
             }
         };
         let (expected, size) = self.check(&seen, &range)?;
+        let new = under_way.connected();
         let opened = Instant::now();
         let body = self.body(got.into_stream(), expected);
         // A body that comes in drops is none.
         let most = self.options.retry_timeout.max(patience);
         let bytes = timeout(most, body).await.map_err(|_| None)??;
-        self.tally.meter.add(seen.latency, opened.elapsed(), bytes.len());
+        self.tally.meter.add(new, seen.latency, opened.elapsed(), bytes.len());
         Ok(Answer { bytes, version: version(&seen, size) })
     }
 

@@ -1,6 +1,7 @@
 //! How a store is reached: what the caller says, then the environment, then the store's own defaults.
 
 use super::location::{Kind, Location};
+use super::profile;
 use crate::{Error, Result};
 use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
@@ -16,51 +17,59 @@ pub(super) struct Settings(BTreeMap<String, String>);
 
 /// The name that `anonymous` has in `object_store`, in every kind of store.
 const ANONYMOUS: &str = "skip_signature";
+/// The profile in AWS's files that the caller names.
+const PROFILE: &str = "aws_profile";
 /// Sent to web servers as `Authorization: Bearer …`.
 pub(super) const BEARER: &str = "bearer_token";
 
 impl Settings {
-    /// The settings for a location: those given, over those of the environment.
+    /// The settings for a location: those given, over those of the environment, over those of AWS's files.
     pub(super) fn new(
         location: &Location,
         given: &[(String, String)],
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Self> {
-        let mut settings = Self::default();
-        for (name, value) in environment {
-            if let Some(name) = from_environment(location.kind, &name).filter(|_| !value.is_empty()) {
-                settings.0.insert(name, value);
-            }
-        }
+        let environment: BTreeMap<String, String> =
+            environment.filter(|(_, value)| !value.is_empty()).collect();
+        let set_there = environment
+            .iter()
+            .filter_map(|(name, value)| Some((from_environment(location.kind, name)?, value.clone())));
+        let set_there: BTreeMap<String, String> = set_there.collect();
         let mut own = BTreeMap::new();
         for (name, value) in given {
             let known = full_name(location.kind, name)
                 .ok_or_else(|| Error::invalid(format!("there is no setting `{name}` for such a store")))?;
             own.insert(known, value.clone());
         }
-        settings.forget_rivals(&own);
-        settings.0.extend(own);
+        let named = own.remove(PROFILE);
+        let mut settings = Self::default();
+        let mut layers = vec![set_there, own];
+        if location.kind == Kind::S3 {
+            let profile = profile::load(named.as_deref(), &environment)?.unwrap_or_default();
+            // One that the caller names counts for more than the environment.
+            layers.insert(usize::from(named.is_some()), profile);
+        }
+        layers.into_iter().for_each(|layer| settings.lay(layer));
         if let Some(account) = &location.account {
-            settings.0.insert("azure_storage_account_name".into(), account.clone());
+            settings.set("azure_storage_account_name", account);
         }
         settings.check_endpoints(location)?;
         Ok(settings)
     }
 
-    /// Drops what the environment says about something that the caller says differently: half of one key pair and half
+    /// Lays settings over these. What these say about the same thing otherwise is dropped: half of one key pair and half
     /// of another make none.
-    fn forget_rivals(&mut self, own: &BTreeMap<String, String>) {
-        const KEYS: [&str; 3] = ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"];
+    fn lay(&mut self, layer: BTreeMap<String, String>) {
+        const KEYS: [&str; 4] =
+            ["aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_skip_signature"];
         const ENDPOINTS: [&str; 2] = ["aws_endpoint", "aws_endpoint_url_s3"];
         const REGIONS: [&str; 2] = ["aws_region", "aws_default_region"];
         for group in [KEYS.as_slice(), &ENDPOINTS, &REGIONS] {
-            if group.iter().any(|name| own.contains_key(*name)) {
+            if group.iter().any(|name| layer.contains_key(*name)) {
                 group.iter().for_each(|name| drop(self.0.remove(*name)));
             }
         }
-        if KEYS.iter().any(|name| own.contains_key(*name)) {
-            self.0.remove("aws_skip_signature");
-        }
+        self.0.extend(layer);
     }
 
     /// Endpoints are URLs of servers; one that is written with `http://` was meant so.
@@ -115,6 +124,7 @@ fn from_environment(kind: Kind, name: &str) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     match (kind, lower.as_str()) {
         // As the command line of AWS has it, and GDAL.
+        (Kind::S3, PROFILE) => None,
         (Kind::S3, "aws_no_sign_request") => Some("aws_skip_signature".into()),
         (Kind::S3, _) if name.starts_with("AWS_") => full_name(kind, &lower),
         (Kind::Azure, _) if name.starts_with("AZURE_") => full_name(kind, &lower),
@@ -136,7 +146,7 @@ fn full_name(kind: Kind, name: &str) -> Option<String> {
     let usual = match (kind, lower.as_str()) {
         (Kind::Http, "anonymous" | "anon" | ANONYMOUS) => return Some(ANONYMOUS.into()),
         (Kind::Http, "token" | BEARER) => return Some(BEARER.into()),
-        (Kind::S3, "profile" | "aws_profile") => return Some("aws_profile".into()),
+        (Kind::S3, "profile" | PROFILE) => return Some(PROFILE.into()),
         (_, "anonymous" | "anon") => ANONYMOUS,
         (_, "proxy") => "proxy_url",
         (Kind::S3, "key" | "access_key") => "access_key_id",
@@ -209,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_environment_yields() {
-        let environment = "AWS_ACCESS_KEY_ID=e AWS_SECRET_ACCESS_KEY=f AWS_SESSION_TOKEN=g HOME=/";
+        let environment = "AWS_ACCESS_KEY_ID=e AWS_SECRET_ACCESS_KEY=f AWS_SESSION_TOKEN=g HOME=/not/there";
         check("s3://b/k", "", environment, "aws_access_key_id=e aws_secret_access_key=f aws_session_token=g");
         check("s3://b/k", "key=k secret=s", environment, "aws_access_key_id=k aws_secret_access_key=s");
         check(

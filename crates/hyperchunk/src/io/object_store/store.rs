@@ -14,6 +14,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How a store is reached: equal ones are one store.
@@ -31,6 +32,15 @@ pub(super) struct Connection {
 /// A store.
 pub(super) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
+    /// How many requests are under way, and how many have been at once: so many connections there should be.
+    under_way: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+/// A request that is under way.
+pub(super) struct UnderWay<'a> {
+    store: &'a Store,
+    number: usize,
 }
 
 impl Connection {
@@ -107,7 +117,24 @@ impl Store {
                 format!("the store's settings do not fit together: {}", innermost(&error)),
             )
         })?;
-        Ok(Self { objects })
+        Ok(Self { objects, under_way: AtomicUsize::new(0), connections: AtomicUsize::new(0) })
+    }
+
+    pub(super) fn enter(&self) -> UnderWay<'_> {
+        UnderWay { store: self, number: self.under_way.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl UnderWay<'_> {
+    /// The request has its response: whether that needed a new connection.
+    pub(super) fn connected(&self) -> bool {
+        self.store.connections.fetch_max(self.number, Ordering::Relaxed) < self.number
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.store.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
