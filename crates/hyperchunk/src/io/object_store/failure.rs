@@ -73,7 +73,7 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
         }
         401 | 403 => io(format!(
             "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
-             credentials and `region`"
+             credentials and `region`; objects that are not there may be refused like this, too"
         )),
         200 => io(
             "the server ignores ranges: it sends the whole object, which is too large for that, whatever is asked for"

@@ -152,6 +152,7 @@ fn full_name(kind: Kind, name: &str) -> Option<String> {
         (Kind::S3, "key" | "access_key") => "access_key_id",
         (Kind::S3, "secret" | "secret_key") => "secret_access_key",
         (Kind::S3, "virtual_hosted" | "virtual_hosted_style") => "virtual_hosted_style_request",
+        (Kind::S3, "region_name") => "region",
         (Kind::S3, "requester_pays") => "request_payer",
         (Kind::Google, "token") => BEARER,
         (Kind::Google, "endpoint" | "endpoint_url") => "base_url",
