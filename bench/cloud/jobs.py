@@ -15,12 +15,11 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from make import BEAMS, CONTIGUOUS, ROWS
-from readers import ALL, READERS, Reader
+from readers import READERS, Reader
 
 FIELDS = ["lat_ph", "lon_ph", "h_ph", "delta_time", "signal_conf_ph"]
 THIRTY = [f"{beam}/heights/{name}" for beam in BEAMS for name in FIELDS]
@@ -77,28 +76,11 @@ def answer(result: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-class Local(Reader):
-    """h5py on the local file: what is right."""
-
-    def open(self, name: str) -> None:
-        import h5py
-
-        self.f = h5py.File(Path(os.environ["BENCH_DATA"]) / name)
-
-    def listing(self) -> int:
-        found: list[str] = []
-        self.f.visit(found.append)
-        return len(found)
-
-    def read(self, path: str, selection: Any = ALL) -> Any:
-        return self.f[path][selection]
-
-
 def main() -> None:
     """One measurement, as a line of JSON."""
     logging.disable(logging.CRITICAL)
     label, name = sys.argv[1:3]
-    kind = Local if label == "local" else READERS[label]
+    kind = READERS[label]
     kind.prepare()
     job = JOBS[name.rpartition(":")[2]]
     reader = kind()

@@ -60,6 +60,9 @@ class Reader:
     def read_slices(self, path: str, selections: Sequence[Any]) -> list[Any]:
         return [self.read(path, selection) for selection in selections]
 
+    def read_rows(self, paths: Sequence[str], rows: slice) -> list[Any]:
+        return [self.read(path, rows) for path in paths]
+
     def stats(self) -> dict[str, Any]:
         """What it says itself of its requests."""
         return {}
@@ -96,6 +99,25 @@ def s3_file(name: str, **options: Any) -> Any:
 BLOCKS = {"cache_type": "blockcache", "block_size": 4 << 20, "cache_options": {"maxblocks": 128}}
 
 
+class H5pyLocal(Reader, label="h5py, local file"):
+    modules: ClassVar[list[str]] = ["h5py"]
+
+    def open(self, name: str) -> None:
+        import h5py
+
+        folder = Path(os.environ["BENCH_DATA"])
+        path = folder / name
+        self.f = h5py.File(path if path.exists() else folder / "copies" / name)
+
+    def listing(self) -> int:
+        found: list[str] = []
+        self.f.visit(found.append)
+        return len(found)
+
+    def read(self, path: str, selection: Any = ALL) -> Any:
+        return self.f[path][selection]
+
+
 class Hyperchunk(Reader, label="hyperchunk"):
     modules: ClassVar[list[str]] = ["hyperchunk"]
     options: ClassVar[dict[str, Any]] = {}
@@ -126,8 +148,11 @@ class Hyperchunk(Reader, label="hyperchunk"):
     def read_slices(self, path: str, selections: Sequence[Any]) -> list[Any]:
         return list(self.f[path].read_slices(list(selections)))
 
+    def read_rows(self, paths: Sequence[str], rows: slice) -> list[Any]:
+        return list(self.f.read_many([(path, rows) for path in paths]))
+
     def stats(self) -> dict[str, Any]:
-        return dict(self.f.stats())
+        return dict(self.f.stats()._asdict())
 
 
 class HyperchunkIndex(Hyperchunk, label="hyperchunk, sidecar"):
@@ -207,9 +232,14 @@ class H5coro(Reader, label="h5coro"):
         return self.f.readDatasets([{"dataset": path, "hyperslice": slices}], block=True)[path]
 
     def read_many(self, paths: Sequence[str]) -> list[Any]:
-        wanted = [{"dataset": path, "hyperslice": []} for path in paths]
+        return self._together([{"dataset": path, "hyperslice": []} for path in paths])
+
+    def read_rows(self, paths: Sequence[str], rows: slice) -> list[Any]:
+        return self._together([{"dataset": path, "hyperslice": [(rows.start, rows.stop)]} for path in paths])
+
+    def _together(self, wanted: list[dict[str, Any]]) -> list[Any]:
         found = self.f.readDatasets(wanted, block=True)
-        return [found[path] for path in paths]
+        return [found[one["dataset"]] for one in wanted]
 
 
 class Pyfive(H5py, label="pyfive + s3fs"):
@@ -321,7 +351,9 @@ class H5coroHidefix(Reader, label="h5coro-hidefix"):
 
 
 class AsyncHdf5(Reader, label="async-hdf5"):
-    """Metadata and stored chunks are the package's; it decodes nothing, so libdeflate and NumPy do, on two threads."""
+    """Metadata and stored chunks are the package's; it decodes nothing, so libdeflate and NumPy do, on two threads.
+
+    Slices one after another: a hundred together move 20 GB and take minutes, since each fetches its own blocks."""
 
     modules: ClassVar[list[str]] = ["async_hdf5", "async_hdf5.store", "deflate"]
 
@@ -411,14 +443,14 @@ class AsyncHdf5(Reader, label="async-hdf5"):
     def read(self, path: str, selection: Any = ALL) -> Any:
         return self.loop.run_until_complete(self._read(path, selection))
 
+    def _together(self, wanted: Sequence[tuple[str, Any]]) -> list[Any]:
+        async def all_of_them() -> Any:
+            return await asyncio.gather(*[self._read(path, selection) for path, selection in wanted])
+
+        return list(self.loop.run_until_complete(all_of_them()))
+
     def read_many(self, paths: Sequence[str]) -> list[Any]:
-        async def all_of_them() -> Any:
-            return await asyncio.gather(*[self._read(path, ALL) for path in paths])
+        return self._together([(path, ALL) for path in paths])
 
-        return list(self.loop.run_until_complete(all_of_them()))
-
-    def read_slices(self, path: str, selections: Sequence[Any]) -> list[Any]:
-        async def all_of_them() -> Any:
-            return await asyncio.gather(*[self._read(path, selection) for selection in selections])
-
-        return list(self.loop.run_until_complete(all_of_them()))
+    def read_rows(self, paths: Sequence[str], rows: slice) -> list[Any]:
+        return self._together([(path, rows) for path in paths])

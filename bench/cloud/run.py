@@ -30,7 +30,7 @@ import s3server  # noqa: E402
 CACHE = s3server.cache() / "bench-cloud"
 DATA, INDEXES, RESULTS = CACHE / "data", CACHE / "indexes", CACHE / "results.jsonl"
 ENVIRONMENTS = {"venv": "requirements.txt", "ros3": "requirements-ros3.txt"}
-OURS = "hyperchunk"
+OURS, LOCAL = "hyperchunk", "h5py, local file"
 # Readers that are slower than this many times the best in the first round are not asked again.
 PATIENCE = 4.0
 
@@ -110,7 +110,9 @@ def make_indexes() -> None:
 def run(arguments: argparse.Namespace) -> None:
     """All rounds."""
     known = readers()
-    wanted = [name for name in known if not arguments.readers or name in arguments.readers.split(";")]
+    wanted = [
+        name for name in known if name != LOCAL and (not arguments.readers or name in arguments.readers.split(";"))
+    ]
     make_indexes()
     right: dict[str, str] = {}
     worst: dict[tuple[str, str], float] = {}
@@ -126,11 +128,13 @@ def run(arguments: argparse.Namespace) -> None:
         for number in range(arguments.rounds):
             for job in arguments.jobs:
                 if job not in right:
-                    local = measure("local", job, "venv", "", 300)
+                    local = measure(LOCAL, job, "venv", "", 300)
                     right[job] = local.get("answer", "")
                 for reader in wanted if number % 2 else reversed(wanted):
                     if number and worst.get((job, reader), 0) > PATIENCE:
                         continue
+                    if job.endswith("list") and known[reader]["index"] and not reader.startswith(OURS):
+                        continue  # an index of the rivals has no attributes
                     proxy.reset()
                     found = measure(reader, job, known[reader]["python"], proxy.endpoint, arguments.timeout)
                     found |= {
@@ -172,6 +176,7 @@ def tables(arguments: argparse.Namespace) -> None:
     by_job: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for entry in found:
         by_job[entry["job"]][entry["reader"]].append(entry)
+    print(summary(by_job))
     for job, by_reader in by_job.items():
         print(table(job, by_reader), flush=True)
 
@@ -207,6 +212,38 @@ def table(job: str, by_reader: dict[str, list[dict[str, Any]]]) -> str:
         rows.append(f"| {' | '.join(map(str, cells))} |")
     top = f"\n**{job}** ({file_name(job)})\n\n| reader | s | ratio | requests | MB | in sequence | at once | n |\n"
     return top + "|---|---|---|---|---|---|---|---|\n" + "\n".join([*rows, *other])
+
+
+# Megabytes that a job needs: stored chunks, or the bytes of contiguous rows.
+NEEDED = {"whole": 4.8, "range": 0.064, "thirty": 116.3, "slices": 11.6, "contig": 10.7}
+
+
+def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
+    """Ours beside the best rival that needs no index, and ours with a sidecar."""
+    top = (
+        "| job | hyperchunk, s | best cold rival, s | ratio | requests | MB (needed) | in sequence | with a sidecar |\n"
+    )
+    rows = []
+    for job, by_reader in by_job.items():
+        if OURS not in by_reader:
+            continue
+        ours = [entry for entry in by_reader[OURS] if entry.get("right")]
+        fine = {
+            reader: median([entry for entry in entries if "seconds" in entry], "seconds")
+            for reader, entries in by_reader.items()
+            if not entries[0]["index"] and not reader.startswith(OURS) and all(entry["right"] for entry in entries)
+        }
+        if not ours or not fine:
+            continue
+        rival = min(fine, key=lambda reader: fine[reader])
+        http, seconds = ours[-1]["http"], median(ours, "seconds")
+        needed = NEEDED.get(job.rpartition(":")[2])
+        cells = [job, f"{seconds:.3f}", f"{fine[rival]:.3f} ({rival})", f"**{seconds / fine[rival]:.2f}**"]
+        cells += [str(http["requests"]), f"{http['bytes'] / 1e6:.1f}" + (f" ({needed})" if needed else "")]
+        beside = [entry for entry in by_reader.get(f"{OURS}, sidecar", []) if entry.get("right")]
+        told = f"{median(beside, 'seconds'):.3f} s, {beside[-1]['http']['chain']} in sequence" if beside else ""
+        rows.append(f"| {' | '.join([*cells, str(http['chain']), told])} |")
+    return top + "|---|---|---|---|---|---|---|---|\n" + "\n".join(rows)
 
 
 def file_name(job: str) -> str:
