@@ -12,9 +12,12 @@ mod describe;
 mod doctor;
 mod dump;
 mod env;
+mod index;
 mod json;
 mod key;
 mod ls;
+mod output;
+mod source;
 mod terminal;
 mod udf;
 
@@ -36,6 +39,8 @@ enum Command {
     Ls(ls::Arguments),
     /// Print what a file holds.
     Dump(dump::Arguments),
+    /// Make an index of a file, with which reading it takes one round trip.
+    Index(index::Arguments),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -84,6 +89,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     let outcome = match arguments.command {
         Command::Ls(command) => ls::run(&command),
         Command::Dump(command) => dump::run(&command),
+        Command::Index(command) => index::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),

@@ -2,16 +2,17 @@
 
 use crate::Outcome;
 use crate::describe;
+use crate::source::{SourceOptions, Target};
 use crate::terminal::{Colour, Ink, Terminal};
 use clap::Args;
 use hyperchunk::model::{Link, LinkTarget, ObjectKind};
 use hyperchunk::walk::{Found, Next, Visit};
-use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
+use hyperchunk::{Error, Object};
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// FILE or FILE:/OBJECT
+    /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
     /// Go into groups.
     #[arg(short, long)]
@@ -22,6 +23,8 @@ pub(crate) struct Arguments {
     /// Use colours.
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     colour: Colour,
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 const HELP: &str = "\
@@ -33,7 +36,7 @@ Examples:
 const NAME_COLUMN: usize = 40;
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let (file, object, path) = open(&arguments.target)?;
+    let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
     let terminal = Terminal::new(arguments.colour);
     let mut failures = 0;
     if object.kind() != ObjectKind::Group {
@@ -65,21 +68,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         })?;
     }
     if failures > 0 { Err(format!("{failures} objects could not be read").into()) } else { Ok(()) }
-}
-
-/// The file and the object that `FILE:/OBJECT` names.
-pub(crate) fn open(target: &str) -> Result<(File, Object, Vec<u8>), Error> {
-    let options = OpenOptions::default();
-    let (file, path) = match File::open(target, &options) {
-        Err(error) if error.kind() == ErrorKind::NotFound => match target.split_once(":/") {
-            Some((file, path)) => (File::open(file, &options)?, path),
-            None => return Err(error),
-        },
-        opened => (opened?, ""),
-    };
-    let path = format!("/{}", path.trim_matches('/')).into_bytes();
-    let object = file.root()?.named("/").group()?.get(&path)?;
-    Ok((object.file().clone(), object, path))
 }
 
 fn text(error: &Error) -> String {

@@ -111,6 +111,11 @@ impl Blocks {
         self.blocks.insert(start, joined.into());
     }
 
+    /// What was fetched, in order: no two parts touch.
+    pub fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.blocks.iter().map(|(start, block)| (*start, &**block))
+    }
+
     fn find(&self, offset: u64, end: u64) -> Option<&[u8]> {
         let (start, block) = self.blocks.range(..=offset).next_back()?;
         let from = usize::try_from(offset.checked_sub(*start)?).ok()?;

@@ -2,6 +2,7 @@
 
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
+use crate::index::{self, Index, IndexOption, IndexState, Indexed};
 use crate::io::{self, FileView, LocalFile, Memory, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
@@ -29,6 +30,8 @@ pub struct OpenOptions {
     pub allow_truncated: bool,
     /// How files over a network are reached and read.
     pub remote: RemoteOptions,
+    /// Where an index of the file is looked for.
+    pub index: IndexOption,
 }
 
 /// Which other files a file may make us read.
@@ -71,7 +74,9 @@ pub(crate) struct Inner {
     pub(crate) external: ExternalFiles,
     pub(crate) heaps: GlobalHeaps,
     pub(crate) chunks: ChunkCache,
-    view: Overlay<FileView>,
+    pub(crate) index: Option<Arc<Index>>,
+    index_state: IndexState,
+    view: Overlay<Indexed<FileView>>,
 }
 
 impl File {
@@ -95,7 +100,8 @@ impl File {
             Some(path) => Self::open(path, options),
             None => {
                 let shown = io::without_secrets(name).into();
-                Self::from_source(io::open(name, &options.remote)?, Some(shown), options)
+                let (source, options) = index::open_url(name, options)?;
+                Self::from_source(source, Some(shown), &options)
             }
         }
     }
@@ -146,6 +152,12 @@ impl File {
     #[must_use]
     pub fn options(&self) -> &OpenOptions {
         &self.0.options
+    }
+
+    /// What looking for its index found.
+    #[must_use]
+    pub fn index_state(&self) -> &IndexState {
+        &self.0.index_state
     }
 
     /// The root group.
@@ -199,7 +211,7 @@ impl File {
         let image =
             Image::new(&self.0.view, superblock.base, superblock.sizes, &self.0.options.limits, &fuel);
         let parsed = parser(image.with_shared_messages(superblock.shared_messages));
-        self.0.view.under().forget_hints();
+        self.0.view.under().under().forget_hints();
         parsed.map_err(|error| self.name(error))
     }
 
@@ -214,7 +226,9 @@ impl File {
 
 fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<File> {
     let limits = &options.limits;
-    let pages = FileView::new(&source);
+    let name = path.as_deref().and_then(Path::to_str);
+    let (index, index_state) = index::find(&options.index, name, &*source, limits)?;
+    let pages = Indexed::new(FileView::new(&source), index.clone());
     let fuel = Fuel::new(limits);
     let superblock = superblock::parse(&pages, limits, &fuel)?;
     if !options.ignore_locks {
@@ -236,6 +250,8 @@ fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -
         superblock,
         heaps: GlobalHeaps::default(),
         chunks: ChunkCache::default(),
+        index,
+        index_state,
         view,
     };
     Ok(File(Arc::new(inner)))

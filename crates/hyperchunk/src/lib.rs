@@ -10,11 +10,13 @@ mod external;
 mod file;
 mod group;
 mod heap;
+pub mod index;
 pub mod io;
 mod object;
 mod prefetch;
 mod read;
 pub mod slabs;
+mod survey;
 pub mod walk;
 
 pub use dataset::Dataset;

@@ -6,6 +6,7 @@ mod json;
 mod value;
 
 use crate::Outcome;
+use crate::source::{SourceOptions, Target};
 use clap::Args;
 use hyperchunk::slabs::slabs;
 use hyperchunk::{Dataset, Error, File, Object};
@@ -14,7 +15,7 @@ use value::{Printer, Style};
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// FILE or FILE:/OBJECT
+    /// FILE or FILE:/OBJECT; FILE may be a URL.
     target: String,
     /// Leave out the values.
     #[arg(short = 'H', long)]
@@ -28,6 +29,8 @@ pub(crate) struct Arguments {
     /// Leave out the values of datasets that are larger, with an error in their place.
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 20)]
     max_bytes: u64,
+    #[command(flatten)]
+    source: SourceOptions,
 }
 
 const HELP: &str = "\
@@ -59,7 +62,7 @@ struct Wanted<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let (file, object, path) = crate::ls::open(&arguments.target)?;
+    let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
     let values = if arguments.header { Values::LeftOut } else { Values::Shown(arguments.max_bytes) };
     let wanted = Wanted { target: &arguments.target, file: &file, object: &object, path: &path, values };
     let failures = if arguments.digest {

@@ -5,12 +5,14 @@ use crate::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// An open file of this machine.
 #[derive(Debug)]
 pub struct LocalFile {
     file: File,
     size: u64,
+    modified: Option<SystemTime>,
 }
 
 impl LocalFile {
@@ -33,7 +35,7 @@ impl LocalFile {
         }
         let file = File::open(path).map_err(|error| cannot("open", &error))?;
         let metadata = file.metadata().map_err(|error| cannot("look at", &error))?;
-        Ok(Self { file, size: metadata.len() })
+        Ok(Self { file, size: metadata.len(), modified: metadata.modified().ok() })
     }
 
     /// The file, for its identity.
@@ -51,6 +53,11 @@ fn cannot(what: &str, error: &io::Error) -> Error {
 impl Source for LocalFile {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn version(&self) -> Option<String> {
+        let since = self.modified?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

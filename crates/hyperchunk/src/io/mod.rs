@@ -36,6 +36,16 @@ pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     }
 }
 
+/// Opens a URL without a request: the version of the object is known. `None` if that is not one that requests can ask for.
+pub(crate) fn open_known(
+    name: &str,
+    options: &RemoteOptions,
+    identity: &crate::index::Identity,
+) -> Option<Result<Arc<dyn Source>>> {
+    let etag = identity.version.strip_prefix("etag:").filter(|etag| !etag.starts_with("W/"))?;
+    object_store::open_known(name, options, identity.size, etag)
+}
+
 /// The path that a name stands for, if it names a file of this machine.
 pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
     let Some((scheme, rest)) = name.split_once("://") else { return Some(name.into()) };
@@ -72,6 +82,12 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Truncated if the file ends before, Io if the system refuses.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Which version of the file this is: two sources of one file with equal versions have equal bytes. `time:…` for files of
+    /// this machine, `etag:…` where there are ETags; `None` if it cannot be told.
+    fn version(&self) -> Option<String> {
+        self.remote().map(|remote| remote.identity().to_owned())
+    }
 
     /// It as a source whose reads are requests; `None` for files of this machine and memory.
     fn remote(&self) -> Option<&dyn Remote> {

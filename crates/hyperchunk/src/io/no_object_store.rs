@@ -9,3 +9,12 @@ pub(super) fn open(name: &str, _options: &RemoteOptions) -> Result<Arc<dyn Sourc
     let message = format!("this build opens no `{scheme}` URLs: it was made without the feature `cloud`");
     Err(Error::unsupported(message))
 }
+
+pub(super) fn open_known(
+    _name: &str,
+    _options: &RemoteOptions,
+    _size: u64,
+    _etag: &str,
+) -> Option<Result<Arc<dyn Source>>> {
+    None
+}

@@ -68,6 +68,9 @@ impl ChunkTable {
 /// All chunks of a dataset that are stored, in order of their place.
 pub(crate) fn all_chunks(dataset: &Dataset) -> Result<Vec<Chunk>> {
     let Some(chunked) = dataset.chunked() else { return Ok(Vec::new()) };
+    if let Some(chunks) = indexed(dataset, chunked)? {
+        return Ok(chunks);
+    }
     let map = chunk_map(dataset, chunked);
     let mut chunks = dataset.object().parse(|image, _| chunk_index::chunks(image, &map))?;
     chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
@@ -85,6 +88,9 @@ pub(crate) fn with_table<T>(
     if let Some(table) = cached.get() {
         return with(table);
     }
+    if let Some(chunks) = indexed(dataset, chunked)? {
+        return with(cached.get_or_init(|| ChunkTable::new(chunked.dims.len(), chunks)));
+    }
     let grid = dataset.dims().iter().zip(&chunked.dims).map(|(extent, chunk)| extent.div_ceil(*chunk));
     let places = grid.fold(1, u64::saturating_mul);
     let touched =
@@ -96,6 +102,15 @@ pub(crate) fn with_table<T>(
     }
     let chunks = dataset.object().parse(|image, _| chunk_index::chunks(image, &map))?;
     with(cached.get_or_init(|| ChunkTable::new(chunked.dims.len(), chunks)))
+}
+
+/// All chunks that are stored, in order of their place, if the file's index has them.
+fn indexed(dataset: &Dataset, chunked: &Chunked) -> Result<Option<Vec<Chunk>>> {
+    let file = dataset.object().file();
+    let Some(index) = &file.0.index else { return Ok(None) };
+    let grid = crate::survey::grid(dataset.dims(), &chunked.dims);
+    let end = file.size().saturating_sub(file.superblock().base);
+    index.chunks(dataset.object().address(), &grid, end)
 }
 
 fn chunk_map<'a>(dataset: &'a Dataset, chunked: &'a Chunked) -> ChunkMap<'a> {

@@ -50,6 +50,53 @@ pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>
     open_location(location, Arc::new(options.clone()))
 }
 
+/// Opens the object that a URL names without a request: its size and ETag are known.
+///
+/// # Errors
+/// Invalid for a URL or settings that make no sense.
+#[expect(clippy::unnecessary_wraps, reason = "without object stores there is none")]
+pub(super) fn open_known(
+    url: &str,
+    options: &RemoteOptions,
+    size: u64,
+    etag: &str,
+) -> Option<Result<Arc<dyn Source>>> {
+    let open = || {
+        let location = Location::parse(url)?;
+        let settings = Settings::new(&location, &options.store, std::env::vars())?;
+        let connection = Arc::new(connection(&location, options, settings));
+        let version = Version { size, etag: Some(etag.to_owned()), modified: None };
+        let source = ObjectSource {
+            shown: location.shown(),
+            identity: identity(&location, &connection, &version),
+            location,
+            connection,
+            options: Arc::new(options.clone()),
+            tally: Arc::default(),
+            version: Arc::new(version),
+            head: Bytes::new(),
+        };
+        Ok(Arc::new(source) as Arc<dyn Source>)
+    };
+    Some(open())
+}
+
+/// How an object's store is reached.
+fn connection(location: &Location, options: &RemoteOptions, settings: Settings) -> Connection {
+    let container = match location.kind {
+        Kind::Http => location.http_url(),
+        _ => location.container.clone(),
+    };
+    Connection {
+        kind: location.kind,
+        container,
+        user: location.user.clone(),
+        settings,
+        timeout: options.timeout,
+        connect_timeout: options.connect_timeout,
+    }
+}
+
 fn open_location(location: Location, options: Arc<RemoteOptions>) -> Result<Arc<dyn Source>> {
     let shown = location.shown();
     ObjectSource::open(location, options)
@@ -87,18 +134,7 @@ impl ObjectSource {
         tally: &Arc<Tally>,
         settings: Settings,
     ) -> Result<(Arc<Connection>, Answer)> {
-        let container = match location.kind {
-            Kind::Http => location.http_url(),
-            _ => location.container.clone(),
-        };
-        let connection = Arc::new(Connection {
-            kind: location.kind,
-            container,
-            user: location.user.clone(),
-            settings,
-            timeout: options.timeout,
-            connect_timeout: options.connect_timeout,
-        });
+        let connection = Arc::new(connection(location, options, settings));
         let process = Process::get()?;
         let target = Target {
             store: process.store(&connection)?,
@@ -184,6 +220,14 @@ impl Source for ObjectSource {
             }
             Ok(())
         })
+    }
+
+    fn version(&self) -> Option<String> {
+        match (&self.version.etag, &self.version.modified) {
+            (Some(etag), _) => Some(format!("etag:{etag}")),
+            (None, Some(modified)) => Some(format!("modified:{modified}")),
+            (None, None) => None,
+        }
     }
 
     fn remote(&self) -> Option<&dyn Remote> {

@@ -1,0 +1,130 @@
+//! Which file a command reads, and how it is reached.
+
+use clap::Args;
+use hyperchunk::index::{IndexOption, IndexState};
+use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
+use std::path::PathBuf;
+
+/// How files are reached.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Reaching the file")]
+pub(crate) struct SourceOptions {
+    /// The object store's address, where it is not the usual one.
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// The object store's region.
+    #[arg(long)]
+    region: Option<String>,
+    /// Do not sign requests.
+    #[arg(long)]
+    anonymous: bool,
+    /// Any other setting of the object store, such as access_key_id=ID. May be given several times.
+    #[arg(long = "option", value_name = "KEY=VALUE", value_parser = setting)]
+    options: Vec<(String, String)>,
+    /// Use this index; `beside` to ask for FILE.hcindex over a network, too; `never` for none. Without this: FILE.hcindex of
+    /// this machine, else that in the cache folder.
+    #[arg(long, value_name = "PATH|beside|never")]
+    index: Option<String>,
+}
+
+/// What `FILE:/OBJECT` names.
+pub(crate) struct Target {
+    pub(crate) file: File,
+    pub(crate) object: Object,
+    pub(crate) path: Vec<u8>,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is expected")?;
+    Ok((key.trim().to_owned(), value.to_owned()))
+}
+
+/// Whether a file is named by a URL.
+pub(crate) fn is_url(name: &str) -> bool {
+    name.split_once("://").is_some_and(|(scheme, _)| {
+        !scheme.is_empty()
+            && !scheme.eq_ignore_ascii_case("file")
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    })
+}
+
+/// The file and the object in `FILE:/OBJECT`.
+fn split(target: &str) -> Option<(&str, &str)> {
+    let start = if is_url(target) { target.find("://")? + 3 } else { 0 };
+    let at = start + target.get(start..)?.find(":/")?;
+    Some((target.get(..at)?, target.get(at + 2..)?))
+}
+
+impl SourceOptions {
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        let mut options = OpenOptions::default();
+        let set = [("endpoint", &self.endpoint), ("region", &self.region)];
+        let set = set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+        options.remote.store = set.chain(self.options.iter().cloned()).collect();
+        if self.anonymous {
+            options.remote.store.push(("anonymous".into(), "true".into()));
+        }
+        options.index = match self.index.as_deref() {
+            None => IndexOption::Auto,
+            Some("beside") => IndexOption::Beside,
+            Some("never") => IndexOption::Never,
+            Some(path) => IndexOption::Path(PathBuf::from(path)),
+        };
+        options
+    }
+
+    /// Opens a file by its path or URL.
+    pub(crate) fn open(&self, name: &str) -> Result<File, Error> {
+        Self::open_with(name, &self.open_options())
+    }
+
+    /// As [`SourceOptions::open`], without looking for an index.
+    pub(crate) fn open_unindexed(&self, name: &str) -> Result<File, Error> {
+        let mut options = self.open_options();
+        options.index = IndexOption::Never;
+        Self::open_with(name, &options)
+    }
+
+    fn open_with(name: &str, options: &OpenOptions) -> Result<File, Error> {
+        let file = File::open_url(name, options)?;
+        if let IndexState::Ignored(why) = file.index_state() {
+            crate::complain(&format!("warning: the index is not used: {why}"));
+        }
+        Ok(file)
+    }
+
+    /// Opens the file and the object that `FILE:/OBJECT` names.
+    pub(crate) fn open_object(&self, target: &str) -> Result<Target, Error> {
+        let (file, path) = match split(target) {
+            Some((file, path)) if is_url(target) => (self.open(file)?, path),
+            parts => match (self.open(target), parts) {
+                (Err(error), Some((file, path))) if error.kind() == ErrorKind::NotFound => {
+                    (self.open(file)?, path)
+                }
+                (opened, _) => (opened?, ""),
+            },
+        };
+        let path = format!("/{}", path.trim_matches('/')).into_bytes();
+        let object = file.root()?.named("/").group()?.get(&path)?;
+        Ok(Target { file: object.file().clone(), object, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        let check = |target, expected| assert_eq!(split(target), expected, "{target}");
+        check("a.h5", None);
+        check("a.h5:/x/y", Some(("a.h5", "x/y")));
+        check("/a b/c.h5:/", Some(("/a b/c.h5", "")));
+        check("s3://bucket/a.h5", None);
+        check("s3://bucket/a.h5:/x", Some(("s3://bucket/a.h5", "x")));
+        check("http://127.0.0.1:9000/a.h5:/x:/y", Some(("http://127.0.0.1:9000/a.h5", "x:/y")));
+        let urls = ["s3://b/k", "https://x", "gs+x://b"].map(is_url);
+        let paths = ["c:/x", "a b://c", "/a://b", "a.h5:/b", "file:///a"].map(is_url);
+        assert_eq!((urls, paths), ([true; 3], [false; 5]));
+    }
+}

@@ -1,0 +1,158 @@
+//! Making an index.
+
+use super::Identity;
+use super::layout::{self, Packed};
+use super::packed::{pack, put};
+use crate::survey::{ChunkedDataset, Job, SourceFetch, Survey};
+use crate::{Error, File, Result};
+use hyperchunk_format::model::{Chunk, Name};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A section of the structure ends after so many bytes.
+const SECTION: usize = 1 << 20;
+/// Of how many datasets the chunks are looked up together.
+const AT_ONCE: usize = 256;
+
+/// Chunks that are known from elsewhere, by path of the dataset: what a file's own index of chunks says is not read then.
+pub type Tables = HashMap<Vec<u8>, Vec<Chunk>>;
+
+/// An index that was made.
+#[derive(Debug)]
+pub struct Built {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// How many objects the file has.
+    pub objects: usize,
+    /// How many of them are datasets.
+    pub datasets: usize,
+    /// How many chunks its tables have.
+    pub chunks: u64,
+    /// How many bytes of structure it has.
+    pub structure: u64,
+    /// How many bytes its tables take.
+    pub tables: u64,
+    /// What could not be read: the path and the reason. Readers read it from the file, and fail there.
+    pub errors: Vec<(Vec<u8>, Error)>,
+}
+
+impl super::Index {
+    /// Makes an index of a file.
+    ///
+    /// # Errors
+    /// Those of the file's source; Invalid if its version cannot be told, or `known` is not of this file.
+    pub fn build(file: &File, known: &Tables) -> Result<Built> {
+        build(file, known).map_err(|error| file.name(error))
+    }
+}
+
+fn build(file: &File, known: &Tables) -> Result<Built> {
+    let source = &*file.0.source;
+    let identity = Identity::of(source)
+        .ok_or_else(|| Error::invalid("no index can be made: the file's version cannot be told"))?;
+    let limits = &file.options().limits;
+    let mut fetch = SourceFetch(source);
+    let mut survey = Survey::new(&mut fetch, limits)?;
+    let jobs = Job::root(&mut survey.found, survey.superblock.root);
+    survey.run(jobs)?;
+    let mut structure = Vec::new();
+    let mut bytes_of_structure = 0;
+    let parts: Vec<(u64, &[u8])> = survey.blocks.parts().collect();
+    for parts in sections(&parts) {
+        let (span, bytes) = section(parts);
+        bytes_of_structure += bytes.len() as u64;
+        structure.push((span, Packed::new(&bytes)?));
+    }
+    let datasets = std::mem::take(&mut survey.found.datasets);
+    let mut tables = Vec::new();
+    let end = source.size().saturating_sub(survey.superblock.base);
+    for datasets in datasets.chunks(AT_ONCE) {
+        // Indexes of chunks are no structure, and may be large.
+        survey.forget();
+        let jobs = datasets.iter().filter_map(|dataset| {
+            let indexed = ChunkedDataset::new(&dataset.header)?.is_indexed();
+            let known = known.contains_key(&survey.found.path(dataset.object));
+            (indexed && !known).then(|| Job::Chunks(dataset.object, Arc::clone(&dataset.header)))
+        });
+        survey.run(jobs.collect())?;
+        for dataset in datasets {
+            let path = survey.found.path(dataset.object);
+            let Some(chunked) = ChunkedDataset::new(&dataset.header) else { continue };
+            let chunks = match known.get(&path) {
+                Some(chunks) => check(chunks, &chunked, end)
+                    .map(|()| chunks.clone())
+                    .map_err(|error| error.object(Name::from(&*path)))?,
+                None => match survey.found.chunks.remove(&dataset.object) {
+                    Some(chunks) => chunks,
+                    None => continue,
+                },
+            };
+            let address = survey.found.objects.get(dataset.object).map(|object| object.address);
+            if let Some((address, bytes)) = address.zip(pack(&chunked.grid, &chunks)) {
+                tables.push((address, chunks.len() as u64, Packed::new(&bytes)?));
+            }
+        }
+    }
+    let failed = std::mem::take(&mut survey.found.errors).into_iter();
+    let errors = failed.map(|(object, error)| (survey.found.path(object), error)).collect();
+    tables.sort_by_key(|(address, ..)| *address);
+    let bytes = layout::encode(&identity, &structure, &tables)?;
+    Ok(Built {
+        objects: survey.found.objects.len(),
+        datasets: datasets.len(),
+        chunks: tables.iter().map(|(_, count, _)| count).sum(),
+        structure: bytes_of_structure,
+        tables: tables.iter().map(|(.., packed)| packed.stored()).sum(),
+        errors,
+        bytes,
+    })
+}
+
+/// Checks chunks that come from elsewhere.
+fn check(chunks: &[Chunk], dataset: &ChunkedDataset<'_>, end: u64) -> Result<()> {
+    let grid = &dataset.grid;
+    for chunk in chunks {
+        let inside =
+            chunk.scaled.len() == grid.len() && chunk.scaled.iter().zip(grid).all(|(at, count)| at < count);
+        let fits = chunk.address.checked_add(chunk.size).is_some_and(|stop| stop <= end);
+        if !inside || !fits {
+            let message = format!(
+                "the references do not fit the file: a chunk at {:?} of {} bytes from {} in a grid of {grid:?} chunks of {:?}",
+                chunk.scaled, chunk.size, chunk.address, dataset.chunked.dims
+            );
+            return Err(Error::invalid(message));
+        }
+    }
+    Ok(())
+}
+
+/// Parts that go into one section each.
+fn sections<'p, 'b>(parts: &'p [(u64, &'b [u8])]) -> impl Iterator<Item = &'p [(u64, &'b [u8])]> {
+    let mut rest = parts;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let end = rest.iter().position(|(_, part)| {
+            bytes += part.len();
+            bytes >= SECTION
+        });
+        let (section, left) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+        rest = left;
+        Some(section).filter(|section| !section.is_empty())
+    })
+}
+
+/// The content of a section: how many ranges, for each the gap before it and its length, and their bytes.
+fn section(parts: &[(u64, &[u8])]) -> (Range<u64>, Vec<u8>) {
+    let start = parts.first().map_or(0, |(start, _)| *start);
+    let mut end = start;
+    let mut bytes = Vec::new();
+    put(&mut bytes, parts.len() as u64);
+    for (at, part) in parts {
+        put(&mut bytes, at - end);
+        put(&mut bytes, part.len() as u64);
+        end = at + part.len() as u64;
+    }
+    parts.iter().for_each(|(_, part)| bytes.extend_from_slice(part));
+    (start..end, bytes)
+}

@@ -1,0 +1,362 @@
+//! Sidecar indexes: the structure of a file and the places of its chunks in a small file beside it, so that opening it,
+//! finding a dataset and its chunks needs no request. The format: `docs/formats/sidecar.md`.
+
+mod build;
+mod layout;
+mod packed;
+mod view;
+
+pub use build::{Built, Tables};
+pub(crate) use view::Indexed;
+
+use crate::io::{self, LocalFile, Source};
+use crate::{Error, ErrorKind, Limits, OpenOptions, Result};
+use bytes::Bytes;
+use hyperchunk_format::model::Chunk;
+use layout::{Directory, Section};
+use sha2::{Digest as _, Sha256};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// What is appended to a file's name for that of its index.
+pub const SUFFIX: &str = ".hcindex";
+
+/// The largest index that is read, in bytes.
+const LARGEST: u64 = 4 << 30;
+
+/// Where the index of a file is looked for.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum IndexOption {
+    /// For a file of this machine: beside it (`FILE.hcindex`), then in the cache folder. For one over a network: in the cache
+    /// folder alone, which costs no request. One that is of another version of the file is not used.
+    #[default]
+    Auto,
+    /// As `Auto`, but beside a file over a network, too, at the price of a request.
+    Beside,
+    /// In this file. It is an error if that is of another version of the file, or of another file. Opening a URL then takes
+    /// no request where the index knows the object's ETag, and the error comes with the first read.
+    Path(PathBuf),
+    /// This one; the same is an error.
+    Given(Arc<Index>),
+    /// Nowhere.
+    Never,
+}
+
+/// Which file an index is of: equal identities, equal bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its version: [`Source::version`].
+    pub version: String,
+}
+
+impl Identity {
+    /// That of a source; `None` if its versions cannot be told apart.
+    #[must_use]
+    pub fn of(source: &dyn Source) -> Option<Self> {
+        source.version().map(|version| Self { size: source.size(), version })
+    }
+}
+
+/// An index, read. Sections are unpacked when they are needed.
+pub struct Index {
+    bytes: Bytes,
+    directory: Directory,
+    /// The structure's sections, as far as they were unpacked.
+    unpacked: Vec<OnceLock<Result<Ranges>>>,
+    limits: Limits,
+    name: String,
+}
+
+/// Ranges of the file with their bytes.
+struct Ranges {
+    /// In order and apart: where each lies in the file, and where in `bytes` it starts.
+    places: Vec<(Range<u64>, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Index {
+    /// Reads an index. `name` is for messages.
+    ///
+    /// # Errors
+    /// Invalid if these bytes are no index; Corrupt, Truncated or Unsupported if they are damaged or of the future.
+    pub fn open(bytes: impl Into<Bytes>, name: &str, limits: &Limits) -> Result<Self> {
+        let bytes = bytes.into();
+        let directory = layout::parse(&bytes).map_err(|error| error.file(name))?;
+        let unpacked = directory.structure.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { bytes, directory, unpacked, limits: limits.clone(), name: name.into() })
+    }
+
+    /// Reads an index from a file.
+    ///
+    /// # Errors
+    /// As [`Index::open`]; NotFound or Io from the system.
+    pub fn read(path: &Path, limits: &Limits) -> Result<Self> {
+        let name = path.display().to_string();
+        let file = LocalFile::open(path).map_err(|error| error.file(&name))?;
+        Self::from_source(&file, &name, limits)
+    }
+
+    fn from_source(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
+        let read = || {
+            if source.size() > LARGEST {
+                return Err(Error::limit(format!("an index of more than {LARGEST} bytes")));
+            }
+            let size = usize::try_from(source.size()).map_err(|_| Error::limit("larger than memory"))?;
+            let mut bytes = vec![0; size];
+            source.read_at(0, &mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = read().map_err(|error: Error| error.file(name))?;
+        Self::open(bytes, name, limits)
+    }
+
+    /// The file that it is of.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.directory.identity
+    }
+
+    /// Its name, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it has no bytes; never so.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// How many chunks its tables have.
+    #[must_use]
+    pub fn chunk_count(&self) -> u64 {
+        self.directory.tables.iter().fold(0, |count, table| count.saturating_add(table.count))
+    }
+
+    /// Checks that it is of this file.
+    ///
+    /// # Errors
+    /// Changed, if not.
+    pub fn check(&self, found: Option<&Identity>) -> Result<()> {
+        let known = self.identity();
+        let message = match found {
+            Some(found) if found == known => return Ok(()),
+            Some(found) => format!(
+                "the index is of a file of {} bytes, {}; this one has {} bytes, {}: make it again with `hyperchunk index`",
+                known.size, known.version, found.size, found.version
+            ),
+            None => "the index cannot be used: the version of this file cannot be told".into(),
+        };
+        Err(Error::new(ErrorKind::Changed, message).file(&self.name))
+    }
+
+    /// Bytes of the file, if it has them all.
+    ///
+    /// # Errors
+    /// Corrupt or Limit if its section of them is damaged.
+    pub fn bytes(&self, offset: u64, length: usize) -> Result<Option<&[u8]>> {
+        let Some(end) = offset.checked_add(length as u64) else { return Ok(None) };
+        let after = self.directory.structure.partition_point(|section| section.span.start <= offset);
+        let Some(number) = after.checked_sub(1) else { return Ok(None) };
+        let (Some(section), Some(unpacked)) =
+            (self.directory.structure.get(number), self.unpacked.get(number))
+        else {
+            return Ok(None);
+        };
+        if end > section.span.end {
+            return Ok(None);
+        }
+        let ranges = unpacked.get_or_init(|| self.unpack(section)).as_ref().map_err(Clone::clone)?;
+        Ok(ranges.find(offset, end))
+    }
+
+    fn unpack(&self, section: &Section) -> Result<Ranges> {
+        let most = self.limits.metadata_bytes.max(section.span.end.saturating_sub(section.span.start));
+        let bytes = section.stored.unpack(&self.bytes, most.saturating_mul(2))?;
+        Ranges::parse(bytes, &section.span)
+    }
+}
+
+impl Index {
+    /// All chunks of the dataset whose header lies at `address`, in order of their place; `None` if it has no table of them.
+    /// `grid` is how many chunks the dataset has along each axis, `end` where the file ends, relative to its base.
+    ///
+    /// # Errors
+    /// Corrupt or Limit if the table is damaged, or is not of this dataset.
+    pub fn chunks(&self, address: u64, grid: &[u64], end: u64) -> Result<Option<Vec<Chunk>>> {
+        let tables = &self.directory.tables;
+        let Ok(at) = tables.binary_search_by_key(&address, |table| table.object) else { return Ok(None) };
+        let Some(table) = tables.get(at) else { return Ok(None) };
+        if table.count > self.limits.visits || table.count > self.identity().size {
+            let message = format!("{} chunks in a file of {} bytes", table.count, self.identity().size);
+            return Err(Error::limit(message).within(packed::NAME).file(&self.name));
+        }
+        let most = table.count.saturating_mul(layout::CHUNK_BYTES).saturating_add(layout::TABLE_BYTES);
+        let bytes = table.stored.unpack(&self.bytes, most);
+        let chunks = bytes.and_then(|bytes| packed::unpack(&bytes, grid, table.count, end));
+        chunks.map(Some).map_err(|error| error.file(&self.name))
+    }
+}
+
+impl Ranges {
+    /// The content of a section.
+    fn parse(bytes: Vec<u8>, span: &Range<u64>) -> Result<Self> {
+        let mut cursor = hyperchunk_format::Cursor::new(&bytes, layout::STRUCTURE, span.start);
+        let count = packed::take(&mut cursor)?;
+        let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 2);
+        let count = count.ok_or_else(|| cursor.error("more ranges than bytes".into()))?;
+        let mut places = Vec::with_capacity(count);
+        let (mut next, mut at) = (span.start, 0_usize);
+        for _ in 0..count {
+            let (gap, length) = (packed::take(&mut cursor)?, packed::take(&mut cursor)?);
+            let start = next.checked_add(gap);
+            let end = start.and_then(|start| start.checked_add(length)).filter(|end| *end <= span.end);
+            let (Some(start), Some(end)) = (start, end) else {
+                return Err(cursor.error("a range outside its section".into()));
+            };
+            places.push((start..end, at));
+            next = end;
+            at = usize::try_from(length).ok().and_then(|length| at.checked_add(length)).unwrap_or(usize::MAX);
+        }
+        if at != cursor.left() {
+            return Err(cursor.error(format!("{} bytes for ranges of {at}", cursor.left())));
+        }
+        let start = cursor.position();
+        places.iter_mut().for_each(|(_, at)| *at += start);
+        Ok(Self { places, bytes })
+    }
+
+    fn find(&self, offset: u64, end: u64) -> Option<&[u8]> {
+        let after = self.places.partition_point(|(range, _)| range.start <= offset);
+        let (range, at) = self.places.get(after.checked_sub(1)?)?;
+        if end > range.end {
+            return None;
+        }
+        let start = at.checked_add(usize::try_from(offset - range.start).ok()?)?;
+        self.bytes.get(start..start.checked_add(usize::try_from(end - offset).ok()?)?)
+    }
+}
+
+impl std::fmt::Debug for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Index")
+            .field("name", &self.name)
+            .field("identity", self.identity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What looking for an index found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexState {
+    /// None was looked for, or found.
+    None,
+    /// The one of this name is used.
+    Used(String),
+    /// One was found and is not used, for this reason.
+    Ignored(String),
+}
+
+/// The index of a file. `name` is the file's path or URL.
+///
+/// # Errors
+/// For one that was named alone: those of [`Index::read`] and [`Index::check`].
+pub(crate) fn find(
+    option: &IndexOption,
+    name: Option<&str>,
+    source: &dyn Source,
+    limits: &Limits,
+) -> Result<(Option<Arc<Index>>, IndexState)> {
+    let identity = Identity::of(source);
+    let used = |index: Arc<Index>| {
+        index.check(identity.as_ref())?;
+        let state = IndexState::Used(index.name.clone());
+        Ok((Some(index), state))
+    };
+    match option {
+        IndexOption::Never => return Ok((None, IndexState::None)),
+        IndexOption::Path(path) => return used(Arc::new(Index::read(path, limits)?)),
+        IndexOption::Given(index) => return used(Arc::clone(index)),
+        IndexOption::Auto | IndexOption::Beside => {}
+    }
+    let mut state = IndexState::None;
+    let Some(name) = name else { return Ok((None, state)) };
+    let mut look = |index: Result<Index>| match index.and_then(|index| used(Arc::new(index))) {
+        Ok(used) => Some(used),
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                state = IndexState::Ignored(error.to_string());
+            }
+            None
+        }
+    };
+    let found = candidates(name, source).into_iter().find_map(|path| look(Index::read(&path, limits)));
+    let found = found.or_else(|| {
+        let remote = source.remote().filter(|_| matches!(option, IndexOption::Beside))?;
+        let path = name.split(['?', '#']).next().unwrap_or_default();
+        let beside = format!("{}{SUFFIX}", path.rsplit('/').next().unwrap_or_default());
+        look(remote.sibling(&beside)?.and_then(|source| Index::from_source(&*source, &beside, limits)))
+    });
+    Ok(found.unwrap_or((None, state)))
+}
+
+/// Opens a URL. With an index that was named and knows the object's ETag, that takes no request: each that follows asks for
+/// this version of the object, so that another one is an error.
+///
+/// # Errors
+/// As [`io::open`] and [`Index::read`].
+pub(crate) fn open_url(name: &str, options: &OpenOptions) -> Result<(Arc<dyn Source>, OpenOptions)> {
+    let mut options = options.clone();
+    let index = match &options.index {
+        IndexOption::Path(path) => Some(Arc::new(Index::read(path, &options.limits)?)),
+        IndexOption::Given(index) => Some(Arc::clone(index)),
+        _ => None,
+    };
+    let known = index.as_ref().and_then(|index| io::open_known(name, &options.remote, index.identity()));
+    if let Some(index) = index {
+        options.index = IndexOption::Given(index);
+    }
+    let source = known.unwrap_or_else(|| io::open(name, &options.remote))?;
+    Ok((source, options))
+}
+
+/// Where the index of a file may lie.
+fn candidates(name: &str, source: &dyn Source) -> Vec<PathBuf> {
+    let local = source.remote().is_none();
+    let beside = local.then(|| PathBuf::from(format!("{name}{SUFFIX}")));
+    let cached = match local {
+        true => std::path::absolute(name).ok().and_then(|path| cached(&path.display().to_string())),
+        false => cached(name),
+    };
+    beside.into_iter().chain(cached).collect()
+}
+
+/// Where the cache folder has the index of a file of this absolute path or URL, if there is one. The folder is
+/// `$HYPERCHUNK_INDEX_CACHE`, else `hyperchunk/index` in `$XDG_CACHE_HOME` or `~/.cache`.
+#[must_use]
+pub fn cached(name: &str) -> Option<PathBuf> {
+    let set =
+        |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("HYPERCHUNK_INDEX_CACHE").or_else(|| {
+        let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("hyperchunk").join("index"))
+    })?;
+    let digest = Sha256::digest(io::without_secrets(name).as_bytes());
+    let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    Some(folder.join(format!("{name}{SUFFIX}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Tables of chunks in few bytes: in order of place, what is regular costs nothing.
+
+use crate::{Error, Result};
+use hyperchunk_format::Cursor;
+use hyperchunk_format::model::Chunk;
+
+pub(super) const NAME: &str = "chunk table of an index";
+
+/// Some places have no chunk: a column says which have.
+const SPARSE: u8 = 1;
+/// Chunks have sizes of their own.
+const SIZES: u8 = 2;
+/// Some chunks have a filter mask.
+const MASKS: u8 = 4;
+
+/// Appends a number, seven bits a byte, the lowest first.
+pub(super) fn put(to: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        to.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    to.push(number.to_le_bytes()[0]);
+}
+
+/// A number that [`put`] wrote.
+pub(super) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let byte = cursor.u8()?;
+        let bits = u64::from(byte & 0x7f);
+        number |= bits << shift;
+        if byte < 0x80 {
+            if number >> shift != bits {
+                break;
+            }
+            return Ok(number);
+        }
+    }
+    Err(cursor.error("a number of more than 64 bits".into()))
+}
+
+/// A difference as a number: small ones of either sign are small.
+fn zigzag(from: u64, to: u64) -> u64 {
+    let difference = to.wrapping_sub(from).cast_signed();
+    ((difference << 1) ^ (difference >> 63)).cast_unsigned()
+}
+
+/// The inverse of [`zigzag`].
+fn unzigzag(from: u64, number: u64) -> u64 {
+    from.wrapping_add((number >> 1) ^ (number & 1).wrapping_neg())
+}
+
+/// The number of a place in a grid, in row-major order; `None` beyond 2⁶⁴.
+fn number(place: &[u64], grid: &[u64]) -> Option<u64> {
+    place.iter().zip(grid).try_fold(0_u64, |number, (at, count)| {
+        number.checked_mul(*count)?.checked_add(*at).filter(|_| at < count)
+    })
+}
+
+/// How many places a grid has; `None` beyond 2⁶⁴.
+pub(super) fn places(grid: &[u64]) -> Option<u64> {
+    grid.iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
+}
+
+/// The bytes of a table: `chunks` in order of place, in this grid. `None` if the grid is too large for one.
+pub(super) fn pack(grid: &[u64], chunks: &[Chunk]) -> Option<Vec<u8>> {
+    let places = places(grid)?;
+    let numbers: Vec<u64> = chunks.iter().map(|chunk| number(&chunk.scaled, grid)).collect::<Option<_>>()?;
+    if !numbers.is_sorted_by(|a, b| a < b) {
+        return None;
+    }
+    let first = chunks.first();
+    let mut flags = 0;
+    if places != chunks.len() as u64 {
+        flags |= SPARSE;
+    }
+    if chunks.iter().any(|chunk| Some(chunk.size) != first.map(|first| first.size)) {
+        flags |= SIZES;
+    }
+    if chunks.iter().any(|chunk| chunk.filter_mask != 0) {
+        flags |= MASKS;
+    }
+    let mut bytes = Vec::new();
+    put(&mut bytes, grid.len() as u64);
+    grid.iter().for_each(|count| put(&mut bytes, *count));
+    bytes.push(flags);
+    if flags & SPARSE != 0 {
+        let mut next = 0;
+        for run in numbers.chunk_by(|a, b| a + 1 == *b) {
+            let (start, count) = (run.first().copied().unwrap_or(0), run.len() as u64);
+            put(&mut bytes, start - next);
+            put(&mut bytes, count);
+            next = start + count;
+        }
+    }
+    if flags & SIZES == 0 {
+        put(&mut bytes, first.map_or(0, |first| first.size));
+    } else {
+        let before = std::iter::once(0).chain(chunks.iter().map(|chunk| chunk.size));
+        before.zip(chunks).for_each(|(before, chunk)| put(&mut bytes, zigzag(before, chunk.size)));
+    }
+    if flags & MASKS != 0 {
+        chunks.iter().for_each(|chunk| put(&mut bytes, chunk.filter_mask.into()));
+    }
+    let ends = chunks.iter().map(|chunk| chunk.address.wrapping_add(chunk.size));
+    let expected = std::iter::once(0).chain(ends);
+    expected.zip(chunks).for_each(|(expected, chunk)| put(&mut bytes, zigzag(expected, chunk.address)));
+    Some(bytes)
+}
+
+/// The chunks of a table of `count` in this grid. `end` is where the file ends: no chunk lies beyond it.
+pub(super) fn unpack(bytes: &[u8], grid: &[u64], count: u64, end: u64) -> Result<Vec<Chunk>> {
+    let mut cursor = Cursor::new(bytes, NAME, 0);
+    let rank = take(&mut cursor)?;
+    if rank != grid.len() as u64 {
+        return Err(cursor.error(format!("a grid of rank {rank}, and the dataset's has {}", grid.len())));
+    }
+    for expected in grid {
+        let found = take(&mut cursor)?;
+        if found != *expected {
+            return Err(cursor.error(format!("{found} chunks along an axis of {expected}")));
+        }
+    }
+    let places = places(grid).ok_or_else(|| cursor.error("a grid of more than 2^64 chunks".into()))?;
+    // Each chunk has a byte of address at least: so many bytes justify so much memory.
+    let total = usize::try_from(count).ok().filter(|total| *total <= cursor.left());
+    let total = total.ok_or_else(|| cursor.error(format!("{count} chunks in {} bytes", cursor.left())))?;
+    let flags = cursor.u8()?;
+    if flags > SPARSE | SIZES | MASKS {
+        return Err(Error::unsupported(format!("flags {flags:#04x}")).within(NAME));
+    }
+    let mut chunks = Vec::with_capacity(total);
+    let mut add = |from: u64, count: u64| {
+        let mut scaled = place(from, grid);
+        for _ in 0..count {
+            chunks.push(Chunk { scaled: scaled.clone(), address: 0, size: 0, filter_mask: 0 });
+            advance(&mut scaled, grid);
+        }
+    };
+    if flags & SPARSE == 0 {
+        if count != places {
+            return Err(cursor.error(format!("{count} chunks for {places} places")));
+        }
+        add(0, count);
+    } else {
+        let (mut next, mut left) = (0_u64, count);
+        while left > 0 {
+            let start = next.checked_add(take(&mut cursor)?);
+            let run = take(&mut cursor)?;
+            let stop = start.and_then(|start| start.checked_add(run)).filter(|stop| *stop <= places);
+            let (Some(start), Some(stop), Some(rest)) = (start, stop, left.checked_sub(run)) else {
+                return Err(cursor.error("places beyond the grid".into()));
+            };
+            if run == 0 {
+                return Err(cursor.error("a run of no chunks".into()));
+            }
+            add(start, run);
+            (next, left) = (stop, rest);
+        }
+    }
+    if flags & SIZES == 0 {
+        let size = take(&mut cursor)?;
+        chunks.iter_mut().for_each(|chunk| chunk.size = size);
+    } else {
+        let mut size = 0;
+        for chunk in &mut chunks {
+            size = unzigzag(size, take(&mut cursor)?);
+            chunk.size = size;
+        }
+    }
+    if flags & MASKS != 0 {
+        for chunk in &mut chunks {
+            chunk.filter_mask = u32::try_from(take(&mut cursor)?)
+                .map_err(|_| cursor.error("a filter mask of more than 32 bits".into()))?;
+        }
+    }
+    let mut expected = 0;
+    for chunk in &mut chunks {
+        chunk.address = unzigzag(expected, take(&mut cursor)?);
+        let stop = chunk.address.checked_add(chunk.size).filter(|stop| *stop <= end);
+        expected = stop.ok_or_else(|| cursor.error("a chunk beyond the end of the file".into()))?;
+    }
+    if cursor.left() > 0 {
+        return Err(cursor.error(format!("{} bytes too many", cursor.left())));
+    }
+    Ok(chunks)
+}
+
+/// The place of a number in a grid.
+fn place(mut number: u64, grid: &[u64]) -> Vec<u64> {
+    let mut place = vec![0; grid.len()];
+    for (at, count) in place.iter_mut().zip(grid).rev() {
+        *at = number.checked_rem(*count).unwrap_or(0);
+        number = number.checked_div(*count).unwrap_or(0);
+    }
+    place
+}
+
+/// Moves on to the next place.
+fn advance(place: &mut [u64], grid: &[u64]) {
+    for (at, count) in place.iter_mut().zip(grid).rev() {
+        *at += 1;
+        if *at < *count {
+            return;
+        }
+        *at = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(scaled: &[u64], address: u64, size: u64, filter_mask: u32) -> Chunk {
+        Chunk { scaled: scaled.to_vec(), address, size, filter_mask }
+    }
+
+    fn check(grid: &[u64], chunks: &[Chunk], most: usize) -> Vec<u8> {
+        let bytes = pack(grid, chunks).unwrap();
+        assert_eq!(unpack(&bytes, grid, chunks.len() as u64, 1 << 40).unwrap(), chunks);
+        assert!(bytes.len() <= most, "{} bytes", bytes.len());
+        bytes
+    }
+
+    #[test]
+    fn numbers() {
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, number);
+            let mut cursor = Cursor::new(&bytes, NAME, 0);
+            assert_eq!((take(&mut cursor).unwrap(), cursor.left()), (number, 0));
+            for from in [0, 5, u64::MAX] {
+                assert_eq!(unzigzag(from, zigzag(from, number)), number);
+            }
+        }
+        for bytes in [&[0x80_u8][..], &[0xff; 10], &[0x80; 11], b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02"] {
+            assert!(take(&mut Cursor::new(bytes, NAME, 0)).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn tables() {
+        check(&[3], &[], 8);
+        check(&[0, 2], &[], 8);
+        let regular: Vec<Chunk> = (0..12).map(|n| chunk(&[n / 4, n % 4], 4096 + n * 100, 100, 0)).collect();
+        check(&[3, 4], &regular, 20);
+        let odd = [
+            chunk(&[0, 1, 1], 9000, 17, 0),
+            chunk(&[0, 1, 2], 5, 1 << 30, 3),
+            chunk(&[1, 0, 0], 1 << 39, 0, u32::MAX),
+        ];
+        check(&[2, 2, 3], &odd, 60);
+        assert!(pack(&[u64::MAX, 2], &[]).is_none());
+        assert!(pack(&[2], &[chunk(&[2], 0, 0, 0)]).is_none());
+        assert!(pack(&[2], &[chunk(&[1], 0, 0, 0), chunk(&[0], 0, 0, 0)]).is_none());
+    }
+
+    #[test]
+    fn damage() {
+        let chunks: Vec<Chunk> =
+            (0..40).map(|n| chunk(&[n], 1000 + n * 1000, 100 + n % 7, u32::from(n == 3))).collect();
+        let bytes = check(&[64], &chunks, 170);
+        assert!(unpack(&bytes, &[64], 40, 2000).unwrap_err().to_string().contains("beyond the end"));
+        assert!(unpack(&bytes, &[63], 40, 1 << 40).is_err());
+        assert!(unpack(&bytes, &[64, 1], 40, 1 << 40).is_err());
+        assert!(unpack(&bytes, &[64], 1 << 60, 1 << 40).is_err());
+        for at in 0..bytes.len() {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] = byte;
+                if let Ok(chunks) = unpack(&bytes, &[64], 40, 1 << 40) {
+                    assert!(chunks.iter().all(|chunk| chunk.address + chunk.size <= 1 << 40));
+                    assert!(chunks.is_sorted_by(|a, b| a.scaled < b.scaled));
+                }
+            }
+            assert!(unpack(&bytes[..at], &[64], 40, 1 << 40).is_err());
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! A file's view with an index before it.
+
+use super::Index;
+use crate::Result;
+use hyperchunk_format::View;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A view of a file; what its index has is not asked for.
+pub(crate) struct Indexed<V> {
+    under: V,
+    index: Option<Arc<Index>>,
+}
+
+impl<V> Indexed<V> {
+    pub(crate) fn new(under: V, index: Option<Arc<Index>>) -> Self {
+        Self { under, index }
+    }
+
+    /// The file's own view.
+    pub(crate) fn under(&self) -> &V {
+        &self.under
+    }
+}
+
+impl<V: View> View for Indexed<V> {
+    fn size(&self) -> u64 {
+        self.under.size()
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> Result<Cow<'_, [u8]>> {
+        if let Some(index) = &self.index
+            && let Some(bytes) = index.bytes(offset, length)?
+        {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        self.under.bytes(offset, length)
+    }
+
+    fn will_need(&self, ranges: &[Range<u64>]) {
+        let Some(index) = &self.index else { return self.under.will_need(ranges) };
+        let absent = |range: &&Range<u64>| {
+            let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+            !matches!(index.bytes(range.start, length), Ok(Some(_)))
+        };
+        let absent: Vec<Range<u64>> = ranges.iter().filter(absent).cloned().collect();
+        if !absent.is_empty() {
+            self.under.will_need(&absent);
+        }
+    }
+}

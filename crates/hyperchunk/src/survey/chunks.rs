@@ -1,0 +1,43 @@
+//! What is to be known of a dataset to find its chunks.
+
+use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, Layout};
+use hyperchunk_format::parse::chunk_index::ChunkMap;
+use hyperchunk_format::parse::object::DatasetHeader;
+
+/// A dataset in chunks, its extent, and how many chunks that makes along each axis.
+pub(crate) struct ChunkedDataset<'d> {
+    pub(crate) chunked: &'d Chunked,
+    pub(crate) map: ChunkMap<'d>,
+    pub(crate) grid: Vec<u64>,
+}
+
+impl<'d> ChunkedDataset<'d> {
+    /// `None` if it is not in chunks.
+    pub(crate) fn new(header: &'d DatasetHeader) -> Option<Self> {
+        let (Layout::Chunked(chunked), Dataspace::Simple { dims, max }) = (&header.layout, &header.dataspace)
+        else {
+            return None;
+        };
+        if chunked.dims.len() != dims.len() || chunked.dims.contains(&0) {
+            return None;
+        }
+        let map = ChunkMap { chunked, dims, max, filtered: !header.pipeline.is_empty() };
+        Some(Self { chunked, map, grid: grid(dims, &chunked.dims) })
+    }
+
+    /// Whether finding a chunk takes more than the dataset's header.
+    pub(crate) fn is_indexed(&self) -> bool {
+        match self.chunked.index {
+            ChunkIndex::Single { .. } | ChunkIndex::Implicit { .. } => false,
+            ChunkIndex::BTreeV1 { address }
+            | ChunkIndex::FixedArray { address }
+            | ChunkIndex::ExtensibleArray { address }
+            | ChunkIndex::BTreeV2 { address } => address.is_some(),
+        }
+    }
+}
+
+/// How many chunks a dataset has along each axis.
+pub(crate) fn grid(dims: &[u64], chunk: &[u64]) -> Vec<u64> {
+    dims.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil((*chunk).max(1))).collect()
+}

@@ -1,0 +1,95 @@
+//! Where a survey gets its bytes from.
+
+use crate::Result;
+use crate::io::Source;
+use std::ops::Range;
+
+/// Ranges of a source that are closer are fetched together, in bytes.
+const GAP: u64 = 64 << 10;
+/// The largest request, in bytes.
+const LARGEST: u64 = 8 << 20;
+
+/// Fetches ranges of a file.
+pub(crate) trait Fetch {
+    /// The size of the file in bytes.
+    fn size(&self) -> u64;
+
+    /// Hands each of the ranges, which are in order and apart, to `land`.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()>;
+}
+
+/// Fetches from a source.
+pub(crate) struct SourceFetch<'s>(pub(crate) &'s dyn Source);
+
+impl Fetch for SourceFetch<'_> {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
+        let Some(remote) = self.0.remote() else {
+            for range in ranges {
+                let mut bytes = vec![0; length(range)?];
+                self.0.read_at(range.start, &mut bytes)?;
+                land(range.start, &bytes);
+            }
+            return Ok(());
+        };
+        let requests = joined(ranges, GAP, LARGEST);
+        let asked: Vec<Range<u64>> = requests.iter().map(|(request, _)| request.clone()).collect();
+        remote.fetch(&asked, &mut |number, bytes| {
+            let Some((request, wanted)) = requests.get(number) else { return Ok(()) };
+            for range in ranges.get(wanted.clone()).unwrap_or_default() {
+                let place = length(&(request.start..range.start))?..length(&(request.start..range.end))?;
+                land(range.start, bytes.get(place).unwrap_or_default());
+            }
+            Ok(())
+        })
+    }
+}
+
+fn length(range: &Range<u64>) -> Result<usize> {
+    usize::try_from(range.end.saturating_sub(range.start))
+        .map_err(|_| crate::Error::limit("larger than the address space"))
+}
+
+/// The requests that bring ranges, which are in order and apart: each with the numbers of those that it brings. Those that
+/// are closer than `gap` come together, unless that makes more than `largest` bytes.
+pub(crate) fn joined(ranges: &[Range<u64>], gap: u64, largest: u64) -> Vec<(Range<u64>, Range<usize>)> {
+    let mut requests: Vec<(Range<u64>, Range<usize>)> = Vec::new();
+    for (number, range) in ranges.iter().enumerate() {
+        match requests.last_mut() {
+            Some((request, numbers))
+                if range.start.saturating_sub(request.end) <= gap
+                    && range.end.saturating_sub(request.start) <= largest =>
+            {
+                request.end = request.end.max(range.end);
+                numbers.end = number + 1;
+            }
+            _ => requests.push((range.clone(), number..number + 1)),
+        }
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_ranges_come_together() {
+        let check = |gap, largest, expected: &[Range<u64>]| {
+            let requests = joined(&[0..10, 15..20, 40..50, 60..90], gap, largest);
+            assert_eq!(requests.iter().map(|(request, _)| request.clone()).collect::<Vec<_>>(), expected);
+            assert_eq!(requests.last().unwrap().1.end, 4);
+        };
+        check(4, 100, &[0..10, 15..20, 40..50, 60..90]);
+        check(5, 100, &[0..20, 40..50, 60..90]);
+        check(10, 100, &[0..20, 40..90]);
+        check(10, 40, &[0..20, 40..50, 60..90]);
+        check(20, 89, &[0..50, 60..90]);
+    }
+}
