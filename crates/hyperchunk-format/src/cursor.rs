@@ -90,6 +90,14 @@ impl<'a> Cursor<'a> {
     /// # Errors
     /// Corrupt, if fewer are left; Unsupported if the number needs more than 64 bits.
     pub fn uint(&mut self, width: usize) -> Result<u64> {
+        // The usual ones, without a loop.
+        match width {
+            1 => return self.u8().map(u64::from),
+            2 => return self.u16().map(u64::from),
+            4 => return self.u32().map(u64::from),
+            8 => return self.u64(),
+            _ => {}
+        }
         let bytes = self.take(width)?;
         let (low, high) = bytes.split_at_checked(8).unwrap_or((bytes, &[]));
         if high.iter().any(|byte| *byte != 0) {
@@ -127,6 +135,9 @@ impl<'a> Cursor<'a> {
     }
 
     fn defined(&mut self, width: usize) -> Result<Option<u64>> {
+        if width == 8 {
+            return self.u64().map(|number| Some(number).filter(|number| *number != u64::MAX));
+        }
         if self
             .bytes
             .get(self.at..)

@@ -24,7 +24,7 @@ pub use filter::{Filter, Pipeline};
 pub use layout::{Chunk, ChunkIndex, Chunked, ExternalFile, Layout, SourceName, VirtualMapping};
 pub use link::{Link, LinkTarget};
 pub use name::Name;
-pub use object::{LinkStorage, ObjectHeader, ObjectKind, RawMessage, Times};
+pub use object::{LinkStorage, ObjectHeader, ObjectKind, Part, RawMessage, Times};
 pub use reference::Reference;
 pub use selection::{Hyperslab, Selected, Selection};
 pub use superblock::{CacheImage, SharedMessageTable, Superblock};

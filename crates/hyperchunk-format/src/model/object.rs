@@ -1,5 +1,9 @@
 //! Object headers. Source: specification §IV.A.1.
 
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
 /// An object header: its messages, of all its blocks, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectHeader {
@@ -19,6 +23,43 @@ pub struct ObjectHeader {
     pub messages: Vec<RawMessage>,
 }
 
+/// Bytes that share their memory with others of the same block.
+#[derive(Clone)]
+pub struct Part {
+    block: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl Part {
+    /// Part of a block; none of it if it has not all of the range.
+    #[must_use]
+    pub fn new(block: &Arc<[u8]>, range: Range<usize>) -> Self {
+        Self { block: Arc::clone(block), range }
+    }
+}
+
+impl Deref for Part {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.block.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Part {}
+
 /// A message as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawMessage {
@@ -31,7 +72,7 @@ pub struct RawMessage {
     /// Where its data lie in the file.
     pub offset: u64,
     /// Its data; where it is shared, the shared message's own are looked up when it is parsed.
-    pub data: Vec<u8>,
+    pub data: Part,
 }
 
 /// Times in seconds since 1970.

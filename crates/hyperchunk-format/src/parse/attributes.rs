@@ -193,7 +193,8 @@ impl<'i> Heaps<'i> {
     /// All attributes that a B-tree has.
     fn all<'h>(&self, by_name: &BTree) -> Result<Vec<Stored<'h>>> {
         let records = by_name.records(self.image)?;
-        self.image.all(&records, |bytes| self.stored(&Record::parse(bytes)?))
+        self.image
+            .all(records.chunks_exact(by_name.record_size()), |bytes| self.stored(&Record::parse(bytes)?))
     }
 
     fn stored<'h>(&self, record: &Record) -> Result<Stored<'h>> {

@@ -150,14 +150,14 @@ impl BTree {
         self.total == 0
     }
 
-    /// All records, in order.
+    /// All records, in order, one after the other: each of [`BTree::record_size`] bytes, which are never 0.
     ///
     /// # Errors
     /// Corrupt, Truncated; Need.
-    pub fn records(&self, image: Image<'_>) -> Result<Vec<Vec<u8>>> {
+    pub fn records(&self, image: Image<'_>) -> Result<Vec<u8>> {
         let mut records = Vec::new();
         self.for_each(image, &mut |record| {
-            records.push(record.to_vec());
+            records.extend_from_slice(record);
             Ok(())
         })?;
         Ok(records)

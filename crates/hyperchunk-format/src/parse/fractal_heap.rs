@@ -13,10 +13,13 @@ use crate::{Cursor, Error, Image, Result, checksum};
 use doubling_table::DoublingTable;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 const NAME: &str = "fractal heap";
+
+/// The bytes of a block.
+type Block<'a> = Rc<Cow<'a, [u8]>>;
 
 /// A checksum.
 const CHECKSUM: u64 = 4;
@@ -58,8 +61,10 @@ struct Stored {
 
 #[derive(Debug)]
 struct Cache<'a> {
-    /// Blocks by address and offset in the heap; huge objects that were filtered have no offset.
-    blocks: HashMap<(u64, u64), Rc<Cow<'a, [u8]>>>,
+    /// Indirect blocks by address and offset in the heap; huge objects that were filtered have no offset.
+    blocks: HashMap<(u64, u64), Block<'a>>,
+    /// Direct blocks by offset in the heap, with their sizes there.
+    direct: BTreeMap<u64, (u64, Block<'a>)>,
     budget: Budget,
     /// How many bytes came out of filters.
     decoded: u64,
@@ -109,6 +114,7 @@ impl<'a> FractalHeap<'a> {
         }
         let cache = Cache {
             blocks: HashMap::new(),
+            direct: BTreeMap::new(),
             budget: Budget::new(&image, NAME),
             decoded: 0,
             left: image.left(0).saturating_mul(16).saturating_add(image.limits.metadata_bytes),
@@ -194,8 +200,7 @@ impl<'a> FractalHeap<'a> {
         if offset == 0 || offset > self.managed || length == 0 || length > self.largest_managed {
             return Err(outside());
         }
-        let (stored, start, size) = self.locate(image, offset)?;
-        let block = self.direct(image, stored, start, size)?;
+        let (start, block) = self.block_of(image, offset)?;
         let range = || {
             let from = usize::try_from(offset.checked_sub(start)?).ok()?;
             Some(from..from.checked_add(usize::try_from(length).ok()?)?)
@@ -204,7 +209,20 @@ impl<'a> FractalHeap<'a> {
         range.and_then(|range| block.get(range)).map(<[u8]>::to_vec).ok_or_else(outside)
     }
 
-    /// The direct block that has an offset, where it starts in the heap, and its size.
+    /// The direct block that has an offset, and where it starts in the heap.
+    fn block_of(&self, image: Image<'a>, offset: u64) -> Result<(u64, Block<'a>)> {
+        if let Some((start, (size, block))) = self.cache.borrow().direct.range(..=offset).next_back()
+            && offset.saturating_sub(*start) < *size
+        {
+            return Ok((*start, Rc::clone(block)));
+        }
+        let (stored, start, size) = self.locate(image, offset)?;
+        let block = self.direct(image, stored, start, size)?;
+        self.cache.borrow_mut().direct.insert(start, (size, Rc::clone(&block)));
+        Ok((start, block))
+    }
+
+    /// Where the direct block lies that has an offset, where it starts in the heap, and its size.
     fn locate(&self, image: Image<'a>, offset: u64) -> Result<(Stored, u64, u64)> {
         let root = self.root.ok_or_else(|| Error::corrupt("an object in a heap without blocks"))?;
         if self.root_rows == 0 {
@@ -256,7 +274,7 @@ impl<'a> FractalHeap<'a> {
     }
 
     /// An indirect block, checked.
-    fn indirect(&self, image: Image<'a>, address: u64, start: u64, rows: u32) -> Result<Rc<Cow<'a, [u8]>>> {
+    fn indirect(&self, image: Image<'a>, address: u64, start: u64, rows: u32) -> Result<Block<'a>> {
         let mut cache = self.cache.borrow_mut();
         if let Some(block) = cache.blocks.get(&(address, start)) {
             return Ok(Rc::clone(block));
@@ -278,11 +296,8 @@ impl<'a> FractalHeap<'a> {
     }
 
     /// A direct block, unfiltered and checked.
-    fn direct(&self, image: Image<'a>, stored: Stored, start: u64, size: u64) -> Result<Rc<Cow<'a, [u8]>>> {
+    fn direct(&self, image: Image<'a>, stored: Stored, start: u64, size: u64) -> Result<Block<'a>> {
         let mut cache = self.cache.borrow_mut();
-        if let Some(block) = cache.blocks.get(&(stored.address, start)) {
-            return Ok(Rc::clone(block));
-        }
         let block = match stored.filtered {
             Some(_) => self.unfilter(image, stored, size, &mut cache)?,
             None => {
@@ -295,9 +310,7 @@ impl<'a> FractalHeap<'a> {
         if self.checksums {
             self.check_sum(&block)?;
         }
-        let block = Rc::new(block);
-        cache.blocks.insert((stored.address, start), Rc::clone(&block));
-        Ok(block)
+        Ok(Rc::new(block))
     }
 
     /// What is stored filtered, unfiltered: `expected` bytes.

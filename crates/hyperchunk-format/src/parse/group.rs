@@ -152,7 +152,8 @@ fn parse_object(image: Image<'_>, object: &[u8]) -> Result<Link> {
 }
 
 fn dense<'i>(image: Image<'i>, heap: &DenseObjects<'i>, by_name: &BTree) -> Result<Vec<Link>> {
-    image.all(&by_name.records(image)?, |bytes| {
+    let records = by_name.records(image)?;
+    image.all(records.chunks_exact(by_name.record_size()), |bytes| {
         let (_, id) = record(bytes)?;
         parse_object(image, &heap.get(id)?)
     })

@@ -2,9 +2,10 @@
 
 use super::budget::Budget;
 use super::message;
-use crate::model::{ObjectHeader, RawMessage, Times};
+use crate::model::{ObjectHeader, Part, RawMessage, Times};
 use crate::{Cursor, Error, Image, Result};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 const STRUCTURE: &str = "object header";
 /// Most headers' first block fits into so many bytes: one read brings it.
@@ -40,7 +41,7 @@ pub fn parse(image: Image<'_>, address: u64) -> Result<ObjectHeader> {
         count_so_far: 0,
     };
     let bytes = blocks.checked(image, &bytes, address)?;
-    blocks.messages(image, image.cursor(bytes, STRUCTURE, address), start)?;
+    blocks.messages(image, bytes, address, start)?;
     if blocks.prefix.count.is_some_and(|count| usize::from(count) < blocks.count_so_far) {
         return Err(cursor.error(format!(
             "{} messages in its first block, more than in the whole header",
@@ -160,15 +161,16 @@ impl Blocks {
                 if self.prefix.version > 1 {
                     cursor.signature(b"OCHK")?;
                 }
-                let start = cursor.position();
-                self.messages(image, image.cursor(bytes, STRUCTURE, address), start)?;
+                self.messages(image, bytes, address, cursor.position())?;
             }
         }
         Ok(())
     }
 
     /// The messages of one block, whose first is at `start`.
-    fn messages(&mut self, image: Image<'_>, mut cursor: Cursor<'_>, start: usize) -> Result<()> {
+    fn messages(&mut self, image: Image<'_>, bytes: &[u8], address: u64, start: usize) -> Result<()> {
+        let block: Arc<[u8]> = bytes.into();
+        let mut cursor = image.cursor(&block, STRUCTURE, address);
         cursor.skip(start)?;
         let mut nulls = false;
         while cursor.left() > 0 {
@@ -181,14 +183,14 @@ impl Blocks {
             }
             image.visit()?;
             self.count_so_far = self.count_so_far.saturating_add(1);
-            let raw = self.message(&mut cursor)?;
+            let raw = self.message(&block, &mut cursor)?;
             nulls |= raw.kind == message::NULL;
             self.keep(image, raw)?;
         }
         Ok(())
     }
 
-    fn message(&self, cursor: &mut Cursor<'_>) -> Result<RawMessage> {
+    fn message(&self, block: &Arc<[u8]>, cursor: &mut Cursor<'_>) -> Result<RawMessage> {
         let version_1 = self.prefix.version == 1;
         let kind = if version_1 { cursor.u16()? } else { cursor.u8()?.into() };
         let size = usize::from(cursor.u16()?);
@@ -204,7 +206,10 @@ impl Blocks {
         }
         let offset = cursor.offset();
         check_flags(cursor, kind, flags)?;
-        Ok(RawMessage { kind, flags, creation_order, offset, data: cursor.take(size)?.to_vec() })
+        let start = cursor.position();
+        cursor.skip(size)?;
+        let data = Part::new(block, start..cursor.position());
+        Ok(RawMessage { kind, flags, creation_order, offset, data })
     }
 
     fn keep(&mut self, image: Image<'_>, raw: RawMessage) -> Result<()> {

@@ -33,8 +33,10 @@ struct Job {
     /// The bytes to read: offset and length.
     offset: u64,
     length: u64,
-    /// Where in them the elements lie, in bytes, where they go, and how many they are.
-    runs: Vec<(u64, usize, usize)>,
+    /// Where the first run goes, and how many elements it has.
+    first: (usize, usize),
+    /// Where in the bytes the elements of the others lie, where they go, and how many they are.
+    others: Vec<(u64, usize, usize)>,
 }
 
 /// Reads a selection of a compact or contiguous dataset.
@@ -48,9 +50,8 @@ pub(super) fn read(dataset: &Dataset, choice: &Choice, output: &Output<'_>) -> R
     let threads = dataset.threads_for(output.bytes() / 4);
     spread(threads, Jobs::new(dataset, choice, output)?, Vec::new, |scratch: &mut Vec<u8>, job| {
         let job = job?;
-        if let [(0, target, count)] = job.runs[..]
-            && output.is_copy()
-        {
+        if job.others.is_empty() && output.is_copy() {
+            let (target, count) = job.first;
             // SAFETY: jobs have disjoint targets.
             return bytes.read(job.offset, unsafe { output.direct(target, count) }?);
         }
@@ -81,7 +82,8 @@ pub(super) fn plan<'a>(
 impl Job {
     /// Puts the elements of a job to their places; `stored` are its bytes.
     fn scatter(&self, output: &Output<'_>, stored: &[u8]) -> Result<()> {
-        for (from, target, count) in &self.runs {
+        let (target, count) = self.first;
+        for (from, target, count) in std::iter::once(&(0, target, count)).chain(&self.others) {
             let from = count_of(*from)?;
             let run = from.checked_add(count * output.stored_size).and_then(|end| stored.get(from..end));
             // SAFETY: jobs have disjoint targets, and each is of one thread.
@@ -187,27 +189,27 @@ impl<R: Iterator<Item = (u64, u64)>> Jobs<R> {
 
     fn build(&mut self, (offset, bytes): (u64, u64)) -> Result<Job> {
         let piece = PIECE.max(self.size) / self.size * self.size;
-        let mut job = Job { offset, length: 0, runs: Vec::new() };
-        let mut run = Some((offset, bytes));
-        while let Some((start, bytes)) = run {
+        let length = bytes.min(piece);
+        let first = (self.target, count_of(length / self.size)?);
+        self.target += first.1;
+        let mut job = Job { offset, length, first, others: Vec::new() };
+        if length < bytes {
+            self.pending = Some((offset + length, bytes - length));
+        }
+        if length >= LONG {
+            return Ok(job);
+        }
+        while let Some((start, bytes)) = self.next_run() {
             let end = job.offset + job.length;
-            let fits = start >= end && start - end <= GAP && start - job.offset + bytes.min(piece) <= piece;
-            let alone = bytes >= LONG
-                || job.runs.first().is_some_and(|(_, _, count)| *count as u64 * self.size >= LONG);
-            if !job.runs.is_empty() && (!fits || alone) {
-                self.pending = run;
+            let fits = start >= end && start - end <= GAP && start - job.offset + bytes <= piece;
+            if !fits || bytes >= LONG {
+                self.pending = Some((start, bytes));
                 break;
             }
-            let taken = bytes.min(piece);
-            let count = count_of(taken / self.size)?;
-            job.runs.push((start - job.offset, self.target, count));
-            job.length = start - job.offset + taken;
+            let count = count_of(bytes / self.size)?;
+            job.others.push((start - job.offset, self.target, count));
+            job.length = start - job.offset + bytes;
             self.target += count;
-            if taken < bytes {
-                self.pending = Some((start + taken, bytes - taken));
-                break;
-            }
-            run = self.next_run();
         }
         Ok(job)
     }

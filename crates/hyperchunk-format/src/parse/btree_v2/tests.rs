@@ -25,7 +25,7 @@ fn number(record: &[u8]) -> u16 {
 
 fn list(image: Image<'_>) -> Result<Vec<u16>> {
     let tree = BTree::open(image, 0, &[4, 5])?;
-    Ok(tree.records(image)?.iter().map(|record| number(record)).collect())
+    Ok(tree.records(image)?.chunks_exact(tree.record_size()).map(number).collect())
 }
 
 fn find(image: Image<'_>, sought: u16) -> Result<Option<Vec<u8>>> {

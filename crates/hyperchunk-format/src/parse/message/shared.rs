@@ -87,7 +87,7 @@ fn follow(image: Image<'_>, kind: u16, cursor: &mut Cursor<'_>, depth: u32) -> R
                 );
             };
             let mut body = if message.flags & SHARED == 0 {
-                Body { data: Cow::Owned(message.data), offset: message.offset, committed: None }
+                Body { data: Cow::Owned(message.data.to_vec()), offset: message.offset, committed: None }
             } else {
                 follow(image, kind, &mut super::cursor(&message, STRUCTURE), depth)?
             };
