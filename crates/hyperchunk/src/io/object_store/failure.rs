@@ -75,11 +75,13 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
             "the store refused (status {status}){told}: for a public object set `anonymous` to true; for others check the \
              credentials and `region`; objects that are not there may be refused like this, too"
         )),
+        200 if opened => Failure::passing("the server answered with the whole object instead of a range"),
         200 => io(
             "the server ignores ranges: it sends the whole object, which is too large for that, whatever is asked for"
                 .into(),
         ),
-        408 | 425 | 429 | 500 | 502..=504 | 509 | 520..=599 => Failure::Passing {
+        400 if !code.starts_with("RequestTimeout") => io(format!("the server answered with status {status}{told}")),
+        400 | 408 | 425 | 429 | 500 | 502..=504 | 509 | 520..=599 => Failure::Passing {
             reason: format!("the server is busy or broken (status {status}){told}"),
             wait: seen.retry_after,
             at_most: u32::MAX,
@@ -94,7 +96,7 @@ fn of_transport(error: &object_store::Error) -> Failure {
     let cause = innermost(error);
     if cause.contains("certificate") {
         let message = format!(
-            "the server's certificate is not trusted: {cause}; the environment's `SSL_CERT_FILE` may name further ones"
+            "the server's certificate is not trusted: {cause}; `SSL_CERT_FILE` in the environment may name a file of others"
         );
         return Failure::Final(Error::new(ErrorKind::Io, message));
     }

@@ -14,6 +14,7 @@ mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
+mod web;
 mod wire;
 
 use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};

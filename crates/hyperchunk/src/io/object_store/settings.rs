@@ -16,7 +16,10 @@ use url::{Host, Url};
 pub(super) struct Settings(BTreeMap<String, String>);
 
 /// The name that `anonymous` has in `object_store`, in every kind of store.
-const ANONYMOUS: &str = "skip_signature";
+pub(super) const ANONYMOUS: &str = "skip_signature";
+/// What clients for web servers can be told.
+const WEB: [&str; 5] =
+    ["allow_http", "allow_invalid_certificates", "proxy_url", "proxy_excludes", "proxy_ca_certificate"];
 /// The profile in AWS's files that the caller names.
 const PROFILE: &str = "aws_profile";
 /// Sent to web servers as `Authorization: Bearer …`.
@@ -141,7 +144,7 @@ fn full_name(kind: Kind, name: &str) -> Option<String> {
         Kind::S3 => canonical::<AmazonS3ConfigKey>(name),
         Kind::Google => canonical::<GoogleConfigKey>(name),
         Kind::Azure => canonical::<AzureConfigKey>(name),
-        Kind::Http => canonical::<ClientConfigKey>(name),
+        Kind::Http => canonical::<ClientConfigKey>(name).filter(|name| WEB.contains(&name.as_str())),
     };
     let usual = match (kind, lower.as_str()) {
         (Kind::Http, "anonymous" | "anon" | ANONYMOUS) => return Some(ANONYMOUS.into()),

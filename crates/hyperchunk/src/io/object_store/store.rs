@@ -2,7 +2,8 @@
 
 use super::location::{Kind, Location};
 use super::process::Process;
-use super::settings::{BEARER, Settings};
+use super::settings::Settings;
+use super::web::Web;
 use super::wire::Wire;
 use crate::{Error, ErrorKind, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -11,11 +12,14 @@ use object_store::client::{ClientConfigKey, HttpClient, HttpConnector, ReqwestCo
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
 use object_store::path::Path;
-use object_store::{BackoffConfig, ClientOptions, HeaderMap, HeaderValue, ObjectStore, RetryConfig};
+use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// What servers see.
+pub(super) const USER_AGENT: &str = concat!("hyperchunk/", env!("CARGO_PKG_VERSION"));
 
 /// How a store is reached: equal ones are one store.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -63,8 +67,9 @@ impl Store {
         // Another part of the process may have chosen one; any will do.
         drop(rustls::crypto::ring::default_provider().install_default());
         let settings = &connection.settings;
-        let client = client_options(connection)?;
+        let client = client_options(connection);
         let connector = Connector {
+            connection: connection.clone(),
             settings: format!("{:?} {:?}", settings.iter().collect::<Vec<_>>(), connection.user),
         };
         let bucket = connection.container.as_str();
@@ -160,10 +165,9 @@ fn no_retry() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::from_secs(10), backoff: BackoffConfig::default() }
 }
 
-fn client_options(connection: &Connection) -> Result<ClientOptions> {
-    let bad = |what: &str| Error::invalid(format!("{what} cannot be sent to a web server"));
+fn client_options(connection: &Connection) -> ClientOptions {
     let mut options = ClientOptions::new()
-        .with_user_agent(HeaderValue::from_static(concat!("hyperchunk/", env!("CARGO_PKG_VERSION"))))
+        .with_user_agent(HeaderValue::from_static(USER_AGENT))
         .with_timeout_disabled()
         // For what is asked besides objects, such as credentials; objects have a clock of their own.
         .with_read_timeout(connection.timeout.saturating_add(Duration::from_secs(1)))
@@ -173,41 +177,12 @@ fn client_options(connection: &Connection) -> Result<ClientOptions> {
             options = options.with_config(key, value);
         }
     }
-    if connection.kind == Kind::Http {
-        let bearer = connection.settings.get(BEARER).map(|token| format!("Bearer {token}"));
-        let basic = connection
-            .user
-            .as_ref()
-            .map(|(user, password)| format!("Basic {}", base64(format!("{user}:{password}").as_bytes())));
-        let anonymous = connection.settings.is_on("skip_signature");
-        if let Some(value) = bearer.or(basic).filter(|_| !anonymous) {
-            let mut headers = HeaderMap::new();
-            let mut value = HeaderValue::from_str(&value).map_err(|_| bad("the token or password"))?;
-            value.set_sensitive(true);
-            headers.insert("authorization", value);
-            options = options.with_default_headers(headers);
-        }
-    }
-    Ok(options)
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits =
-            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
-            text.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
+    options
 }
 
 /// Makes clients, and shares them between stores that are reached alike.
-#[derive(Clone)]
 struct Connector {
+    connection: Connection,
     /// All that tells clients apart.
     settings: String,
 }
@@ -220,26 +195,17 @@ impl std::fmt::Debug for Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let make =
-            || ReqwestConnector::default().connect(options).map(|client| HttpClient::new(Wire(client)));
+        let make = || {
+            let client = match self.connection.kind {
+                Kind::Http => HttpClient::new(Web::new(&self.connection)?),
+                _ => ReqwestConnector::default().connect(options)?,
+            };
+            Ok(HttpClient::new(Wire(client)))
+        };
         match Process::get() {
             // Clients for credentials differ in their options.
             Ok(process) => process.client(format!("{} {options:?}", self.settings), make),
             Err(_) => make(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn basic_authentication() {
-        for (text, expected) in
-            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("u:pä", "dTpww6Q=")]
-        {
-            assert_eq!(base64(text.as_bytes()), expected);
         }
     }
 }

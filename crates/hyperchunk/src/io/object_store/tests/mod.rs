@@ -107,6 +107,8 @@ fn faults_that_pass() {
         check(&[Right], &[fault.clone(), Right], "right [3, ");
         check(&[fault, Right], &[Right], "right [3, ");
     }
+    check(&[Right], &[Whole, Right], "right [3, ");
+    check(&[Right], &[Status(400, "", "<Code>RequestTimeout</Code>"), Right], "right [3, ");
     check(&[Right], &[Stall, Right], "right [3, ");
     check(&[Silence, Right], &[Right], "right [3, ");
 }
@@ -122,7 +124,7 @@ fn faults_that_stay() {
     check(&[Right], &[Rewritten], "Changed the object was written since it was opened");
     check(&[Right], &[Status(416, "", "")], "Changed ");
     check(&[Right], &[Status(404, "", "")], "NotFound the object is no longer there");
-    check(&[Right], &[Whole], "Io the server ignores ranges");
+    check(&[Right], &[Whole], "Io the server answered with the whole object instead of a range; repeated 2");
     check(
         &[Right],
         &[Status(503, "retry-after: 100\r\n", "")],
@@ -398,4 +400,28 @@ fn after_a_fork() {
     // SAFETY: `status` outlives the call.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child's status");
+}
+
+/// An archive that hands out signed URLs of a store.
+#[test]
+fn redirects_are_followed_once() {
+    let store = Server::new(pattern(5000), |request: &Request| match request.number {
+        2 => Answer::Status(403, "", "expired"),
+        _ => Answer::Right,
+    });
+    let location: &'static str = format!("location: {}\r\n", store.url("signed?sig=1")).leak();
+    let archive = Server::new(Vec::new(), move |_| Answer::Status(302, location, ""));
+    let mut options = options();
+    options.store.push(("token".into(), "secret".into()));
+    let source = open(&archive.url("x.h5"), &options).unwrap();
+    for _ in 0..3 {
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
+    }
+    // For opening, and when the signature had run out.
+    assert_eq!(archive.log().len(), 2);
+    assert!(archive.log().iter().all(|request| request.headers["authorization"] == "Bearer secret"));
+    assert_eq!(store.log().len(), 5);
+    assert!(store.log().iter().all(|request| !request.headers.contains_key("authorization")));
+    let counted = source.remote().unwrap().counters().now();
+    assert_eq!(counted, [4, 4000, 0, 4]);
 }

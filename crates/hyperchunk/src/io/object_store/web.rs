@@ -1,0 +1,189 @@
+//! The client for web servers. Archives often answer with a redirect to a store, signed for an hour: it is followed once, not
+//! for every range.
+
+use super::settings::{ANONYMOUS, BEARER};
+use super::store::{Connection, USER_AGENT, innermost};
+use http_body_util::BodyExt;
+use object_store::HeaderValue;
+use object_store::client::{
+    HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
+use reqwest::{Certificate, Client, NoProxy, Proxy, Request, Response};
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use url::Url;
+
+/// How long the end of a redirect is remembered.
+const REMEMBERED: Duration = Duration::from_secs(300);
+/// How many are.
+const MOST: usize = 256;
+
+pub(super) struct Web {
+    client: Client,
+    /// Sent where the caller's URL leads, never elsewhere.
+    authorization: Option<HeaderValue>,
+    ends: Mutex<HashMap<Url, (Url, Instant)>>,
+}
+
+impl Web {
+    pub(super) fn new(connection: &Connection) -> object_store::Result<Self> {
+        let unfit = |source: String| object_store::Error::Generic { store: "web", source: source.into() };
+        let authorization = authorization(connection).map_err(unfit)?;
+        Ok(Self { client: client(connection).map_err(unfit)?, authorization, ends: Mutex::default() })
+    }
+
+    async fn get(&self, url: &Url, request: &HttpRequest, authorized: bool) -> Result<Response, HttpError> {
+        let mut asked = Request::new(request.method().clone(), url.clone());
+        *asked.headers_mut() = request.headers().clone();
+        if let Some(value) = self.authorization.as_ref().filter(|_| authorized) {
+            asked.headers_mut().insert("authorization", value.clone());
+        }
+        self.client.execute(asked).await.map_err(error)
+    }
+
+    /// Where a redirect from this URL led lately.
+    fn end(&self, url: &Url) -> Option<Url> {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        ends.get(url).filter(|(_, when)| when.elapsed() < REMEMBERED).map(|(end, _)| end.clone())
+    }
+
+    fn remember(&self, url: &Url, end: Option<&Url>) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        match end {
+            Some(end) => {
+                if ends.len() >= MOST {
+                    ends.clear();
+                }
+                ends.insert(url.clone(), (end.clone(), Instant::now()));
+            }
+            None => drop(ends.remove(url)),
+        }
+    }
+
+    async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let url = Url::parse(&request.uri().to_string())
+            .map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
+        if let Some(end) = self.end(&url) {
+            let response = self.get(&end, &request, end.origin() == url.origin()).await;
+            // When a signature has run out or a server has gone, the first one knows a new one.
+            let refused = |status: u16| (400..500).contains(&status) && !matches!(status, 412 | 416 | 429);
+            match response {
+                Ok(response) if !refused(response.status().as_u16()) => return Ok(answer(response)),
+                _ => self.remember(&url, None),
+            }
+        }
+        let response = self.get(&url, &request, true).await?;
+        if response.status().is_success() && *response.url() != url {
+            self.remember(&url, Some(response.url()));
+        }
+        Ok(answer(response))
+    }
+}
+
+impl HttpService for Web {
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'b>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(self.answer(request))
+    }
+}
+
+impl std::fmt::Debug for Web {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Web")
+    }
+}
+
+fn answer(mut response: Response) -> HttpResponse {
+    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+    let body = reqwest::Body::from(response).map_err(error);
+    let mut answer = HttpResponse::new(HttpResponseBody::new(body));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    answer
+}
+
+/// What went wrong, without the URL.
+fn error(error: reqwest::Error) -> HttpError {
+    let kind = if error.is_connect() {
+        HttpErrorKind::Connect
+    } else if error.is_timeout() {
+        HttpErrorKind::Timeout
+    } else {
+        HttpErrorKind::Interrupted
+    };
+    HttpError::new(kind, error.without_url())
+}
+
+fn client(connection: &Connection) -> Result<Client, String> {
+    let settings = &connection.settings;
+    let text = |error: reqwest::Error| innermost(&error.without_url());
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .connect_timeout(connection.connect_timeout)
+        .http1_only()
+        .https_only(!settings.is_on("allow_http"))
+        .danger_accept_invalid_certs(settings.is_on("allow_invalid_certificates"));
+    if let Some(url) = settings.get("proxy_url") {
+        let mut proxy = Proxy::all(url).map_err(text)?;
+        if let Some(excluded) = settings.get("proxy_excludes") {
+            proxy = proxy.no_proxy(NoProxy::from_string(excluded));
+        }
+        if let Some(certificate) = settings.get("proxy_ca_certificate") {
+            let certificate = Certificate::from_pem(certificate.as_bytes()).map_err(text)?;
+            builder = builder.tls_certs_merge([certificate]);
+        }
+        builder = builder.proxy(proxy);
+    }
+    builder.build().map_err(text)
+}
+
+/// The header for the caller's token, or for the user and password in the URL.
+fn authorization(connection: &Connection) -> Result<Option<HeaderValue>, String> {
+    let settings = &connection.settings;
+    let bearer = settings.get(BEARER).map(|token| format!("Bearer {token}"));
+    let basic = connection
+        .user
+        .as_ref()
+        .map(|(user, password)| format!("Basic {}", base64(format!("{user}:{password}").as_bytes())));
+    let Some(text) = bearer.or(basic).filter(|_| !settings.is_on(ANONYMOUS)) else { return Ok(None) };
+    let mut value = HeaderValue::from_str(&text).map_err(|_| "the token has strange characters")?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits =
+            group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn basic_authentication() {
+        for (text, expected) in
+            [("", ""), ("a", "YQ=="), ("ab", "YWI="), ("abc", "YWJj"), ("u:pä", "dTpww6Q=")]
+        {
+            assert_eq!(base64(text.as_bytes()), expected);
+        }
+    }
+}
