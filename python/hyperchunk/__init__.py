@@ -7,45 +7,100 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hyperchunk import _core, exceptions, plugins, udf
-from hyperchunk._core import __version__
-from hyperchunk.attributes import AttributeManager
-from hyperchunk.dataset import Dataset
-from hyperchunk.datatype import Datatype
-from hyperchunk.dtypes import (
-    Empty,
-    check_complex_dtype,
-    check_dtype,
-    check_enum_dtype,
-    check_opaque_dtype,
-    check_ref_dtype,
-    check_string_dtype,
-    check_vlen_dtype,
-    complex_compat_dtype,
-    enum_dtype,
-    opaque_dtype,
-    ref_dtype,
-    regionref_dtype,
-    special_dtype,
-    string_dtype,
-    vlen_dtype,
-)
-from hyperchunk.exceptions import HyperchunkError
-from hyperchunk.file import File, is_hdf5
-from hyperchunk.group import Group
-from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
-from hyperchunk.objects import HLObject
-from hyperchunk.references import AttributeReference, Reference, RegionReference
-from hyperchunk.selections import MultiBlockSlice
+from hyperchunk import _core
+from hyperchunk._core import __version__, set_metadata_cache_bytes
+
+if TYPE_CHECKING:
+    from hyperchunk import exceptions, plugins, udf
+    from hyperchunk.attributes import AttributeManager
+    from hyperchunk.dataset import Dataset
+    from hyperchunk.datatype import Datatype
+    from hyperchunk.dtypes import (
+        Empty,
+        check_complex_dtype,
+        check_dtype,
+        check_enum_dtype,
+        check_opaque_dtype,
+        check_ref_dtype,
+        check_string_dtype,
+        check_vlen_dtype,
+        complex_compat_dtype,
+        enum_dtype,
+        opaque_dtype,
+        ref_dtype,
+        regionref_dtype,
+        special_dtype,
+        string_dtype,
+        vlen_dtype,
+    )
+    from hyperchunk.exceptions import HyperchunkError
+    from hyperchunk.file import File, Stats, is_hdf5
+    from hyperchunk.group import Group
+    from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
+    from hyperchunk.objects import HLObject
+    from hyperchunk.references import AttributeReference, Reference, RegionReference
+    from hyperchunk.selections import MultiBlockSlice
 
 _core.set_package_dir(str(Path(__file__).resolve().parent))
+
+# Where each name is, for when it is first used: the command needs neither NumPy nor the reader's classes.
+_HOMES = {
+    "attributes": ("AttributeManager",),
+    "dataset": ("Dataset",),
+    "datatype": ("Datatype",),
+    "dtypes": (
+        "Empty",
+        "check_complex_dtype",
+        "check_dtype",
+        "check_enum_dtype",
+        "check_opaque_dtype",
+        "check_ref_dtype",
+        "check_string_dtype",
+        "check_vlen_dtype",
+        "complex_compat_dtype",
+        "enum_dtype",
+        "opaque_dtype",
+        "ref_dtype",
+        "regionref_dtype",
+        "special_dtype",
+        "string_dtype",
+        "vlen_dtype",
+    ),
+    "exceptions": ("HyperchunkError",),
+    "file": ("File", "Stats", "is_hdf5"),
+    "group": ("Group",),
+    "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
+    "objects": ("HLObject",),
+    "references": ("AttributeReference", "Reference", "RegionReference"),
+    "selections": ("MultiBlockSlice",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = frozenset(("exceptions", "plugins", "udf"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"hyperchunk.{name}")
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hyperchunk' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"hyperchunk.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def open(name: Any, mode: str = "r", **options: Any) -> File:
     """Opens an HDF5 file; see :class:`File` for what `name` and `options` may be."""
+    from hyperchunk.file import File
+
     return File(name, mode, **options)
 
 
@@ -65,6 +120,7 @@ __all__ = [
     "Reference",
     "RegionReference",
     "SoftLink",
+    "Stats",
     "UserLink",
     "__version__",
     "check_complex_dtype",
@@ -83,6 +139,7 @@ __all__ = [
     "plugins",
     "ref_dtype",
     "regionref_dtype",
+    "set_metadata_cache_bytes",
     "special_dtype",
     "string_dtype",
     "udf",

@@ -52,7 +52,7 @@ class AttributeManager(MappingHDF5):
             yield name, self[name] if attribute is None else _value(core, attribute)
 
     def __repr__(self) -> str:
-        if self._opened.core is None:
+        if not self._opened.is_open:
             return "<Attributes of closed HDF5 object>"
         return f"<Attributes of HDF5 object at {id(self._object)}>"
 

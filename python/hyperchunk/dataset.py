@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from asyncio import wrap_future
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +44,7 @@ class Dataset(HLObject):
 
     __slots__ = ("_core_data", "_dims", "_plan")
 
-    def __init__(self, opened: Opened, found: _core.Object, name: str | None) -> None:
+    def __init__(self, opened: Opened, found: _core.Object | None, name: str | None) -> None:
         super().__init__(opened, found, name)
         self._core_data: _core.Dataset | None = None
         self._dims: tuple[int, ...] | None = None
@@ -62,7 +64,7 @@ class Dataset(HLObject):
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Its extent; None without a dataspace."""
-        if self._core_data is None or self._opened.core is None:
+        if self._core_data is None or not self._opened.is_open:
             return self._data.shape
         return self._dims
 
@@ -296,6 +298,23 @@ class Dataset(HLObject):
             # Those that an integer selects from are no dimensions for NumPy.
             found = found.reshape([length for length, gone in zip(shape, target.scalar, strict=True) if not gone])
         dest[... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)] = found
+
+    def read_slices(self, indices: Iterable[Any]) -> list[Any]:
+        """Reads by many indices as one: ``[dataset[index] for index in indices]``, but what they need is fetched and
+        decoded together."""
+        from hyperchunk.batches import read_slices
+
+        return read_slices(self, indices)
+
+    def read_future(self, index: Any = ...) -> Future[Any]:
+        """``dataset[index]`` in the background."""
+        from hyperchunk.batches import submit
+
+        return submit(self.__getitem__, index)
+
+    async def read_async(self, index: Any = ...) -> Any:
+        """``dataset[index]`` for asyncio."""
+        return await wrap_future(self.read_future(index))
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from hyperchunk import _core
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, ReadError, UnsupportedError
 from hyperchunk.group import Group
-from hyperchunk.objects import Opened, read_only
+from hyperchunk.objects import Opened, Recipe, read_only
+from hyperchunk.sources import source_of
 
 # What h5py takes to tune libhdf5, and what means nothing here.
 _TUNING = frozenset(
@@ -43,10 +45,16 @@ _DRIVERS = (None, "sec2", "stdio", "core", "fileobj", "direct", "windows")
 class File(Group):
     """An HDF5 file, and its root group.
 
-    `name` is a path or a file-like object. `ignore_locks` reads a file that is marked as open for writing, as after a
-    crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is there of a
-    file that is shorter than it says. `threads` bounds how many processors decode. `external` says which other files
-    this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or `"never"`. What
+    `name` is a path; a URL (``s3://bucket/key``, ``gs://…``, ``az://…``, ``https://…``); a file-like object, also
+    of fsspec; a pair of an fsspec file system or an obstore store and a path in it. `storage_options` say how a
+    store is reached: ``endpoint``, ``region``, ``key``, ``secret``, ``token``, ``anonymous``, ``allow_http`` and
+    all that the store knows. `network` tunes requests: ``timeout``, ``connect_timeout`` and ``retry_timeout``
+    (seconds), ``retries``, ``concurrency``, ``first_read``, ``block``, ``gap``, ``largest_request`` (bytes),
+    ``over_read`` (a part of the bytes needed). `ignore_locks` reads a file that is marked as open for writing, as
+    after a crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is
+    there of a file that is shorter than it says. `threads` bounds how many processors decode. `external` says which
+    other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
+    `"never"`. What
     h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
@@ -64,20 +72,29 @@ class File(Group):
         allow_truncated: bool = False,
         threads: int | None = None,
         external: str = "anywhere",
+        storage_options: dict[str, Any] | None = None,
+        network: dict[str, Any] | None = None,
         **tuning: Any,
     ) -> None:
         _check(mode, driver, tuning)
-        options = {
+        options: dict[str, Any] = {
             "ignore_locks": ignore_locks or swmr,
             "allow_truncated": allow_truncated,
             "threads": threads or 0,
             "external": external,
         }
-        if hasattr(name, "read") and hasattr(name, "seek"):
-            name.seek(0)
-            opened = _from_bytes(name.read(), repr(name), "fileobj", options)
+        source = source_of(name)
+        if source is not None:
+            options["network"] = network or {}
+            recipe = Recipe(repr(name), "fileobj", options, source)
+        elif is_url(path := os.fsdecode(name)):
+            options["network"] = (network or {}) | {"store": store_options(storage_options or {})}
+            recipe = Recipe(path, "network", options)
+        elif storage_options or network:
+            raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
         else:
-            opened = _open(os.fspath(name), driver, options)
+            recipe = Recipe(path.removeprefix("file://"), driver or "sec2", options)
+        opened = Opened(open_core(recipe), recipe)
         super().__init__(opened, opened.need().root, "/")
         if userblock_size is not None and userblock_size != self.userblock_size:
             self.close()
@@ -121,7 +138,8 @@ class File(Group):
 
     @property
     def driver(self) -> str:
-        """How its bytes are reached: ``"sec2"`` for a path, ``"core"`` for bytes, ``"fileobj"``."""
+        """How its bytes are reached: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes,
+        ``"fileobj"`` for all else."""
         self._opened.need()
         return self._opened.driver
 
@@ -146,11 +164,16 @@ class File(Group):
     def swmr_mode(self) -> bool:
         """Whether it was opened although another process writes it."""
         self._opened.need()
-        return bool(self._opened.options.get("ignore_locks"))
+        return bool(self._opened.recipe.options.get("ignore_locks"))
+
+    def stats(self) -> Stats | None:
+        """What was asked of the network for this file so far; None for files of this machine."""
+        found = self._opened.need().counters
+        return None if found is None else Stats(*found)
 
     def close(self) -> None:
         """Closes the file; nothing that comes from it can be used after that."""
-        self._opened.core = None
+        self._opened.close()
 
     def flush(self) -> None:
         """Does nothing: a file that is read has nothing to write."""
@@ -164,9 +187,7 @@ class File(Group):
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._opened.driver != "sec2":
-            raise TypeError("only files that were opened by their path can be pickled")
-        return _reopen, (type(self), self._opened.filename, self._opened.options)
+        return _reopen, (type(self), self._opened.portable())
 
     def __repr__(self) -> str:
         if not self:
@@ -174,8 +195,53 @@ class File(Group):
         return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
 
 
-def _reopen(cls: type[File], filename: str, options: dict[str, Any]) -> File:
-    return cls(filename, **options)
+def _reopen(cls: type[File], recipe: Recipe) -> File:
+    file = cls.__new__(cls)
+    Group.__init__(file, Opened(None, recipe), None, "/")
+    return file
+
+
+class Stats(NamedTuple):
+    """What was asked of the network for a file."""
+
+    #: Requests, repeated ones included.
+    requests: int
+    #: Bytes of their bodies.
+    bytes: int
+    #: Requests that were repeated.
+    retries: int
+    #: Round trips in sequence: how often something waited for requests, each time after the one before.
+    rounds: int
+
+
+_URL = re.compile(r"(?!file://)[A-Za-z][A-Za-z0-9+.-]+://")
+# What fsspec and boto call some settings of a store.
+_STORE_NAMES = {
+    "anon": "anonymous",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+    "aws_access_key_id": "key",
+    "aws_secret_access_key": "secret",
+    "aws_session_token": "token",
+}
+
+
+def is_url(name: str) -> bool:
+    """Whether a name leads over a network."""
+    return _URL.match(name) is not None
+
+
+def store_options(options: dict[str, Any]) -> list[tuple[str, str]]:
+    """The settings of a store as text, by the names that `_core` knows; `client_kwargs` as fsspec has them."""
+    flat = {**options, **options.get("client_kwargs", {})}
+    flat.pop("client_kwargs", None)
+    found = []
+    for name, value in flat.items():
+        if value is None:
+            continue
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        found.append((_STORE_NAMES.get(name, name), text))
+    return found
 
 
 def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
@@ -191,13 +257,16 @@ def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
         raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
 
 
-def _open(path: str | bytes, driver: str | None, options: dict[str, Any]) -> Opened:
-    name = os.fsdecode(path)
+def open_core(recipe: Recipe) -> _core.File:
+    """What `_core` has of a file."""
+    if recipe.source is not None:
+        return _core.File.from_source(recipe.source, recipe.filename, **recipe.options)
+    if recipe.driver == "network":
+        return _core.File.open_url(recipe.filename, **recipe.options)
     try:
-        core = _core.File.open(name, **options)
+        return _core.File.open(recipe.filename, **recipe.options)
     except HyperchunkError as error:
-        raise _with_errno(error, name) from None
-    return Opened(core, name, driver or "sec2", options)
+        raise _with_errno(error, recipe.filename) from None
 
 
 def _with_errno(error: HyperchunkError, path: str) -> HyperchunkError:
@@ -212,7 +281,7 @@ def _with_errno(error: HyperchunkError, path: str) -> HyperchunkError:
 
 
 def _from_bytes(data: bytes, name: str, driver: str, options: dict[str, Any]) -> Opened:
-    return Opened(_core.File.from_bytes(data, **options), name, driver, options)
+    return Opened(_core.File.from_bytes(data, **options), Recipe(name, driver, options))
 
 
 def is_hdf5(fname: str | bytes | os.PathLike[str]) -> bool:

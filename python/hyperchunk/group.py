@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import wrap_future
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any, Literal, overload
 
 from hyperchunk import _core
@@ -14,6 +16,9 @@ from hyperchunk.objects import HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
+
+# Groups of up to so many members are looked at together.
+_FEW = 1000
 
 # How `_core` numbers the targets of links.
 _HARD, _SOFT, _EXTERNAL = range(3)
@@ -97,11 +102,16 @@ class Group(HLObject, MappingHDF5):
         return self._object.link_count()
 
     def __iter__(self) -> Iterator[str]:
-        self._opened.need()
-        return iter(self._object.link_names())
+        core = self._opened.need()
+        names = self._object.link_names()
+        if core.is_remote and len(names) <= _FEW:
+            # Who asks for the names looks at the members next.
+            core.prefetch(self._object, attributes=False, depth=1)
+        return iter(names)
 
     def _pairs(self, backwards: bool) -> Iterator[tuple[str, Any]]:
         core = self._opened.need()
+        core.prefetch(self._object, attributes=True, depth=1)
         links = self._object.links()
         for name, target in reversed(links) if backwards else links:
             if target[0] == _HARD:
@@ -112,9 +122,40 @@ class Group(HLObject, MappingHDF5):
 
     def __contains__(self, name: object) -> bool:
         path = encode(name)  # type: ignore[arg-type]
-        if self._opened.core is None:
+        if not self._opened.is_open:
             return False
         return self._object.has_link(path)
+
+    def prefetch(self, *, attributes: bool = True, depth: int | None = None) -> None:
+        """Looks at all objects below this group, `depth` groups deep at most, and at their attributes, so that nothing
+        of it must be fetched when it is asked for: in a file over a network, one round trip for what lies side by side.
+        Does nothing in other files. What it finds is kept by the process, not by the group
+        (:func:`hyperchunk.set_metadata_cache_bytes`)."""
+        self._opened.need().prefetch(self._object, attributes=attributes, depth=depth)
+
+    def read_many(self, wanted: Any) -> Any:
+        """Reads from many datasets as one: their chunks are found, fetched and decoded together.
+
+        `wanted` maps paths (from here) to indices, as in ``{"lat": np.s_[100:200], "lon": ...}``, and the result maps
+        the same paths to arrays; or it is a list of paths, datasets and pairs with indices, and so is the result.
+
+        >>> with hyperchunk.open("s3://bucket/granule.h5") as f:  # doctest: +SKIP
+        ...     found = f.read_many({"gt1l/heights/h_ph": ..., "gt1r/heights/h_ph": np.s_[:1000]})
+
+        Raises what reading them one after another would."""
+        from hyperchunk.batches import read_many
+
+        return read_many(self, wanted)
+
+    def read_many_future(self, wanted: Any) -> Future[Any]:
+        """:meth:`read_many` in the background."""
+        from hyperchunk.batches import submit
+
+        return submit(self.read_many, wanted)
+
+    async def read_many_async(self, wanted: Any) -> Any:
+        """:meth:`read_many` for asyncio."""
+        return await wrap_future(self.read_many_future(wanted))
 
     def visit(self, func: Callable[[str], Any]) -> Any:
         """Calls `func` with the path of each object below this group, once for each; ends with the first result that
@@ -141,6 +182,7 @@ class Group(HLObject, MappingHDF5):
     def _walk(self, enter: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[str, tuple[Any, ...], bool]]:
         """All links below this group, by name, each before those below it; whether it leads to a group."""
         core = self._opened.need()
+        core.prefetch(self._object, attributes=True, depth=None)
         waiting = [("", iter(self._object.links(by_name=True)))]
         while waiting:
             prefix, links = waiting[-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from weakref import WeakValueDictionary
 
 from hyperchunk import _core
 from hyperchunk.exceptions import ClosedError, InvalidError, UnsupportedError
@@ -16,31 +17,92 @@ if TYPE_CHECKING:
     from hyperchunk.group import Group
 
 
+class Recipe(NamedTuple):
+    """How a file is opened, here or in another process."""
+
+    #: Its path or URL, or what stands for it in messages.
+    filename: str
+    #: How its bytes are reached: ``"sec2"`` for a path, ``"network"`` for a URL, ``"core"`` for bytes, ``"fileobj"``.
+    driver: str
+    #: The options that `_core` takes.
+    options: dict[str, Any]
+    #: What gets its bytes, where that is neither a path nor a URL.
+    source: Any = None
+
+
 class Opened:
-    """An open file, shared by all objects that come from it."""
+    """An open file, shared by all objects that come from it. One that came here from another process opens when it is
+    first used."""
 
-    __slots__ = ("core", "driver", "filename", "options")
+    __slots__ = ("__weakref__", "_closed", "_core", "recipe")
 
-    def __init__(self, core: _core.File, filename: str, driver: str, options: dict[str, Any]) -> None:
-        #: None once it is closed.
-        self.core: _core.File | None = core
-        self.filename = filename
-        self.driver = driver
-        #: The options to open it with again.
-        self.options = options
+    def __init__(self, core: _core.File | None, recipe: Recipe) -> None:
+        self._core = core
+        self._closed = False
+        self.recipe = recipe
+
+    @property
+    def core(self) -> _core.File | None:
+        """What `_core` has of it; None once it is closed."""
+        if self._core is None and not self._closed:
+            from hyperchunk.file import open_core
+
+            self._core = open_core(self.recipe)
+        return self._core
+
+    @property
+    def filename(self) -> str:
+        """Its path or URL."""
+        return self.recipe.filename
+
+    @property
+    def driver(self) -> str:
+        """How its bytes are reached."""
+        return self.recipe.driver
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not closed."""
+        return not self._closed
+
+    def close(self) -> None:
+        """Closes it."""
+        self._core, self._closed = None, True
 
     def need(self) -> _core.File:
         """The file, or an error if it is closed."""
-        if self.core is None:
+        core = self._core
+        if core is None:
+            core = self.core
+        if core is None:
             raise ClosedError(f"the file is closed (file {self.filename})")
-        return self.core
+        return core
 
     def of(self, found: _core.Object) -> Opened:
         """The file that an object lies in, to which a link of this file may have led."""
         if not found.elsewhere:
             return self
         other = found.file
-        return Opened(other, str(other.path or self.filename), "sec2", self.options)
+        return Opened(other, self.recipe._replace(filename=str(other.path or self.filename)))
+
+    def portable(self) -> Recipe:
+        """How another process opens it."""
+        if self.driver == "core":
+            raise TypeError("files that lie in memory cannot be pickled")
+        return self.recipe
+
+
+# Files that objects from other processes lie in, so that each is opened once.
+_shared: WeakValueDictionary[str, Opened] = WeakValueDictionary()
+
+
+def share(recipe: Recipe) -> Opened:
+    """The file of a recipe, not opened before it is used."""
+    key = repr(recipe)
+    found = _shared.get(key)
+    if found is None or not found.is_open:
+        found = _shared[key] = Opened(None, recipe)
+    return found
 
 
 def encode(name: str | bytes) -> bytes:
@@ -60,12 +122,20 @@ def read_only(*_: Any, **__: Any) -> NoReturn:
 class HLObject:
     """An object of a file."""
 
-    __slots__ = ("__weakref__", "_name", "_object", "_opened")
+    __slots__ = ("__weakref__", "_found", "_name", "_opened")
 
-    def __init__(self, opened: Opened, found: _core.Object, name: str | None) -> None:
+    def __init__(self, opened: Opened, found: _core.Object | None, name: str | None) -> None:
         self._opened = opened
-        self._object = found
+        self._found = found
         self._name = name
+
+    @property
+    def _object(self) -> _core.Object:
+        """What `_core` has of it; found by its name when it is first used, if it came from another process."""
+        if self._found is None:
+            root = self._opened.need().root
+            self._found = root if self._name in (None, "/") else root.get(encode(self._name or "/"))
+        return self._found
 
     @property
     def file(self) -> File:
@@ -78,10 +148,10 @@ class HLObject:
     @property
     def name(self) -> str | None:
         """Its path; where it was reached by a reference, the first path that leads to it, or None without one."""
-        if self._opened.core is None:
+        if not self._opened.is_open:
             return None
         if self._name is None:
-            found = self._opened.core.find_path(self._object.address)
+            found = self._opened.need().find_path(self._object.address)
             self._name = None if found is None else found.decode("utf-8", "surrogateescape")
         return self._name
 
@@ -133,18 +203,17 @@ class HLObject:
         return NotImplemented
 
     def __bool__(self) -> bool:
-        return self._opened.core is not None
+        return self._opened.is_open
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._opened.driver != "sec2" or self.name is None:
-            raise TypeError("only objects of files that were opened by their path can be pickled")
-        return _reopen, (self._opened.filename, self._opened.options, self.name)
+        recipe = self._opened.portable()
+        if self.name is None:
+            raise TypeError("objects without a name cannot be pickled")
+        return _reopen, (type(self), recipe, self.name)
 
 
-def _reopen(filename: str, options: dict[str, Any], name: str) -> Any:
-    from hyperchunk.file import File
-
-    return File(filename, **options)[name]
+def _reopen(kind: type[HLObject], recipe: Recipe, name: str) -> HLObject:
+    return kind(share(recipe), None, name)
 
 
 class RegionProxy:

@@ -30,9 +30,9 @@ class HyperchunkArray(BackendArray):
     """A variable whose values are read when they are asked for."""
 
     def __init__(self, variable: netcdf.Variable, decode_strings: bool) -> None:
-        dataset = variable.hdf5
+        # Not the variable, which knows its group: this goes to other processes.
+        self.dataset = dataset = variable.hdf5
         text = check_string_dtype(dataset.dtype)
-        self.variable = variable
         self.shape = variable.shape
         self._text = text is not None and text.length is None and decode_strings
         vlen: Any = create_vlen_dtype  # xarray has no types for it
@@ -43,14 +43,14 @@ class HyperchunkArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, support, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
-        source: Any = self.variable.hdf5
+        source: Any = self.dataset
         if self._text:
             source = source.asstr(errors="surrogateescape")
-        stored = self.variable.hdf5.shape or ()
+        stored = self.dataset.shape or ()
         if stored == self.shape:
             return source[key if key else ()]
         # What other variables have beyond the end of this one is its fill value.
-        whole = np.full(self.shape, "" if self._text else self.variable.hdf5.fillvalue, dtype=self.dtype)
+        whole = np.full(self.shape, "" if self._text else self.dataset.fillvalue, dtype=self.dtype)
         whole[tuple(slice(0, length) for length in stored)] = source[()]
         return whole[key]
 
@@ -134,10 +134,11 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         phony_dims: str | None = "access",
         decode_vlen_strings: bool = True,
         open_kwargs: dict[str, Any] | None = None,
+        storage_options: dict[str, Any] | None = None,
     ) -> XarrayDataset:
         """Opens one group. `phony_dims`: how dimensions without a name are called (``"access"``), or ``None`` for an
-        error. `open_kwargs` go to :func:`hyperchunk.open`."""
-        file, source = _open(filename_or_obj, open_kwargs)
+        error. `storage_options` say how a store is reached; they and `open_kwargs` go to :func:`hyperchunk.open`."""
+        file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
             found = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
             store = HyperchunkStore(file, found, source, decode_vlen_strings)
@@ -166,11 +167,13 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
         phony_dims: str | None = "access",
         decode_vlen_strings: bool = True,
         open_kwargs: dict[str, Any] | None = None,
+        storage_options: dict[str, Any] | None = None,
         **decoding: Any,
     ) -> dict[str, XarrayDataset]:
         """Opens a group and all below it: path → dataset."""
-        file, source = _open(filename_or_obj, open_kwargs)
+        file, source = _open(filename_or_obj, open_kwargs, storage_options)
         with close_on_error(file):
+            file[group or "/"].prefetch()
             top = netcdf.Group(file, phony_dims=phony_dims).child(group or "/")
             opened = {}
             for found in top.walk():
@@ -180,11 +183,16 @@ class HyperchunkBackendEntrypoint(BackendEntrypoint):
             return opened
 
 
-def _open(filename_or_obj: Any, open_kwargs: dict[str, Any] | None) -> tuple[File, str | None]:
+def _open(
+    filename_or_obj: Any, open_kwargs: dict[str, Any] | None, storage_options: dict[str, Any] | None
+) -> tuple[File, str | None]:
     if isinstance(filename_or_obj, str | os.PathLike):
         filename_or_obj = os.path.expanduser(os.fspath(filename_or_obj))  # noqa: PTH111 (a URL must stay as it is)
     source = filename_or_obj if isinstance(filename_or_obj, str) else None
-    return File(filename_or_obj, "r", **(open_kwargs or {})), source
+    options = dict(open_kwargs or {})
+    if storage_options:
+        options["storage_options"] = storage_options
+    return File(filename_or_obj, "r", **options), source
 
 
 __all__ = ["HyperchunkArray", "HyperchunkBackendEntrypoint", "HyperchunkStore"]

@@ -3,7 +3,7 @@
 use crate::choice::{self, Choice};
 use crate::datatype::{Conversion, Datatype};
 use crate::errors::to_python;
-use crate::memory::fill;
+use crate::memory::{fill, fill_all};
 use crate::names;
 use hyperchunk::Result;
 use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName};
@@ -173,6 +173,26 @@ fn read(
         Some(conversion) => dataset.read_converted(choice, &conversion.steps, conversion.to, out),
         None => dataset.read(choice, out),
     }
+}
+
+/// One of many reads: dataset, selection, conversion, memory.
+type Read<'py> = (PyRef<'py, Dataset>, PyRef<'py, Choice>, Option<PyRef<'py, Conversion>>, Bound<'py, PyAny>);
+
+/// Does many reads as one, each as `Dataset.read`.
+#[pyfunction]
+pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
+    let choices = reads.iter().map(|(dataset, choice, ..)| choice.within(dataset.0.dims()));
+    let choices = choices.collect::<Result<Vec<_>>>().map_err(|e| to_python(py, &e))?;
+    let outs: Vec<Bound<'_, PyAny>> = reads.iter().map(|(.., out)| out.clone()).collect();
+    fill_all(&outs, |outs| {
+        let reads =
+            reads.iter().zip(&choices).zip(outs).map(|(((dataset, _, conversion, _), choice), out)| {
+                let conversion = conversion.as_ref().map(|conversion| (&conversion.steps, conversion.to));
+                hyperchunk::Read { dataset: &dataset.0, choice, conversion, out }
+            });
+        let reads: Vec<_> = reads.collect();
+        py.detach(|| hyperchunk::read_many(reads)).map_err(|e| to_python(py, &e))
+    })
 }
 
 /// A name with `%b` where a block's number goes, and `%%` for a percent sign where there are such.

@@ -3,14 +3,19 @@
 use crate::datatype::{Datatype, reference_kind};
 use crate::errors::{opening, to_python};
 use crate::memory::look;
+use crate::network::PythonSource;
 use crate::object::Object;
 use crate::{choice, names};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{Error, ExternalPolicy, OpenOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How many sequences are looked up at a time: their parts of the heap are fetched together.
+const WINDOW: usize = 1 << 14;
 
 /// An open file.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -73,6 +78,81 @@ impl File {
         let options = options(ignore_locks, allow_truncated, threads, external)?;
         let bytes = look(data, |data| Ok(data.to_vec()))?;
         py.detach(|| hyperchunk::File::from_bytes(bytes, &options)).map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// A file in an object store or on a web server.
+    #[staticmethod]
+    #[pyo3(signature = (url, *, network, ignore_locks, allow_truncated, threads, external))]
+    fn open_url(
+        py: Python<'_>,
+        url: &str,
+        network: &Bound<'_, PyDict>,
+        ignore_locks: bool,
+        allow_truncated: bool,
+        threads: usize,
+        external: &str,
+    ) -> PyResult<Self> {
+        let mut options = options(ignore_locks, allow_truncated, threads, external)?;
+        options.remote = crate::network::options(network)?;
+        py.detach(|| hyperchunk::File::open_url(url, &options)).map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// A file whose bytes a Python object gets; `path` is for messages.
+    #[staticmethod]
+    #[pyo3(signature = (source, path, *, network, ignore_locks, allow_truncated, threads, external))]
+    #[expect(clippy::too_many_arguments, reason = "the options of a file, by name")]
+    fn from_source(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        path: Option<PathBuf>,
+        network: &Bound<'_, PyDict>,
+        ignore_locks: bool,
+        allow_truncated: bool,
+        threads: usize,
+        external: &str,
+    ) -> PyResult<Self> {
+        let options = options(ignore_locks, allow_truncated, threads, external)?;
+        let source = Arc::new(PythonSource::new(source, crate::network::options(network)?)?);
+        py.detach(|| hyperchunk::File::from_source(source, path, &options))
+            .map(Self)
+            .map_err(|e| opening(py, &e))
+    }
+
+    /// Whether its reads are requests over a network.
+    #[getter]
+    fn is_remote(&self) -> bool {
+        self.0.is_remote()
+    }
+
+    /// What was asked of the network so far: requests, bytes, repeated requests, round trips in sequence.
+    #[getter]
+    fn counters(&self) -> Option<[u64; 4]> {
+        self.0.counters()
+    }
+
+    /// Looks at all objects below one, a round trip for what lies side by side.
+    #[pyo3(signature = (start, *, attributes, depth))]
+    fn prefetch(&self, py: Python<'_>, start: &Object, attributes: bool, depth: Option<u32>) -> PyResult<()> {
+        py.detach(|| self.0.prefetch(&start.object, attributes, depth)).map_err(|e| to_python(py, &e))
+    }
+
+    /// The objects that paths lead to, found together; an exception in the place of one that leads nowhere.
+    fn open_many<'py>(
+        &self,
+        py: Python<'py>,
+        start: &Object,
+        paths: Vec<Vec<u8>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+        let found = py.detach(|| self.0.open_many(&start.object, &paths)).map_err(|e| to_python(py, &e))?;
+        let found = found.into_iter().map(|found| {
+            let elsewhere = found.as_ref().is_ok_and(|object| !object.file().same(&self.0));
+            match Object::new(found, elsewhere) {
+                Ok(object) => Bound::new(py, object).map(Bound::into_any),
+                Err(error) => Ok(to_python(py, &error).into_value(py).into_bound(py).into_any()),
+            }
+        });
+        found.collect()
     }
 
     /// The root group.
@@ -163,9 +243,12 @@ impl File {
             let mut sequences = self.0.sequences();
             let mut text = Vec::new();
             let mut ends = Vec::with_capacity(elements.len().checked_div(size).unwrap_or(0));
-            for element in elements.chunks_exact(size) {
-                text.extend_from_slice(sequences.string(element)?);
-                ends.push(text.len());
+            for window in elements.chunks(size * WINDOW) {
+                self.0.load_heaps(window)?;
+                for element in window.chunks_exact(size) {
+                    text.extend_from_slice(sequences.string(element)?);
+                    ends.push(text.len());
+                }
             }
             Ok((text, ends))
         });
@@ -187,12 +270,16 @@ impl File {
         base: &Datatype,
     ) -> PyResult<(Vec<u64>, Bound<'py, PyByteArray>)> {
         let found = py.detach(|| {
+            let size = self.0.handle_size();
             let mut sequences = self.0.sequences();
             let (mut counts, mut bytes) = (Vec::new(), Vec::new());
-            for element in elements.chunks_exact(self.0.handle_size()) {
-                let sequence = sequences.get(element, &base.0)?;
-                counts.push(sequence.map_or(0, |(count, _)| count));
-                bytes.extend_from_slice(sequence.map_or(&[][..], |(_, bytes)| bytes));
+            for window in elements.chunks(size * WINDOW) {
+                self.0.load_heaps(window)?;
+                for element in window.chunks_exact(size) {
+                    let sequence = sequences.get(element, &base.0)?;
+                    counts.push(sequence.map_or(0, |(count, _)| count));
+                    bytes.extend_from_slice(sequence.map_or(&[][..], |(_, bytes)| bytes));
+                }
             }
             Ok((counts, bytes))
         });
@@ -203,4 +290,10 @@ impl File {
     fn __repr__(&self) -> String {
         format!("{:?}", self.0)
     }
+}
+
+/// Sets how many bytes of metadata of files over a network this process keeps.
+#[pyfunction]
+pub(crate) fn set_metadata_cache_bytes(bytes: usize) {
+    hyperchunk::io::set_metadata_cache_bytes(bytes);
 }

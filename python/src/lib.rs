@@ -9,6 +9,7 @@ mod file;
 mod flat_buffer;
 mod memory;
 mod names;
+mod network;
 mod object;
 mod worker;
 
@@ -51,6 +52,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<datatype::Datatype>()?;
     module.add_class::<datatype::Conversion>()?;
     module.add_class::<choice::Choice>()?;
+    module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
+    module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
     module.add_function(wrap_pyfunction!(prepend_plugin_folder, module)?)?;
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;

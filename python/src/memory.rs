@@ -4,6 +4,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_int;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Calls `work` with the memory of an object that is writable and lies in one piece, such as a NumPy array.
@@ -25,32 +26,71 @@ pub(crate) fn look<T>(object: &Bound<'_, PyAny>, work: impl FnOnce(&[u8]) -> PyR
     })
 }
 
+/// Calls `work` with the memory of several objects, each as in [`fill`], in their order.
+///
+/// # Errors
+/// As `fill`; also if two of them share memory.
+pub(crate) fn fill_all<T>(
+    objects: &[Bound<'_, PyAny>],
+    work: impl FnOnce(Vec<&mut [u8]>) -> PyResult<T>,
+) -> PyResult<T> {
+    let held =
+        objects.iter().map(|object| Held::new(object, ffi::PyBUF_WRITABLE)).collect::<PyResult<Vec<_>>>()?;
+    let places: Vec<(*mut u8, usize)> = held.iter().map(Held::place).collect();
+    let mut spans: Vec<(usize, usize)> = places
+        .iter()
+        .filter(|(_, length)| *length > 0)
+        .map(|(start, length)| (start.addr(), *length))
+        .collect();
+    spans.sort_unstable();
+    if spans.windows(2).any(|pair| matches!(pair, [(start, length), (next, _)] if start + length > *next)) {
+        return Err(PyBufferError::new_err("two of the arrays share memory"));
+    }
+    // SAFETY: CPython promises `length` bytes at each `start`, writable, until `held` is dropped; no two overlap.
+    let slices =
+        places.iter().map(|(start, length)| unsafe { std::slice::from_raw_parts_mut(*start, *length) });
+    work(slices.collect())
+}
+
 fn with_buffer<T>(
     object: &Bound<'_, PyAny>,
     flags: c_int,
     work: impl FnOnce(*mut u8, usize) -> PyResult<T>,
 ) -> PyResult<T> {
-    /// Gives the buffer back, even if `work` panics.
-    struct Held(MaybeUninit<ffi::Py_buffer>);
-    impl Drop for Held {
-        fn drop(&mut self) {
-            // SAFETY: made only after CPython filled it; the interpreter is attached again when this frame ends.
-            unsafe { ffi::PyBuffer_Release(self.0.as_mut_ptr()) };
+    let held = Held::new(object, flags)?;
+    let (start, length) = held.place();
+    work(start, length)
+}
+
+/// The memory of an object, held in place; given back at the end, even after a panic.
+struct Held<'py>(Box<ffi::Py_buffer>, PhantomData<Bound<'py, PyAny>>);
+
+impl<'py> Held<'py> {
+    fn new(object: &Bound<'py, PyAny>, flags: c_int) -> PyResult<Self> {
+        let mut view = Box::new(MaybeUninit::<ffi::Py_buffer>::zeroed());
+        // SAFETY: a live object and a place for the view, which does not move as long as it is held.
+        let status = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), flags) };
+        if status != 0 {
+            let fallback = || PyBufferError::new_err("no contiguous memory");
+            return Err(PyErr::take(object.py()).unwrap_or_else(fallback));
         }
+        // SAFETY: filled by the call above.
+        Ok(Self(unsafe { view.assume_init() }, PhantomData))
     }
 
-    let mut view = MaybeUninit::<ffi::Py_buffer>::zeroed();
-    // SAFETY: a live object and a place for the view, which is not moved while it is filled; without shape or strides in
-    // the flags nothing in it points back at it.
-    let status = unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), flags) };
-    if status != 0 {
-        let fallback = || PyBufferError::new_err("no contiguous memory");
-        return Err(PyErr::take(object.py()).unwrap_or_else(fallback));
+    fn place(&self) -> (*mut u8, usize) {
+        let start = if self.0.buf.is_null() {
+            std::ptr::NonNull::dangling().as_ptr()
+        } else {
+            self.0.buf.cast::<u8>()
+        };
+        (start, usize::try_from(self.0.len).unwrap_or(0))
     }
-    let mut held = Held(view);
-    // SAFETY: filled by the call above.
-    let view = unsafe { held.0.assume_init_mut() };
-    let start =
-        if view.buf.is_null() { std::ptr::NonNull::dangling().as_ptr() } else { view.buf.cast::<u8>() };
-    work(start, usize::try_from(view.len).unwrap_or(0))
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made only after CPython filled it; the interpreter is attached as long as 'py lasts.
+        unsafe { ffi::PyBuffer_Release(&raw mut *self.0) };
+    }
 }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Object {
-    object: hyperchunk::Object,
+    pub(crate) object: hyperchunk::Object,
     elsewhere: bool,
 }
 

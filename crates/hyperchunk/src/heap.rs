@@ -43,7 +43,9 @@ impl File {
             Arc::new(self.parse(|image| Collection::open(image, address).map(Collection::into_owned))?);
         let mut kept = lock();
         // Of a damaged file, collections may overlap.
-        let most = usize::try_from(self.size()).unwrap_or(KEPT).min(KEPT);
+        // Of a file over a network, the process keeps the blocks.
+        let kept_here = if self.is_remote() { KEPT / 16 } else { KEPT };
+        let most = usize::try_from(self.size()).unwrap_or(KEPT).min(kept_here);
         if kept.bytes.saturating_add(collection.size()) > most {
             *kept = Kept::default();
         }

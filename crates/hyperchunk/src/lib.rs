@@ -15,6 +15,7 @@ pub mod io;
 mod object;
 mod prefetch;
 mod read;
+mod recent;
 pub mod slabs;
 mod survey;
 pub mod walk;

@@ -5,7 +5,7 @@ use crate::io::rounds;
 use crate::object::Object;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKind};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// How many groups deep [`File::prefetch`] goes.
 const DEPTH: u32 = 1024;
@@ -55,6 +55,32 @@ impl File {
             Ok(((), more))
         })
         .map(drop)
+    }
+
+    /// What was asked of the network so far: requests, bytes, repeated requests, round trips in sequence. `None` for files of
+    /// this machine.
+    #[must_use]
+    pub fn counters(&self) -> Option<[u64; 4]> {
+        self.0.source.remote().map(|remote| remote.counters().now())
+    }
+
+    /// Loads what stored elements of sequences and strings of any length name in the global heap, together.
+    ///
+    /// # Errors
+    /// If something cannot be fetched.
+    pub fn load_heaps(&self, elements: &[u8]) -> Result<()> {
+        if !self.is_remote() {
+            return Ok(());
+        }
+        let sizes = self.superblock().sizes;
+        let addresses = elements.chunks_exact(self.handle_size()).filter_map(|element| {
+            let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
+            let count = cursor.u32().ok()?;
+            cursor.address(sizes).ok()?.filter(|address| count != 0 && *address != 0)
+        });
+        let addresses: BTreeSet<u64> = addresses.collect();
+        // What is wrong with one is told when it is looked up.
+        rounds::together(addresses, |address| self.heap_collection(*address).map(drop)).map(drop)
     }
 
     /// Opens the objects that paths lead to, together.

@@ -2,17 +2,20 @@
 
 use super::{Source, ends_before, rounds};
 use crate::read::plan::joined_within;
+use crate::recent::Recent;
 use crate::{Error, Result};
 use hyperchunk_format::View;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// What the process keeps unless it is told otherwise, in bytes.
 const KEPT: usize = 128 << 20;
+/// How long a block is at most, in bytes.
+const LONGEST: u64 = 4 << 10;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
 const APART: u64 = 4;
 
@@ -20,12 +23,10 @@ const APART: u64 = 4;
 type Key = ([u8; 16], u64);
 type Bytes = Arc<[u8]>;
 
-/// The blocks of all files of the process. Half of them, those used longest ago, leave when the other half is full.
+/// The blocks of all files of the process.
 #[derive(Default)]
 struct Kept {
-    young: HashMap<Key, Bytes>,
-    old: HashMap<Key, Bytes>,
-    young_bytes: usize,
+    blocks: Recent<Key>,
     /// Blocks that some thread fetches.
     pending: HashSet<Key>,
     /// The process they are of: in a copy of it, no thread fetches anything.
@@ -44,37 +45,18 @@ static BOUND: AtomicUsize = AtomicUsize::new(KEPT);
 /// Sets how many bytes of metadata of files over a network this process keeps, all files together (128 MiB if it is not
 /// set). Those used longest ago leave first.
 pub fn set_metadata_cache_bytes(bytes: usize) {
-    BOUND.store(bytes, Ordering::Relaxed);
-    let mut kept = CACHE.lock();
-    if kept.young_bytes > bytes / 2 {
-        kept.turn();
-        kept.turn();
+    if BOUND.swap(bytes, Ordering::Relaxed) > bytes {
+        CACHE.lock().blocks.clear();
     }
 }
 
 impl Kept {
     fn get(&mut self, key: &Key) -> Option<Bytes> {
-        if let Some(found) = self.young.get(key) {
-            return Some(Arc::clone(found));
-        }
-        let found = self.old.remove(key)?;
-        self.insert(*key, Arc::clone(&found));
-        Some(found)
+        self.blocks.get(key, BOUND.load(Ordering::Relaxed))
     }
 
     fn insert(&mut self, key: Key, bytes: Bytes) {
-        if self.young_bytes + bytes.len() > BOUND.load(Ordering::Relaxed) / 2 {
-            self.turn();
-        }
-        self.young_bytes += bytes.len();
-        if let Some(before) = self.young.insert(key, bytes) {
-            self.young_bytes -= before.len();
-        }
-    }
-
-    fn turn(&mut self) {
-        self.old = std::mem::take(&mut self.young);
-        self.young_bytes = 0;
+        self.blocks.insert(key, bytes, BOUND.load(Ordering::Relaxed));
     }
 }
 
@@ -95,19 +77,22 @@ pub(crate) struct RemoteBlocks {
     file: [u8; 16],
     /// How long a block is.
     block: u64,
+    /// Who lacks something gets so many bytes from there on: what belongs together was mostly written together.
+    ahead: u64,
 }
 
 impl RemoteBlocks {
     /// `source` must be remote.
     pub(crate) fn new(source: Arc<dyn Source>) -> Self {
-        let (identity, block, head) = source.remote().map_or_else(
+        let (identity, ahead, head) = source.remote().map_or_else(
             || (Vec::new(), 1, bytes::Bytes::new()),
             |remote| (remote.identity().as_bytes().to_vec(), remote.options().block.max(1), remote.head()),
         );
+        let block = ahead.min(LONGEST);
         let mut file = [0; 16];
         let digest = Sha256::new().chain_update(identity).chain_update(block.to_le_bytes()).finalize();
         file.copy_from_slice(&digest[..16]);
-        let blocks = Self { source, file, block };
+        let blocks = Self { source, file, block, ahead };
         let mut kept = CACHE.lock();
         for (number, bytes) in blocks.cut(0, &head) {
             kept.insert((file, number), bytes);
@@ -243,12 +228,11 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let missing: BTreeSet<u64> = numbers
-                .clone()
-                .zip(&pieces)
-                .filter(|(_, piece)| piece.is_none())
-                .map(|(number, _)| number)
-                .collect();
+            let mut missing = self.0.missing(&(offset..end.max(offset.saturating_add(self.0.ahead))));
+            // Some other thread may have brought one just now: it is taken from there.
+            missing.extend(
+                numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
+            );
             if rounds::ask(&self.0, &missing) {
                 return Err(Error::need(std::iter::once(offset..end).collect()));
             }

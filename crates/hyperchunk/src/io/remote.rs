@@ -102,7 +102,7 @@ pub struct RemoteOptions {
     pub concurrency: usize,
     /// How many bytes are asked for when a file is opened.
     pub first_read: u64,
-    /// Metadata are fetched in pieces of at least this many bytes; a power of two.
+    /// Metadata are fetched in pieces of at least this many bytes.
     pub block: u64,
     /// Gaps of up to this many bytes between two ranges are read rather than making two requests.
     pub gap: u64,

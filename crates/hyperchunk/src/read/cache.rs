@@ -1,56 +1,47 @@
 //! Chunks that were decoded last: small slices of one chunk decode it once.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::recent::Recent;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// How many bytes of decoded chunks a file keeps.
-const KEPT: usize = 8 << 20;
+/// How many bytes of decoded chunks the process keeps, all files together.
+const KEPT: usize = 16 << 20;
+/// The largest chunk that is kept, in bytes.
+const LARGEST: usize = 4 << 20;
 
-/// Decoded chunks of a file, by address. Those used longest ago leave first.
-#[derive(Default)]
-pub(crate) struct ChunkCache(Mutex<Kept>);
+/// By file, dataset and chunk.
+type Key = (u64, u64, u64);
 
-#[derive(Default)]
-struct Kept {
-    /// By dataset and chunk.
-    chunks: HashMap<(u64, u64), Entry>,
-    bytes: usize,
-    clock: u64,
+static CHUNKS: LazyLock<Mutex<Recent<Key>>> = LazyLock::new(Mutex::default);
+static FILES: AtomicU64 = AtomicU64::new(0);
+
+/// The decoded chunks of a file.
+#[derive(Debug)]
+pub(crate) struct ChunkCache {
+    file: u64,
 }
 
-/// When a chunk was used last, and its bytes.
-type Entry = (u64, Arc<[u8]>);
+impl Default for ChunkCache {
+    fn default() -> Self {
+        Self { file: FILES.fetch_add(1, Ordering::Relaxed) }
+    }
+}
 
 impl ChunkCache {
     /// Whether chunks of this size are kept.
     pub(crate) fn takes(bytes: usize) -> bool {
-        bytes <= KEPT / 2
+        bytes <= LARGEST
     }
 
-    pub(crate) fn get(&self, key: (u64, u64)) -> Option<Arc<[u8]>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clock += 1;
-        let clock = kept.clock;
-        let (used, bytes) = kept.chunks.get_mut(&key)?;
-        *used = clock;
-        Some(Arc::clone(bytes))
+    /// The chunk of a dataset, by their addresses.
+    pub(crate) fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
+        let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.get(&(self.file, dataset, chunk), KEPT)
     }
 
-    pub(crate) fn insert(&self, key: (u64, u64), bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.bytes + bytes.len() > KEPT {
-            let Some(oldest) = kept.chunks.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| *key)
-            else {
-                break;
-            };
-            let gone = kept.chunks.remove(&oldest).map_or(0, |(_, bytes)| bytes.len());
-            kept.bytes -= gone;
-        }
-        kept.clock += 1;
-        let entry = (kept.clock, Arc::from(bytes));
-        kept.bytes += bytes.len();
-        if let Some((_, old)) = kept.chunks.insert(key, entry) {
-            kept.bytes -= old.len();
-        }
+    pub(crate) fn insert(&self, (dataset, chunk): (u64, u64), bytes: &[u8]) {
+        let bytes = Arc::from(bytes);
+        let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.insert((self.file, dataset, chunk), bytes, KEPT);
     }
 }

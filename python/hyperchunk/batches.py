@@ -1,0 +1,122 @@
+"""Many reads as one, and reads in the background."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hyperchunk import _core, selections
+from hyperchunk.dataset import Dataset
+from hyperchunk.objects import HLObject, encode
+from hyperchunk.values import Array, Plan
+
+if TYPE_CHECKING:
+    from hyperchunk.group import Group
+
+# How many reads may run in the background. They wait for the network more than they work.
+_BACKGROUND = 32
+
+
+class _Planned(NamedTuple):
+    """A read whose array is there, but empty."""
+
+    dataset: Dataset
+    selection: selections.Selection
+    plan: Plan
+    out: Array
+    #: Whether an array without dimensions stays one, as for ``[...]``.
+    whole: bool
+
+    def finish(self) -> Any:
+        out = self.plan.finish(self.dataset._opened.need(), self.out)
+        return out if out.ndim or self.whole else out[()]
+
+
+def _plan(dataset: Dataset, index: Any) -> _Planned | None:
+    """How an index is read; None where it is not just elements: fields, references, datasets without a dataspace."""
+    args = index if isinstance(index, tuple) else (index,)
+    dims = dataset.shape
+    if dims is None or not all(_is_plain(arg) for arg in args):
+        return None
+    whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
+    if dims == () and not whole:
+        return None
+    selection = selections.everything(dims) if whole else selections.select(dims, args)
+    plan = dataset._reading()
+    return _Planned(dataset, selection, plan, plan.empty(selection.array_shape), whole and args != ())
+
+
+def _is_plain(arg: Any) -> bool:
+    from hyperchunk.references import Reference
+
+    return arg is not None and not isinstance(arg, str | Reference)
+
+
+def _read(wanted: list[tuple[Dataset, Any]]) -> list[Any]:
+    planned = [_plan(dataset, index) for dataset, index in wanted]
+    reads = [
+        (plan.dataset._data, plan.selection.choice, plan.plan.conversion, plan.out)
+        for plan in planned
+        if plan is not None and plan.out.size
+    ]
+    _core.read_many(reads)
+    return [
+        dataset[index] if plan is None else plan.finish()
+        for plan, (dataset, index) in zip(planned, wanted, strict=True)
+    ]
+
+
+def read_slices(dataset: Dataset, indices: Iterable[Any]) -> list[Any]:
+    """Reads one dataset by many indices."""
+    return _read([(dataset, index) for index in indices])
+
+
+def read_many(group: Group, wanted: Any) -> Any:
+    """Reads from many datasets: see :meth:`Group.read_many`."""
+    if isinstance(wanted, Mapping):
+        return dict(zip(wanted, read_many(group, list(wanted.items())), strict=True))
+    pairs = [item if isinstance(item, tuple) else (item, ...) for item in wanted]
+    datasets = _datasets(group, [what for what, _ in pairs])
+    return _read([(dataset, index) for dataset, (_, index) in zip(datasets, pairs, strict=True)])
+
+
+def _datasets(group: Group, wanted: list[Any]) -> list[Dataset]:
+    """The datasets of paths, found together."""
+    core = group._opened.need()
+    if core.is_remote:
+        # What is wrong with one is told when it is opened by itself.
+        core.open_many(group._object, [encode(what) for what in wanted if not isinstance(what, HLObject)])
+    found = []
+    for what in wanted:
+        dataset = what if isinstance(what, HLObject) else group[what]
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{dataset.name!r} is a {type(dataset).__name__}, not a Dataset")
+        found.append(dataset)
+    return found
+
+
+class _Background:
+    """The threads that read in the background; made when they are needed, and again in a copy of the process."""
+
+    def __init__(self) -> None:
+        self.executor: ThreadPoolExecutor | None = None
+
+    def get(self) -> ThreadPoolExecutor:
+        if self.executor is None:
+            self.executor = ThreadPoolExecutor(_BACKGROUND, "hyperchunk-background")
+        return self.executor
+
+    def forget(self) -> None:
+        self.executor = None
+
+
+_background = _Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_background.forget)
+
+
+def submit(work: Callable[[Any], Any], argument: Any) -> Future[Any]:
+    """Does something in the background."""
+    return _background.get().submit(work, argument)

@@ -1,0 +1,108 @@
+"""H5Coro's way of asking, for programs that move: one dataset, a column of it, rows from a start row on.
+
+======================================  =============================================================
+H5Coro                                  here
+======================================  =============================================================
+``H5Coro::read(asset, resource, name,   ``read(url, name, column, start_row, row_count)``, or
+valtype, col, startrow, numrows, …)``   ``hyperchunk.open(url)[name][start_row : start_row + row_count]``
+``H5Coro::readp(…)``, a promise         ``readp(…)``, a :class:`concurrent.futures.Future`, or
+                                        ``Dataset.read_future``
+``_meta_only = true``                   ``metadata_only=True``: `data` is None
+``valtype``                             ``Dataset.astype``; without it, the file's own type
+``H5Coro::traverse``                    ``Group.visititems``
+``context`` (the cache of a file)       the file itself: keep it open, or pass it instead of the URL
+``ALL_ROWS``, ``ALL_COLS``              the same
+``h5coro.H5Coro(…).readDatasets([…])``  ``File.read_many([…])``
+======================================  =============================================================
+
+Unlike H5Coro's, rows of contiguous datasets are right wherever they start, rows and columns that are not there are an
+error, and the arrays keep their dimensions.
+
+Source: SlideRule's public interface of H5Coro, and *H5Coro* (SlideRule, 2021).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk.batches import submit
+from hyperchunk.dataset import Dataset
+from hyperchunk.dtypes import Dtype
+from hyperchunk.exceptions import InvalidError
+from hyperchunk.file import File
+
+ALL_ROWS = -1
+ALL_COLS = -1
+
+
+class Info(NamedTuple):
+    """What a read found."""
+
+    #: How many elements were read, or would be.
+    elements: int
+    #: How many bytes each has.
+    typesize: int
+    #: How many bytes all have.
+    datasize: int
+    #: The elements; None if only metadata were asked for.
+    data: npt.NDArray[Any] | None
+    #: Their type.
+    datatype: Dtype
+    #: How many rows the dataset has: the length of its first dimension.
+    numrows: int
+    #: How many columns: the length of its second dimension, 1 if it has none.
+    numcols: int
+
+
+def read(
+    resource: Any,
+    dataset: str,
+    column: int = ALL_COLS,
+    start_row: int = 0,
+    row_count: int = ALL_ROWS,
+    *,
+    metadata_only: bool = False,
+    **options: Any,
+) -> Info:
+    """Reads `row_count` rows of a dataset from `start_row` on, all columns or one.
+
+    `resource` is a URL, a path or an open file; `options` are those of :func:`hyperchunk.open`.
+
+    >>> read("granule.h5", "gt1l/heights/h_ph", start_row=100, row_count=10).data  # doctest: +SKIP
+
+    Raises :class:`hyperchunk.exceptions.InvalidError` for rows or columns that are not there, and what opening and
+    reading raise.
+    """
+    if isinstance(resource, File):
+        return _read(resource, dataset, column, start_row, row_count, metadata_only)
+    with File(resource, **options) as file:
+        return _read(file, dataset, column, start_row, row_count, metadata_only)
+
+
+def readp(resource: Any, dataset: str, *args: Any, **options: Any) -> Future[Info]:
+    """As :func:`read`, in the background."""
+    return submit(lambda _: read(resource, dataset, *args, **options), None)
+
+
+def _read(file: File, name: str, column: int, start: int, count: int, metadata_only: bool) -> Info:
+    found = file[name]
+    if not isinstance(found, Dataset) or not found.shape:
+        raise InvalidError(f"not a dataset with rows (object {name}, file {file.filename})")
+    rows, columns = found.shape[0], found.shape[1] if found.ndim > 1 else 1
+    end = rows if count == ALL_ROWS else start + count
+    if not (0 <= start <= end <= rows and count >= ALL_ROWS):
+        raise InvalidError(f"rows {start} to {end} of {rows} (object {name}, file {file.filename})")
+    if column != ALL_COLS and not (0 <= column < columns and found.ndim > 1):
+        raise InvalidError(f"column {column} of {columns} (object {name}, file {file.filename})")
+    index: tuple[Any, ...] = (slice(start, end),) if column == ALL_COLS else (slice(start, end), column)
+    elements = (end - start) * int(np.prod(found.shape[len(index) :], dtype=np.int64))
+    data = None if metadata_only else np.asarray(found[(*index, ...) if found.ndim > len(index) else index])
+    size = found.dtype.itemsize
+    return Info(elements, size, elements * size, data, found.dtype, rows, columns)
+
+
+__all__ = ["ALL_COLS", "ALL_ROWS", "Info", "read", "readp"]
