@@ -1,0 +1,119 @@
+//! What is sent to which store, and what of it may be seen.
+
+use super::server::{Answer, Request, Server};
+use super::*;
+
+/// An S3 server that is none: it looks at the request alone.
+#[test]
+fn regions_are_found() {
+    let server = Server::new(pattern(5000), |request: &Request| {
+        match request.headers["authorization"].contains("/eu-x/s3/") {
+            true => Answer::Right,
+            false => Answer::Status(301, "x-amz-bucket-region: eu-x\r\n", ""),
+        }
+    });
+    let endpoint = format!("http://{}", server.address);
+    let given = [("endpoint", endpoint.as_str()), ("key", "k"), ("secret", "s"), ("region", "us-east-1")];
+    let options = RemoteOptions { store: given.map(|(a, b)| (a.into(), b.into())).to_vec(), ..options() };
+    let source = open("s3://bucket/a b", &options).unwrap();
+    assert_eq!(source.remote().unwrap().counters().now(), [2, 1000, 0, 2]);
+    fetch_one(&source, 2000..3000).unwrap();
+    assert!(server.log().iter().all(|request| request.path == "/bucket/a%20b"), "{:?}", server.log());
+}
+
+/// Where requests for other stores go, and what they carry.
+#[test]
+fn other_stores() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let endpoint = format!("http://{}", server.address);
+    for (url, given, path, authorization) in [
+        ("s3://bucket/k/l", "anonymous=true", "/bucket/k/l", None),
+        ("gs://bucket/k/l", "anonymous=true", "/bucket/k%2Fl", None),
+        ("gs://bucket/k", "token=t", "/bucket/k", Some("Bearer t")),
+        ("az://box/k/l", "anonymous=true account=a", "/box/k/l", None),
+        ("az://box/k", "token=t account=a", "/box/k", Some("Bearer t")),
+    ] {
+        let mut options = options();
+        options.store.push(("endpoint".into(), endpoint.clone()));
+        options.store.extend(
+            given.split(' ').filter_map(|pair| pair.split_once('=')).map(|(a, b)| (a.into(), b.into())),
+        );
+        let source = open(url, &options).unwrap();
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000], "{url}");
+        let request = server.log().pop().unwrap();
+        assert_eq!(request.path, path, "{url}");
+        assert_eq!(request.headers.get("authorization").map(String::as_str), authorization, "{url}");
+        assert_eq!(request.headers["if-match"], "\"one\"");
+    }
+}
+
+#[test]
+fn passwords_and_tokens_are_sent_and_not_shown() {
+    let server = Server::new(pattern(5000), |request: &Request| match request.path.contains("denied") {
+        true => Answer::Status(403, "", "secret"),
+        false => Answer::Right,
+    });
+    let with_password = |path: &str| format!("http://me:secret@{}/{path}?sig=secret", server.address);
+    let source = open(&with_password("x"), &options()).unwrap();
+    let request = server.log().pop().unwrap();
+    assert_eq!(
+        (request.headers["authorization"].as_str(), request.path.as_str()),
+        ("Basic bWU6c2VjcmV0", "/x?sig=secret")
+    );
+    let mut bearer = options();
+    bearer.store.push(("token".into(), "secret".into()));
+    drop(open(&server.url("x"), &bearer).unwrap());
+    assert_eq!(server.log().pop().unwrap().headers["authorization"], "Bearer secret");
+    let identity = source.remote().unwrap().identity().to_owned();
+    let missing =
+        open("http://me:secret@127.0.0.1:1/x?sig=secret", &RemoteOptions { retries: 0, ..options() });
+    let denied = open(&with_password("denied"), &options());
+    let file = crate::File::open_url(
+        &with_password("x"),
+        &crate::OpenOptions { remote: options(), ..Default::default() },
+    );
+    for text in [
+        format!("{source:?}"),
+        identity,
+        missing.unwrap_err().to_string(),
+        denied.unwrap_err().to_string(),
+        file.unwrap_err().to_string(),
+    ] {
+        assert!(!text.contains("secret") && text.contains("http://127.0.0.1"), "{text}");
+    }
+}
+
+#[test]
+fn siblings_are_opened_beside() {
+    let server = Server::new(pattern(5000), |_| Answer::Right);
+    let source = open(&server.url("d/x.h5"), &options()).unwrap();
+    let sibling = source.remote().unwrap().sibling("../e/y z.h5").unwrap().unwrap();
+    assert_eq!(sibling.size(), 5000);
+    assert_eq!(server.log().pop().unwrap().path, "/e/y%20z.h5");
+    assert!(source.remote().unwrap().sibling("/etc/passwd").unwrap().is_err());
+    assert_eq!(server.log().len(), 2);
+}
+
+/// An archive that hands out signed URLs of a store.
+#[test]
+fn redirects_are_followed_once() {
+    let store = Server::new(pattern(5000), |request: &Request| match request.number {
+        2 => Answer::Status(403, "", "expired"),
+        _ => Answer::Right,
+    });
+    let location: &'static str = format!("location: {}\r\n", store.url("signed?sig=1")).leak();
+    let archive = Server::new(Vec::new(), move |_| Answer::Status(302, location, ""));
+    let mut options = options();
+    options.store.push(("token".into(), "secret".into()));
+    let source = open(&archive.url("x.h5"), &options).unwrap();
+    for _ in 0..3 {
+        assert_eq!(fetch_one(&source, 2000..3000).unwrap(), pattern(5000)[2000..3000]);
+    }
+    // For opening, and when the signature had run out.
+    assert_eq!(archive.log().len(), 2);
+    assert!(archive.log().iter().all(|request| request.headers["authorization"] == "Bearer secret"));
+    assert_eq!(store.log().len(), 5);
+    assert!(store.log().iter().all(|request| !request.headers.contains_key("authorization")));
+    let counted = source.remote().unwrap().counters().now();
+    assert_eq!(counted, [4, 4000, 0, 4]);
+}
