@@ -22,7 +22,7 @@ use crate::Result;
 use bytes::Bytes;
 use location::{Kind, Location};
 use process::Process;
-use request::{Answer, Target, Version};
+use request::{Target, Version};
 use settings::Settings;
 use std::ops::Range;
 use std::sync::Arc;
@@ -108,44 +108,23 @@ fn open_location(location: Location, options: Arc<RemoteOptions>) -> Result<Arc<
 impl ObjectSource {
     fn open(location: Location, options: Arc<RemoteOptions>) -> Result<Self> {
         let settings = Settings::new(&location, &options.store, std::env::vars())?;
-        let tally = Arc::<Tally>::default();
-        tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
-        let opened = Self::open_with(&location, &options, &tally, settings.clone());
-        let (connection, answer) = match (opened, tally.region.get()) {
-            (Err(_), Some(region))
-                if location.kind == Kind::S3 && settings.get("aws_region") != Some(region) =>
-            {
-                let mut settings = settings;
-                settings.set("aws_region", region);
-                tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
-                Self::open_with(&location, &options, &tally, settings)?
-            }
-            (opened, _) => opened?,
-        };
+        let connection = Arc::new(connection(&location, &options, settings));
+        let (process, tally) = (Process::get()?, Arc::<Tally>::default());
+        let answer = with_region(process, &connection, &tally, || {
+            tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+            let target = Target {
+                store: process.store(&connection)?,
+                path: Connection::path(&location)?,
+                options: Arc::clone(&options),
+                tally: Arc::clone(&tally),
+                version: None,
+            };
+            fetch::one(process, &target, 0..options.first_read.max(1))
+        })?;
         let shown = location.shown();
         let identity = identity(&location, &connection, &answer.version);
         let (version, head) = (Arc::new(answer.version), answer.bytes);
         Ok(Self { location, shown, identity, connection, options, tally, version, head })
-    }
-
-    /// The first request.
-    fn open_with(
-        location: &Location,
-        options: &Arc<RemoteOptions>,
-        tally: &Arc<Tally>,
-        settings: Settings,
-    ) -> Result<(Arc<Connection>, Answer)> {
-        let connection = Arc::new(connection(location, options, settings));
-        let process = Process::get()?;
-        let target = Target {
-            store: process.store(&connection)?,
-            path: Connection::path(location)?,
-            options: Arc::clone(options),
-            tally: Arc::clone(tally),
-            version: None,
-        };
-        let answer = fetch::one(process, &target, 0..options.first_read.max(1))?;
-        Ok((connection, answer))
     }
 
     fn target(&self, process: &Process) -> Result<Target> {
@@ -181,9 +160,33 @@ impl ObjectSource {
         if far.is_empty() {
             return Ok(());
         }
-        self.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
         let process = Process::get()?;
-        fetch::many(process, &self.target(process)?, &far, land)
+        let mut landed = false;
+        with_region(process, &self.connection, &self.tally, || {
+            if landed {
+                return Err(failure::changed());
+            }
+            self.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
+            fetch::many(process, &self.target(process)?, &far, &mut |place, bytes| {
+                landed = true;
+                land(place, bytes)
+            })
+        })
+    }
+}
+
+/// Does something; if the store then says for the first time that the bucket is in another region, does it again there.
+fn with_region<T>(
+    process: &Process,
+    connection: &Arc<Connection>,
+    tally: &Tally,
+    mut run: impl FnMut() -> Result<T>,
+) -> Result<T> {
+    let known = tally.region.get().is_some();
+    let result = run();
+    match (&result, tally.region.get()) {
+        (Err(_), Some(region)) if !known && process.moved(connection, region) => run(),
+        _ => result,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! None of it outlives a fork: the child has no threads. It makes its own when it first reads.
 
+use super::location::Kind;
 use super::store::{Connection, Store};
 use crate::{Error, ErrorKind, Result};
 use object_store::client::HttpClient;
@@ -22,6 +23,8 @@ pub(super) struct Process {
     gate: Arc<Semaphore>,
     stores: Mutex<HashMap<Arc<Connection>, Arc<Store>>>,
     clients: Mutex<HashMap<String, HttpClient>>,
+    /// Where buckets are that are not where they were looked for.
+    regions: Mutex<HashMap<Arc<Connection>, String>>,
     /// That of a child that was forked off, seen from there.
     child: OnceLock<Box<Process>>,
 }
@@ -62,6 +65,7 @@ impl Process {
             gate: Arc::new(Semaphore::new(WEIGHT as usize)),
             stores: Mutex::default(),
             clients: Mutex::default(),
+            regions: Mutex::default(),
             child: OnceLock::new(),
         })
     }
@@ -73,8 +77,28 @@ impl Process {
         Held(permit.ok())
     }
 
+    /// Notes that a bucket is in another region; `false` if it is the one where it was looked for.
+    pub(super) fn moved(&self, connection: &Arc<Connection>, region: &str) -> bool {
+        let moved = connection.kind == Kind::S3 && connection.settings.get("aws_region") != Some(region);
+        if moved {
+            let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+            if regions.len() >= KEPT {
+                regions.clear();
+            }
+            regions.insert(Arc::clone(connection), region.to_owned());
+        }
+        moved
+    }
+
     /// The store at the end of a connection.
     pub(super) fn store(&self, connection: &Arc<Connection>) -> Result<Arc<Store>> {
+        let region = self.regions.lock().unwrap_or_else(PoisonError::into_inner).get(connection).cloned();
+        let moved = region.map(|region| {
+            let mut moved = Connection::clone(connection);
+            moved.settings.set("aws_region", &region);
+            Arc::new(moved)
+        });
+        let connection = moved.as_ref().unwrap_or(connection);
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(connection) {
             return Ok(Arc::clone(store));

@@ -18,7 +18,10 @@ fn regions_are_found() {
     let source = open("s3://bucket/a b", &options).unwrap();
     assert_eq!(source.remote().unwrap().counters().now(), [2, 1000, 0, 2]);
     fetch_one(&source, 2000..3000).unwrap();
-    assert!(server.log().iter().all(|request| request.path == "/bucket/a%20b"), "{:?}", server.log());
+    // The process remembers it.
+    let again = open("s3://bucket/c", &options).unwrap();
+    assert_eq!(again.remote().unwrap().counters().now(), [1, 1000, 0, 1]);
+    assert!(server.log()[..3].iter().all(|request| request.path == "/bucket/a%20b"), "{:?}", server.log());
 }
 
 /// Where requests for other stores go, and what they carry.
