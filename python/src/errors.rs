@@ -2,6 +2,7 @@
 
 use hyperchunk::{Error, ErrorKind};
 use pyo3::prelude::*;
+use std::cell::RefCell;
 
 /// The class in `hyperchunk.exceptions` for each kind.
 fn class_name(kind: ErrorKind) -> &'static str {
@@ -34,9 +35,23 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyErr {
     }
 }
 
+thread_local! {
+    /// What a signal raised while this thread waited for a network.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Whether a signal, such as of Ctrl-C, raises something. Asked by a thread that waits; only the main thread hears of any.
+pub(crate) fn interrupted() -> bool {
+    let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+    raised.map(|error| RAISED.replace(Some(error))).is_some()
+}
+
 /// The exception for an error.
 #[cold]
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    if let Some(raised) = RAISED.take() {
+        return raised;
+    }
     exception(py, class_name(error.kind()), error)
 }
 

@@ -1,6 +1,7 @@
 //! Where the bytes of a file come from.
 
 mod blocks;
+mod interrupt;
 mod local;
 mod memory;
 #[cfg(feature = "cloud")]
@@ -15,6 +16,7 @@ pub(crate) mod rounds;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
+pub use interrupt::set_interrupt;
 pub use local::LocalFile;
 pub use memory::Memory;
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};

@@ -2,14 +2,18 @@
 
 use super::process::Process;
 use super::request::{Answer, Target};
-use crate::io::Land;
+use crate::io::{Land, interrupt};
 use crate::{Error, ErrorKind, Result};
 use std::ops::Range;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// How many of the largest requests may be under way or wait for the caller, in bytes.
 const LARGEST_AT_ONCE: u64 = 16;
+
+/// How often a caller that waits is asked whether it still wants to.
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Tells the caller how a request ended, even if it was torn down.
 struct Report {
@@ -40,8 +44,27 @@ pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>)
     let (to, from) = channel();
     let mut tasks = JoinSet::new();
     start(process, &mut tasks, target, range, Report { place: 0, to, sent: false });
-    let (_, result) = from.recv().map_err(|_| Error::new(ErrorKind::Io, "the request was torn down"))?;
-    result
+    receive(&from, &mut Instant::now())?.1
+}
+
+/// Waits for a request to end, or for the caller to want no more.
+fn receive(from: &Receiver<(usize, Result<Answer>)>, asked: &mut Instant) -> Result<(usize, Result<Answer>)> {
+    loop {
+        let received = from.recv_timeout(ASK_EVERY);
+        if asked.elapsed() >= ASK_EVERY {
+            if interrupt::is_wanted() {
+                return Err(Error::new(ErrorKind::Io, "interrupted"));
+            }
+            *asked = Instant::now();
+        }
+        match received {
+            Ok(report) => return Ok(report),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(ErrorKind::Io, "the requests were torn down"));
+            }
+        }
+    }
 }
 
 /// Fetches ranges, as many at once as the options allow. What is under way when an error comes is dropped.
@@ -57,6 +80,7 @@ pub(super) fn many(
     // Dropped at the end, with all tasks in it.
     let mut tasks = JoinSet::new();
     let (mut next, mut under_way, mut bytes) = (0, 0, 0u64);
+    let mut asked = Instant::now();
     let length = |range: &Range<u64>| range.end.saturating_sub(range.start);
     loop {
         while let Some((_, range)) = ranges.get(next) {
@@ -70,8 +94,7 @@ pub(super) fn many(
         if under_way == 0 {
             return Ok(());
         }
-        let (place, result) =
-            from.recv().map_err(|_| Error::new(ErrorKind::Io, "the requests were torn down"))?;
+        let (place, result) = receive(&from, &mut asked)?;
         while tasks.try_join_next().is_some() {}
         let answer = result?;
         let Some((number, range)) = ranges.get(place) else { continue };

@@ -7,6 +7,7 @@ mod stores;
 use super::*;
 use crate::ErrorKind;
 use server::{Answer, Server};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Bytes that differ from place to place.
@@ -118,6 +119,21 @@ fn within_a_runtime() {
     let got = runtime
         .block_on(async { fetch_one(&open(&server.url("x"), &options()).unwrap(), 2000..3000).unwrap() });
     assert_eq!(got, pattern(5000)[2000..3000]);
+}
+
+/// The caller presses Ctrl-C while the server says nothing.
+#[test]
+fn waiting_can_be_interrupted() {
+    thread_local!(static PRESSED: Cell<bool> = const { Cell::new(false) });
+    crate::io::set_interrupt(|| PRESSED.get());
+    let server = Server::new(pattern(5000), |_| Answer::Silence);
+    let options = RemoteOptions { timeout: Duration::from_secs(60), ..options() };
+    PRESSED.set(true);
+    let started = Instant::now();
+    let error = open(&server.url("x"), &options).unwrap_err();
+    PRESSED.set(false);
+    assert_eq!(error.message(), "interrupted");
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
 }
 
 /// As Python's `multiprocessing` does: the child goes on with what the parent opened.
