@@ -8,15 +8,18 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
 
+mod check;
 mod describe;
 mod doctor;
 mod dump;
 mod env;
+mod get;
 mod index;
 mod json;
 mod key;
 mod ls;
 mod output;
+mod progress;
 mod source;
 mod terminal;
 mod udf;
@@ -39,6 +42,10 @@ enum Command {
     Ls(ls::Arguments),
     /// Print what a file holds.
     Dump(dump::Arguments),
+    /// Read a dataset, or a part of it, into a file.
+    Get(get::Arguments),
+    /// Tell whether a file is fit for object stores: what reading it there costs, and why.
+    Check(check::Arguments),
     /// Make an index of a file, with which reading it takes one round trip.
     Index(index::Arguments),
     /// Live datasets: programs stored in a file as datasets.
@@ -89,6 +96,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     let outcome = match arguments.command {
         Command::Ls(command) => ls::run(&command),
         Command::Dump(command) => dump::run(&command),
+        Command::Get(command) => get::run(&command),
+        Command::Check(command) => check::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),

@@ -4,6 +4,7 @@
 //! into the caller's buffer.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
+pub mod check;
 mod dataset;
 pub mod digest;
 mod external;
@@ -12,6 +13,7 @@ mod group;
 mod heap;
 pub mod index;
 pub mod io;
+pub mod npy;
 mod object;
 mod prefetch;
 mod read;

@@ -11,46 +11,79 @@ pub fn slabs(dataset: &Dataset, bytes: u64) -> impl Iterator<Item = Choice> + us
         Dataspace::Null => vec![0],
         _ => dataset.dims().to_vec(),
     };
-    let chunk = dataset.chunked().map_or_else(|| vec![1; dims.len()], |chunked| chunked.dims.clone());
-    cut(dims, &chunk, (bytes / dataset.datatype().size.max(1)).max(1))
+    let axes = dims.iter().map(|extent| Steps { start: 0, step: 1, count: *extent }).collect();
+    slabs_of(dataset, axes, bytes)
 }
 
-/// As [`slabs`], of at most `budget` elements.
-fn cut(dims: Vec<u64>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> + use<> {
+/// Every `step`th index from `start` on, `count` of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// The first index.
+    pub start: u64,
+    /// From one to the next; not 0.
+    pub step: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// As [`slabs`], of a part of the dataset: these indices of each axis.
+pub fn slabs_of(dataset: &Dataset, axes: Vec<Steps>, bytes: u64) -> impl Iterator<Item = Choice> + use<> {
+    let chunk = dataset.chunked().map_or_else(|| vec![1; axes.len()], |chunked| chunked.dims.clone());
+    cut(axes, &chunk, (bytes / dataset.datatype().size.max(1)).max(1))
+}
+
+/// As [`slabs_of`], of at most `budget` elements.
+fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Choice> + use<> {
+    let empty = axes.iter().any(|axis| axis.count == 0);
     // The first axis of which a whole step fits: those before it are walked one by one, those after it are whole.
     let mut inner = 1_u64;
     let mut axis = 0;
     let mut step = 1;
-    for (at, extent) in dims.iter().enumerate().rev().filter(|_| !dims.contains(&0)) {
+    for (at, steps) in axes.iter().enumerate().rev().filter(|_| !empty) {
         axis = at;
         step = budget / inner;
-        match inner.checked_mul(*extent) {
+        match inner.checked_mul(steps.count) {
             Some(all) if all <= budget => inner = all,
             _ => break,
         }
-        step = *extent;
+        step = steps.count;
     }
     let whole = step.max(1);
-    let along = chunk.get(axis).copied().unwrap_or(1).max(1);
-    let step = if whole > along { whole / along * along } else { whole };
-    let mut at = if dims.contains(&0) { None } else { Some(vec![0_u64; dims.len().min(axis + 1)]) };
+    // How many indices of the axis lie in one chunk, and in the first.
+    let (along, first) = match axes.get(axis).zip(chunk.get(axis)) {
+        Some((steps, chunk)) => {
+            let (chunk, step) = ((*chunk).max(1), steps.step.max(1));
+            (chunk / step, (chunk - steps.start % chunk).div_ceil(step))
+        }
+        None => (1, 1),
+    };
+    let along = along.max(1);
+    let step = if whole >= along { whole / along * along } else { whole };
+    // Cut at the end of a chunk first, if any.
+    let head = if whole >= along && first < along { first.max(1).saturating_add(step - along) } else { step };
+    let mut at = if empty { None } else { Some(vec![0_u64; axes.len().min(axis + 1)]) };
     std::iter::from_fn(move || {
         let start = at.take()?;
-        if dims.is_empty() {
+        if axes.is_empty() {
             return Some(Choice::All);
         }
-        let axes = dims.iter().enumerate().map(|(number, extent)| match start.get(number) {
-            Some(first) if number < axis => Axis::Range { start: *first, stride: 1, count: 1, block: 1 },
-            Some(first) => {
-                Axis::Range { start: *first, stride: 1, count: step.min(extent - first), block: 1 }
-            }
-            None => Axis::Range { start: 0, stride: 1, count: *extent, block: 1 },
+        let taken = match start.get(axis) {
+            Some(0) => head,
+            _ => step,
+        };
+        let parts = axes.iter().enumerate().map(|(number, steps)| {
+            let (from, count) = match start.get(number) {
+                Some(from) if number < axis => (*from, 1),
+                Some(from) => (*from, taken.min(steps.count - from)),
+                None => (0, steps.count),
+            };
+            Axis::steps(steps.start + from * steps.step, steps.step, count)
         });
-        let choice = Choice::Axes(axes.collect());
+        let choice = Choice::Axes(parts.collect());
         let mut next = start;
         for number in (0..=axis).rev() {
-            next[number] = next[number].saturating_add(if number == axis { step } else { 1 });
-            if next[number] < dims[number] {
+            next[number] = next[number].saturating_add(if number == axis { taken } else { 1 });
+            if next[number] < axes[number].count {
                 at = Some(next);
                 break;
             }
@@ -68,7 +101,8 @@ mod tests {
         let total: u64 = dims.iter().product();
         let mut sum = 0;
         let mut slabs = 0;
-        for choice in cut(dims.to_vec(), chunk, budget) {
+        let axes = dims.iter().map(|count| Steps { start: 0, step: 1, count: *count }).collect();
+        for choice in cut(axes, chunk, budget) {
             let count = choice.count(dims).unwrap();
             assert!(count <= budget, "{choice:?}");
             sum += count;
@@ -86,5 +120,33 @@ mod tests {
         check(&[10, 10], &[2, 5], 40, 3);
         check(&[3, 4, 1000], &[1, 1, 100], 450, 36);
         check(&[3, 4, 5], &[1, 1, 1], 1000, 1);
+    }
+
+    #[test]
+    fn parts_of_a_dataset() {
+        let check = |axes: &[(u64, u64, u64)], chunk: &[u64], budget, expected: &[&[u64]]| {
+            let axes =
+                axes.iter().map(|(start, step, count)| Steps { start: *start, step: *step, count: *count });
+            let axes: Vec<Steps> = axes.collect();
+            let mut found = Vec::new();
+            for choice in cut(axes.clone(), chunk, budget) {
+                let Choice::Axes(parts) = choice else { panic!("{choice:?}") };
+                let lists = parts.iter().map(|axis| match *axis {
+                    Axis::Range { start, stride, count, block: 1 } => {
+                        (0..count).map(|n| start + n * stride).collect()
+                    }
+                    ref other => panic!("{other:?}"),
+                });
+                let lists: Vec<Vec<u64>> = lists.collect();
+                assert!(lists.iter().map(Vec::len).product::<usize>() as u64 <= budget);
+                found.push(lists[0].clone());
+            }
+            assert_eq!(found, expected, "{axes:?}");
+        };
+        check(&[(3, 1, 7)], &[5], 5, &[&[3, 4], &[5, 6, 7, 8, 9]]);
+        check(&[(3, 2, 6)], &[5], 2, &[&[3], &[5, 7], &[9, 11], &[13]]);
+        check(&[(1, 4, 3)], &[2], 2, &[&[1, 5], &[9]]);
+        check(&[(1, 1, 2), (0, 1, 3)], &[1, 1], 3, &[&[1], &[2]]);
+        check(&[(1, 1, 0)], &[2], 2, &[]);
     }
 }

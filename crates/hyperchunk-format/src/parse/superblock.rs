@@ -1,6 +1,7 @@
 //! The superblock and its extension. Source: specification §II.A to C; HDF5 2.x `H5Fsuper.c` for what readers refuse.
 
 use super::message;
+use super::message::file_space::{self, FileSpace};
 use super::object_header;
 use crate::model::{CacheImage, SharedMessageTable, Superblock};
 use crate::{Cursor, Error, ErrorKind, Fuel, Image, Limits, Result, Sizes, View};
@@ -59,6 +60,18 @@ pub fn parse(view: &dyn View, limits: &Limits, fuel: &Fuel) -> Result<Superblock
         extension(image, address, &mut superblock)?;
     }
     Ok(superblock)
+}
+
+/// How the writer manages the file's space; `None` if the extension does not say.
+///
+/// # Errors
+/// Corrupt or Unsupported if the extension is damaged.
+pub fn file_space(image: Image<'_>, superblock: &Superblock) -> Result<Option<FileSpace>> {
+    let Some(address) = superblock.extension else { return Ok(None) };
+    let header = object_header::parse(image, address)?;
+    let raw = header.messages.iter().find(|raw| raw.kind == message::FILE_SPACE);
+    raw.map(|raw| file_space::parse(&mut message::cursor(raw, "file space info message"), image.sizes))
+        .transpose()
 }
 
 /// Versions 0 and 1: no extension, the root group as a symbol table entry.

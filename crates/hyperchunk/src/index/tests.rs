@@ -33,7 +33,7 @@ impl Source for Counted {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.1.fetch_add(1, Ordering::Relaxed);
-        crate::io::Memory::new(&*self.0).read_at(offset, buffer)
+        io::Memory::new(&*self.0).read_at(offset, buffer)
     }
 
     fn version(&self) -> Option<String> {
@@ -161,7 +161,7 @@ fn other_files_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Changed);
     assert!(error.to_string().contains("test.hcindex"), "{error}");
     let memory = File::from_source(
-        Arc::new(crate::io::Memory::new(FIXTURES[0].1)),
+        Arc::new(io::Memory::new(FIXTURES[0].1)),
         None,
         &OpenOptions { index: given(built.bytes), ..OpenOptions::default() },
     );

@@ -2,7 +2,9 @@
 
 use crate::Result;
 use crate::io::Source;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Ranges of a source that are closer are fetched together, in bytes.
 const GAP: u64 = 64 << 10;
@@ -48,6 +50,67 @@ impl Fetch for SourceFetch<'_> {
             }
             Ok(())
         })
+    }
+}
+
+/// How many bytes a block of [`Kept`] has, and how many it keeps.
+const BLOCK: u64 = 64 << 10;
+const BLOCKS: usize = 4096;
+
+/// Keeps what it fetches, so that many surveys of one file fetch it once.
+pub(crate) struct Kept<'s> {
+    source: SourceFetch<'s>,
+    blocks: HashMap<u64, Arc<[u8]>>,
+}
+
+impl<'s> Kept<'s> {
+    pub(crate) fn new(source: &'s dyn Source) -> Self {
+        Self { source: SourceFetch(source), blocks: HashMap::new() }
+    }
+}
+
+impl Fetch for Kept<'_> {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn fetch(&mut self, ranges: &[Range<u64>], land: &mut dyn FnMut(u64, &[u8])) -> Result<()> {
+        let size = self.size();
+        let numbers = |range: &Range<u64>| range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let mut missing: Vec<u64> =
+            ranges.iter().flat_map(numbers).filter(|number| !self.blocks.contains_key(number)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        if self.blocks.len() + missing.len() > BLOCKS {
+            // Rounds are small: what this one needs is fetched again.
+            self.blocks.clear();
+            missing = ranges.iter().flat_map(numbers).collect();
+            missing.sort_unstable();
+            missing.dedup();
+        }
+        let wanted: Vec<Range<u64>> = missing
+            .chunk_by(|a, b| a + 1 == *b)
+            .filter_map(|run| Some(run.first()? * BLOCK..((run.last()? + 1) * BLOCK).min(size)))
+            .collect();
+        let blocks = &mut self.blocks;
+        self.source.fetch(&wanted, &mut |offset, bytes| {
+            for (number, block) in (offset / BLOCK..).zip(bytes.chunks(usize::try_from(BLOCK).unwrap_or(1))) {
+                blocks.insert(number, block.into());
+            }
+        })?;
+        for range in ranges {
+            let mut bytes = Vec::with_capacity(length(range)?);
+            for number in numbers(range) {
+                let start = number * BLOCK;
+                let place = length(&(start..range.start.max(start)))?
+                    ..length(&(start..range.end.min(start + BLOCK)))?;
+                bytes.extend_from_slice(
+                    self.blocks.get(&number).and_then(|block| block.get(place)).unwrap_or_default(),
+                );
+            }
+            land(range.start, &bytes);
+        }
+        Ok(())
     }
 }
 

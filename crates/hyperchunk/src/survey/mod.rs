@@ -6,7 +6,7 @@ mod fetch;
 mod jobs;
 
 pub(crate) use chunks::{ChunkedDataset, grid};
-pub(crate) use fetch::{Fetch, SourceFetch};
+pub(crate) use fetch::{Fetch, Kept, SourceFetch, joined};
 pub(crate) use jobs::Job;
 
 use crate::{Error, Limits, Result};
@@ -88,17 +88,24 @@ impl Found {
         Some(place)
     }
 
-    /// The path of an object.
-    pub(crate) fn path(&self, mut object: usize) -> Vec<u8> {
+    /// The names of the links that lead from the first object to this one.
+    pub(crate) fn names(&self, mut object: usize) -> Vec<&[u8]> {
         let mut names = Vec::new();
         while let Some(met) = self.objects.get(object).filter(|_| object != 0) {
             names.push(&*met.name);
             object = met.parent;
         }
+        names.reverse();
+        names
+    }
+
+    /// The path of an object.
+    pub(crate) fn path(&self, object: usize) -> Vec<u8> {
+        let names = self.names(object);
         if names.is_empty() {
             return b"/".to_vec();
         }
-        names.iter().rev().flat_map(|name| [b"/".as_slice(), name]).flatten().copied().collect()
+        names.iter().flat_map(|name| [b"/".as_slice(), name]).flatten().copied().collect()
     }
 }
 
@@ -154,6 +161,19 @@ impl<'f> Survey<'f> {
         }
     }
 
+    /// Runs one parser.
+    ///
+    /// # Errors
+    /// Those of the parser and of the source.
+    pub(crate) fn one<T>(&mut self, parser: impl Fn(Image<'_>) -> Result<T>) -> Result<T> {
+        loop {
+            match look(&self.blocks, &self.superblock, &self.patches, self.limits, &parser)? {
+                Step::Done(value) => return Ok(value),
+                Step::Need(ranges) => round(self.fetch, &mut self.blocks, &mut self.rounds, ranges)?,
+            }
+        }
+    }
+
     /// Forgets all bytes.
     pub(crate) fn forget(&mut self) {
         self.blocks = Blocks::new(self.fetch.size());
@@ -205,7 +225,7 @@ fn round(
 }
 
 /// The same bytes as ranges in order, none touching another.
-fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub(crate) fn apart(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut apart: Vec<Range<u64>> = Vec::new();
     for range in ranges {

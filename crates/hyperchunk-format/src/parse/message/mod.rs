@@ -6,6 +6,7 @@ pub mod comment;
 pub mod dataspace;
 pub mod datatype;
 pub mod external_files;
+pub mod file_space;
 pub mod fill_value;
 pub mod group_info;
 pub mod layout;
@@ -42,6 +43,7 @@ pub(crate) const BTREE_K: u16 = 0x13;
 pub(crate) const DRIVER_INFORMATION: u16 = 0x14;
 pub(crate) const ATTRIBUTE_INFO: u16 = 0x15;
 pub(crate) const REFERENCE_COUNT: u16 = 0x16;
+pub(crate) const FILE_SPACE: u16 = 0x17;
 pub(crate) const CACHE_IMAGE: u16 = 0x18;
 
 /// The flag of a message whose data lie elsewhere.

@@ -1,0 +1,232 @@
+//! `hyperchunk check`.
+
+use crate::Outcome;
+use crate::describe;
+use crate::json::Text;
+use crate::progress::bytes;
+use crate::source::SourceOptions;
+use crate::terminal::{Colour, Ink, Terminal};
+use clap::Args;
+use hyperchunk::check::{Assumptions, Cost, DatasetReport, Finding, Report, Weight, check};
+use serde_json::{Value, json};
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// The HDF5 file; may be a URL.
+    file: String,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Milliseconds to the first byte of an answer.
+    #[arg(long, value_name = "MS", default_value_t = 25.0, value_parser = not_negative)]
+    latency: f64,
+    /// MB per second of one request.
+    #[arg(long, value_name = "MB/S", default_value_t = 80.0, value_parser = not_negative)]
+    bandwidth: f64,
+    /// Show all datasets, not just those that cost most.
+    #[arg(short, long)]
+    all: bool,
+    /// Use colours.
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    colour: Colour,
+    #[command(flatten)]
+    source: SourceOptions,
+}
+
+const HELP: &str = "\
+Costs are those of a reader that starts cold, without an index. `trips` are round trips in sequence, and in brackets those
+that the file's structure forces on a reader that asks for exactly what it needs. `1 %` is along the first axis.
+
+Exits with 0 if the file is fit, 1 if something serious was found, or a part of it cannot be read.
+
+Examples:
+  hyperchunk check scene.h5
+  hyperchunk check s3://bucket/granule.h5 --anonymous --json";
+
+/// How many datasets are shown without --all.
+const SHOWN: usize = 12;
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number is expected")?;
+    if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("it must not be negative".into()) }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let file = arguments.source.open_unindexed(&arguments.file)?;
+    let assumed = Assumptions::new(arguments.latency / 1000.0, arguments.bandwidth * 1e6);
+    let report = check(&file, &assumed)?;
+    if arguments.json {
+        print_json(arguments, &report);
+    } else {
+        print(arguments, &report);
+    }
+    if report.is_fit() {
+        return Ok(());
+    }
+    let serious = report.findings.iter().filter(|finding| finding.weight == Weight::Serious).count();
+    let broken = report.errors.len();
+    Err(match (serious, broken) {
+        (_, 0) => format!("not fit for object stores: {serious} serious findings"),
+        _ => format!("not fit for object stores: {serious} serious findings, {broken} parts cannot be read"),
+    }
+    .into())
+}
+
+fn print(arguments: &Arguments, report: &Report) {
+    let terminal = Terminal::new(arguments.colour);
+    say!(
+        "{} in {} groups, {} datasets, {} attributes; {} of structure{}",
+        bytes(report.size),
+        report.groups,
+        report.datasets,
+        report.attributes,
+        bytes(report.structure),
+        report.page.map_or_else(String::new, |page| format!(", pages of {}", bytes(page)))
+    );
+    say!("at {} ms and {} MB/s a request:\n", arguments.latency, arguments.bandwidth);
+    say!("{:<34} {:>9} {:>9} {:>9} {:>9}  {:>9}", "", "trips", "requests", "fetched", "needed", "seconds");
+    row(terminal, "list everything", &report.list);
+    let mut each: Vec<&DatasetReport> = report.each.iter().collect();
+    let left = if arguments.all { 0 } else { each.len().saturating_sub(SHOWN) };
+    if left > 0 {
+        each.sort_by(|a, b| b.whole.seconds.total_cmp(&a.whole.seconds).then_with(|| a.path.cmp(&b.path)));
+        each.truncate(SHOWN);
+    }
+    for dataset in each {
+        let chunks = match &dataset.chunks {
+            Some((chunk, count)) => format!("{count} chunks {}", describe::extent(chunk)),
+            None => "not in chunks".into(),
+        };
+        let space = describe::extent(&dataset.dims);
+        let line =
+            format!("{} {space}, {chunks}, {} stored", describe::name(&dataset.path), bytes(dataset.stored));
+        say!("{}", terminal.cut(&line, 0));
+        row(terminal, "    whole", &dataset.whole);
+        row(terminal, "    1 %", &dataset.slice);
+    }
+    if left > 0 {
+        say!("and {left} datasets that cost less (--all)");
+    }
+    if !report.findings.is_empty() || !report.errors.is_empty() {
+        say!("");
+    }
+    for (path, error) in &report.errors {
+        let error = hyperchunk_udf::escape::escape(&error.to_string(), 2000);
+        say!("{} {}: {error}", terminal.paint(Ink::Error, "cannot be read:"), describe::name(path));
+    }
+    for finding in &report.findings {
+        print_finding(terminal, finding);
+    }
+    say!("{}", if report.is_fit() { "fit for object stores" } else { "not fit for object stores" });
+}
+
+fn row(terminal: Terminal, what: &str, cost: &Cost) {
+    let trips = format!("{} ({})", cost.rounds, cost.forced);
+    let line = format!(
+        "{what:<34} {trips:>9} {:>9} {:>9} {:>9}  {:>9.3}",
+        cost.requests,
+        bytes(cost.bytes),
+        bytes(cost.needed),
+        cost.seconds
+    );
+    say!("{}", terminal.paint(Ink::Quiet, &line));
+}
+
+fn weight(weight: Weight) -> &'static str {
+    match weight {
+        Weight::Note => "note",
+        Weight::Slow => "slow",
+        Weight::Serious => "serious",
+    }
+}
+
+fn print_finding(terminal: Terminal, finding: &Finding) {
+    let ink = match finding.weight {
+        Weight::Note => Ink::Quiet,
+        Weight::Slow => Ink::Datatype,
+        Weight::Serious => Ink::Error,
+    };
+    say!("{} {}", terminal.paint(ink, &format!("{}:", weight(finding.weight))), finding.what);
+    if !finding.advice.is_empty() {
+        say!("    better: {}", finding.advice);
+    }
+    if !finding.paths.is_empty() {
+        let paths: Vec<String> = finding.paths.iter().map(|path| describe::name(path)).collect();
+        say!("{}", terminal.paint(Ink::Quiet, &terminal.cut(&format!("    {}", paths.join(", ")), 0)));
+    }
+}
+
+fn cost(cost: &Cost) -> Value {
+    json!({
+        "round_trips": cost.rounds,
+        "round_trips_forced": cost.forced,
+        "requests": cost.requests,
+        "bytes": cost.bytes,
+        "bytes_needed": cost.needed,
+        "seconds": cost.seconds,
+    })
+}
+
+/// A path as a JSON value: what is not UTF-8 cannot be one, so the text is put together by hand.
+fn print_json(arguments: &Arguments, report: &Report) {
+    let paths = |paths: &[Vec<u8>]| {
+        let paths: Vec<String> = paths.iter().map(|path| Text(path).to_string()).collect();
+        format!("[{}]", paths.join(", "))
+    };
+    let datasets: Vec<String> = report
+        .each
+        .iter()
+        .map(|dataset| {
+            let about = json!({
+                "shape": dataset.dims,
+                "bytes": dataset.bytes,
+                "stored": dataset.stored,
+                "chunk": dataset.chunks.as_ref().map(|(chunk, _)| chunk),
+                "chunks": dataset.chunks.as_ref().map(|(_, count)| count),
+                "index_round_trips": dataset.index_rounds,
+                "whole": cost(&dataset.whole),
+                "slice": cost(&dataset.slice),
+                "slice_stored": dataset.slice_bytes,
+            });
+            format!("{}: {about}", Text(&dataset.path))
+        })
+        .collect();
+    let findings: Vec<String> = report
+        .findings
+        .iter()
+        .map(|finding| {
+            format!(
+                "{{\"weight\": \"{}\", \"kind\": {}, \"what\": {}, \"advice\": {}, \"paths\": {}}}",
+                weight(finding.weight),
+                json!(finding.kind),
+                json!(finding.what),
+                json!(finding.advice),
+                paths(&finding.paths)
+            )
+        })
+        .collect();
+    let errors: Vec<String> = report
+        .errors
+        .iter()
+        .map(|(path, error)| format!("{{\"path\": {}, \"error\": {}}}", Text(path), json!(error.to_string())))
+        .collect();
+    say!(
+        "{{\"file\": {}, \"fit\": {}, \"size\": {}, \"groups\": {}, \"attributes\": {}, \"structure_bytes\": {}, \
+         \"page\": {}, \"latency_ms\": {}, \"bandwidth_mb_s\": {}, \"list\": {}, \"datasets\": {{{}}}, \
+         \"findings\": [{}], \"errors\": [{}]}}",
+        Text(arguments.file.as_bytes()),
+        report.is_fit(),
+        report.size,
+        report.groups,
+        report.attributes,
+        report.structure,
+        json!(report.page),
+        json!(arguments.latency),
+        json!(arguments.bandwidth),
+        cost(&report.list),
+        datasets.join(", "),
+        findings.join(", "),
+        errors.join(", ")
+    );
+}

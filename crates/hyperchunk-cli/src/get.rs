@@ -1,0 +1,202 @@
+//! `hyperchunk get`.
+
+use crate::Outcome;
+use crate::describe;
+use crate::output::Output;
+use crate::progress::{self, Progress};
+use crate::source::SourceOptions;
+use clap::Args;
+use hyperchunk::npy::Element;
+use hyperchunk::slabs::{Steps, slabs_of};
+use hyperchunk::{Dataset, Error};
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// The HDF5 file; may be a URL.
+    file: String,
+    /// The dataset's path.
+    path: String,
+    /// The array file to write, .npy; `-` for standard output. Without it, the dataset's name and .npy.
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Which part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for all axes that are not named.
+    #[arg(long, value_name = "SLICES", allow_hyphen_values = true)]
+    slice: Option<String>,
+    /// How many bytes are held at a time.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    memory: u64,
+    #[command(flatten)]
+    source: SourceOptions,
+}
+
+const HELP: &str = "\
+Examples:
+  hyperchunk get scene.h5 /bands/red
+  hyperchunk get s3://bucket/granule.h5 /gt1l/heights/h_ph --slice 1000:2000 -o heights.npy
+  hyperchunk get scene.h5 /bands/red --slice '0, ::10' -o - > row.npy";
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let output = match &arguments.output {
+        Some(path) => path.clone(),
+        None => {
+            let name = arguments.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            PathBuf::from(format!("{name}.npy"))
+        }
+    };
+    let standard = output.as_os_str() == "-";
+    let kind = output.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
+    if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
+        return Err("HDF5 files cannot be written yet: give the output a name that ends with .npy".into());
+    }
+    let file = arguments.source.open(&arguments.file)?;
+    let path = format!("/{}", arguments.path.trim_matches('/'));
+    let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
+    let element = Element::new(dataset.datatype()).map_err(|error| error.object(&path))?;
+    let (axes, shape) = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
+    let header = element.header(&shape);
+    let count = axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.count));
+    let total = count.and_then(|count| count.checked_mul(element.datatype.size));
+    let total = total.ok_or("more than 2^64 bytes")?;
+    if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
+        return Err("the dataset is null: it has no elements and no shape".into());
+    }
+    let copy = |out: &mut dyn Write| -> Outcome {
+        out.write_all(&header)?;
+        stream(&dataset, &element, axes, arguments.memory, total, out)
+    };
+    if standard {
+        let mut out = std::io::stdout().lock();
+        copy(&mut out)?;
+        return Ok(out.flush()?);
+    }
+    let name = output.display();
+    let mut out = Output::create(&output).map_err(|error| format!("cannot write {name}: {error}"))?;
+    copy(&mut out)?;
+    out.finish().map_err(|error| format!("cannot write {name}: {error}"))?;
+    say!(
+        "{}: {} {}, {}",
+        hyperchunk_udf::escape::escape(&name.to_string(), 2000),
+        describe::extent(&shape),
+        describe::datatype(&element.datatype),
+        progress::bytes(header.len() as u64 + total)
+    );
+    Ok(())
+}
+
+/// Writes the elements, a part at a time.
+fn stream(
+    dataset: &Dataset,
+    element: &Element,
+    axes: Vec<Steps>,
+    memory: u64,
+    total: u64,
+    out: &mut dyn Write,
+) -> Outcome {
+    let mut progress = Progress::new(total);
+    let mut buffer = Vec::new();
+    let bytes = memory.max(1);
+    for slab in slabs_of(dataset, axes, bytes) {
+        let bytes = slab.count(dataset.dims())?.saturating_mul(element.datatype.size);
+        let bytes = usize::try_from(bytes).map_err(|_| Error::limit("larger than the address space"))?;
+        buffer.resize(bytes, 0);
+        dataset.read_as(&slab, &element.datatype, &mut buffer)?;
+        out.write_all(&buffer)?;
+        progress.add(buffer.len() as u64);
+    }
+    Ok(())
+}
+
+/// The indices that a text of slices stands for in an extent, and the shape of the result: an axis with an index is gone.
+fn select(text: &str, dims: &[u64]) -> Result<(Vec<Steps>, Vec<u64>), String> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    // A comma at the end is Python's.
+    let parts = match parts.split_last() {
+        Some((&"", rest)) => rest,
+        _ => &parts[..],
+    };
+    let rest = parts.iter().position(|part| *part == "...");
+    let named = parts.len() - usize::from(rest.is_some());
+    let left = dims
+        .len()
+        .checked_sub(named)
+        .ok_or_else(|| format!("{named} slices for a dataset of {} dimensions: {text}", dims.len()))?;
+    let at = rest.unwrap_or(parts.len());
+    let all = std::iter::repeat_n(":", left);
+    let after = parts.iter().skip(at + usize::from(rest.is_some())).copied();
+    let parts = parts.iter().take(at).copied().chain(all).chain(after);
+    let mut axes = Vec::with_capacity(dims.len());
+    let mut shape = Vec::new();
+    for (part, extent) in parts.zip(dims) {
+        let (axis, kept) = slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))?;
+        axes.push(axis);
+        shape.extend(kept.then_some(axis.count));
+    }
+    Ok((axes, shape))
+}
+
+/// One axis, and whether it stays.
+fn slice(text: &str, extent: u64) -> Result<(Steps, bool), String> {
+    let number = |text: &str| match text.trim() {
+        "" => Ok(None),
+        text => text.parse::<i128>().map(Some).map_err(|_| format!("`{text}` is no number")),
+    };
+    let numbers = text.split(':').map(number).collect::<Result<Vec<_>, _>>()?;
+    let end = i128::from(extent);
+    let from_end = |number: i128| if number < 0 { number + end } else { number };
+    let natural = |number: i128| u64::try_from(number).unwrap_or(0);
+    match numbers[..] {
+        [Some(index)] => {
+            let at = from_end(index);
+            if !(0..end).contains(&at) {
+                return Err(format!("the axis has {extent} indices"));
+            }
+            Ok((Steps { start: natural(at), step: 1, count: 1 }, false))
+        }
+        [_, _] | [_, _, _] => {
+            let step = numbers.get(2).copied().flatten().unwrap_or(1);
+            if step < 1 {
+                return Err("the step must be positive".into());
+            }
+            let bound =
+                |number: Option<i128>, usual| number.map_or(usual, |number| from_end(number).clamp(0, end));
+            let (start, stop) = (bound(numbers[0], 0), bound(numbers[1], end));
+            let count = if stop > start { (stop - start - 1) / step + 1 } else { 0 };
+            let step = u64::try_from(step).unwrap_or(u64::MAX);
+            Ok((Steps { start: natural(start), step, count: natural(count) }, true))
+        }
+        _ => Err("an index or START:STOP:STEP is expected".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices() {
+        let check = |text: &str, dims: &[u64], axes: &[(u64, u64, u64)], shape: &[u64]| {
+            let axes: Vec<Steps> = axes
+                .iter()
+                .map(|(start, step, count)| Steps { start: *start, step: *step, count: *count })
+                .collect();
+            assert_eq!(select(text, dims), Ok((axes, shape.to_vec())), "{text}");
+        };
+        check("", &[10, 5], &[(0, 1, 10), (0, 1, 5)], &[10, 5]);
+        check("", &[], &[], &[]);
+        check("0:10,::2", &[20, 5], &[(0, 1, 10), (0, 2, 3)], &[10, 3]);
+        check("3", &[10, 5], &[(3, 1, 1), (0, 1, 5)], &[5]);
+        check("-1, 1:-1", &[10, 5], &[(9, 1, 1), (1, 1, 3)], &[3]);
+        check("..., 2", &[10, 5, 4], &[(0, 1, 10), (0, 1, 5), (2, 1, 1)], &[10, 5]);
+        check("1, ..., 2,", &[10, 5, 4], &[(1, 1, 1), (0, 1, 5), (2, 1, 1)], &[5]);
+        check("...", &[3], &[(0, 1, 3)], &[3]);
+        check("5:2", &[10], &[(5, 1, 0)], &[0]);
+        check("2:100:3", &[10], &[(2, 3, 3)], &[3]);
+        check("-100::100", &[10], &[(0, 100, 1)], &[1]);
+        for wrong in ["1,2,3", "10", "-11", "::0", "::-1", "a", "1:2:3:4", ",1"] {
+            assert!(select(wrong, &[10, 5]).is_err(), "{wrong}");
+        }
+    }
+}

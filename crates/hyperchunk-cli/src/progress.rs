@@ -1,0 +1,123 @@
+//! How far a long read is, on standard error, if that is a terminal.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// How often it is shown.
+const EVERY: Duration = Duration::from_millis(100);
+/// Reads that are shorter are not worth a bar.
+const SHORT: Duration = Duration::from_millis(400);
+const BAR: u64 = 24;
+
+/// A bar with bytes, their rate and the time that is left.
+pub(crate) struct Progress {
+    total: u64,
+    done: u64,
+    started: Instant,
+    shown: Option<Instant>,
+    terminal: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(total: u64) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { total, done: 0, started: Instant::now(), shown: None, terminal }
+    }
+
+    /// So many bytes more are there.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.done = self.done.saturating_add(bytes);
+        let now = Instant::now();
+        let due = self.shown.map_or(now - self.started >= SHORT, |shown| now - shown >= EVERY);
+        if self.terminal && due {
+            self.shown = Some(now);
+            let line = line(self.done, self.total, now - self.started);
+            let width = terminal_size::terminal_size_of(std::io::stderr())
+                .map_or(79, |(width, _)| usize::from(width.0).saturating_sub(1));
+            let line: String = line.chars().take(width).collect();
+            let _ = write!(std::io::stderr(), "\r{line}\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// One line: a bar, bytes, rate, time left.
+fn line(done: u64, total: u64, elapsed: Duration) -> String {
+    let part = |of: u64| u128::from(of) * u128::from(done.min(total)) / u128::from(total.max(1));
+    let full = usize::try_from(part(BAR)).unwrap_or(0);
+    let rest = usize::try_from(BAR).unwrap_or(0).saturating_sub(full);
+    let millis = elapsed.as_millis().max(1);
+    let rate = u64::try_from(u128::from(done) * 1000 / millis).unwrap_or(u64::MAX);
+    let left = total.saturating_sub(done) / rate.max(1);
+    format!(
+        "[{}{}] {:3} %  {} of {}  {}/s  {} left",
+        "#".repeat(full),
+        " ".repeat(rest),
+        part(100),
+        bytes(done),
+        bytes(total),
+        bytes(rate),
+        time(left)
+    )
+}
+
+/// A number of bytes for people: three digits.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Seconds for people.
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6000 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        _ => format!("{}:{:02} h", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_people() {
+        let check = |count, text| assert_eq!(bytes(count), text);
+        check(0, "0 B");
+        check(999, "999 B");
+        check(1000, "1.00 kB");
+        check(12_345, "12.3 kB");
+        check(999_499, "999 kB");
+        check(999_500, "1.00 MB");
+        check(u64::MAX, "18.4 EB");
+        assert_eq!(time(0), "0 s");
+        assert_eq!(time(100), "1:40 min");
+        assert_eq!(time(7260), "2:01 h");
+        let shown = line(25_000_000, 100_000_000, Duration::from_secs(5));
+        assert_eq!(shown, "[######                  ]  25 %  25.0 MB of 100 MB  5.00 MB/s  15 s left");
+        assert!(line(0, 0, Duration::ZERO).contains("0 %"));
+    }
+}

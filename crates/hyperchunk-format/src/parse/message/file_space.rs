@@ -1,0 +1,40 @@
+//! How a writer manages the space of a file. Source: specification §IV.A.2.x, "The File Space Info Message".
+
+use crate::{Cursor, Result, Sizes};
+
+/// How a writer manages the space of a file. Readers may use it to guess where metadata lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSpace {
+    /// Whether metadata and raw data are kept in pages of their own.
+    pub paged: bool,
+    /// The size of a page in bytes.
+    pub page_size: u64,
+}
+
+/// A file space info message.
+///
+/// # Errors
+/// Corrupt or Unsupported if it is damaged.
+pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<FileSpace> {
+    const PAGED: u8 = 1;
+    cursor.version(1..=1)?;
+    let strategy = cursor.u8()?;
+    let _persists = cursor.u8()?;
+    let _threshold = cursor.length(sizes)?;
+    Ok(FileSpace { paged: strategy == PAGED, page_size: cursor.length(sizes)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields() {
+        let sizes = Sizes { address: 8, length: 4 };
+        let bytes = [1, 1, 0, 1, 0, 0, 0, 0, 0, 64, 0, 9, 9];
+        let space = parse(&mut Cursor::new(&bytes, "", 0), sizes).unwrap();
+        assert_eq!(space, FileSpace { paged: true, page_size: 4 << 20 });
+        assert!(parse(&mut Cursor::new(&bytes[..9], "", 0), sizes).is_err());
+        assert!(parse(&mut Cursor::new(&[0, 1], "", 0), sizes).is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! What is good or bad about a file, and what to do about it.
+
+use super::{Assumptions, DatasetReport, Report};
+use crate::survey::Found;
+use hyperchunk_format::codec;
+use hyperchunk_format::model::Layout;
+use std::collections::HashSet;
+
+/// How much a finding weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    /// Good to know.
+    Note,
+    /// Reading is slower than it could be.
+    Slow,
+    /// Reading is much slower than it could be, or fails.
+    Serious,
+}
+
+/// Something about a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it weighs.
+    pub weight: Weight,
+    /// What it is, in a word or two that stay the same.
+    pub kind: &'static str,
+    /// What it is, in words.
+    pub what: String,
+    /// What to do about it; empty if nothing.
+    pub advice: String,
+    /// The datasets that it is about: paths, the first few.
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// How many paths a finding names.
+const NAMED: usize = 5;
+/// Chunks of fewer stored bytes are small, if there are many.
+const SMALL_CHUNK: u64 = 64 << 10;
+/// Chunks of more are large.
+const LARGE_CHUNK: u64 = 32 << 20;
+/// What chunks should have, about.
+const GOOD_CHUNK: u64 = 2 << 20;
+/// Datasets of fewer bytes are not worth a word about their chunks.
+const SMALL_DATASET: u64 = 8 << 20;
+/// Compressors, by filter number.
+const COMPRESSORS: [u16; 14] =
+    [1, 4, 307, 32000, 32001, 32004, 32008, 32012, 32013, 32015, 32017, 32024, 32026, 32028];
+
+pub(super) fn findings(report: &Report, found: &Found, assumed: &Assumptions) -> Vec<Finding> {
+    let mut all = Vec::new();
+    listing(report, found, &mut all);
+    chunks(report, assumed, &mut all);
+    elsewhere(found, &mut all);
+    filters(report, found, &mut all);
+    all.sort_by_key(|finding| std::cmp::Reverse(finding.weight));
+    all
+}
+
+fn finding(weight: Weight, kind: &'static str, what: String, advice: &str) -> Finding {
+    Finding { weight, kind, what, advice: advice.into(), paths: Vec::new() }
+}
+
+/// A finding about those datasets that are so, if any.
+fn about<'r>(
+    weight: Weight,
+    kind: &'static str,
+    datasets: &[&'r DatasetReport],
+    what: impl Fn(usize, &'r DatasetReport) -> String,
+    advice: impl Fn(&'r DatasetReport) -> String,
+) -> Option<Finding> {
+    let first = datasets.first()?;
+    Some(Finding {
+        weight,
+        kind,
+        what: what(datasets.len(), first),
+        advice: advice(first),
+        paths: datasets.iter().take(NAMED).map(|dataset| dataset.path.clone()).collect(),
+    })
+}
+
+fn listing(report: &Report, found: &Found, all: &mut Vec<Finding>) {
+    let list = &report.list;
+    let weight = match (list.rounds, list.requests) {
+        (..=2, ..=4) => None,
+        (..=16, ..=256) => Some(Weight::Slow),
+        _ => Some(Weight::Serious),
+    };
+    if let Some(weight) = weight {
+        let what = format!(
+            "the structure ({} bytes) is scattered over the file: listing it takes {} round trips and {} requests",
+            report.structure, list.rounds, list.requests
+        );
+        let advice = match report.page {
+            Some(_) => "`hyperchunk index` makes a sidecar that has the structure in one piece",
+            None => {
+                "keep it in pages (`h5repack -S PAGE -G 4194304`; h5py: fs_strategy=\"page\", fs_page_size=4194304), or \
+                 make a sidecar: `hyperchunk index`"
+            }
+        };
+        all.push(finding(weight, "scattered structure", what, advice));
+    }
+    if let Some(page) = report.page {
+        let what = format!("structure and data are kept in pages of {page} bytes");
+        all.push(finding(Weight::Note, "paged", what, ""));
+        if page < 1 << 20 && report.structure > page {
+            let what = format!(
+                "pages of {page} bytes are small: structure of {} bytes needs many",
+                report.structure
+            );
+            all.push(finding(
+                Weight::Slow,
+                "small pages",
+                what,
+                "pages of 4 MiB: `h5repack -S PAGE -G 4194304`",
+            ));
+        }
+    }
+    if found.collections.len() > 32 {
+        let what = format!(
+            "strings of any length in attributes lie in {} places of the global heap",
+            found.collections.len()
+        );
+        let advice =
+            "use strings of fixed length for attributes, or pages, or a sidecar (`hyperchunk index`)";
+        all.push(finding(Weight::Slow, "heap attributes", what, advice));
+    }
+}
+
+fn chunks(report: &Report, assumed: &Assumptions, all: &mut Vec<Finding>) {
+    let mean = |dataset: &DatasetReport| match &dataset.chunks {
+        Some((_, count)) if *count > 0 => dataset.stored / count,
+        _ => 0,
+    };
+    let count = |dataset: &DatasetReport| dataset.chunks.as_ref().map_or(0, |(_, count)| *count);
+    let pick = |test: &dyn Fn(&DatasetReport) -> bool| -> Vec<&DatasetReport> {
+        report.each.iter().filter(|dataset| test(dataset)).collect()
+    };
+    let small = pick(&|dataset| count(dataset) >= 64 && mean(dataset) < SMALL_CHUNK);
+    let tiny = small.iter().any(|dataset| mean(dataset) < SMALL_CHUNK / 16 && count(dataset) > 10_000);
+    all.extend(about(
+        if tiny { Weight::Serious } else { Weight::Slow },
+        "small chunks",
+        &small,
+        |number, first| {
+            format!(
+                "{number} datasets have many small chunks; the first, {} of {} bytes",
+                count(first),
+                mean(first)
+            )
+        },
+        |first| format!("larger chunks, of 1 to 8 MB: for the first, {:?}", larger(first, mean(first))),
+    ));
+    let large = pick(&|dataset| mean(dataset) > LARGE_CHUNK);
+    all.extend(about(
+        Weight::Slow,
+        "large chunks",
+        &large,
+        |number, first| {
+            format!("{number} datasets have chunks that are large; the first, of {} bytes", mean(first))
+        },
+        |_| "smaller chunks, of 1 to 8 MB: a slice decodes all of each chunk that it touches".into(),
+    ));
+    let wasteful = pick(&|dataset| {
+        let sliced = dataset.slice_bytes.max(assumed.options.first_read).saturating_mul(20);
+        dataset.chunks.is_some() && dataset.slice.bytes > sliced && dataset.slice.bytes > 16 << 20
+    });
+    all.extend(about(
+        Weight::Slow,
+        "costly slices",
+        &wasteful,
+        |number, first| {
+            format!(
+                "1 % of {number} datasets along the first axis costs much more than 1 %; of the first, {} bytes for {}",
+                first.slice.bytes, first.slice_bytes
+            )
+        },
+        |_| "chunks that are shorter along the axis that is sliced".into(),
+    ));
+    let deep = pick(&|dataset| dataset.index_rounds >= 2 && dataset.version_1);
+    all.extend(about(
+        Weight::Slow,
+        "old chunk index",
+        &deep,
+        |number, first| {
+            format!(
+                "{number} datasets find their chunks through a version 1 B-tree; for the first it takes {} round trips",
+                first.index_rounds
+            )
+        },
+        |_| {
+            "the formats of HDF5 1.10 have flatter ones (`h5repack --low=2`; h5py: libver=\"latest\"), larger chunks make \
+             fewer; a sidecar (`hyperchunk index`) needs none"
+                .into()
+        },
+    ));
+    let rows =
+        pick(&|dataset| dataset.chunks.is_none() && dataset.bytes > SMALL_DATASET && dataset.stored > 0);
+    all.extend(about(
+        Weight::Note,
+        "contiguous",
+        &rows,
+        |number, _| format!("{number} datasets lie in one piece: slices of rows are read exactly"),
+        |_| String::new(),
+    ));
+    let unfiltered = pick(&|dataset| dataset.unfiltered && dataset.stored > 64 << 20);
+    all.extend(about(
+        Weight::Note,
+        "not compressed",
+        &unfiltered,
+        |number, _| format!("{number} large datasets are not compressed"),
+        |_| "shuffle and deflate or zstd often halve what is moved".into(),
+    ));
+    let many = pick(&|dataset| dataset.bytes < 4 << 10).len();
+    if many > 1000 {
+        let what = format!("{many} datasets of less than 4 KiB: each has a header of its own");
+        all.push(finding(Weight::Slow, "many small datasets", what, "join them, or keep them as attributes"));
+    }
+}
+
+/// A chunk's extent that makes chunks of a good size.
+fn larger(dataset: &DatasetReport, mean: u64) -> Vec<u64> {
+    let Some((chunk, _)) = &dataset.chunks else { return Vec::new() };
+    let mut chunk = chunk.clone();
+    let mut times = GOOD_CHUNK / mean.max(1);
+    for (at, extent) in chunk.iter_mut().zip(&dataset.dims).rev() {
+        let room = extent.div_ceil((*at).max(1)).max(1);
+        let grown = times.clamp(1, room);
+        *at = at.saturating_mul(grown).min((*extent).max(*at));
+        times /= grown;
+    }
+    chunk
+}
+
+/// Data that are not in the file, or not where the dataset says.
+fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
+    let paths = |test: &dyn Fn(&crate::survey::Surveyed) -> bool| -> Vec<Vec<u8>> {
+        let datasets = found.datasets.iter().filter(|dataset| test(dataset));
+        datasets.map(|dataset| found.path(dataset.object)).collect()
+    };
+    let external = paths(&|dataset| !dataset.header.external.is_empty());
+    let virtuals = paths(&|dataset| matches!(dataset.header.layout, Layout::Virtual { .. }));
+    let vlen = paths(&|dataset| dataset.header.datatype.has_vlen());
+    for (weight, kind, what, advice, paths) in [
+        (
+            Weight::Serious,
+            "external data",
+            "datasets have their data in other files",
+            "bring the data into the file with `h5repack`",
+            external,
+        ),
+        (
+            Weight::Note,
+            "virtual",
+            "datasets are made of others, which are opened one by one",
+            "their costs are not counted here: check the files that they name",
+            virtuals,
+        ),
+        (
+            Weight::Slow,
+            "sequences of any length",
+            "datasets hold strings or sequences of any length, which lie scattered over the global heap",
+            "strings of fixed length; their costs beyond the handles are not counted here",
+            vlen,
+        ),
+    ] {
+        if !paths.is_empty() {
+            let what = format!("{} {what}", paths.len());
+            let paths = paths.into_iter().take(NAMED).collect();
+            all.push(Finding { paths, ..finding(weight, kind, what, advice) });
+        }
+    }
+}
+
+fn filters(report: &Report, found: &Found, all: &mut Vec<Finding>) {
+    let mut unknown = Vec::new();
+    let mut useless = Vec::new();
+    for dataset in &found.datasets {
+        let pipeline = &dataset.header.pipeline;
+        let known = |id: u16| codec::lookup(id, |codec| codec.is_some());
+        if pipeline.iter().any(|filter| !known(filter.id)) {
+            unknown.push(found.path(dataset.object));
+        }
+    }
+    let compressed: HashSet<usize> = found
+        .datasets
+        .iter()
+        .filter(|dataset| dataset.header.pipeline.iter().any(|filter| COMPRESSORS.contains(&filter.id)))
+        .map(|dataset| dataset.object)
+        .collect();
+    for about in &report.each {
+        if compressed.contains(&about.object)
+            && about.bytes > SMALL_DATASET / 8
+            && about.stored >= about.bytes / 20 * 19
+        {
+            useless.push(about);
+        }
+    }
+    if !unknown.is_empty() {
+        let what = format!("{} datasets have filters that this build cannot undo", unknown.len());
+        let paths = unknown.into_iter().take(NAMED).collect();
+        all.push(Finding { paths, ..finding(Weight::Serious, "unknown filter", what, "") });
+    }
+    all.extend(about(
+        Weight::Slow,
+        "useless compression",
+        &useless,
+        |number, first| {
+            format!(
+                "{number} datasets are compressed to no effect; the first, {} bytes to {}",
+                first.bytes, first.stored
+            )
+        },
+        |_| "no filter, or shuffle or bitshuffle before it, or fewer digits: decoding costs time and saves nothing".into(),
+    ));
+}

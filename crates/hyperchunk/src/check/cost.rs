@@ -1,0 +1,121 @@
+//! What reading costs over a network: round trips, requests, bytes, seconds.
+
+use super::Assumptions;
+use crate::read::plan;
+use crate::survey::{apart, joined};
+use std::ops::Range;
+
+/// Pieces of metadata that are closer are fetched together, in bytes.
+const NEAR: u64 = 64 << 10;
+
+/// What something costs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// Round trips in sequence that the file's structure forces on a reader that knows nothing and asks for exactly what it
+    /// needs.
+    pub forced: u64,
+    /// Round trips in sequence of a reader that starts with the head of the file and fetches structure in blocks.
+    pub rounds: u64,
+    /// Its requests.
+    pub requests: u64,
+    /// The bytes that it fetches.
+    pub bytes: u64,
+    /// The bytes that are needed.
+    pub needed: u64,
+    /// How long that takes.
+    pub seconds: f64,
+}
+
+impl Cost {
+    /// Of rounds of structure, each with its ranges, and of raw data after them.
+    pub(super) fn new(
+        structure: &[Vec<Range<u64>>],
+        data: &[Range<u64>],
+        size: u64,
+        assumed: &Assumptions,
+    ) -> Self {
+        let bytes_of =
+            |ranges: &[Range<u64>]| ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        let mut cost = Self {
+            forced: structure.len() as u64 + u64::from(!data.is_empty()),
+            needed: structure.iter().map(|ranges| bytes_of(ranges)).sum::<u64>() + bytes_of(data),
+            ..Self::default()
+        };
+        let head = 0..assumed.options.first_read.min(size);
+        let mut have = vec![head.clone()];
+        cost.round(&[head], assumed);
+        for ranges in structure {
+            let absent: Vec<Range<u64>> =
+                ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
+            let block = assumed.options.block.max(1);
+            let blocks = absent.iter().map(|range| {
+                range.start / block * block..range.end.div_ceil(block).saturating_mul(block).min(size)
+            });
+            let requests = joined(&apart(blocks.collect()), NEAR, assumed.options.largest_request);
+            let requests: Vec<Range<u64>> = requests.into_iter().map(|(request, _)| request).collect();
+            cost.round(&requests, assumed);
+            have = apart(have.into_iter().chain(requests).collect());
+        }
+        let absent: Vec<Range<u64>> = data.iter().filter(|range| !covered(&have, range)).cloned().collect();
+        let blocks = plan::blocks(&absent, &assumed.options, assumed.cost);
+        cost.round(&blocks.into_iter().flat_map(|block| block.requests).collect::<Vec<_>>(), assumed);
+        cost
+    }
+
+    /// One more round.
+    fn round(&mut self, requests: &[Range<u64>], assumed: &Assumptions) {
+        if requests.is_empty() {
+            return;
+        }
+        let count = requests.len() as u64;
+        let bytes: u64 = requests.iter().map(|request| request.end - request.start).sum();
+        let largest = requests.iter().map(|request| request.end - request.start).max().unwrap_or(0);
+        let at_once = (assumed.options.concurrency as u64).clamp(1, count);
+        // As many at once as allowed: the longest of them, or all of them shared out.
+        let longest = largest.max(bytes / at_once);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let seconds = count.div_ceil(at_once) as f64 * assumed.cost.latency.as_secs_f64()
+            + longest as f64 / assumed.cost.bandwidth.max(1.0);
+        self.rounds += 1;
+        self.requests += count;
+        self.bytes += bytes;
+        self.seconds += seconds;
+    }
+}
+
+/// Whether one of some ranges, in order and apart, holds another.
+fn covered(have: &[Range<u64>], range: &Range<u64>) -> bool {
+    let after = have.partition_point(|held| held.start <= range.start);
+    after.checked_sub(1).and_then(|at| have.get(at)).is_some_and(|held| held.end >= range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::{RemoteOptions, RequestCost};
+    use std::time::Duration;
+
+    #[test]
+    fn rounds_and_requests() {
+        let mut options = RemoteOptions::default();
+        (options.concurrency, options.first_read, options.block) = (2, 100, 10);
+        let cost = RequestCost { latency: Duration::from_secs(1), bandwidth: 100.0 };
+        let assumed = Assumptions { options, cost };
+        type Pairs<'p> = &'p [(u64, u64)];
+        let ranges = |pairs: Pairs<'_>| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
+        let check = |structure: &[Pairs<'_>], data: Pairs<'_>, expected: (u64, u64, u64, u64, f64)| {
+            let rounds: Vec<_> = structure.iter().map(|pairs| ranges(pairs)).collect();
+            let cost = Cost::new(&rounds, &ranges(data), 100_000_000, &assumed);
+            let found = (cost.forced, cost.rounds, cost.requests, cost.bytes, cost.seconds);
+            assert_eq!(found, expected, "{structure:?} {data:?}");
+        };
+        // All in the head.
+        check(&[&[(0, 8)], &[(50, 60), (90, 100)]], &[], (2, 1, 1, 100, 2.0));
+        // A block is fetched for what is not.
+        check(&[&[(0, 8)], &[(195, 205)]], &[], (2, 2, 2, 120, 3.2));
+        // And known after that.
+        check(&[&[(195, 205)], &[(190, 210)]], &[], (2, 2, 2, 120, 3.2));
+        // Near data come together.
+        check(&[], &[(1000, 1100), (1101, 1200), (1_000_000, 1_002_000)], (1, 2, 3, 2300, 23.0));
+    }
+}

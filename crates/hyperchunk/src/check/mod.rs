@@ -1,0 +1,247 @@
+//! Whether a file is fit for object stores: what reading it there costs, and what would make that less.
+
+mod advice;
+mod cost;
+
+pub use advice::{Finding, Weight};
+pub use cost::Cost;
+
+use crate::io::{RemoteOptions, RequestCost};
+use crate::survey::{ChunkedDataset, Job, Kept, Survey, Surveyed, apart};
+use crate::{Error, File, Result};
+use hyperchunk_format::model::{Chunk, ChunkIndex, Layout, LinkTarget};
+use hyperchunk_format::parse::message::file_space::FileSpace;
+use hyperchunk_format::parse::{chunk_index, group, object, object_header, superblock};
+use std::ops::Range;
+use std::time::Duration;
+
+/// Datasets beyond so many are not looked at one by one.
+const MOST: usize = 10_000;
+
+/// What a network and its reader are like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assumptions {
+    /// How the file is read.
+    pub options: RemoteOptions,
+    /// What a request costs.
+    pub cost: RequestCost,
+}
+
+impl Assumptions {
+    /// With the latency in seconds, and the bytes per second of one request.
+    #[must_use]
+    pub fn new(latency: f64, bandwidth: f64) -> Self {
+        let latency = Duration::try_from_secs_f64(latency).unwrap_or_default();
+        Self { options: RemoteOptions::default(), cost: RequestCost { latency, bandwidth } }
+    }
+}
+
+/// What was found out about a file.
+#[derive(Debug)]
+pub struct Report {
+    /// Its size in bytes.
+    pub size: u64,
+    /// How many groups it has.
+    pub groups: usize,
+    /// How many datasets.
+    pub datasets: usize,
+    /// How many attributes.
+    pub attributes: usize,
+    /// How many bytes its structure has: all but raw data and indexes of chunks.
+    pub structure: u64,
+    /// The size of its pages, if it is kept in pages.
+    pub page: Option<u64>,
+    /// What it costs to list all objects and attributes.
+    pub list: Cost,
+    /// What it costs to read each dataset; of the first ten thousand.
+    pub each: Vec<DatasetReport>,
+    /// What is good or bad about it, the worst first.
+    pub findings: Vec<Finding>,
+    /// What could not be read: path and reason.
+    pub errors: Vec<(Vec<u8>, Error)>,
+}
+
+impl Report {
+    /// Whether nothing serious was found.
+    #[must_use]
+    pub fn is_fit(&self) -> bool {
+        self.errors.is_empty() && self.findings.iter().all(|finding| finding.weight != Weight::Serious)
+    }
+}
+
+/// What was found out about a dataset.
+#[derive(Debug)]
+pub struct DatasetReport {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Its extent.
+    pub dims: Vec<u64>,
+    /// How many bytes its elements have.
+    pub bytes: u64,
+    /// How many bytes are stored for them.
+    pub stored: u64,
+    /// The extent of a chunk, and how many chunks are stored.
+    pub chunks: Option<(Vec<u64>, u64)>,
+    /// What it costs to read it whole, and the file was not open before.
+    pub whole: Cost,
+    /// What it costs to read 1 % of it, along the slowest axis.
+    pub slice: Cost,
+    /// Of these, how many bytes the slice itself has, as stored.
+    pub slice_bytes: u64,
+    /// Round trips that its index of chunks takes.
+    pub index_rounds: u64,
+    version_1: bool,
+    unfiltered: bool,
+    /// Its number among the objects.
+    object: usize,
+}
+
+/// Looks at a file.
+///
+/// # Errors
+/// Those of the file's source.
+pub fn check(file: &File, assumed: &Assumptions) -> Result<Report> {
+    look(file, assumed).map_err(|error| file.name(error))
+}
+
+fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
+    let source = &*file.0.source;
+    let limits = &file.options().limits;
+    let size = source.size();
+    let mut fetch = Kept::new(source);
+    let mut survey = Survey::new(&mut fetch, limits)?;
+    let jobs = Job::root(&mut survey.found, survey.superblock.root);
+    survey.run(jobs)?;
+    let list = Cost::new(&survey.rounds, &[], size, assumed);
+    let structure = survey.blocks.parts().map(|(_, bytes)| bytes.len() as u64).sum();
+    let known = survey.superblock.clone();
+    let space: Option<FileSpace> = survey.one(|image| superblock::file_space(image, &known)).unwrap_or(None);
+    let Survey { found, .. } = survey;
+    let mut errors: Vec<(Vec<u8>, Error)> =
+        found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
+    let mut each = Vec::new();
+    for dataset in found.datasets.iter().take(MOST) {
+        let mut survey = Survey::new(&mut fetch, limits)?;
+        let names = found.names(dataset.object);
+        match read(&mut survey, &names, dataset, size, assumed) {
+            Ok(report) => each.push(DatasetReport { path: found.path(dataset.object), ..report }),
+            Err(error) if matches!(error.kind(), crate::ErrorKind::Io | crate::ErrorKind::Changed) => {
+                return Err(error);
+            }
+            Err(error) => errors.push((found.path(dataset.object), error)),
+        }
+    }
+    let page = space.filter(|space| space.paged).map(|space| space.page_size);
+    let mut report = Report {
+        size,
+        groups: found.groups,
+        datasets: found.datasets.len(),
+        attributes: found.attributes,
+        structure,
+        page,
+        list,
+        each,
+        findings: Vec::new(),
+        errors,
+    };
+    report.findings = advice::findings(&report, &found, assumed);
+    Ok(report)
+}
+
+/// What reading a dataset costs: the way to it, its chunks, its data.
+fn read(
+    survey: &mut Survey<'_>,
+    names: &[&[u8]],
+    dataset: &Surveyed,
+    size: u64,
+    assumed: &Assumptions,
+) -> Result<DatasetReport> {
+    let mut address = survey.superblock.root;
+    for name in names {
+        let link = survey.one(|image| {
+            let header = object_header::parse(image, address)?;
+            group::find(image, &header, name)
+        })?;
+        match link.map(|link| link.target) {
+            Some(LinkTarget::Hard(to)) => address = to,
+            _ => return Err(Error::corrupt("a link that is not found again")),
+        }
+    }
+    let header = survey.one(|image| object::dataset(image, &object_header::parse(image, address)?))?;
+    let dims = header.dataspace.dims().to_vec();
+    let elements = header.dataspace.elements().unwrap_or(u64::MAX);
+    let mut report = DatasetReport {
+        path: Vec::new(),
+        bytes: elements.saturating_mul(header.datatype.size),
+        stored: 0,
+        chunks: None,
+        whole: Cost::default(),
+        slice: Cost::default(),
+        slice_bytes: 0,
+        index_rounds: 0,
+        version_1: false,
+        unfiltered: header.pipeline.is_empty(),
+        object: dataset.object,
+        dims,
+    };
+    let extent = report.dims.first().copied().unwrap_or(1);
+    let rows = extent.div_ceil(100);
+    let first = extent / 2;
+    let rows = first..(first + rows).min(extent);
+    let base = survey.superblock.base;
+    let (whole, part) = match &header.layout {
+        _ if !dataset.header.external.is_empty() => (Vec::new(), Vec::new()),
+        Layout::Contiguous { address: Some(address), .. } => {
+            report.stored = report.bytes;
+            let row = report.bytes.checked_div(extent).unwrap_or(0);
+            let start = base.saturating_add(*address);
+            let clip = |from: u64, length: u64| {
+                let start = start.saturating_add(from).min(size);
+                start..start.saturating_add(length).min(size)
+            };
+            report.slice_bytes = row.saturating_mul(rows.end - rows.start);
+            let part = clip(row.saturating_mul(rows.start), report.slice_bytes);
+            (vec![clip(0, report.bytes)], vec![part])
+        }
+        Layout::Chunked(chunked) => {
+            report.version_1 = matches!(chunked.index, ChunkIndex::BTreeV1 { .. });
+            let Some(chunked) = ChunkedDataset::new(&header) else {
+                return Err(Error::corrupt("chunks of another rank than the dataset"));
+            };
+            let before = survey.rounds.len();
+            let chunks = survey.one(|image| chunk_index::chunks(image, &chunked.map))?;
+            report.index_rounds = (survey.rounds.len() - before) as u64;
+            report.stored = chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.size));
+            report.chunks = Some((chunked.chunked.dims.clone(), chunks.len() as u64));
+            let high = chunked.chunked.dims.first().copied().unwrap_or(1).max(1);
+            let touched = rows.start / high..rows.end.div_ceil(high);
+            let whole = places(chunks.iter(), base, size);
+            let wanted = |chunk: &&Chunk| chunk.scaled.first().is_some_and(|at| touched.contains(at));
+            let part = places(chunks.iter().filter(wanted), base, size);
+            let stored: u64 = part.iter().map(|range| range.end - range.start).sum();
+            let asked = u128::from(rows.end - rows.start);
+            let held = u128::from(touched.end - touched.start) * u128::from(high);
+            report.slice_bytes = u64::try_from(u128::from(stored) * asked / held.max(1)).unwrap_or(stored);
+            // A slice needs only its part of the index.
+            let structure = survey.rounds.clone();
+            report.whole = Cost::new(&structure, &whole, size, assumed);
+            report.slice = Cost::new(&structure, &part, size, assumed);
+            return Ok(report);
+        }
+        _ => (Vec::new(), Vec::new()),
+    };
+    let filled =
+        |ranges: Vec<Range<u64>>| ranges.into_iter().filter(|range| !range.is_empty()).collect::<Vec<_>>();
+    report.whole = Cost::new(&survey.rounds, &filled(whole), size, assumed);
+    report.slice = Cost::new(&survey.rounds, &filled(part), size, assumed);
+    Ok(report)
+}
+
+/// Where chunks lie, in order and apart.
+fn places<'c>(chunks: impl Iterator<Item = &'c Chunk>, base: u64, size: u64) -> Vec<Range<u64>> {
+    let place = |chunk: &Chunk| {
+        let start = base.saturating_add(chunk.address).min(size);
+        start..start.saturating_add(chunk.size).min(size)
+    };
+    apart(chunks.map(place).filter(|range| !range.is_empty()).collect())
+}

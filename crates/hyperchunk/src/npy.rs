@@ -1,0 +1,251 @@
+//! NumPy's file format for arrays: the header, and the datatype that the elements get. Source: NumPy's
+//! `numpy.lib.format` and its enhancement proposal 1.
+
+use crate::{Error, Result};
+use hyperchunk_format::model::{ByteOrder, Class, Datatype, Member};
+use std::fmt::Write as _;
+
+/// How deep compounds may nest.
+const DEPTH: u32 = 16;
+
+/// What elements are in an array file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// The datatype that they are converted to.
+    pub datatype: Datatype,
+    /// NumPy's description of it, as Python source.
+    descr: String,
+    /// The shape that each element adds to the array's.
+    shape: Vec<u64>,
+}
+
+impl Element {
+    /// How elements of a datatype are written. Numbers that NumPy does not have get the next larger type that it has.
+    ///
+    /// # Errors
+    /// Unsupported for elements of no fixed size, and references.
+    pub fn new(datatype: &Datatype) -> Result<Self> {
+        let (base, shape) = match &datatype.class {
+            Class::Array { dims, base } => (&**base, dims.clone()),
+            _ => (datatype, Vec::new()),
+        };
+        let (memory, descr) = describe(base, 0)?;
+        let datatype = match &datatype.class {
+            Class::Array { dims, .. } => {
+                let count = dims.iter().try_fold(memory.size, |size, dim| size.checked_mul(*dim));
+                let size = count.ok_or_else(|| Error::limit("elements of more than 2^64 bytes"))?;
+                Datatype { size, class: Class::Array { dims: dims.clone(), base: Box::new(memory) } }
+            }
+            _ => memory,
+        };
+        Ok(Self { datatype, descr, shape })
+    }
+
+    /// The header of a file with an array of this shape.
+    #[must_use]
+    pub fn header(&self, shape: &[u64]) -> Vec<u8> {
+        const ALIGNED: usize = 64;
+        let dims: Vec<String> = shape.iter().chain(&self.shape).map(u64::to_string).collect();
+        let comma = if dims.len() == 1 { "," } else { "" };
+        let text = format!(
+            "{{'descr': {}, 'fortran_order': False, 'shape': ({}{comma}), }}",
+            self.descr,
+            dims.join(", ")
+        );
+        // Version 3 is for names that are not Latin.
+        let version: u8 = match text.is_ascii() {
+            false => 3,
+            true if text.len() + ALIGNED > usize::from(u16::MAX) => 2,
+            true => 1,
+        };
+        let before = if version == 1 { 10 } else { 12 };
+        let length = (before + text.len() + 1).next_multiple_of(ALIGNED) - before;
+        let mut header = b"\x93NUMPY".to_vec();
+        header.extend_from_slice(&[version, 0]);
+        match (version, u16::try_from(length)) {
+            (1, Ok(length)) => header.extend_from_slice(&length.to_le_bytes()),
+            _ => header.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()),
+        }
+        header.extend_from_slice(text.as_bytes());
+        header.resize(before + length - 1, b' ');
+        header.push(b'\n');
+        header
+    }
+}
+
+/// A datatype of NumPy's, and its description.
+fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
+    let size = datatype.size;
+    let unsupported = |what: &str| {
+        Err(Error::unsupported(format!("an array file cannot hold {what}; `hyperchunk dump` prints them")))
+    };
+    match &datatype.class {
+        Class::Integer { order, signed, .. } => number(size, *order, if *signed { 'i' } else { 'u' }),
+        Class::Bitfield { order, .. } => number(size, *order, 'u'),
+        Class::Float(float) => {
+            // The smallest that has all of its bits.
+            let fits = [(2, 5, 10), (4, 8, 23), (8, 11, 52)].into_iter().find(|(_, exponent, mantissa)| {
+                float.exponent_bits <= *exponent && float.mantissa_bits <= *mantissa
+            });
+            let order = order_of(float.order);
+            let memory = Datatype::ieee(fits.map_or(8, |(size, ..)| size), order);
+            let descr = format!("'{}f{}'", sign(order), memory.size);
+            Ok((memory, descr))
+        }
+        Class::Complex { base } => match describe(base, depth)? {
+            (base, descr) if matches!(base.class, Class::Float(_)) && base.size >= 4 => {
+                let size = base.size * 2;
+                let order = if descr.contains('>') { '>' } else { '<' };
+                Ok((
+                    Datatype { size, class: Class::Complex { base: Box::new(base) } },
+                    format!("'{order}c{size}'"),
+                ))
+            }
+            _ => unsupported("complex numbers of this type"),
+        },
+        Class::String { .. } => Ok((datatype.clone(), format!("'|S{size}'"))),
+        Class::Opaque { .. } => Ok((datatype.clone(), format!("'|V{size}'"))),
+        Class::Enum { base, members } => {
+            let truth = members.len() == 2
+                && base.size == 1
+                && members.iter().any(|member| member.name.as_bytes() == b"FALSE" && member.value == [0])
+                && members.iter().any(|member| member.name.as_bytes() == b"TRUE" && member.value == [1]);
+            match (truth, &base.class) {
+                (true, _) => Ok((datatype.clone(), "'|b1'".into())),
+                (false, Class::Integer { order, signed, precision, offset: 0 })
+                    if u64::from(*precision) == size * 8 && *order != ByteOrder::Vax =>
+                {
+                    number(size, *order, if *signed { 'i' } else { 'u' })
+                        .map(|(_, descr)| (datatype.clone(), descr))
+                }
+                _ => unsupported("enumerations of this type"),
+            }
+        }
+        Class::Compound { members } if depth < DEPTH => compound(members, depth),
+        Class::Compound { .. } => unsupported("compounds that are so deep"),
+        Class::Array { .. } => unsupported("arrays of arrays"),
+        Class::Time { .. } => unsupported("times"),
+        Class::Reference(_) => unsupported("references"),
+        Class::Vlen { .. } => unsupported("sequences of any length"),
+        Class::VlenString { .. } => unsupported("strings of any length"),
+    }
+}
+
+fn number(size: u64, order: ByteOrder, kind: char) -> Result<(Datatype, String)> {
+    let size = [1_u16, 2, 4, 8].into_iter().find(|fits| u64::from(*fits) >= size);
+    let size =
+        size.ok_or_else(|| Error::unsupported("an array file cannot hold integers of more than 64 bits"))?;
+    let order = order_of(order);
+    let sign = if size == 1 { '|' } else { sign(order) };
+    Ok((Datatype::integer(size, kind == 'i', order), format!("'{sign}{kind}{size}'")))
+}
+
+fn order_of(order: ByteOrder) -> ByteOrder {
+    if order == ByteOrder::Big { ByteOrder::Big } else { ByteOrder::Little }
+}
+
+fn sign(order: ByteOrder) -> char {
+    if order == ByteOrder::Big { '>' } else { '<' }
+}
+
+/// Members side by side: what lies between them in the file is left out.
+fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
+    let mut packed = Vec::with_capacity(members.len());
+    let mut descr = String::from("[");
+    let mut size = 0_u64;
+    for (number, member) in members.iter().enumerate() {
+        let Some(name) = member.name.as_str() else {
+            return Err(Error::unsupported("an array file cannot hold members whose names are no text"));
+        };
+        let element = match &member.datatype.class {
+            Class::Array { .. } => Element::new(&member.datatype)?,
+            _ => {
+                let (datatype, descr) = describe(&member.datatype, depth + 1)?;
+                Element { datatype, descr, shape: Vec::new() }
+            }
+        };
+        let shape: Vec<String> = element.shape.iter().map(u64::to_string).collect();
+        let shape = match shape.len() {
+            0 => String::new(),
+            1 => format!(", ({},)", shape.concat()),
+            _ => format!(", ({})", shape.join(", ")),
+        };
+        let comma = if number == 0 { "" } else { ", " };
+        let _ = write!(descr, "{comma}({}, {}{shape})", quoted(name), element.descr);
+        let offset = size;
+        size = size
+            .checked_add(element.datatype.size)
+            .ok_or_else(|| Error::limit("elements of more than 2^64 bytes"))?;
+        packed.push(Member { name: member.name.clone(), offset, datatype: element.datatype });
+    }
+    descr.push(']');
+    Ok((Datatype { size, class: Class::Compound { members: packed } }, descr))
+}
+
+/// A text as Python source.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("'");
+    for c in text.chars() {
+        match c {
+            '\\' | '\'' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('\'');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperchunk_format::model::{CharacterSet, StringPadding};
+
+    fn check(datatype: &Datatype, shape: &[u64], text: &str) {
+        let element = Element::new(datatype).unwrap();
+        let header = element.header(shape);
+        assert_eq!(header.len() % 64, 0);
+        assert!(header.starts_with(b"\x93NUMPY") && header.ends_with(b"\n"));
+        let start = if header[6] == 1 { 10 } else { 12 };
+        assert_eq!(String::from_utf8_lossy(&header[start..]).trim_end(), text);
+    }
+
+    fn member(name: &str, datatype: Datatype) -> Member {
+        Member { name: name.into(), offset: 0, datatype }
+    }
+
+    #[test]
+    fn headers() {
+        let int = Datatype::integer(4, true, ByteOrder::Little);
+        check(&int, &[3, 4], "{'descr': '<i4', 'fortran_order': False, 'shape': (3, 4), }");
+        check(&int, &[], "{'descr': '<i4', 'fortran_order': False, 'shape': (), }");
+        check(
+            &Datatype::ieee(8, ByteOrder::Big),
+            &[5],
+            "{'descr': '>f8', 'fortran_order': False, 'shape': (5,), }",
+        );
+        let odd = Class::Integer { order: ByteOrder::Vax, signed: false, offset: 1, precision: 10 };
+        let odd = Datatype { size: 3, class: odd };
+        check(&odd, &[0], "{'descr': '<u4', 'fortran_order': False, 'shape': (0,), }");
+        let array =
+            Class::Array { dims: vec![2, 3], base: Box::new(Datatype::integer(1, false, ByteOrder::Big)) };
+        let array = Datatype { size: 6, class: array };
+        check(&array, &[7], "{'descr': '|u1', 'fortran_order': False, 'shape': (7, 2, 3), }");
+        let string = Class::String { padding: StringPadding::NullPadded, charset: CharacterSet::Utf8 };
+        let string = Datatype { size: 9, class: string };
+        let members = vec![member("a'", int), member("ü", array), member("s", string)];
+        let compound = Datatype { size: 99, class: Class::Compound { members } };
+        check(
+            &compound,
+            &[1],
+            "{'descr': [('a\\'', '<i4'), ('ü', '|u1', (2, 3)), ('s', '|S9')], 'fortran_order': False, 'shape': (1,), }",
+        );
+        assert_eq!(Element::new(&compound).unwrap().datatype.size, 19);
+        let string =
+            Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 };
+        let error = Element::new(&Datatype { size: 16, class: string }).unwrap_err();
+        assert!(error.to_string().contains("strings of any length"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+"""``hyperchunk index``, ``check`` and ``get`` on files of this machine."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+BYTES_A_CHUNK = 30
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A file with chunks, strings, a compound and a dataset in one piece."""
+    path = tmp_path / "stored.h5"
+    random = np.random.default_rng(3)
+    with h5py.File(path, "w") as file:
+        data = random.integers(0, 50, (200, 300), dtype="<i4")
+        file.create_dataset("a/chunks", data=data, chunks=(10, 30), compression="gzip", shuffle=True)
+        some = file.create_dataset("a/some", shape=(1000,), maxshape=(None,), chunks=(7,), dtype=">f8", fillvalue=2.5)
+        some[100:150] = np.arange(50)
+        file["plain"] = np.arange(60.0).reshape(3, 4, 5)
+        file["pairs"] = np.array([(1, 2.5, b"x"), (3, 4.5, b"yz")], dtype=[("i", "i2"), ("f", "f8"), ("s", "S3")])
+        file["truth"] = np.array([True, False, True])
+        file["number"] = np.float32(7)
+        file["text"] = "Zürich"
+        file["plain"].attrs["unit"] = "metres"
+    return path
+
+
+def test_index(stored: Path, command: Any) -> None:
+    """An index is small, is used, and is left alone once the file changes."""
+    listed, dumped = command("ls", "-rl", stored).stdout, command("dump", "--digest", stored).stdout
+    made = json.loads(command("index", stored, "--json").stdout)
+    index = stored.with_name("stored.h5.hcindex")
+    assert (made["index"], made["bytes"]) == (str(index), index.stat().st_size)
+    assert made["chunks"] == 20 * 10 + 8
+    assert made["table_bytes"] < BYTES_A_CHUNK * made["chunks"]
+    for options in ([], ["--index", index], ["--index", "never"]):
+        assert command("ls", "-rl", stored, *options).stdout == listed
+        assert command("dump", "--digest", stored, *options).stdout == dumped
+    os.utime(stored, (0, 0))
+    done = command("ls", "-rl", stored)
+    assert (done.returncode, done.stdout) == (0, listed)
+    assert "the index is not used" in done.stderr
+    done = command("ls", stored, "--index", index)
+    assert done.returncode == 1
+    assert "make it again" in done.stderr
+    index.write_bytes(b"nonsense")
+    assert "not an index" in command("ls", stored).stderr
+
+
+def test_index_in_the_cache(stored: Path, command: Any, tmp_path: Path) -> None:
+    """Nothing is written beside the file."""
+    place = tmp_path / "elsewhere.hcindex"
+    assert command("index", stored, "-o", place).returncode == 0
+    assert command("ls", stored, "--index", place).returncode == 0
+    assert [path.name for path in tmp_path.glob("*.h5*")] == ["stored.h5"]
+    assert command("index", stored, "-o", tmp_path / "no" / "folder").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("dataset", "text"),
+    [
+        ("a/chunks", ""),
+        ("a/chunks", "3"),
+        ("a/chunks", "5:180:7, ::-0"),
+        ("a/chunks", "-20:, 10:20"),
+        ("a/chunks", "..., 5"),
+        ("a/some", "90:160"),
+        ("plain", "1:, ..., 0"),
+        ("pairs", ""),
+        ("truth", "1:"),
+        ("number", ""),
+        ("plain", "0:0"),
+    ],
+)
+def test_get(dataset: str, text: str, stored: Path, command: Any, tmp_path: Path) -> None:
+    """What NumPy reads is what h5py reads."""
+    output = tmp_path / "out.npy"
+    done = command("get", stored, dataset, "-o", output, "--slice", text, "--memory", 1000)
+    if "-0" in text:
+        assert (done.returncode, output.exists()) == (1, False)
+        return
+    assert (done.returncode, done.stderr) == (0, "")
+    with h5py.File(stored) as file:
+        expected = file[dataset][eval(f"numpy.s_[{text}]", {"numpy": np}) if text else ...]  # noqa: S307
+    found = np.load(output)
+    np.testing.assert_array_equal(found, expected)
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+
+
+def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of what fails."""
+    monkeypatch.chdir(tmp_path)
+    for arguments, message in [
+        ((stored, "text"), "strings of any length"),
+        ((stored, "nothing"), "no link"),
+        ((stored, "a"), "not a dataset"),
+        ((stored, "plain", "-o", "out.h5"), "cannot be written yet"),
+        ((stored, "plain", "--slice", "1,2,3,4"), "4 slices"),
+        ((stored, "plain", "--slice", "3"), "3 indices"),
+        ((stored, "plain", "-o", "no/out.npy"), "no/out.npy"),
+    ]:
+        done = command("get", *arguments)
+        assert done.returncode == 1
+        assert message in done.stderr
+    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
+
+
+def test_check(stored: Path, command: Any, tmp_path: Path) -> None:
+    """Costs are there; what is bad is named, and fails."""
+    done = command("check", stored, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    assert report["fit"] is True
+    assert set(report["datasets"]) == {"/a/chunks", "/a/some", "/plain", "/pairs", "/truth", "/number", "/text"}
+    chunks = report["datasets"]["/a/chunks"]
+    assert (chunks["chunk"], chunks["chunks"], chunks["bytes"]) == ([10, 30], 200, 240_000)
+    assert chunks["whole"]["bytes_needed"] >= chunks["stored"] > chunks["slice"]["bytes_needed"] / 10
+    assert 1 <= chunks["slice"]["round_trips"] <= chunks["whole"]["round_trips"]
+    slow = json.loads(command("check", stored, "--json", "--latency", 250).stdout)
+    assert slow["list"]["seconds"] > report["list"]["seconds"] * 5
+    assert "fit for object stores" in command("check", stored).stdout
+
+    bad = tmp_path / "bad.h5"
+    with h5py.File(bad, "w") as file:
+        file.create_dataset("x", data=np.arange(100), external=[("raw", 0, 800)])
+        random = np.random.default_rng(1).integers(0, 256, 4 << 20, dtype="u1")
+        file.create_dataset("noise", data=random, chunks=(1 << 12,), compression="gzip")
+    done = command("check", bad, "--json")
+    assert (done.returncode, "not fit" in done.stderr) == (1, True)
+    kinds = {finding["kind"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert kinds["external data"]["weight"] == "serious"
+    assert kinds["useless compression"]["paths"] == kinds["small chunks"]["paths"] == ["/noise"]
