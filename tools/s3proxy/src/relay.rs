@@ -156,7 +156,19 @@ fn exchange(
     let closes = request.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
     let mut answer = match (refusal(fault, &request, &network), &shared.folder) {
         (Some(answer), _) => answer,
-        (None, Some(folder)) if fault == Some(Fault::Whole) => files::answer(folder, &request, true)?,
+        (None, Some(folder)) if fault == Some(Fault::Whole) => {
+            let told = shared.upstream.is_some().then(|| upstream.answer(&request, &body)).transpose()?;
+            let told = told.map(|answer| answer.head);
+            upstream.open = None;
+            if told.is_some() {
+                request.remove("If-Match"); // the server has compared its own ETag
+            }
+            let mut answer = files::answer(folder, &request, true)?;
+            if let Some(told) = told {
+                answer.head.set("ETag", told.get("etag").unwrap_or_default());
+            }
+            answer
+        }
         (None, Some(folder)) if shared.upstream.is_none() => files::answer(folder, &request, false)?,
         _ => upstream.answer(&request, &body)?,
     };

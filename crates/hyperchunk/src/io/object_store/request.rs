@@ -21,6 +21,8 @@ use tokio::time::timeout;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// No pause is longer, unless the server asks for it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Bytes per second, beyond the time-out of an attempt, below which a body counts as stalled.
+const SLOWEST: f64 = 32e3;
 
 /// What all requests for one object need. Cheap to clone.
 #[derive(Clone)]
@@ -108,7 +110,8 @@ impl Target {
         let opened = Instant::now();
         let body = self.body(got.into_stream(), expected);
         // A body that comes in drops is none.
-        let most = self.options.retry_timeout.max(patience);
+        let most = patience + Duration::from_secs_f64(expected as f64 / SLOWEST);
+        let most = most.min(self.options.retry_timeout.max(patience));
         let bytes = timeout(most, body).await.map_err(|_| None)??;
         self.tally.meter.add(new, seen.latency, opened.elapsed(), bytes.len());
         Ok(Answer { bytes, version: version(&seen, size) })
