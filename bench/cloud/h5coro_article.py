@@ -124,6 +124,7 @@ def main() -> None:
                 for index in run.INDEXES.glob(f"{file}.h5.*"):
                     for name in names[file]:
                         link(run.INDEXES / f"{name}{index.name.removeprefix(f'{file}.h5')}", index)
+                run.make_sidecars(server.endpoint, names[file])
         for number in range(arguments.rounds):
             for row, reader, file in rows:
                 for parallel in PARALLEL:

@@ -120,13 +120,12 @@ class H5pyLocal(Reader, label="h5py, local file"):
 
 class Hyperchunk(Reader, label="hyperchunk"):
     modules: ClassVar[list[str]] = ["hyperchunk"]
-    options: ClassVar[dict[str, Any]] = {}
 
     def open(self, name: str) -> None:
         import hyperchunk
 
         storage = {"endpoint": ENDPOINT, "key": KEY, "secret": SECRET, "region": REGION, "allow_http": True}
-        self.f = hyperchunk.open(f"s3://{BUCKET}/{name}", storage_options=storage, **self.options)
+        self.f = hyperchunk.open(f"s3://{BUCKET}/{name}", storage_options=storage)
 
     def listing(self) -> int:
         self.f.prefetch()
@@ -158,9 +157,10 @@ class Hyperchunk(Reader, label="hyperchunk"):
 class HyperchunkIndex(Hyperchunk, label="hyperchunk, sidecar"):
     index = True
 
-    def open(self, name: str) -> None:
-        type(self).options = {"index": str(INDEXES / f"{name}.hci")}
-        super().open(name)
+    @classmethod
+    def prepare(cls) -> None:
+        super().prepare()
+        os.environ["HYPERCHUNK_INDEX_CACHE"] = str(INDEXES)
 
 
 class H5py(Reader):

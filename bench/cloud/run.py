@@ -69,6 +69,7 @@ def environment(endpoint: str) -> dict[str, str]:
     ours = str(HERE.parent.parent / "python")
     credentials = {"AWS_ACCESS_KEY_ID": s3server.KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET}
     places = {"BENCH_ENDPOINT": endpoint, "BENCH_DATA": str(DATA), "BENCH_INDEXES": str(INDEXES)}
+    places["HYPERCHUNK_INDEX_CACHE"] = str(CACHE / "no indexes")  # who has an index says so
     more = {"PYTHONPATH": ours, "AWS_DEFAULT_REGION": s3server.REGION, "OMP_NUM_THREADS": "2"}
     return os.environ | credentials | places | more
 
@@ -107,6 +108,18 @@ def make_indexes() -> None:
                     print(f"bench: no {suffix} of {path.name}: {done.stderr.splitlines()[-1][:150]}", file=sys.stderr)
 
 
+def make_sidecars(endpoint: str, names: list[str]) -> None:
+    """Our own indexes of objects; made of an object, since they are of one version of it."""
+    code = "import sys; from hyperchunk._command import main; sys.exit(main())"
+    options = ["--cache", "--endpoint", endpoint, "--option", "allow_http=true"]
+    for name in names:
+        command = [python("venv"), "-c", code, "index", f"s3://bench/{name}", *options]
+        env = environment(endpoint) | {"HYPERCHUNK_INDEX_CACHE": str(INDEXES)}
+        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        if done.returncode:
+            print(f"bench: no sidecar of {name}: {done.stderr.strip()[:200]}", file=sys.stderr)
+
+
 def run(arguments: argparse.Namespace) -> None:
     """All rounds."""
     known = readers()
@@ -125,6 +138,7 @@ def run(arguments: argparse.Namespace) -> None:
     ):
         for path in DATA.glob("*.h5"):
             server.put("bench", path.name, path)
+        make_sidecars(server.endpoint, [path.name for path in DATA.glob("*.h5")])
         for number in range(arguments.rounds):
             for job in arguments.jobs:
                 if job not in right:
