@@ -14,8 +14,8 @@ help: ## this list
 setup: ## everything the other targets need, with the package in .venv/
 	@tools/setup.sh system build test lint docs demo package
 
-demo: ## live datasets on a real Sentinel-2 scene; ends with the path of the picture
-	@tools/setup.sh system test demo package
+demo: ## a real Sentinel-2 scene: live datasets, and reads from S3; ends with the paths of the pictures
+	@tools/setup.sh system test demo package s3
 	@$(PY) examples/ndvi_demo.py
 
 test: ## every test, then the time it took

@@ -2,7 +2,8 @@
 
 Attaches NDVI to the scene as a function in Python, Lua and C++, reads each through stock h5py in a fresh
 process, checks every value against NumPy, and draws the result. Then reads datasets whose functions try to do
-harm, and shows what stops them. Everything goes into demo-output/; the exit status is 1 if any check fails.
+harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server. Everything goes into
+demo-output/; the exit status is 1 if any check fails.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+import s3_demo
+import s3_picture
 from ndvi_picture import draw
 
 HERE = Path(__file__).resolve().parent
@@ -235,6 +238,18 @@ def hostile(checks: Checks) -> None:
         checks.that(re.search(pattern, message), f"{source}: another message than {pattern!r}")
 
 
+def cloud(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
+    """The S3 act; returns its picture."""
+    found = s3_demo.act(bands, OUT)
+    if found is None:
+        return None
+    reads, right, size = found
+    for one in reads:
+        checks.that(s3_picture.same(one.values, right), f"S3: {one.library} read other values than the local file has")
+    s3_picture.draw(reads, size, OUT / "s3.png")
+    return OUT / "s3.png"
+
+
 def main() -> None:
     """Everything, in turn."""
     start = time.monotonic()
@@ -246,10 +261,13 @@ def main() -> None:
     live = OUT / "ndvi.lua.npy"
     if live.exists():
         draw(bands, np.load(live), taken["ndvi.lua"], OUT / "ndvi.png")
+    picture = cloud(bands, checks)
     print(f"\n{time.monotonic() - start:.1f} s")
     if checks.failed:
         sys.exit("demo: FAILED:\n  " + "\n  ".join(checks.failed))
     print(OUT / "ndvi.png")
+    if picture:
+        print(picture)
 
 
 if __name__ == "__main__":
