@@ -58,11 +58,10 @@ def test_a_passing_fault_changes_nothing(
 ) -> None:
     proxy.set(script=f"{fault},{fault}")
     file = open_s3(key, **QUICK)
-    for name, expected in numbers.items():
+    # Of what comes in drops, only as much as takes no minutes.
+    for name in ["small"] if fault == "trickle" else numbers:
         proxy.set(script=f"{fault},ok,{fault}")
-        np.testing.assert_array_equal(file[name][...], expected)
-    proxy.set(script=fault)
-    np.testing.assert_array_equal(file["chunked"][30:50, 5], numbers["chunked"][30:50, 5])
+        np.testing.assert_array_equal(file[name][...], numbers[name])
     assert proxy.stats()["faulty"] > 0
     assert file.stats().retries > 0
 
@@ -156,27 +155,31 @@ def test_a_file_that_is_cut_short(server: s3server.Server, tmp_path: Path, open_
 
 
 @pytest.mark.slow
-def test_ten_thousand_faults_and_no_wrong_byte(
-    put: Put, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
-) -> None:
-    put("soak.h5", {"chunks": (2, 300)}, **numbers)
+def test_ten_thousand_faults_and_no_wrong_byte(put: Put, open_s3: OpenS3, proxy: s3server.Proxy) -> None:
+    random = np.random.default_rng(9)
+    arrays = {
+        "chunked": random.integers(0, 2**31, (1500, 256), dtype="i4"),
+        "contiguous": random.random(100_000),
+    }
+    put("soak.h5", {"chunks": (1, 256)}, **arrays)
     # Many small requests: no gap is read over, and no request is large.
-    small = {"gap": 0, "largest_request": 4096, "block": 4096, "first_read": 4096, "over_read": 0.0}
+    small = {"gap": 0, "largest_request": 2048, "block": 2048, "first_read": 4096, "over_read": 0.0}
     options = {"retries": 60, "retry_timeout": 100, "timeout": 1, "concurrency": 64}
     passing = [fault for fault in PASSING if not fault.startswith(("stall", "trickle"))]
-    rates = ",".join([*(f"{fault}:0.03" for fault in passing), "stall-body:0.001", "trickle:0.001"])
+    rates = ",".join([*(f"{fault}:0.025" for fault in passing), "stall-body:0.0003", "trickle:0.0003"])
+    files = [open_s3("soak.h5", **small, **options) for _ in range(4)]
     proxy.set(faults=rates, seed=20, retry_after=0)
 
-    def read(number: int) -> int:
-        file = open_s3("soak.h5", **small, **options)
-        wrong = 0
-        for name in (*numbers, "chunked")[number % 2 :]:
-            wrong += int((file[name][...] != numbers[name]).sum())
-        return wrong
-
-    with ThreadPoolExecutor(32) as pool:
-        wrong, number = 0, 0
+    def wrong(number: int) -> int:
+        """Reads, a part of its own each time, until there were enough faults."""
+        count = 0
         while proxy.stats()["faulty"] < 10_000:
-            wrong += sum(pool.map(read, range(number, number + 64)))
-            number += 64
-    assert wrong == 0
+            name = ("chunked", "contiguous")[number % 2]
+            found = files[number % 4][name][number % 500 :]
+            count += int((found != arrays[name][number % 500 :]).sum())
+            number += 17
+        return count
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(wrong, range(12))) == 0
+    assert sum(file.stats().retries for file in files) > 9_000
