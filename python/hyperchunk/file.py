@@ -54,8 +54,8 @@ class File(Group):
     after a crash of its writer; `swmr` does the same for one that is being written. `allow_truncated` reads what is
     there of a file that is shorter than it says. `threads` bounds how many processors decode. `external` says which
     other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
-    `"never"`. What
-    h5py takes to tune libhdf5 is taken, and has no effect."""
+    `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
+    cache folder), `"beside"`, `"never"`, or its path. What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
 
@@ -72,6 +72,7 @@ class File(Group):
         allow_truncated: bool = False,
         threads: int | None = None,
         external: str = "anywhere",
+        index: str | os.PathLike[str] = "auto",
         storage_options: dict[str, Any] | None = None,
         network: dict[str, Any] | None = None,
         **tuning: Any,
@@ -82,6 +83,7 @@ class File(Group):
             "allow_truncated": allow_truncated,
             "threads": threads or 0,
             "external": external,
+            "index": os.fspath(index),
         }
         source = source_of(name)
         if source is not None:
@@ -106,7 +108,13 @@ class File(Group):
     @classmethod
     def from_bytes(cls, data: bytes | bytearray | memoryview, name: str = "<bytes>", **options: Any) -> Self:
         """A file that lies in memory. `options` as for opening one."""
-        known = {"ignore_locks": False, "allow_truncated": False, "threads": 0, "external": "anywhere"}
+        known = {
+            "ignore_locks": False,
+            "allow_truncated": False,
+            "threads": 0,
+            "external": "anywhere",
+            "index": "never",
+        }
         if unknown := set(options) - set(known):
             raise TypeError(f"from_bytes() got an unexpected keyword argument {sorted(unknown)[0]!r}")
         return cls._of(_from_bytes(bytes(data), name, "core", known | options))
@@ -165,6 +173,11 @@ class File(Group):
         """Whether it was opened although another process writes it."""
         self._opened.need()
         return bool(self._opened.recipe.options.get("ignore_locks"))
+
+    @property
+    def index(self) -> str | None:
+        """The sidecar index that is used (``hyperchunk index`` makes one); None without one."""
+        return self._opened.need().index[0]
 
     def stats(self) -> Stats | None:
         """What was asked of the network for this file so far; None for files of this machine."""

@@ -7,8 +7,9 @@ use crate::network::PythonSource;
 use crate::object::Object;
 use crate::{choice, names};
 use hyperchunk::walk::{Found, Next};
+use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::{Error, ExternalPolicy, OpenOptions};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::path::PathBuf;
@@ -25,14 +26,22 @@ pub(crate) struct File(pub(crate) hyperchunk::File);
 /// An object, the selection of a region reference, and the name of an attribute reference's attribute.
 type Referred<'py> = (Object, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
 
-fn options(
+/// How a file is opened, by keywords.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
     ignore_locks: bool,
     allow_truncated: bool,
     threads: usize,
-    external: &str,
-) -> PyResult<OpenOptions> {
+    external: String,
+    /// `auto`, `beside`, `never`, or a path.
+    index: String,
+}
+
+fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
+    let given: Options = keywords.extract()?;
     let mut options = OpenOptions::default();
-    options.external = match external {
+    options.external = match given.external.as_str() {
         "anywhere" => ExternalPolicy::Anywhere,
         "beside" => ExternalPolicy::Beside,
         "never" => ExternalPolicy::Never,
@@ -41,81 +50,80 @@ fn options(
             return Err(PyValueError::new_err(message));
         }
     };
-    options.ignore_locks = ignore_locks;
-    options.allow_truncated = allow_truncated;
-    options.threads = threads;
+    options.index = match given.index.as_str() {
+        "auto" => IndexOption::Auto,
+        "beside" => IndexOption::Beside,
+        "never" => IndexOption::Never,
+        path => IndexOption::Path(path.into()),
+    };
+    options.ignore_locks = given.ignore_locks;
+    options.allow_truncated = given.allow_truncated;
+    options.threads = given.threads;
+    if let Some(network) = keywords.get_item("network")? {
+        options.remote = crate::network::options(network.cast::<PyDict>()?)?;
+    }
     Ok(options)
+}
+
+fn given<'a, 'py>(keywords: Option<&'a Bound<'py, PyDict>>) -> PyResult<&'a Bound<'py, PyDict>> {
+    keywords.ok_or_else(|| PyTypeError::new_err("the options are missing"))
 }
 
 #[pymethods]
 impl File {
     /// Opens a file by its path.
     #[staticmethod]
-    #[pyo3(signature = (path, *, ignore_locks, allow_truncated, threads, external))]
-    fn open(
-        py: Python<'_>,
-        path: PathBuf,
-        ignore_locks: bool,
-        allow_truncated: bool,
-        threads: usize,
-        external: &str,
-    ) -> PyResult<Self> {
-        let options = options(ignore_locks, allow_truncated, threads, external)?;
+    #[pyo3(signature = (path, **keywords))]
+    fn open(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(given(keywords)?)?;
         py.detach(|| hyperchunk::File::open(path, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
     /// A file that lies in memory.
     #[staticmethod]
-    #[pyo3(signature = (data, *, ignore_locks, allow_truncated, threads, external))]
+    #[pyo3(signature = (data, **keywords))]
     fn from_bytes(
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
-        ignore_locks: bool,
-        allow_truncated: bool,
-        threads: usize,
-        external: &str,
+        keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let options = options(ignore_locks, allow_truncated, threads, external)?;
+        let options = options(given(keywords)?)?;
         let bytes = look(data, |data| Ok(data.to_vec()))?;
         py.detach(|| hyperchunk::File::from_bytes(bytes, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
     /// A file in an object store or on a web server.
     #[staticmethod]
-    #[pyo3(signature = (url, *, network, ignore_locks, allow_truncated, threads, external))]
-    fn open_url(
-        py: Python<'_>,
-        url: &str,
-        network: &Bound<'_, PyDict>,
-        ignore_locks: bool,
-        allow_truncated: bool,
-        threads: usize,
-        external: &str,
-    ) -> PyResult<Self> {
-        let mut options = options(ignore_locks, allow_truncated, threads, external)?;
-        options.remote = crate::network::options(network)?;
+    #[pyo3(signature = (url, **keywords))]
+    fn open_url(py: Python<'_>, url: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(given(keywords)?)?;
         py.detach(|| hyperchunk::File::open_url(url, &options)).map(Self).map_err(|e| opening(py, &e))
     }
 
     /// A file whose bytes a Python object gets; `path` is for messages.
     #[staticmethod]
-    #[pyo3(signature = (source, path, *, network, ignore_locks, allow_truncated, threads, external))]
-    #[expect(clippy::too_many_arguments, reason = "the options of a file, by name")]
+    #[pyo3(signature = (source, path, **keywords))]
     fn from_source(
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
         path: Option<PathBuf>,
-        network: &Bound<'_, PyDict>,
-        ignore_locks: bool,
-        allow_truncated: bool,
-        threads: usize,
-        external: &str,
+        keywords: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let options = options(ignore_locks, allow_truncated, threads, external)?;
-        let source = Arc::new(PythonSource::new(source, crate::network::options(network)?)?);
+        let options = options(given(keywords)?)?;
+        let source = Arc::new(PythonSource::new(source, options.remote.clone())?);
         py.detach(|| hyperchunk::File::from_source(source, path, &options))
             .map(Self)
             .map_err(|e| opening(py, &e))
+    }
+
+    /// The sidecar index that is used; and why one that was found is not.
+    #[getter]
+    fn index(&self) -> (Option<&str>, Option<&str>) {
+        match self.0.index_state() {
+            IndexState::Used(name) => (Some(name), None),
+            IndexState::Ignored(reason) => (None, Some(reason)),
+            _ => (None, None),
+        }
     }
 
     /// Whether its reads are requests over a network.

@@ -87,7 +87,7 @@ def test_get(dataset: str, text: str, stored: Path, command: Any, tmp_path: Path
         return
     assert (done.returncode, done.stderr) == (0, "")
     with h5py.File(stored) as file:
-        expected = file[dataset][eval(f"numpy.s_[{text}]", {"numpy": np}) if text else ...]  # noqa: S307
+        expected = file[dataset][eval(f"numpy.s_[{text}]", {"numpy": np}) if text else ...]
     found = np.load(output)
     np.testing.assert_array_equal(found, expected)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
