@@ -15,9 +15,13 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 /// What the process keeps unless it is told otherwise, in bytes.
 const KEPT: usize = 128 << 20;
 /// How long a block is at most, in bytes.
-const LONGEST: u64 = 4 << 10;
+const LONGEST: u64 = 1 << 10;
+/// Who asks for so much knows how long it is: nothing more is fetched with it.
+const KNOWN: usize = 1 << 10;
+/// What belongs together may lie just before, too: pieces start at a multiple of so many bytes.
+const BEFORE: u64 = 4 << 10;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
-const APART: u64 = 4;
+const APART: u64 = 16;
 
 /// Which file, and which block of it. Files are told apart by a digest of their identity.
 type Key = ([u8; 16], u64);
@@ -228,7 +232,11 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let mut missing = self.0.missing(&(offset..end.max(offset.saturating_add(self.0.ahead))));
+            let around = match length < KNOWN {
+                true => offset - offset % BEFORE..offset.saturating_add(self.0.ahead).max(end),
+                false => offset..end,
+            };
+            let mut missing = self.0.missing(&around);
             // Some other thread may have brought one just now: it is taken from there.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),

@@ -121,7 +121,7 @@ impl Default for RemoteOptions {
             retries: 8,
             retry_timeout: Duration::from_secs(120),
             concurrency: 64,
-            first_read: 64 << 10,
+            first_read: 16 << 10,
             block: 16 << 10,
             gap: 1 << 20,
             largest_request: 8 << 20,
