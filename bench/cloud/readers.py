@@ -119,7 +119,7 @@ class H5pyLocal(Reader, label="h5py, local file"):
 
 
 class Hyperchunk(Reader, label="hyperchunk"):
-    modules: ClassVar[list[str]] = ["hyperchunk"]
+    modules: ClassVar[list[str]] = ["hyperchunk", "hyperchunk.file", "hyperchunk.batches"]
 
     def open(self, name: str) -> None:
         import hyperchunk

@@ -66,7 +66,7 @@ def works(interpreter: str) -> bool:
 
 def environment(endpoint: str) -> dict[str, str]:
     """What a process of a measurement knows."""
-    ours = str(HERE.parent.parent / "python")
+    ours = os.environ.get("BENCH_PACKAGE") or str(HERE.parent.parent / "python")
     credentials = {"AWS_ACCESS_KEY_ID": s3server.KEY, "AWS_SECRET_ACCESS_KEY": s3server.SECRET}
     places = {"BENCH_ENDPOINT": endpoint, "BENCH_DATA": str(DATA), "BENCH_INDEXES": str(INDEXES)}
     places["HYPERCHUNK_INDEX_CACHE"] = str(CACHE / "no indexes")  # who has an index says so
@@ -234,9 +234,7 @@ NEEDED = {"whole": 4.8, "range": 0.064, "thirty": 116.3, "slices": 11.6, "contig
 
 def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     """Ours beside the best rival that needs no index, and ours with a sidecar."""
-    top = (
-        "| job | hyperchunk, s | best cold rival, s | ratio | requests | MB (needed) | in sequence | with a sidecar |\n"
-    )
+    top = "| job | hyperchunk, s | best cold rival, s | ratio | requests | MB (needed) | rounds / in sequence | with a sidecar |\n"
     rows = []
     for job, by_reader in by_job.items():
         if OURS not in by_reader:
@@ -254,9 +252,10 @@ def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
         needed = NEEDED.get(job.rpartition(":")[2])
         cells = [job, f"{seconds:.3f}", f"{fine[rival]:.3f} ({rival})", f"**{seconds / fine[rival]:.2f}**"]
         cells += [str(http["requests"]), f"{http['bytes'] / 1e6:.1f}" + (f" ({needed})" if needed else "")]
+        cells += [f"{ours[-1]['own'].get('rounds', '')} / {http['chain']}"]
         beside = [entry for entry in by_reader.get(f"{OURS}, sidecar", []) if entry.get("right")]
         told = f"{median(beside, 'seconds'):.3f} s, {beside[-1]['http']['chain']} in sequence" if beside else ""
-        rows.append(f"| {' | '.join([*cells, str(http['chain']), told])} |")
+        rows.append(f"| {' | '.join([*cells, told])} |")
     return top + "|---|---|---|---|---|---|---|---|\n" + "\n".join(rows)
 
 
