@@ -157,23 +157,24 @@ def resident_peak() -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def rival_times(
-    program: str, folder: Path, count: int, *, cores: str | None
-) -> dict[str, dict[str, list[float] | str]]:
+Times = dict[str, dict[str, list[float] | str]]
+
+
+def rival_times(arguments: argparse.Namespace, folder: Path, *, cores: str | None) -> Times:
     """What the readers of bench/rivals take, on these cores: job -> reader -> seconds, or why there are none."""
-    command = [program, str(folder), str(count)]
+    command = [arguments.rivals, str(folder), str(arguments.rounds), *(arguments.jobs or [])]
     if cores is not None:
         command = ["taskset", "-c", cores, *command]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def against_rivals(program: str, folder: Path, count: int) -> None:
+def against_rivals(arguments: argparse.Namespace, folder: Path) -> None:
     """Prints how many times as long as our engine its rivals take."""
     ours, ready = "hyperchunk", ", ready"
     wrong = []
     for cores, label in ((None, str(os.cpu_count())), ("0", "1")):
-        for number, (job, readers) in enumerate(rival_times(program, folder, count, cores=cores).items()):
+        for number, (job, readers) in enumerate(rival_times(arguments, folder, cores=cores).items()):
             if number == 0:
                 print(f"\n| job | cores | {' | '.join(readers)} |\n|---|---|{'---|' * len(readers)}")
             cells = [job, label]
@@ -193,7 +194,7 @@ def against_rivals(program: str, folder: Path, count: int) -> None:
 
 def report(arguments: argparse.Namespace, folder: Path) -> None:
     if arguments.rivals:
-        against_rivals(arguments.rivals, folder, arguments.rounds)
+        against_rivals(arguments, folder)
         return
     median = statistics.median
     print("| job | cores | h5py ms | hyperchunk ms | h5py / hyperchunk | peak MiB h5py | hyperchunk |")

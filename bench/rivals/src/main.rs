@@ -1,4 +1,4 @@
-//! How fast the Rust readers of HDF5 are, in one process and one loop: `rivals FOLDER ROUNDS`.
+//! How fast the Rust readers of HDF5 are, in one process and one loop: `rivals FOLDER ROUNDS [JOB…]`.
 //!
 //! Built and run from the root of the repository:
 //!
@@ -31,15 +31,19 @@ const SWEEP: usize = 64 << 20;
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(folder), Some(rounds)) = (arguments.next(), arguments.next()) else {
-        return Err("rivals FOLDER ROUNDS".into());
+        return Err("rivals FOLDER ROUNDS [JOB…]".into());
     };
     let rounds = rounds.to_str().and_then(|rounds| rounds.parse().ok()).ok_or("ROUNDS is a number")?;
+    let wanted: Vec<_> = arguments.collect();
     let processors = std::thread::available_parallelism()?;
     // SAFETY: no other thread has been started.
     unsafe { std::env::set_var("RUST_HDF5_IO_THREADS", processors.to_string()) };
     let input = Input::open(PathBuf::from(folder))?;
     let mut report = Map::new();
     for (name, job) in jobs::JOBS {
+        if !wanted.is_empty() && !wanted.iter().any(|job| job == name) {
+            continue;
+        }
         let expected = readers::libhdf5::expected(&input, job)?;
         report.insert(name.to_owned(), Value::Object(compare(&input, job, &expected, rounds)));
     }
