@@ -194,6 +194,16 @@ impl Reading<'_> {
         if pipeline.is_empty() && !whole {
             return self.unfiltered_part(piece, chunk, scratch);
         }
+        if pipeline.is_empty()
+            && chunk.size == self.chunk_bytes as u64
+            && self.output.is_copy()
+            && let Some(run) = piece.only_run().filter(|run| run.count == 1)
+        {
+            let range = located(self.dataset, chunk.address, chunk.size)?;
+            // SAFETY: as in `scatter`.
+            let out = unsafe { self.output.direct(run.target, run.block) }?;
+            return self.dataset.object().file().0.source.read_at(range.start, out);
+        }
         let key = (self.dataset.object().address(), chunk.address);
         let cached = !whole && ChunkCache::takes(self.chunk_bytes);
         let cache = &self.dataset.object().file().0.chunks;

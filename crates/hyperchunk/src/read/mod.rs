@@ -4,9 +4,10 @@ mod cache;
 mod chunked;
 mod contiguous;
 mod fetch;
-mod huge_pages;
+mod fresh;
 mod many;
 mod output;
+mod place;
 pub(crate) mod plan;
 mod table;
 mod virtual_dataset;
@@ -102,7 +103,6 @@ impl Dataset {
         if conversion.is_some() {
             self.check_scratch(stored, size).map_err(|error| self.name(error))?;
         }
-        huge_pages::suggest(out);
         Ok(Some(Output::new(out, stored, size, conversion)))
     }
 

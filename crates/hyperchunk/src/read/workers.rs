@@ -1,5 +1,6 @@
 //! Jobs spread over threads that live for one read: nothing is left over that a fork could break.
 
+use super::place::Place;
 use crate::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -34,10 +35,15 @@ pub(crate) fn spread<J: Send, S>(
         }
         Ok(())
     };
+    let place = Place::here();
+    let other = || {
+        place.leave();
+        run()
+    };
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
             .map_while(|_| {
-                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, run).ok()
+                std::thread::Builder::new().name("hyperchunk-read".into()).spawn_scoped(scope, other).ok()
             })
             .collect();
         let mine = run();
