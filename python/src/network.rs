@@ -102,7 +102,8 @@ impl Source for PythonSource {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let found = self.get(&[offset..offset + buffer.len() as u64])?;
+        let range = offset..offset + buffer.len() as u64;
+        let found = self.get(std::slice::from_ref(&range))?;
         found.iter().for_each(|bytes| buffer.copy_from_slice(bytes));
         Ok(())
     }
