@@ -234,7 +234,7 @@ NEEDED = {"whole": 4.8, "range": 0.064, "thirty": 116.3, "slices": 11.6, "contig
 
 def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
     """Ours beside the best rival that needs no index, and ours with a sidecar."""
-    top = "| job | hyperchunk, s | best cold rival | ratio | requests | MB (needed) | rounds / in sequence | sidecar |\n"
+    top = "| job | ours, s | best cold rival | ratio | requests | MB (needed) | rounds / in sequence | sidecar |\n"
     rows = []
     for job, by_reader in by_job.items():
         if OURS not in by_reader:
