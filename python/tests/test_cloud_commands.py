@@ -93,6 +93,39 @@ def test_get(dataset: str, text: str, stored: Path, command: Any, tmp_path: Path
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
 
 
+def test_references(stored: Path, command: Any, tmp_path: Path) -> None:
+    """References name the chunks that HDF5 names, and come back as an index."""
+    refs, manifests = tmp_path / "refs.json", tmp_path / "manifests.json"
+    done = command("index", stored, "--kerchunk", refs, "--virtualizarr", manifests, "--name", "s3://b/k")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.count("left out of the references") == done.stderr.count("\n") == 1
+    assert "/text" in done.stderr
+    assert not list(tmp_path.glob("*.hcindex"))
+    kerchunk, virtual = (json.loads(path.read_text()) for path in (refs, manifests))
+    with h5py.File(stored) as file:
+        for name in ("a/chunks", "a/some"):
+            ids = [file[name].id.get_chunk_info(number) for number in range(file[name].id.get_num_chunks())]
+            chunk = file[name].chunks
+            keys = [".".join(str(at // dim) for at, dim in zip(each.chunk_offset, chunk, strict=True)) for each in ids]
+            places = {key: (each.byte_offset, each.size) for key, each in zip(keys, ids, strict=True)}
+            found = {key: tuple(kerchunk["refs"][f"{name}/{key}"][1:]) for key in keys}
+            manifest = virtual[name]["manifest"]
+            assert places == found == {key: (each["offset"], each["length"]) for key, each in manifest.items()}
+    assert kerchunk["refs"]["a/chunks/0.0"][0] == virtual["a/chunks"]["manifest"]["0.0"]["path"] == "s3://b/k"
+    array = json.loads(kerchunk["refs"]["a/some/.zarray"])
+    assert (array["dtype"], array["fill_value"], array["chunks"], array["filters"]) == (">f8", 2.5, [7], None)
+    assert json.loads(kerchunk["refs"]["plain/.zattrs"])["unit"] == "metres"
+
+    own, taken = tmp_path / "own.hcindex", tmp_path / "taken.hcindex"
+    assert command("index", stored, "-o", own).returncode == 0
+    assert command("index", stored, "-o", taken, "--from-kerchunk", refs).returncode == 0
+    assert own.read_bytes() == taken.read_bytes()
+    kerchunk["refs"]["a/chunks/0.0"][1] = stored.stat().st_size
+    refs.write_text(json.dumps(kerchunk))
+    done = command("index", stored, "-o", taken, "--from-kerchunk", refs)
+    assert (done.returncode, "do not fit the file" in done.stderr) == (1, True)
+
+
 def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of what fails."""
     monkeypatch.chdir(tmp_path)

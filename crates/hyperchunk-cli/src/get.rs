@@ -54,7 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let file = arguments.source.open(&arguments.file)?;
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
-    let element = Element::new(dataset.datatype()).map_err(|error| error.object(&path))?;
+    let element = Element::new(dataset.datatype())
+        .map_err(|error| format!("{}; `hyperchunk dump` prints them", error.object(&path)))?;
     let (axes, shape) = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     let header = element.header(&shape);
     let count = axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.count));

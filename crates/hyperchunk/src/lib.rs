@@ -18,6 +18,7 @@ mod object;
 mod prefetch;
 mod read;
 mod recent;
+pub mod references;
 pub mod slabs;
 mod survey;
 pub mod walk;

@@ -41,6 +41,18 @@ impl Element {
         Ok(Self { datatype, descr, shape })
     }
 
+    /// NumPy's description, as Python source.
+    #[must_use]
+    pub fn descr(&self) -> &str {
+        &self.descr
+    }
+
+    /// The shape that each element adds to the array's.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
     /// The header of a file with an array of this shape.
     #[must_use]
     pub fn header(&self, shape: &[u64]) -> Vec<u8> {
@@ -76,9 +88,8 @@ impl Element {
 /// A datatype of NumPy's, and its description.
 fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
     let size = datatype.size;
-    let unsupported = |what: &str| {
-        Err(Error::unsupported(format!("an array file cannot hold {what}; `hyperchunk dump` prints them")))
-    };
+    let unsupported =
+        |what: &str| Err(Error::unsupported(format!("NumPy's plain arrays cannot hold {what}")));
     match &datatype.class {
         Class::Integer { order, signed, .. } => number(size, *order, if *signed { 'i' } else { 'u' }),
         Class::Bitfield { order, .. } => number(size, *order, 'u'),
@@ -133,8 +144,9 @@ fn describe(datatype: &Datatype, depth: u32) -> Result<(Datatype, String)> {
 
 fn number(size: u64, order: ByteOrder, kind: char) -> Result<(Datatype, String)> {
     let size = [1_u16, 2, 4, 8].into_iter().find(|fits| u64::from(*fits) >= size);
-    let size =
-        size.ok_or_else(|| Error::unsupported("an array file cannot hold integers of more than 64 bits"))?;
+    let size = size.ok_or_else(|| {
+        Error::unsupported("NumPy's plain arrays cannot hold integers of more than 64 bits")
+    })?;
     let order = order_of(order);
     let sign = if size == 1 { '|' } else { sign(order) };
     Ok((Datatype::integer(size, kind == 'i', order), format!("'{sign}{kind}{size}'")))
@@ -155,7 +167,9 @@ fn compound(members: &[Member], depth: u32) -> Result<(Datatype, String)> {
     let mut size = 0_u64;
     for (number, member) in members.iter().enumerate() {
         let Some(name) = member.name.as_str() else {
-            return Err(Error::unsupported("an array file cannot hold members whose names are no text"));
+            return Err(Error::unsupported(
+                "NumPy's plain arrays cannot hold members whose names are no text",
+            ));
         };
         let element = match &member.datatype.class {
             Class::Array { .. } => Element::new(&member.datatype)?,

@@ -49,6 +49,7 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
         step = steps.count;
     }
     let whole = step.max(1);
+    let at_once = axes.get(axis).is_none_or(|steps| whole >= steps.count);
     // How many indices of the axis lie in one chunk, and in the first.
     let (along, first) = match axes.get(axis).zip(chunk.get(axis)) {
         Some((steps, chunk)) => {
@@ -58,9 +59,13 @@ fn cut(axes: Vec<Steps>, chunk: &[u64], budget: u64) -> impl Iterator<Item = Cho
         None => (1, 1),
     };
     let along = along.max(1);
-    let step = if whole >= along { whole / along * along } else { whole };
+    let step = if whole >= along && !at_once { whole / along * along } else { whole };
     // Cut at the end of a chunk first, if any.
-    let head = if whole >= along && first < along { first.max(1).saturating_add(step - along) } else { step };
+    let head = if whole >= along && !at_once && first < along {
+        first.max(1).saturating_add(step - along)
+    } else {
+        step
+    };
     let mut at = if empty { None } else { Some(vec![0_u64; axes.len().min(axis + 1)]) };
     std::iter::from_fn(move || {
         let start = at.take()?;
@@ -144,6 +149,7 @@ mod tests {
             assert_eq!(found, expected, "{axes:?}");
         };
         check(&[(3, 1, 7)], &[5], 5, &[&[3, 4], &[5, 6, 7, 8, 9]]);
+        check(&[(3, 1, 7)], &[5], 7, &[&[3, 4, 5, 6, 7, 8, 9]]);
         check(&[(3, 2, 6)], &[5], 2, &[&[3], &[5, 7], &[9, 11], &[13]]);
         check(&[(1, 4, 3)], &[2], 2, &[&[1, 5], &[9]]);
         check(&[(1, 1, 2), (0, 1, 3)], &[1, 1], 3, &[&[1], &[2]]);

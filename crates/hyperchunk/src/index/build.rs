@@ -3,7 +3,7 @@
 use super::Identity;
 use super::layout::{self, Packed};
 use super::packed::{pack, put};
-use crate::survey::{ChunkedDataset, Job, SourceFetch, Survey};
+use crate::survey::{ChunkedDataset, Job, SourceFetch, Survey, Surveyed};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, Name};
 use std::collections::HashMap;
@@ -16,7 +16,18 @@ const SECTION: usize = 1 << 20;
 const AT_ONCE: usize = 256;
 
 /// Chunks that are known from elsewhere, by path of the dataset: what a file's own index of chunks says is not read then.
-pub type Tables = HashMap<Vec<u8>, Vec<Chunk>>;
+pub type Tables = HashMap<Vec<u8>, Known>;
+
+/// The chunks of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// The extent of a chunk.
+    pub chunk: Vec<u64>,
+    /// Its chunks; their addresses count from the start of the file.
+    pub chunks: Vec<Chunk>,
+    /// How many filters they have. Where the dataset has another number, chunks leave some out, and they are not taken.
+    pub filters: usize,
+}
 
 /// An index that was made.
 #[derive(Debug)]
@@ -66,22 +77,20 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     }
     let datasets = std::mem::take(&mut survey.found.datasets);
     let mut tables = Vec::new();
-    let end = source.size().saturating_sub(survey.superblock.base);
     for datasets in datasets.chunks(AT_ONCE) {
         // Indexes of chunks are no structure, and may be large.
         survey.forget();
         let jobs = datasets.iter().filter_map(|dataset| {
             let indexed = ChunkedDataset::new(&dataset.header)?.is_indexed();
-            let known = known.contains_key(&survey.found.path(dataset.object));
+            let known = known_of(known, dataset, &survey.found.path(dataset.object)).is_some();
             (indexed && !known).then(|| Job::Chunks(dataset.object, Arc::clone(&dataset.header)))
         });
         survey.run(jobs.collect())?;
         for dataset in datasets {
             let path = survey.found.path(dataset.object);
             let Some(chunked) = ChunkedDataset::new(&dataset.header) else { continue };
-            let chunks = match known.get(&path) {
-                Some(chunks) => check(chunks, &chunked, end)
-                    .map(|()| chunks.clone())
+            let chunks = match known_of(known, dataset, &path) {
+                Some(known) => place(known, &chunked, survey.superblock.base, source.size())
                     .map_err(|error| error.object(Name::from(&*path)))?,
                 None => match survey.found.chunks.remove(&dataset.object) {
                     Some(chunks) => chunks,
@@ -109,22 +118,41 @@ fn build(file: &File, known: &Tables) -> Result<Built> {
     })
 }
 
-/// Checks chunks that come from elsewhere.
-fn check(chunks: &[Chunk], dataset: &ChunkedDataset<'_>, end: u64) -> Result<()> {
+/// What is known from elsewhere of the chunks of a dataset.
+fn known_of<'k>(known: &'k Tables, dataset: &Surveyed, path: &[u8]) -> Option<&'k Known> {
+    known.get(path).filter(|known| known.filters == dataset.header.pipeline.len())
+}
+
+/// Chunks that come from elsewhere, checked and in order, with addresses as the file has them.
+fn place(known: &Known, dataset: &ChunkedDataset<'_>, base: u64, size: u64) -> Result<Vec<Chunk>> {
+    if known.chunk != dataset.chunked.dims {
+        let message = format!(
+            "the references do not fit the file: chunks of {:?}, and the dataset has chunks of {:?}",
+            known.chunk, dataset.chunked.dims
+        );
+        return Err(Error::invalid(message));
+    }
     let grid = &dataset.grid;
-    for chunk in chunks {
+    let mut chunks = Vec::with_capacity(known.chunks.len());
+    for chunk in &known.chunks {
         let inside =
             chunk.scaled.len() == grid.len() && chunk.scaled.iter().zip(grid).all(|(at, count)| at < count);
-        let fits = chunk.address.checked_add(chunk.size).is_some_and(|stop| stop <= end);
-        if !inside || !fits {
+        let fits = chunk.address.checked_add(chunk.size).is_some_and(|stop| stop <= size);
+        let address = chunk.address.checked_sub(base).filter(|_| inside && fits);
+        let Some(address) = address else {
             let message = format!(
-                "the references do not fit the file: a chunk at {:?} of {} bytes from {} in a grid of {grid:?} chunks of {:?}",
-                chunk.scaled, chunk.size, chunk.address, dataset.chunked.dims
+                "the references do not fit the file: chunk {:?} of {} bytes at {}, in a grid of {grid:?} and a file of {size} bytes",
+                chunk.scaled, chunk.size, chunk.address
             );
             return Err(Error::invalid(message));
-        }
+        };
+        chunks.push(Chunk { address, ..chunk.clone() });
     }
-    Ok(())
+    chunks.sort_by(|a, b| a.scaled.cmp(&b.scaled));
+    if chunks.windows(2).any(|pair| matches!(pair, [a, b] if a.scaled == b.scaled)) {
+        return Err(Error::invalid("the references name a chunk twice"));
+    }
+    Ok(chunks)
 }
 
 /// Parts that go into one section each.

@@ -6,7 +6,7 @@ mod layout;
 mod packed;
 mod view;
 
-pub use build::{Built, Tables};
+pub use build::{Built, Known, Tables};
 pub(crate) use view::Indexed;
 
 use crate::io::{self, LocalFile, Source};

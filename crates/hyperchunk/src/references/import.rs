@@ -1,0 +1,126 @@
+//! Reading kerchunk's references.
+
+use crate::index::{Known, Tables};
+use crate::{Error, Result};
+use hyperchunk_format::model::Chunk;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashSet};
+
+/// The chunks that kerchunk's JSON, version 1 or the older one without a version, has of a file. Arrays with chunks that are
+/// written out in the references, or lie in another file, are left out: an index takes them from the file itself.
+///
+/// `url` is the file; references to another name are taken for it if there is only one name in all of them.
+///
+/// # Errors
+/// Invalid if it is no such JSON, or is about other files; Unsupported for generated references.
+pub fn import(text: &[u8], url: &str) -> Result<Tables> {
+    let document: Value = serde_json::from_slice(text)
+        .map_err(|error| invalid(format!("the references are no JSON: {error}")))?;
+    let Value::Object(document) = document else { return Err(invalid("the references are no JSON object")) };
+    let refs = match document.get("refs") {
+        Some(Value::Object(refs)) => refs,
+        Some(_) => return Err(invalid("`refs` is no JSON object")),
+        None => &document,
+    };
+    if document.get("gen").is_some_and(|made| made.as_array().is_none_or(|made| !made.is_empty())) {
+        return Err(Error::unsupported("generated references (`gen`)"));
+    }
+    let templates = document.get("templates").and_then(Value::as_object);
+    let expand = |name: &str| {
+        let mut name = name.to_owned();
+        for (template, text) in templates.into_iter().flatten() {
+            if let Some(text) = text.as_str() {
+                name = name.replace(&format!("{{{{{template}}}}}"), text);
+            }
+        }
+        name
+    };
+    let names: HashSet<String> = refs
+        .values()
+        .filter_map(|value| value.as_array()?.first()?.as_str())
+        .collect::<HashSet<_>>()
+        .into_iter()
+        .map(expand)
+        .collect();
+    if names.len() > 1 && !names.contains(url) {
+        return Err(invalid(format!("the references are about {} files, and not about {url}", names.len())));
+    }
+    let here = |name: &str| names.len() == 1 || expand(name) == url;
+    let mut tables = Tables::new();
+    let mut refused = HashSet::new();
+    for (array, metadata) in arrays(refs)? {
+        let Some(chunk) = extents(&metadata) else { continue };
+        tables.insert(
+            format!("/{array}").into_bytes(),
+            Known { chunk, chunks: Vec::new(), filters: filters(&metadata) },
+        );
+    }
+    for (key, value) in refs {
+        // Chunks are in `array/0.0`, or in `array/0/0`.
+        let Some((array, place)) = split(key, &tables) else { continue };
+        let Some(scaled) = place.split(['.', '/']).map(|at| at.parse().ok()).collect::<Option<Vec<u64>>>()
+        else {
+            continue;
+        };
+        let Some(table) = tables.get_mut(&array) else { continue };
+        let scaled = if table.chunk.is_empty() { Vec::new() } else { scaled };
+        let parts = value.as_array().map(Vec::as_slice);
+        match parts {
+            Some([Value::String(name), offset, length]) if here(name) => {
+                let (Some(address), Some(size)) = (offset.as_u64(), length.as_u64()) else {
+                    return Err(invalid(format!("`{key}`: offset and length are no numbers")));
+                };
+                table.chunks.push(Chunk { scaled, address, size, filter_mask: 0 });
+            }
+            _ => {
+                refused.insert(array);
+            }
+        }
+    }
+    tables.retain(|array, _| !refused.contains(array));
+    Ok(tables)
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::invalid(message)
+}
+
+/// The arrays, with what their `.zarray` says.
+fn arrays(refs: &serde_json::Map<String, Value>) -> Result<BTreeMap<&str, Value>> {
+    let mut arrays = BTreeMap::new();
+    for (key, value) in refs {
+        let Some(array) = key.strip_suffix("/.zarray") else { continue };
+        let metadata = match value {
+            Value::String(text) => {
+                serde_json::from_str(text).map_err(|error| invalid(format!("`{key}` is no JSON: {error}")))?
+            }
+            other => other.clone(),
+        };
+        arrays.insert(array, metadata);
+    }
+    Ok(arrays)
+}
+
+/// The extent of a chunk.
+fn extents(metadata: &Value) -> Option<Vec<u64>> {
+    metadata.get("chunks")?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+/// How many filters its chunks have.
+fn filters(metadata: &Value) -> usize {
+    let listed = metadata.get("filters").and_then(Value::as_array).map_or(0, Vec::len);
+    listed + usize::from(metadata.get("compressor").is_some_and(Value::is_object))
+}
+
+/// An array and the place of a chunk in it.
+fn split<'k>(key: &'k str, tables: &Tables) -> Option<(Vec<u8>, &'k str)> {
+    let mut end = key.len();
+    while let Some(at) = key.get(..end)?.rfind('/') {
+        let array = format!("/{}", key.get(..at)?).into_bytes();
+        if tables.contains_key(&array) {
+            return Some((array, key.get(at + 1..)?));
+        }
+        end = at;
+    }
+    None
+}
