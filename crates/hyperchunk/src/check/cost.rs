@@ -1,12 +1,10 @@
 //! What reading costs over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
+use crate::io::{NEAR, around};
 use crate::read::plan;
 use crate::survey::{apart, joined};
 use std::ops::Range;
-
-/// Pieces of metadata that are closer are fetched together, in bytes.
-const NEAR: u64 = 64 << 10;
 
 /// What something costs.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -47,11 +45,11 @@ impl Cost {
         for ranges in structure {
             let absent: Vec<Range<u64>> =
                 ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
-            let block = assumed.options.block.max(1);
-            let blocks = absent.iter().map(|range| {
-                range.start / block * block..range.end.div_ceil(block).saturating_mul(block).min(size)
+            let pieces = absent.iter().map(|range| {
+                let around = around(range, assumed.options.block);
+                around.start..around.end.min(size)
             });
-            let requests = joined(&apart(blocks.collect()), NEAR, assumed.options.largest_request);
+            let requests = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
             let requests: Vec<Range<u64>> = requests.into_iter().map(|(request, _)| request).collect();
             cost.round(&requests, assumed);
             have = apart(have.into_iter().chain(requests).collect());
@@ -111,10 +109,10 @@ mod tests {
         };
         // All in the head.
         check(&[&[(0, 8)], &[(50, 60), (90, 100)]], &[], (2, 1, 1, 100, 2.0));
-        // A block is fetched for what is not.
-        check(&[&[(0, 8)], &[(195, 205)]], &[], (2, 2, 2, 120, 3.2));
+        // What lies just before and behind is fetched with it.
+        check(&[&[(0, 8)], &[(100_095, 100_105)]], &[], (2, 2, 2, 100 + 1801, 21.01));
         // And known after that.
-        check(&[&[(195, 205)], &[(190, 210)]], &[], (2, 2, 2, 120, 3.2));
+        check(&[&[(100_095, 100_105)], &[(100_090, 100_105)]], &[], (2, 2, 2, 100 + 1801, 21.01));
         // Near data come together.
         check(&[], &[(1000, 1100), (1101, 1200), (1_000_000, 1_002_000)], (1, 2, 3, 2300, 23.0));
     }

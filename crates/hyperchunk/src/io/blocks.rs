@@ -17,11 +17,14 @@ const KEPT: usize = 128 << 20;
 /// How long a block is at most, in bytes.
 const LONGEST: u64 = 1 << 10;
 /// Who asks for so much knows how long it is: nothing more is fetched with it.
-const KNOWN: usize = 1 << 10;
+const KNOWN: u64 = 1 << 10;
 /// What belongs together may lie just before, too: pieces start at a multiple of so many bytes.
 const BEFORE: u64 = 4 << 10;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
 const APART: u64 = 16;
+
+/// The same in bytes.
+pub(crate) const NEAR: u64 = APART * LONGEST;
 
 /// Which file, and which block of it. Files are told apart by a digest of their identity.
 type Key = ([u8; 16], u64);
@@ -216,6 +219,14 @@ impl RemoteBlocks {
     }
 }
 
+/// What is fetched for structure that is asked for in one piece.
+pub(crate) fn around(asked: &Range<u64>, ahead: u64) -> Range<u64> {
+    match asked.end - asked.start < KNOWN {
+        true => asked.start - asked.start % BEFORE..asked.start.saturating_add(ahead).max(asked.end),
+        false => asked.clone(),
+    }
+}
+
 /// As a view; shared, so that whoever needs bytes of it later can name it.
 #[derive(Clone)]
 pub(crate) struct RemoteView(pub(crate) Arc<RemoteBlocks>);
@@ -232,11 +243,7 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let around = match length < KNOWN {
-                true => offset - offset % BEFORE..offset.saturating_add(self.0.ahead).max(end),
-                false => offset..end,
-            };
-            let mut missing = self.0.missing(&around);
+            let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead));
             // Some other thread may have brought one just now: it is taken from there.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
