@@ -66,6 +66,39 @@ impl Source for LocalFile {
             _ => cannot("read", &error).at(offset),
         })
     }
+
+    #[cfg(target_os = "linux")]
+    fn read_parts_at(&self, offset: u64, parts: &mut [io::IoSliceMut<'_>]) -> Result<()> {
+        let length = parts.iter().map(|part| part.len()).sum();
+        read_exact_parts_at(&self.file, offset, parts).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => ends_before(self.size, offset, length),
+            _ => cannot("read", &error).at(offset),
+        })
+    }
+}
+
+/// Reads all parts with as few calls as the system allows.
+#[cfg(target_os = "linux")]
+fn read_exact_parts_at(file: &File, mut offset: u64, mut parts: &mut [io::IoSliceMut<'_>]) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    while !parts.is_empty() {
+        let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
+        let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: an `IoSliceMut` is an `iovec` of a buffer that is ours to write; there are at least `count` of them.
+        let read = unsafe { libc::preadv(file.as_raw_fd(), parts.as_mut_ptr().cast(), count, at) };
+        match usize::try_from(read) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                offset += read as u64;
+                io::IoSliceMut::advance_slices(&mut parts, read);
+            }
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -87,4 +120,38 @@ fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::IoSliceMut;
+
+    #[test]
+    fn parts() {
+        let bytes: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).collect();
+        let path = std::env::temp_dir().join(format!("hyperchunk-parts-{}", std::process::id()));
+        std::fs::write(&path, &bytes).unwrap();
+        let file = LocalFile::open(&path).unwrap();
+        let check = |offset: usize, size: usize, count: usize| {
+            let mut read = vec![0; size * count];
+            let mut parts: Vec<_> = read.chunks_exact_mut(size).map(IoSliceMut::new).collect();
+            let result = file.read_parts_at(offset as u64, &mut parts);
+            match bytes.get(offset..offset + size * count) {
+                Some(expected) => {
+                    result.unwrap();
+                    assert_eq!(read, expected);
+                }
+                None => assert_eq!(result.unwrap_err().kind(), ErrorKind::Truncated),
+            }
+        };
+        check(0, 1, 0);
+        check(3, 700, 1);
+        // More than the system takes at once.
+        check(17, 7, 5_000);
+        check(39_999, 1, 1);
+        check(39_999, 1, 2);
+        check(50_000, 10, 3);
+        std::fs::remove_file(path).unwrap();
+    }
 }

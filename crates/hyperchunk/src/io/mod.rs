@@ -24,6 +24,7 @@ pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
 pub(crate) use view::FileView;
 
 use crate::Result;
+use std::io::IoSliceMut;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -85,6 +86,18 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// Truncated if the file ends before, Io if the system refuses.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Fills one part after the other with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// As [`Source::read_at`].
+    fn read_parts_at(&self, mut offset: u64, parts: &mut [IoSliceMut<'_>]) -> Result<()> {
+        for part in parts {
+            self.read_at(offset, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
 
     /// Which version of the file this is: two sources of one file with equal versions have equal bytes. `time:…` for files of
     /// this machine, `etag:…` where there are ETags; `None` if it cannot be told.

@@ -9,11 +9,14 @@ use crate::dataset::Dataset;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Chunk, Chunked, Filter};
 use hyperchunk_format::select::{Choice, Piece, Pieces, Run, pieces};
+use std::io::IoSliceMut;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Reads that touch so many times as many chunks as there are stored go through those that are stored.
 const SPARSE: u64 = 8;
+/// The system reads parts of fewer bytes than this slower than they are copied.
+const WORTH_A_PART: usize = 512;
 
 /// Everything about the chunks of one read.
 struct Reading<'a> {
@@ -194,15 +197,8 @@ impl Reading<'_> {
         if pipeline.is_empty() && !whole {
             return self.unfiltered_part(piece, chunk, scratch);
         }
-        if pipeline.is_empty()
-            && chunk.size == self.chunk_bytes as u64
-            && self.output.is_copy()
-            && let Some(run) = piece.only_run().filter(|run| run.count == 1)
-        {
-            let range = located(self.dataset, chunk.address, chunk.size)?;
-            // SAFETY: as in `scatter`.
-            let out = unsafe { self.output.direct(run.target, run.block) }?;
-            return self.dataset.object().file().0.source.read_at(range.start, out);
+        if pipeline.is_empty() && self.straight(piece, chunk)? {
+            return Ok(());
         }
         let key = (self.dataset.object().address(), chunk.address);
         let cached = !whole && ChunkCache::takes(self.chunk_bytes);
@@ -232,6 +228,34 @@ impl Reading<'_> {
     fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
         piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
+    }
+
+    /// Reads a whole chunk that is stored as it is straight to its places; `false`, with nothing read, where it is better to
+    /// copy it there.
+    fn straight(&self, piece: &Piece, chunk: StoredChunk) -> Result<bool> {
+        let size = self.output.stored_size;
+        if !self.output.is_copy() || chunk.size != self.chunk_bytes as u64 {
+            return Ok(false);
+        }
+        let (mut parts, mut next) = (Vec::new(), 0);
+        let in_order = piece.strided(|run| {
+            if run.source != next || run.count != 1 || run.block * size < WORTH_A_PART {
+                return Err(None);
+            }
+            next += run.block;
+            // SAFETY: the pieces of a selection have disjoint targets, and so have the runs of one.
+            let part = unsafe { self.output.direct(run.target, run.block) };
+            parts.push(IoSliceMut::new(part.map_err(Some)?));
+            Ok(())
+        });
+        match in_order {
+            Ok(()) => {}
+            Err(None) => return Ok(false),
+            Err(Some(error)) => return Err(error),
+        }
+        let range = located(self.dataset, chunk.address, chunk.size)?;
+        self.dataset.object().file().0.source.read_parts_at(range.start, &mut parts)?;
+        Ok(true)
     }
 
     /// Reads only what is selected of a chunk that is stored as it is.
