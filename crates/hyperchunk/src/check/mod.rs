@@ -115,7 +115,10 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
     let list = Cost::new(&survey.rounds, &[], size, assumed);
     let structure = survey.blocks.parts().map(|(_, bytes)| bytes.len() as u64).sum();
     let known = survey.superblock.clone();
-    let space: Option<FileSpace> = survey.one(|image| superblock::file_space(image, &known)).unwrap_or(None);
+    let space: Option<FileSpace> = match survey.one(|image| superblock::file_space(image, &known)) {
+        Err(error) if error.is_of_reading() => return Err(error),
+        space => space.unwrap_or(None),
+    };
     let Survey { found, .. } = survey;
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
@@ -125,9 +128,7 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
         let names = found.names(dataset.object);
         match read(&mut survey, &names, dataset, size, assumed) {
             Ok(report) => each.push(DatasetReport { path: found.path(dataset.object), ..report }),
-            Err(error) if matches!(error.kind(), crate::ErrorKind::Io | crate::ErrorKind::Changed) => {
-                return Err(error);
-            }
+            Err(error) if error.is_of_reading() => return Err(error),
             Err(error) => errors.push((found.path(dataset.object), error)),
         }
     }

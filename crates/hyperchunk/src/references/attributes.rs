@@ -1,8 +1,8 @@
 //! Attributes in JSON.
 
 use super::zarr::number;
-use crate::{Dataset, Object};
-use hyperchunk_format::model::{Attribute, Class, Dataspace, ReferenceKind};
+use crate::{Dataset, Object, Result};
+use hyperchunk_format::model::{Attribute, Class, Dataspace, LinkTarget, ReferenceKind};
 use serde_json::{Map, Value, json};
 
 /// What belongs to HDF5's and netCDF's bookkeeping.
@@ -21,99 +21,118 @@ const HIDDEN: [&[u8]; 9] = [
 const LONGEST: usize = 1 << 20;
 
 /// The attributes of a group.
-pub(super) fn group(object: &Object) -> Value {
-    Value::Object(plain(object))
+pub(super) fn group(object: &Object) -> Result<Value> {
+    plain(object).map(Value::Object)
 }
 
 /// The attributes of a dataset, and the names of its axes.
-pub(super) fn array(dataset: &Dataset, rank: usize) -> Value {
-    let mut attributes = plain(dataset.object());
-    let names: Vec<String> = (0..rank).map(|axis| axis_name(dataset, axis)).collect();
+pub(super) fn array(dataset: &Dataset, rank: usize) -> Result<Value> {
+    let mut attributes = plain(dataset.object())?;
+    let names = (0..rank).map(|axis| axis_name(dataset, axis)).collect::<Result<Vec<String>>>()?;
     attributes.insert("_ARRAY_DIMENSIONS".into(), json!(names));
-    Value::Object(attributes)
+    Ok(Value::Object(attributes))
 }
 
-fn plain(object: &Object) -> Map<String, Value> {
+/// What is stored, if it is readable: damage leaves it out, a failure to read ends all.
+fn stored<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_of_reading() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+fn plain(object: &Object) -> Result<Map<String, Value>> {
     let mut attributes = Map::new();
-    for (name, attribute) in object.each_attribute().unwrap_or_default() {
-        let hidden = HIDDEN.contains(&name.as_bytes());
-        let value = attribute.ok().filter(|_| !hidden).and_then(|attribute| value(object, &attribute));
-        if let Some((name, value)) = name.as_str().zip(value) {
+    for (name, attribute) in stored(object.each_attribute())?.unwrap_or_default() {
+        let Some(attribute) = stored(attribute)?.filter(|_| !HIDDEN.contains(&name.as_bytes())) else {
+            continue;
+        };
+        if let Some((name, value)) = name.as_str().zip(value(object, &attribute)?) {
             attributes.insert(name.to_owned(), value);
         }
     }
-    attributes
+    Ok(attributes)
 }
 
 /// A value in JSON; `None` for what JSON cannot say.
-fn value(object: &Object, attribute: &Attribute) -> Option<Value> {
-    if attribute.data.len() > LONGEST {
-        return None;
+fn value(object: &Object, attribute: &Attribute) -> Result<Option<Value>> {
+    let size = usize::try_from(attribute.datatype.size).unwrap_or(usize::MAX).max(1);
+    if attribute.data.len() > LONGEST || matches!(attribute.dataspace, Dataspace::Null) {
+        return Ok(None);
     }
-    let size = usize::try_from(attribute.datatype.size).ok()?.max(1);
     let mut sequences = object.file().sequences();
-    let mut elements = attribute.data.chunks_exact(size).map(|element| match &attribute.datatype.class {
-        Class::String { .. } => {
-            let end = element.iter().position(|byte| *byte == 0).unwrap_or(element.len());
-            element.get(..end).map(|text| json!(String::from_utf8_lossy(text).trim_end_matches(' ')))
-        }
-        Class::VlenString { .. } => {
-            sequences.string(element).ok().map(|text| json!(String::from_utf8_lossy(text)))
-        }
-        _ => number(&attribute.datatype, element),
-    });
-    match attribute.dataspace {
-        Dataspace::Null => None,
-        Dataspace::Scalar => elements.next()?,
-        Dataspace::Simple { .. } => {
-            let elements: Vec<Value> = elements.collect::<Option<_>>()?;
-            // One value in a list is what netCDF makes of a value.
-            match <[Value; 1]>::try_from(elements) {
-                Ok([one]) => Some(one),
-                Err(elements) => Some(Value::Array(elements)),
+    let mut elements = Vec::new();
+    for element in attribute.data.chunks_exact(size) {
+        let value = match &attribute.datatype.class {
+            Class::String { .. } => {
+                let end = element.iter().position(|byte| *byte == 0).unwrap_or(element.len());
+                let text = element.get(..end).unwrap_or_default();
+                Some(json!(String::from_utf8_lossy(text).trim_end_matches(' ')))
             }
-        }
+            Class::VlenString { .. } => {
+                stored(sequences.string(element))?.map(|text| json!(String::from_utf8_lossy(text)))
+            }
+            _ => number(&attribute.datatype, element),
+        };
+        let Some(value) = value else { return Ok(None) };
+        elements.push(value);
     }
+    // One value in a list is what netCDF makes of a value.
+    Ok(Some(match <[Value; 1]>::try_from(elements) {
+        Ok([one]) => one,
+        Err(elements) => Value::Array(elements),
+    }))
 }
 
 /// The name of an axis: that of its scale, or of the dataset itself if that is one, or one made up.
-fn axis_name(dataset: &Dataset, axis: usize) -> String {
-    scale(dataset, axis).unwrap_or_else(|| format!("phony_dim_{axis}"))
+fn axis_name(dataset: &Dataset, axis: usize) -> Result<String> {
+    let name = match stored(dataset.object().attribute(b"DIMENSION_LIST"))?.flatten() {
+        Some(list) => stored(scale(dataset, axis, &list))?.flatten(),
+        None => {
+            let class = stored(dataset.object().attribute(b"CLASS"))?.flatten();
+            let is_scale = class.is_some_and(|class| class.data.starts_with(b"DIMENSION_SCALE"));
+            let path = dataset.object().path().filter(|_| is_scale && dataset.dims().len() == 1);
+            path.and_then(leaf)
+        }
+    };
+    Ok(name.unwrap_or_else(|| format!("phony_dim_{axis}")))
 }
 
-fn scale(dataset: &Dataset, axis: usize) -> Option<String> {
+/// The last name of a path.
+fn leaf(path: &str) -> Option<String> {
+    path.rsplit('/').next().map(str::to_owned).filter(|name| !name.is_empty())
+}
+
+/// The name of the first scale of an axis.
+fn scale(dataset: &Dataset, axis: usize, list: &Attribute) -> Result<Option<String>> {
     let object = dataset.object();
-    let leaf = |path: &str| path.rsplit('/').next().map(str::to_owned).filter(|name| !name.is_empty());
-    if let Ok(Some(list)) = object.attribute(b"DIMENSION_LIST") {
-        let Class::Vlen { base } = &list.datatype.class else { return None };
-        let size = usize::try_from(list.datatype.size).ok()?;
-        let element = list.data.chunks_exact(size.max(1)).nth(axis)?;
-        let mut sequences = object.file().sequences();
-        let (_, bytes) = sequences.get(element, base).ok()??;
-        let first = bytes.get(..usize::try_from(base.size).ok()?)?;
-        let reference = object.file().reference(ReferenceKind::Object1, first).ok()??;
-        return path_of(object, reference.address).and_then(|path| leaf(&path));
+    let Class::Vlen { base } = &list.datatype.class else { return Ok(None) };
+    let size = usize::try_from(list.datatype.size).unwrap_or(usize::MAX).max(1);
+    let Some(element) = list.data.chunks_exact(size).nth(axis) else { return Ok(None) };
+    let mut sequences = object.file().sequences();
+    let Some((_, bytes)) = sequences.get(element, base)? else { return Ok(None) };
+    let first = usize::try_from(base.size).ok().and_then(|size| bytes.get(..size));
+    let Some(first) = first else { return Ok(None) };
+    match object.file().reference(ReferenceKind::Object1, first)? {
+        Some(reference) => name_of(object, reference.address),
+        None => Ok(None),
     }
-    let class = object.attribute(b"CLASS").ok()??;
-    (class.data.starts_with(b"DIMENSION_SCALE") && dataset.dims().len() == 1)
-        .then(|| object.path().and_then(leaf))?
 }
 
-/// The path of an object in the groups above a dataset.
-fn path_of(object: &Object, address: u64) -> Option<String> {
-    let mut folder = object.path()?.to_owned();
+/// The name of an object in the groups above a dataset, the nearest first.
+fn name_of(object: &Object, address: u64) -> Result<Option<String>> {
+    let Some(path) = object.path() else { return Ok(None) };
+    let mut folder = path.to_owned();
     while let Some(at) = folder.rfind('/') {
         folder.truncate(at);
-        let group = object.file().root().ok()?.group().ok()?;
-        let group =
-            if folder.is_empty() { group } else { group.get(folder.as_bytes()).ok()?.group().ok()? };
-        let links = group.links().ok()?;
-        let found = links.iter().find(|link| {
-            matches!(link.target, hyperchunk_format::model::LinkTarget::Hard(target) if target == address)
-        });
+        let group = object.file().root()?.group()?;
+        let group = if folder.is_empty() { group } else { group.get(folder.as_bytes())?.group()? };
+        let links = group.links()?;
+        let found = links.iter().find(|link| link.target == LinkTarget::Hard(address));
         if let Some(name) = found.and_then(|link| link.name.as_str()) {
-            return Some(format!("{folder}/{name}"));
+            return Ok(Some(name.to_owned()));
         }
     }
-    None
+    Ok(None)
 }

@@ -44,6 +44,7 @@ pub fn export(file: &File, url: &str, kind: Kind, out: &mut dyn Write) -> Result
                 writer.left.push((visit.path.to_vec(), first));
             }
             Found::Link => writer.left.push((visit.path.to_vec(), "a link that is not followed".into())),
+            Found::Broken(error) if error.is_of_reading() => return Err(error),
             Found::Broken(error) => writer.left.push((visit.path.to_vec(), error.to_string())),
         }
         Ok(Next::Enter)
@@ -92,7 +93,7 @@ impl Writer<'_> {
         match object.kind() {
             ObjectKind::Group if self.kind == Kind::Kerchunk => {
                 self.text(name, ".zgroup", &json!({"zarr_format": 2}))?;
-                let attributes = attributes::group(object);
+                let attributes = attributes::group(object)?;
                 if attributes.as_object().is_some_and(|attributes| !attributes.is_empty()) {
                     self.text(name, ".zattrs", &attributes)?;
                 }
@@ -118,7 +119,7 @@ impl Writer<'_> {
     }
 
     fn array(&mut self, array: &Array, dataset: &Dataset, name: &str) -> Result<()> {
-        let attributes = attributes::array(dataset, array.rank());
+        let attributes = attributes::array(dataset, array.rank())?;
         match self.kind {
             Kind::Kerchunk => {
                 self.text(name, ".zarray", &array.metadata)?;
