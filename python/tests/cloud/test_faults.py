@@ -46,13 +46,18 @@ QUICK = {"timeout": 0.5, "retry_timeout": 20}
 CHUNKS = {"chunks": (20, 100)}
 
 
+def marks_of(fault: str) -> list[pytest.MarkDecorator]:
+    """What has to wait for time-outs is slow."""
+    return [pytest.mark.slow] if fault.startswith(("stall", "trickle")) else []
+
+
 @pytest.fixture
 def key(put: Put, numbers: Numbers) -> str:
     put("faults.h5", CHUNKS, **numbers)
     return "faults.h5"
 
 
-@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=marks_of(fault)) for fault in PASSING])
 def test_a_passing_fault_changes_nothing(
     fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
 ) -> None:
@@ -66,6 +71,7 @@ def test_a_passing_fault_changes_nothing(
     assert file.stats().retries > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_lasting_fault_is_an_error_in_time(
     fault: str, key: str, open_s3: OpenS3, proxy: s3server.Proxy, numbers: Numbers
