@@ -101,6 +101,7 @@ def test_the_object_changes(
     assert not np.array_equal(other, indexed)
     done = run("get", URL, "some/where/data", "-o", "named.npy", "--index", "own.hcindex")
     assert (done.returncode, Path("named.npy").exists()) == (1, False)
+    assert "make the index again" in done.stderr
 
 
 def test_references_and_check(indexed: np.ndarray, run: Command) -> None:

@@ -18,7 +18,7 @@ mod web;
 mod wire;
 
 use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use location::{Kind, Location};
 use process::Process;
@@ -40,6 +40,8 @@ struct ObjectSource {
     tally: Arc<Tally>,
     version: Arc<Version>,
     head: Bytes,
+    /// Whether its version is that of an index.
+    known: bool,
 }
 
 /// Opens the object that a URL names, by its first bytes.
@@ -76,6 +78,7 @@ pub(super) fn open_known(
             tally: Arc::default(),
             version: Arc::new(version),
             head: Bytes::new(),
+            known: true,
         };
         Ok(Arc::new(source) as Arc<dyn Source>)
     };
@@ -124,7 +127,7 @@ impl ObjectSource {
         let shown = location.shown();
         let identity = identity(&location, &connection, &answer.version);
         let (version, head) = (Arc::new(answer.version), answer.bytes);
-        Ok(Self { location, shown, identity, connection, options, tally, version, head })
+        Ok(Self { location, shown, identity, connection, options, tally, version, head, known: false })
     }
 
     fn target(&self, process: &Process) -> Result<Target> {
@@ -241,7 +244,14 @@ impl Source for ObjectSource {
 
 impl Remote for ObjectSource {
     fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
-        self.fetch_ranges(ranges, land).map_err(|error| error.file(&self.shown))
+        let fetched = self.fetch_ranges(ranges, land).map_err(|error| match error.kind() {
+            ErrorKind::Changed if self.known => {
+                let message = "the object is not the version that the index is of: make the index again";
+                Error::new(ErrorKind::Changed, message)
+            }
+            _ => error,
+        });
+        fetched.map_err(|error| error.file(&self.shown))
     }
 
     fn identity(&self) -> &str {

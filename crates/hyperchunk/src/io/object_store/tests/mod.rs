@@ -106,7 +106,7 @@ fn an_error_of_the_caller_ends_it() {
     let mut landed = 0;
     let result = source.remote().unwrap().fetch(&ranges, &mut |_, _| {
         landed += 1;
-        Err(crate::Error::invalid("enough"))
+        Err(Error::invalid("enough"))
     });
     assert_eq!((landed, result.unwrap_err().message()), (1, "enough"));
 }
