@@ -412,7 +412,8 @@ class AsyncHdf5(Reader, label="async-hdf5"):
         dtype, shape = np.dtype(dataset.numpy_dtype), dataset.shape
         wanted = [slice(0, size) for size in shape]
         if selection is not ALL:
-            wanted = [slice(*s.indices(size)[:2]) for s, size in zip(in_slices(selection), shape, strict=True)]
+            asked = [*in_slices(selection), *wanted][: len(shape)]
+            wanted = [slice(*s.indices(size)[:2]) for s, size in zip(asked, shape, strict=True)]
         index = await dataset.chunk_index()
         if dataset.chunk_shape is None:
             start = next(iter(index)).byte_offset + wanted[0].start * dtype.itemsize

@@ -32,11 +32,12 @@ def threads(label: str) -> dict[str, Any]:
     KNOWN[label].prepare()
     rows = slice(ROWS // 2, ROWS // 2 + ROWS // 100)
     times: dict[int, list[float]] = {1: [], 8: []}
-    for _ in range(5):
+    for number in range(5):
         for count, taken in times.items():
             reader = KNOWN[label]()
             start = time.perf_counter()
-            reader.open("granule.h5")
+            # Another object each time: nothing of it is known yet.
+            reader.open(f"threads/{number}_{count}.h5")
             with ThreadPoolExecutor(count) as pool:
                 list(pool.map(lambda path, reader=reader: reader.read(path, rows), EIGHT[:count]))
             taken.append(time.perf_counter() - start)
@@ -80,7 +81,8 @@ def main() -> None:
         s3server.Server(run.CACHE / "s3") as server,
         s3server.Proxy(server.address, server.folder, latency="100ms") as proxy,
     ):
-        server.put("bench", "granule.h5", run.DATA / "granule.h5")
+        for name in [f"threads/{number}_{count}.h5" for number in range(5) for count in (1, 8)]:
+            server.put("bench", name, run.DATA / "granule.h5")
         for number in range(arguments.files + 1):
             server.put("bench", f"many/{number}.h5", run.DATA / "granule_big_endian.h5")
 
@@ -98,6 +100,8 @@ def main() -> None:
                 print(f"| {label} | {found['error']} | | |")
             else:
                 print(f"| {label} | {found['1']:.3f} | {found['8']:.3f} | {found['8'] / found['1']:.2f} |", flush=True)
+        if not arguments.files:
+            return
         proxy.set(latency=0)
         print(f"\n| reader | RSS, MiB: none open | 1 | {arguments.files // 10} | {arguments.files} |")
         print("|---|---|---|---|---|")
