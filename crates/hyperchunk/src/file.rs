@@ -3,7 +3,7 @@
 use crate::external::ExternalFiles;
 use crate::heap::GlobalHeaps;
 use crate::index::{self, Index, IndexOption, IndexState, Indexed};
-use crate::io::{self, FileView, LocalFile, Memory, RemoteOptions, Source, rounds};
+use crate::io::{self, FileView, LocalFile, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::{Error, Limits, Result};
@@ -238,6 +238,16 @@ fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -
         superblock::check_end(&superblock, source.size())?;
     }
     let image = Image::new(&pages, superblock.base, superblock.sizes, limits, &fuel);
+    if source.remote().is_some() && index.is_none() {
+        let space = match superblock::file_space(image, &superblock) {
+            Err(error) if error.is_of_reading() => return Err(error),
+            // Damaged: who needs it says so.
+            space => space.unwrap_or(None),
+        };
+        if let Some(paged) = Paged::new(superblock.base, space) {
+            pages.under().set_paged(paged);
+        }
+    }
     let patches = cache_image::entries(image, &superblock)?;
     let patches =
         patches.into_iter().map(|(address, bytes)| (superblock.base.saturating_add(address), bytes));

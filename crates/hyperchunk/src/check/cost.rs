@@ -1,7 +1,7 @@
 //! What reading costs over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{NEAR, around};
+use crate::io::{NEAR, Paged, around};
 use crate::read::plan;
 use crate::survey::{apart, joined};
 use std::ops::Range;
@@ -30,6 +30,7 @@ impl Cost {
         structure: &[Vec<Range<u64>>],
         data: &[Range<u64>],
         size: u64,
+        paged: Option<Paged>,
         assumed: &Assumptions,
     ) -> Self {
         let bytes_of =
@@ -46,7 +47,7 @@ impl Cost {
             let absent: Vec<Range<u64>> =
                 ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
             let pieces = absent.iter().map(|range| {
-                let around = around(range, assumed.options.block);
+                let around = around(range, assumed.options.block, paged);
                 around.start..around.end.min(size)
             });
             let requests = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
@@ -103,7 +104,7 @@ mod tests {
         let ranges = |pairs: Pairs<'_>| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
         let check = |structure: &[Pairs<'_>], data: Pairs<'_>, expected: (u64, u64, u64, u64, f64)| {
             let rounds: Vec<_> = structure.iter().map(|pairs| ranges(pairs)).collect();
-            let cost = Cost::new(&rounds, &ranges(data), 100_000_000, &assumed);
+            let cost = Cost::new(&rounds, &ranges(data), 100_000_000, None, &assumed);
             let found = (cost.forced, cost.rounds, cost.requests, cost.bytes, cost.seconds);
             assert_eq!(found, expected, "{structure:?} {data:?}");
         };

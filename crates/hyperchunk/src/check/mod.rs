@@ -6,7 +6,7 @@ mod cost;
 pub use advice::{Finding, Weight};
 pub use cost::Cost;
 
-use crate::io::{RemoteOptions, RequestCost};
+use crate::io::{Paged, RemoteOptions, RequestCost};
 use crate::survey::{ChunkedDataset, Job, Kept, Survey, Surveyed, apart};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, ChunkIndex, Layout, LinkTarget};
@@ -112,13 +112,15 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
     let mut survey = Survey::new(&mut fetch, limits)?;
     let jobs = Job::root(&mut survey.found, survey.superblock.root);
     survey.run(jobs)?;
-    let list = Cost::new(&survey.rounds, &[], size, assumed);
+    let rounds = survey.rounds.clone();
     let structure = survey.blocks.parts().map(|(_, bytes)| bytes.len() as u64).sum();
     let known = survey.superblock.clone();
     let space: Option<FileSpace> = match survey.one(|image| superblock::file_space(image, &known)) {
         Err(error) if error.is_of_reading() => return Err(error),
         space => space.unwrap_or(None),
     };
+    let paged = Paged::new(survey.superblock.base, space);
+    let list = Cost::new(&rounds, &[], size, paged, assumed);
     let Survey { found, .. } = survey;
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
@@ -126,7 +128,7 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
     for dataset in found.datasets.iter().take(MOST) {
         let mut survey = Survey::new(&mut fetch, limits)?;
         let names = found.names(dataset.object);
-        match read(&mut survey, &names, dataset, size, assumed) {
+        match read(&mut survey, &names, dataset, (size, paged), assumed) {
             Ok(report) => each.push(DatasetReport { path: found.path(dataset.object), ..report }),
             Err(error) if error.is_of_reading() => return Err(error),
             Err(error) => errors.push((found.path(dataset.object), error)),
@@ -154,7 +156,7 @@ fn read(
     survey: &mut Survey<'_>,
     names: &[&[u8]],
     dataset: &Surveyed,
-    size: u64,
+    (size, paged): (u64, Option<Paged>),
     assumed: &Assumptions,
 ) -> Result<DatasetReport> {
     let mut address = survey.superblock.root;
@@ -225,16 +227,16 @@ fn read(
             report.slice_bytes = u64::try_from(u128::from(stored) * asked / held.max(1)).unwrap_or(stored);
             // A slice needs only its part of the index.
             let structure = survey.rounds.clone();
-            report.whole = Cost::new(&structure, &whole, size, assumed);
-            report.slice = Cost::new(&structure, &part, size, assumed);
+            report.whole = Cost::new(&structure, &whole, size, paged, assumed);
+            report.slice = Cost::new(&structure, &part, size, paged, assumed);
             return Ok(report);
         }
         _ => (Vec::new(), Vec::new()),
     };
     let filled =
         |ranges: Vec<Range<u64>>| ranges.into_iter().filter(|range| !range.is_empty()).collect::<Vec<_>>();
-    report.whole = Cost::new(&survey.rounds, &filled(whole), size, assumed);
-    report.slice = Cost::new(&survey.rounds, &filled(part), size, assumed);
+    report.whole = Cost::new(&survey.rounds, &filled(whole), size, paged, assumed);
+    report.slice = Cost::new(&survey.rounds, &filled(part), size, paged, assumed);
     Ok(report)
 }
 

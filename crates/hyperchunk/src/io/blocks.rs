@@ -5,12 +5,13 @@ use crate::read::plan::joined_within;
 use crate::recent::Recent;
 use crate::{Error, Result};
 use hyperchunk_format::View;
+use hyperchunk_format::parse::message::file_space::FileSpace;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the process keeps unless it is told otherwise, in bytes.
 const KEPT: usize = 128 << 20;
@@ -20,6 +21,8 @@ const LONGEST: u64 = 1 << 10;
 const KNOWN: u64 = 1 << 10;
 /// What belongs together may lie just before, too: pieces start at a multiple of so many bytes.
 const BEFORE: u64 = 4 << 10;
+/// Larger pages are not fetched whole, in bytes.
+const LARGEST_PAGE: u64 = 8 << 20;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
 const APART: u64 = 16;
 
@@ -86,6 +89,8 @@ pub(crate) struct RemoteBlocks {
     block: u64,
     /// Who lacks something gets so many bytes from there on: what belongs together was mostly written together.
     ahead: u64,
+    /// Its pages, where structure is fetched by the page.
+    paged: OnceLock<Paged>,
 }
 
 impl RemoteBlocks {
@@ -99,7 +104,7 @@ impl RemoteBlocks {
         let mut file = [0; 16];
         let digest = Sha256::new().chain_update(identity).chain_update(block.to_le_bytes()).finalize();
         file.copy_from_slice(&digest[..16]);
-        let blocks = Self { source, file, block, ahead };
+        let blocks = Self { source, file, block, ahead, paged: OnceLock::new() };
         let mut kept = CACHE.lock();
         for (number, bytes) in blocks.cut(0, &head) {
             kept.insert((file, number), bytes);
@@ -123,6 +128,11 @@ impl RemoteBlocks {
     /// The numbers of the blocks that hold a part of the file.
     fn numbers(&self, range: &Range<u64>) -> Range<u64> {
         range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
+    }
+
+    /// Says that structure is kept in pages: each is fetched whole.
+    pub(crate) fn set_paged(&self, paged: Paged) {
+        self.paged.get_or_init(|| paged);
     }
 
     /// A block, if it is at hand.
@@ -219,8 +229,29 @@ impl RemoteBlocks {
     }
 }
 
+/// The pages of a file that keeps metadata in pages of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Paged {
+    /// Where the first page starts.
+    pub(crate) base: u64,
+    /// How long a page is.
+    pub(crate) size: u64,
+}
+
+impl Paged {
+    /// The pages of a file, if its structure is worth fetching by the page.
+    pub(crate) fn new(base: u64, space: Option<FileSpace>) -> Option<Self> {
+        let space = space.filter(|space| space.paged && (KNOWN..=LARGEST_PAGE).contains(&space.page_size))?;
+        Some(Self { base, size: space.page_size })
+    }
+}
+
 /// What is fetched for structure that is asked for in one piece.
-pub(crate) fn around(asked: &Range<u64>, ahead: u64) -> Range<u64> {
+pub(crate) fn around(asked: &Range<u64>, ahead: u64, paged: Option<Paged>) -> Range<u64> {
+    if let Some(Paged { base, size }) = paged.filter(|paged| asked.start >= paged.base) {
+        let start = asked.start - (asked.start - base) % size;
+        return start..start.saturating_add(size).max(asked.end);
+    }
     match asked.end - asked.start < KNOWN {
         true => asked.start - asked.start % BEFORE..asked.start.saturating_add(ahead).max(asked.end),
         false => asked.clone(),
@@ -243,7 +274,8 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead));
+            let mut missing =
+                self.0.missing(&around(&(offset..end), self.0.ahead, self.0.paged.get().copied()));
             // Some other thread may have brought one just now: it is taken from there.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),

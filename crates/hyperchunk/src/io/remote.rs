@@ -98,7 +98,7 @@ pub struct RemoteOptions {
     pub retries: u32,
     /// How long a request may take with all its repetitions.
     pub retry_timeout: Duration,
-    /// How many requests may be under way for one file. All files of a process together have at most four times as many.
+    /// How many requests may be under way for one file. All files of a process together have at most 256, or as many as one may have.
     pub concurrency: usize,
     /// How many bytes are asked for when a file is opened.
     pub first_read: u64,
@@ -120,7 +120,7 @@ impl Default for RemoteOptions {
             connect_timeout: Duration::from_secs(5),
             retries: 8,
             retry_timeout: Duration::from_secs(120),
-            concurrency: 64,
+            concurrency: 160,
             first_read: 16 << 10,
             block: 16 << 10,
             gap: 1 << 20,

@@ -1,5 +1,6 @@
 //! How parsers see a file's bytes, wherever they are.
 
+use super::blocks::Paged;
 use super::blocks::{RemoteBlocks, RemoteView};
 use super::pages::Pages;
 use super::{Source, rounds};
@@ -22,6 +23,13 @@ impl FileView {
         match source.remote() {
             Some(_) => Self::Remote(RemoteView(Arc::new(RemoteBlocks::new(Arc::clone(source))))),
             None => Self::Local(Pages::new(Arc::clone(source))),
+        }
+    }
+
+    /// Says that structure is kept in pages.
+    pub(crate) fn set_paged(&self, paged: Paged) {
+        if let Self::Remote(blocks) = self {
+            blocks.0.set_paged(paged);
         }
     }
 

@@ -70,9 +70,9 @@ impl Process {
         })
     }
 
-    /// Waits until one more request may be under way: of all files together four times as many as of one.
+    /// Waits until one more request may be under way: of all files together 256, or as many as of one if that is more.
     pub(super) async fn enter(&self, concurrency: usize) -> impl Drop + use<> {
-        let share = u32::try_from(concurrency.max(1).saturating_mul(4)).unwrap_or(WEIGHT);
+        let share = u32::try_from(concurrency.max(256)).unwrap_or(WEIGHT);
         let permit = Arc::clone(&self.gate).acquire_many_owned((WEIGHT / share).max(1)).await;
         Held(permit.ok())
     }
