@@ -40,6 +40,12 @@ impl<'a> Output<'a> {
         Self { start, length, stored_size, memory_size, conversion, fresh, buffer: PhantomData }
     }
 
+    /// Asks for the memory of all of it, while nothing else is to be done.
+    pub(crate) fn prepare(&self) {
+        // SAFETY: the buffer that `fresh` was made for.
+        unsafe { self.fresh.ask(self.start, self.length * self.memory_size) };
+    }
+
     /// Whether elements go in as they are stored.
     pub(crate) fn is_copy(&self) -> bool {
         self.conversion.is_none()
