@@ -70,7 +70,9 @@ def test_what_was_asked_is_counted(put: Put, open_s3: OpenS3, proxy: s3server.Pr
     assert stats.requests == seen["requests"]
     assert stats.bytes == seen["bytes"]
     assert stats.retries == 0
-    assert 0 < seen["chain"] <= stats.rounds
+    # On a busy machine, a request of a round may start after another of it has ended.
+    assert 0 < stats.rounds <= stats.requests
+    assert 0 < seen["chain"] <= stats.requests
 
 
 def test_many_slices_are_one_plan(put: Put, open_s3: OpenS3, proxy: s3server.Proxy) -> None:
