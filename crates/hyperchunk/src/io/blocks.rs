@@ -130,7 +130,7 @@ impl RemoteBlocks {
         range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
     }
 
-    /// Says that structure is kept in pages: each is fetched whole.
+    /// Says that structure is kept in pages: the first is fetched whole.
     pub(crate) fn set_paged(&self, paged: Paged) {
         self.paged.get_or_init(|| paged);
     }
@@ -248,9 +248,11 @@ impl Paged {
 
 /// What is fetched for structure that is asked for in one piece.
 pub(crate) fn around(asked: &Range<u64>, ahead: u64, paged: Option<Paged>) -> Range<u64> {
-    if let Some(Paged { base, size }) = paged.filter(|paged| asked.start >= paged.base) {
-        let start = asked.start - (asked.start - base) % size;
-        return start..start.saturating_add(size).max(asked.end);
+    // Other pages may have a heap for a few strings, no more: it is the first that most structure lies in.
+    if let Some(Paged { base, size }) = paged
+        && (base..base.saturating_add(size)).contains(&asked.start)
+    {
+        return base..base.saturating_add(size).max(asked.end);
     }
     match asked.end - asked.start < KNOWN {
         true => asked.start - asked.start % BEFORE..asked.start.saturating_add(ahead).max(asked.end),
