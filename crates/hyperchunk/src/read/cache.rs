@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// How many bytes of decoded chunks the process keeps, all files together.
-const KEPT: usize = 16 << 20;
+const KEPT: usize = 8 << 20;
 /// The largest chunk that is kept, in bytes.
 const LARGEST: usize = 4 << 20;
 
