@@ -304,5 +304,7 @@ def is_hdf5(fname: str | bytes | os.PathLike[str]) -> bool:
     except (NotHdf5Error, NotFoundError):
         return False
     except HyperchunkError:
+        if is_url(os.fsdecode(fname)):
+            raise  # what cannot be reached says nothing of what it holds
         return Path(os.fsdecode(fname)).is_file()
     return True

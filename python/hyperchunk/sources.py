@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
+from functools import cached_property
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -46,61 +49,94 @@ class FileObject:
         return FileObject, (self._file,)
 
 
-class FsspecFile:
+class _Versioned:
+    """An object somewhere else, of which one version is read: nothing is asked of it before it is used. After each
+    fetch its version is looked at again, so that bytes of two versions never meet."""
+
+    @cached_property
+    def _opened(self) -> tuple[int, str]:
+        """The size and the version that it had when it was first looked at."""
+        return self._look()
+
+    @property
+    def size(self) -> int:
+        return self._opened[0]
+
+    @cached_property
+    def identity(self) -> str:
+        size, version = self._opened
+        # Without a version, nothing says that this is what another source of the same name was.
+        return f"{self._name()} {size} {version or f'opened {next(_openings)} by {os.getpid()}'}"
+
+    def fetch(self, ranges: Ranges) -> list[bytes]:
+        expected = self._opened
+        found = self._get([start for start, _ in ranges], [end for _, end in ranges])
+        if self._look() != expected:
+            raise ChangedError(f"the object was written since it was opened: open it again (file {self._name()})")
+        return found
+
+    def _name(self) -> str:
+        raise NotImplementedError
+
+    def _look(self) -> tuple[int, str]:
+        raise NotImplementedError
+
+    def _get(self, starts: list[int], ends: list[int]) -> list[bytes]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self._name()}>"
+
+
+# Openings of objects without a version.
+_openings = count()
+
+
+class FsspecFile(_Versioned):
     """A file of an fsspec file system: ranges are fetched together, past fsspec's caches."""
 
     def __init__(self, filesystem: Any, path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        info = filesystem.info(path)
-        self.size = int(info["size"])
-        self._version = _version(info)
-        protocol = filesystem.protocol
+
+    def _name(self) -> str:
+        protocol = self._filesystem.protocol
         name = protocol if isinstance(protocol, str) else protocol[0]
-        self.identity = f"{name}://{path} {self.size} {self._version}"
+        # Two file systems may have a file of the same name.
+        return f"{name}://{self._path} {getattr(self._filesystem, '_fs_token', id(self._filesystem))}"
 
-    def fetch(self, ranges: Ranges) -> list[bytes]:
-        starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
-        found = self._filesystem.cat_ranges([self._path] * len(ranges), starts, ends, on_error="raise")
-        if any(len(part) != end - start for part, start, end in zip(found, starts, ends, strict=True)):
-            self._check()
-        return list(found)
-
-    def _check(self) -> None:
-        """Tells of a file that was written since it was opened."""
+    def _look(self) -> tuple[int, str]:
         self._filesystem.invalidate_cache()
         info = self._filesystem.info(self._path)
-        if int(info["size"]) != self.size or _version(info) != self._version:
-            raise ChangedError(f"the file was written since it was opened: open it again (file {self._path})")
+        return int(info["size"]), _version(info)
+
+    def _get(self, starts: list[int], ends: list[int]) -> list[bytes]:
+        return list(self._filesystem.cat_ranges([self._path] * len(starts), starts, ends, on_error="raise"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FsspecFile, (self._filesystem, self._path)
 
-    def __repr__(self) -> str:
-        return f"<{self.identity}>"
 
-
-class ObstoreObject:
+class ObstoreObject(_Versioned):
     """An object of an obstore store."""
 
     def __init__(self, store: Any, path: str) -> None:
         self._store = store
         self._path = path
-        meta = _obstore().head(store, path)
-        self.size = int(meta["size"])
-        self._tag = meta.get("e_tag")
-        self.identity = f"{store!r} {path} {self.size} {self._tag or meta.get('last_modified')}"
 
-    def fetch(self, ranges: Ranges) -> list[bytes]:
-        starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
+    def _name(self) -> str:
+        return f"{self._store!r} {self._path}"
+
+    def _look(self) -> tuple[int, str]:
+        meta = _obstore().head(self._store, self._path)
+        return int(meta["size"]), str(meta.get("e_tag") or meta.get("last_modified") or "")
+
+    def _get(self, starts: list[int], ends: list[int]) -> list[bytes]:
         found = _obstore().get_ranges(self._store, self._path, starts=starts, ends=ends, coalesce=0)
         return [bytes(part) for part in found]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObstoreObject, (self._store, self._path)
-
-    def __repr__(self) -> str:
-        return f"<{self.identity}>"
 
 
 def _obstore() -> Any:

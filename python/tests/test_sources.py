@@ -16,7 +16,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from hyperchunk.exceptions import ObjectNotFoundError, ReadError
+from hyperchunk.exceptions import ChangedError, ObjectNotFoundError, ReadError
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +204,30 @@ def test_threads_share_blocks(made: Path) -> None:
         whole = f["right/height"][...]
         for start, part in zip(range(0, 40_000, 1000), found, strict=True):
             assert equal(part, whole[start : start + 3000])
+
+
+def test_a_file_that_is_written_meanwhile(made: Path, tmp_path: Path) -> None:
+    obstore = pytest.importorskip("obstore")
+    before, after = made.read_bytes(), bytearray(made.read_bytes())
+    with h5py.File(made) as f:
+        place = f["left/plain"].id.get_offset()
+    after[place : place + 8] = b"\xff" * 8
+    copy = tmp_path / "copy.h5"
+    memory = fsspec.filesystem("memory")
+    for write, source in (
+        (lambda data: memory.pipe("/copy.h5", bytes(data)), (memory, "/copy.h5")),
+        (lambda data: copy.write_bytes(data), (obstore.store.LocalStore(str(tmp_path)), "copy.h5")),
+    ):
+        write(before)
+        with hyperchunk.open(source) as f:
+            assert f["left/plain"][0, 0] == 0
+            write(after)
+            with pytest.raises(ChangedError, match="copy"):
+                f["left/plain"][...]
+        with hyperchunk.open(source) as f:
+            assert f["left/plain"][0, 0] == -1
+
+
+def test_each_name_is_there() -> None:
+    for name in hyperchunk.__all__:
+        assert getattr(hyperchunk, name) is not None
