@@ -1,7 +1,7 @@
 //! Structure ahead of time: of files over a network, all objects of a level at once.
 
 use crate::file::File;
-use crate::io::rounds;
+use crate::io::{metadata_cache_bytes, rounds};
 use crate::object::Object;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKind};
@@ -19,7 +19,8 @@ impl File {
 
     /// Looks at all objects below `start`, their links and, if `attributes`, their attributes, so that all of it is at hand
     /// when it is asked for; `depth` groups deep at most. One round trip for what lies side by side. Does nothing for files
-    /// of this machine. What cannot be read is passed over: asking for it will say why.
+    /// of this machine. What cannot be read is passed over: asking for it will say why. It ends when
+    /// it has fetched a quarter of what the process keeps.
     ///
     /// # Errors
     /// If something cannot be fetched.
@@ -30,7 +31,13 @@ impl File {
         // By which group each object was named first; a job that runs again names the same.
         let mut named = HashMap::from([(start.address(), u64::MAX)]);
         let deepest = depth.unwrap_or(DEPTH).min(DEPTH);
+        // More than the process keeps would be gone before it is asked for.
+        let fetched = || self.counters().map_or(0, |[_, bytes, ..]| bytes);
+        let most = fetched().saturating_add(metadata_cache_bytes() as u64 / 4);
         rounds::growing([(start.address(), 0)], |(address, depth)| {
+            if fetched() > most {
+                return Ok(((), Vec::new()));
+            }
             let object = self.object(*address)?;
             if attributes {
                 object.touch_attributes()?;

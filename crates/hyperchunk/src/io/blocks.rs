@@ -60,6 +60,11 @@ pub fn set_metadata_cache_bytes(bytes: usize) {
     }
 }
 
+/// How many bytes of metadata the process keeps.
+pub(crate) fn metadata_cache_bytes() -> usize {
+    BOUND.load(Ordering::Relaxed)
+}
+
 impl Kept {
     fn get(&mut self, key: &Key) -> Option<Bytes> {
         self.blocks.get(key, BOUND.load(Ordering::Relaxed))
@@ -137,7 +142,7 @@ impl RemoteBlocks {
 
     /// A block, if it is at hand.
     fn at_hand(&self, number: u64) -> Option<Bytes> {
-        rounds::held((self.file, number)).or_else(|| CACHE.lock().get(&(self.file, number)))
+        rounds::held((self.file, number), || CACHE.lock().get(&(self.file, number)))
     }
 
     /// Fetches blocks, together; those that other threads are fetching are waited for.

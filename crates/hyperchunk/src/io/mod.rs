@@ -16,7 +16,7 @@ pub(crate) mod rounds;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
-pub(crate) use blocks::{NEAR, Paged, around};
+pub(crate) use blocks::{NEAR, Paged, around, metadata_cache_bytes};
 pub use interrupt::set_interrupt;
 pub use local::LocalFile;
 pub use memory::Memory;

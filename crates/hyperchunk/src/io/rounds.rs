@@ -4,7 +4,7 @@
 use super::blocks::RemoteBlocks;
 use crate::{Error, Result};
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Which file's block.
@@ -17,8 +17,10 @@ struct Wanted(Vec<(Arc<RemoteBlocks>, BTreeSet<u64>)>);
 /// The jobs that this thread runs together.
 #[derive(Default)]
 struct Round {
-    /// What was fetched for them: the process may have to let go of it before they are done.
+    /// What was fetched for those that wait, or used by them: the process may have to let go of it before they are done.
     held: HashMap<Key, Arc<[u8]>>,
+    /// What the job that runs has used.
+    used: HashMap<Key, Arc<[u8]>>,
     missing: Wanted,
 }
 
@@ -28,6 +30,8 @@ thread_local! {
     static HINTS: RefCell<Wanted> = RefCell::default();
 }
 
+/// How many jobs wait for one round trip: what they use is held in memory.
+const WAITING: usize = 2048;
 /// How many round trips one job may take.
 const MOST: u32 = 10_000;
 
@@ -67,39 +71,47 @@ pub(crate) fn growing<J, T>(
     mut work: impl FnMut(&J) -> Result<(T, Vec<J>)>,
 ) -> Result<Vec<Result<T>>> {
     let nested = ROUND.with_borrow(Option::is_some);
-    let mut left: Vec<(usize, J)> = jobs.into_iter().enumerate().collect();
+    let mut left: VecDeque<(usize, J)> = jobs.into_iter().enumerate().collect();
     let mut results: Vec<Option<Result<T>>> = left.iter().map(|_| None).collect();
     let _end = (!nested).then(|| {
         ROUND.set(Some(Round::default()));
         End
     });
-    for _ in 0..MOST {
+    let mut rounds = 0;
+    loop {
         let mut missing = Wanted::default();
         let mut waiting = Vec::new();
-        let mut next = std::mem::take(&mut left);
-        while !next.is_empty() {
-            let mut named = Vec::new();
-            for (place, job) in next {
-                let before = with(|round| std::mem::take(&mut round.missing)).unwrap_or_default();
-                let found = work(&job);
-                let lacks = with(|round| std::mem::replace(&mut round.missing, before)).unwrap_or_default();
-                if !lacks.0.is_empty() {
-                    missing.join(lacks);
-                    waiting.push((place, job));
-                    continue;
+        let mut held = HashMap::new();
+        while waiting.len() < WAITING || nested {
+            let Some((place, job)) = left.pop_front() else { break };
+            let before = with(|round| std::mem::take(&mut round.missing)).unwrap_or_default();
+            let used = with(|round| std::mem::take(&mut round.used)).unwrap_or_default();
+            let found = work(&job);
+            let (lacks, using) = with(|round| {
+                let using = std::mem::replace(&mut round.used, used);
+                if nested {
+                    round.used.extend(using.iter().map(|(key, bytes)| (*key, Arc::clone(bytes))));
                 }
-                let found = found.map(|(result, more)| {
-                    for job in more {
-                        named.push((results.len(), job));
-                        results.push(None);
-                    }
-                    result
-                });
-                if let Some(result) = results.get_mut(place) {
-                    *result = Some(found);
-                }
+                (std::mem::replace(&mut round.missing, before), using)
+            })
+            .unwrap_or_default();
+            if !lacks.0.is_empty() {
+                missing.join(lacks);
+                held.extend(using);
+                waiting.push((place, job));
+                continue;
             }
-            next = named;
+            rounds = 0;
+            let found = found.map(|(result, more)| {
+                for job in more {
+                    left.push_back((results.len(), job));
+                    results.push(None);
+                }
+                result
+            });
+            if let Some(result) = results.get_mut(place) {
+                *result = Some(found);
+            }
         }
         if missing.0.is_empty() {
             return Ok(results.into_iter().flatten().collect());
@@ -109,10 +121,15 @@ pub(crate) fn growing<J, T>(
             with(|round| round.missing.join(missing));
             return Err(Error::need(Vec::new()));
         }
+        rounds += 1;
+        if rounds > MOST {
+            break;
+        }
+        with(|round| round.held = held);
         for (file, numbers) in missing.0 {
             file.fetch_held(&numbers)?;
         }
-        left = waiting;
+        waiting.into_iter().rev().for_each(|job| left.push_front(job));
     }
     Err(Error::limit(format!("more than {MOST} round trips for one step")))
 }
@@ -152,9 +169,12 @@ pub(super) fn ask(file: &Arc<RemoteBlocks>, numbers: &BTreeSet<u64>) -> bool {
     with(|round| round.missing.add(file, numbers)).is_some()
 }
 
-/// A block that was fetched for the jobs of this thread.
-pub(super) fn held(key: Key) -> Option<Arc<[u8]>> {
-    with(|round| round.held.get(&key).map(Arc::clone)).flatten()
+/// A block that was fetched for the jobs of this thread, or that `kept` has.
+pub(super) fn held(key: Key, kept: impl FnOnce() -> Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
+    let Some(found) = with(|round| round.held.get(&key).map(Arc::clone)) else { return kept() };
+    let found = found.or_else(kept)?;
+    with(|round| round.used.insert(key, Arc::clone(&found)));
+    Some(found)
 }
 
 /// Keeps a block until the jobs of this thread are done.
