@@ -3,6 +3,8 @@
 use crate::fault::{Fault, Faults, duration};
 use crate::http::query;
 use crate::stats::Stats;
+use std::io::BufReader;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +32,7 @@ pub(crate) struct Shared {
     network: Mutex<Network>,
     faults: Mutex<Faults>,
     stats: Mutex<Stats>,
+    idle: Mutex<Vec<BufReader<TcpStream>>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,7 +44,7 @@ impl Shared {
         let stall = Duration::from_secs(30);
         let network = Network { latency: Duration::ZERO, bandwidth: 0.0, stall, retry_after: 0 };
         let (network, faults, stats) = (network.into(), Mutex::default(), Mutex::new(Stats::new()));
-        Self { upstream, folder, network, faults, stats }
+        Self { upstream, folder, network, faults, stats, idle: Mutex::default() }
     }
 
     pub(crate) fn network(&self) -> Network {
@@ -50,6 +53,11 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> MutexGuard<'_, Stats> {
         locked(&self.stats)
+    }
+
+    /// Connections to the server behind that wait for a request.
+    pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<BufReader<TcpStream>>> {
+        locked(&self.idle)
     }
 
     pub(crate) fn next_fault(&self, body: bool) -> Option<Fault> {

@@ -25,10 +25,11 @@ mod stats;
 
 use control::Shared;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 /// What the command line says.
 #[derive(Default)]
@@ -75,10 +76,25 @@ fn run() -> Result<(), String> {
             std::process::exit(0)
         });
     }
+    // A thread for each connection; those that have ended theirs wait for another, since new ones would cost a client
+    // that makes many at once some of its time.
+    let (clients, waiting) = mpsc::channel::<TcpStream>();
+    let (waiting, idle) = (Arc::new(Mutex::new(waiting)), Arc::new(AtomicUsize::new(0)));
     for client in listener.incoming().flatten() {
-        let shared = Arc::clone(&shared);
+        let (shared, waiting, free) = (Arc::clone(&shared), Arc::clone(&waiting), Arc::clone(&idle));
+        if idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok() {
+            clients.send(client).map_err(|error| error.to_string())?;
+            continue;
+        }
         // A client that goes away, or a server that does, ends this connection alone.
-        std::thread::spawn(move || relay::serve(client, &shared));
+        std::thread::spawn(move || {
+            let mut next = Some(client);
+            while let Some(client) = next {
+                relay::serve(client, &shared);
+                free.fetch_add(1, Ordering::SeqCst);
+                next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+            }
+        });
     }
     Ok(())
 }

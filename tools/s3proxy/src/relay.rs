@@ -38,15 +38,18 @@ impl Answer<'_> {
     }
 }
 
-/// The server behind: one connection to it for each of ours.
+/// The server behind. Between requests its connections are shared by all of ours, so that those of a new client do not
+/// cost the server new ones.
 struct Upstream<'a> {
     address: &'a str,
+    shared: &'a Shared,
     open: Option<BufReader<TcpStream>>,
 }
 
 impl Upstream<'_> {
     /// Sends a request and reads the head of the answer. A connection that was kept too long is made again.
     fn ask(&mut self, request: &Head, body: &[u8]) -> io::Result<Head> {
+        self.open = self.open.take().or_else(|| self.shared.idle().pop());
         let kept = self.open.is_some();
         match self.ask_once(request, body) {
             Err(_) if kept => {
@@ -68,6 +71,11 @@ impl Upstream<'_> {
         bytes.extend_from_slice(body);
         reader.get_mut().write_all(&bytes)?;
         Head::read(reader)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Leaves a connection whose answer was read whole to others.
+    fn leave(&mut self) {
+        self.shared.idle().extend(self.open.take());
     }
 
     /// The answer to a request.
@@ -95,7 +103,8 @@ pub(crate) fn serve(client: TcpStream, shared: &Shared) {
     let _ = client.set_nodelay(true);
     let mut reader = BufReader::new(reading);
     let mut writer = client;
-    let mut upstream = Upstream { address: shared.upstream.as_deref().unwrap_or_default(), open: None };
+    let address = shared.upstream.as_deref().unwrap_or_default();
+    let mut upstream = Upstream { address, shared, open: None };
     let mut counted = false;
     while let Ok(Some(request)) = Head::read(&mut reader) {
         if let Some((status, text)) = shared.control(request.word(1)) {
@@ -113,6 +122,7 @@ pub(crate) fn serve(client: TcpStream, shared: &Shared) {
         if !matches!(exchange(&mut reader, &mut writer, &mut upstream, shared, request), Ok(true)) {
             return;
         }
+        upstream.leave();
     }
 }
 

@@ -12,6 +12,9 @@ use tokio::task::JoinSet;
 /// How many of the largest requests may be under way or wait for the caller, in bytes.
 const LARGEST_AT_ONCE: u64 = 16;
 
+/// How many requests are started before others go on.
+const STARTED_AT_ONCE: usize = 8;
+
 /// How often a caller that waits is asked whether it still wants to.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
@@ -43,7 +46,7 @@ impl Drop for Report {
 pub(super) fn one(process: &'static Process, target: &Target, range: Range<u64>) -> Result<Answer> {
     let (to, from) = channel();
     let mut tasks = JoinSet::new();
-    start(process, &mut tasks, target, range, Report { place: 0, to, sent: false });
+    start(process, &mut tasks, target, vec![(range, Report { place: 0, to, sent: false })]);
     receive(&from, &mut Instant::now())?.1
 }
 
@@ -83,17 +86,19 @@ pub(super) fn many(
     let mut asked = Instant::now();
     let length = |range: &Range<u64>| range.end.saturating_sub(range.start);
     loop {
+        let mut requests = Vec::new();
         while let Some((_, range)) = ranges.get(next) {
             if under_way > 0 && (under_way >= at_once || bytes.saturating_add(length(range)) > most_bytes) {
                 break;
             }
             let report = Report { place: next, to: to.clone(), sent: false };
-            start(process, &mut tasks, target, range.clone(), report);
+            requests.push((range.clone(), report));
             (next, under_way, bytes) = (next + 1, under_way + 1, bytes + length(range));
         }
         if under_way == 0 {
             return Ok(());
         }
+        start(process, &mut tasks, target, requests);
         let (place, result) = receive(&from, &mut asked)?;
         while tasks.try_join_next().is_some() {}
         let answer = result?;
@@ -103,14 +108,24 @@ pub(super) fn many(
     }
 }
 
+/// Starts requests, a few at a time: the first go out while the connections of the last are made.
 fn start(
     process: &'static Process,
     tasks: &mut JoinSet<()>,
     target: &Target,
-    range: Range<u64>,
-    report: Report,
+    requests: Vec<(Range<u64>, Report)>,
 ) {
     let target = target.clone();
-    let request = async move { report.send(target.get(process, range).await) };
-    tasks.spawn_on(request, process.runtime.handle());
+    let all = async move {
+        let mut under_way = JoinSet::new();
+        for (number, (range, report)) in requests.into_iter().enumerate() {
+            if number % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let target = target.clone();
+            under_way.spawn(async move { report.send(target.get(process, range).await) });
+        }
+        while under_way.join_next().await.is_some() {}
+    };
+    tasks.spawn_on(all, process.runtime.handle());
 }

@@ -51,7 +51,7 @@ impl Process {
     }
 
     fn new(id: u32) -> Result<Self> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(2);
+        let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).clamp(1, 2);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .max_blocking_threads(32)

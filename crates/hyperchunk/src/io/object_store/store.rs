@@ -172,12 +172,22 @@ fn client_options(connection: &Connection) -> ClientOptions {
         // For what is asked besides objects, such as credentials; objects have a clock of their own.
         .with_read_timeout(connection.timeout.saturating_add(Duration::from_secs(1)))
         .with_connect_timeout(connection.connect_timeout);
+    // To read the certificates of a machine takes 5 ms.
+    options = options.with_no_system_certificates(never_encrypted(connection));
     for (name, value) in connection.settings.iter() {
         if let Ok(key) = ClientConfigKey::from_str(name) {
             options = options.with_config(key, value);
         }
     }
     options
+}
+
+/// Whether all requests go to an endpoint without TLS, those for credentials included.
+fn never_encrypted(connection: &Connection) -> bool {
+    let settings = &connection.settings;
+    let known = settings.get("aws_access_key_id").is_some() || settings.is_on("aws_skip_signature");
+    let plain = settings.get("aws_endpoint").is_some_and(|endpoint| endpoint.starts_with("http://"));
+    connection.kind == Kind::S3 && plain && known && settings.get("proxy_url").is_none()
 }
 
 /// Makes clients, and shares them between stores that are reached alike.
