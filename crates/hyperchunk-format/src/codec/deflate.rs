@@ -1,14 +1,22 @@
-//! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951; the level, the one parameter, does not matter here.
+//! Deflate (1): one zlib stream a chunk. Source: RFC 1950 and 1951. The one parameter is the level, 0 to 9, which only matters
+//! for writing.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
-use libdeflater::{DecompressionError, Decompressor};
+use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use std::cell::RefCell;
 
 /// No deflate stream expands more: at best, two bits stand for 258 bytes.
 const MOST_A_BYTE: usize = 1032;
 
+/// The level where the parameters give none: what zlib has by default.
+const DEFAULT_LEVEL: i32 = 6;
+/// zlib has no more levels, though libdeflate has.
+const MOST_LEVEL: i32 = 9;
+
 thread_local! {
+    /// The compressor used last, and its level: to make one takes longer than to compress a small chunk.
+    static COMPRESSOR: RefCell<Option<(i32, Compressor)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::new(Decompressor::new());
 }
 
@@ -54,6 +62,33 @@ impl Codec for Deflate {
             }
         }
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let level = match context.parameters.first() {
+            None => DEFAULT_LEVEL,
+            Some(level) => i32::try_from(*level).unwrap_or(i32::MAX),
+        };
+        with_compressor(level, |compressor| {
+            let most = context.most(input, compressor.zlib_compress_bound(input.len()));
+            let room = context.room(output, most)?;
+            // The only error is that there is too little room, and without limits there is enough.
+            Ok(compressor.zlib_compress(input, room).map_or(Encoded::Refused, Encoded::Written))
+        })
+    }
+}
+
+/// Calls `with` with this thread's compressor of a level.
+fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T>) -> Result<T> {
+    COMPRESSOR.with_borrow_mut(|kept| match kept {
+        Some((of, compressor)) if *of == level => with(compressor),
+        _ => {
+            let checked = CompressionLvl::new(level)
+                .ok()
+                .filter(|_| level <= MOST_LEVEL)
+                .ok_or_else(|| Error::invalid(format!("level {level}; there are 0 to {MOST_LEVEL}")))?;
+            with(&mut kept.insert((level, Compressor::new(checked))).1)
+        }
+    })
 }
 
 /// Writes what a stream was made from to `to`; how many bytes it is.

@@ -1,6 +1,6 @@
 //! Fletcher32 (3): a checksum behind the chunk's bytes. Source: the comments of HDF5's H5Zfletcher32.c and H5checksum.c.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
 /// The codec.
@@ -23,6 +23,15 @@ impl Codec for Fletcher32 {
 
     fn kept(&self, input: &[u8], _: &Context<'_>) -> Result<Option<usize>> {
         checked(input).map(|bytes| Some(bytes.len()))
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let size = input.len().saturating_add(4);
+        if let Some((to, sum)) = context.room(output, size)?.split_last_chunk_mut() {
+            to.copy_from_slice(input);
+            *sum = checksum(input).to_le_bytes();
+        }
+        Ok(Encoded::Written(size))
     }
 
     fn encoded_size(&self, size: usize, _: &[u32]) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Filters: what was done to a chunk before it was stored, undone. Source: specification §IV.A.2.l; each filter names its own.
+//! Filters: what is done to a chunk before it is stored, and that undone. Source: specification §IV.A.2.l; each filter names its own.
 
 #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
 mod bit_planes;
@@ -14,6 +14,7 @@ mod blosc2;
 mod bzip2;
 #[cfg(feature = "deflate")]
 mod deflate;
+mod encoder;
 #[cfg(any(feature = "sz", feature = "sz3"))]
 mod error_bounded;
 #[cfg(feature = "fcidecomp")]
@@ -46,6 +47,7 @@ mod zfp;
 #[cfg(feature = "zstd")]
 mod zstd;
 
+pub use encoder::Encoder;
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};
 
@@ -80,7 +82,51 @@ impl Context<'_> {
     }
 }
 
-/// A filter of the pipeline. Two methods do the work; those with a body only save time.
+/// What a filter knows when it is applied.
+#[derive(Debug, Clone, Copy)]
+pub struct EncodeContext<'a> {
+    /// The filter's client data, from the pipeline.
+    pub parameters: &'a [u32],
+    /// Whether the filter may be left out for this chunk: then it need not try further once it sees that it gains nothing.
+    pub optional: bool,
+}
+
+impl EncodeContext<'_> {
+    /// Makes `output` at least `size` bytes long, whatever they are, and returns so many of them.
+    ///
+    /// # Errors
+    /// Limit if there is no memory for them.
+    pub fn room<'o>(&self, output: &'o mut Vec<u8>, size: usize) -> Result<&'o mut [u8]> {
+        let more = size.saturating_sub(output.len());
+        if output.try_reserve_exact(more).is_err() {
+            return Err(Error::limit(format!("no memory for {size} bytes")));
+        }
+        if more > 0 {
+            output.resize(size, 0);
+        }
+        Ok(output.get_mut(..size).unwrap_or_default())
+    }
+
+    /// How much room a compressor gets: less than the input where it may as well be left out, otherwise as much as its
+    /// result can have at most.
+    #[must_use]
+    pub fn most(&self, input: &[u8], bound: usize) -> usize {
+        if self.optional { bound.min(input.len().saturating_sub(1)) } else { bound }
+    }
+}
+
+/// What a filter did with a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoded {
+    /// Its result is that many bytes, the first of the output.
+    Written(usize),
+    /// Its result is the input as it is; the filter counts as applied.
+    Same,
+    /// It would gain nothing or cannot take this chunk. Optional filters are then left out, by the chunk's mask.
+    Refused,
+}
+
+/// A filter of the pipeline. [`Codec::decode`] undoes it, [`Codec::encode`] applies it; the others only save time.
 pub trait Codec: Send + Sync + std::fmt::Debug {
     /// Its registered number.
     fn id(&self) -> u16;
@@ -113,6 +159,18 @@ pub trait Codec: Send + Sync + std::fmt::Debug {
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
         let _ = (input, context);
         Ok(None)
+    }
+
+    /// Applies the filter: writes the result to the start of `output`, which comes with what an earlier chunk left there and
+    /// may stay longer than the result.
+    ///
+    /// # Errors
+    /// Unsupported if the filter can only be undone, Invalid if the parameters make no sense, Limit if there is no memory.
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let _ = (input, output, context);
+        let message =
+            format!("chunks with the filter {} ({}) can be read, but not written", self.name(), self.id());
+        Err(Error::unsupported(message))
     }
 
     /// How many bytes the filter makes of `size` when a chunk is written, if that is certain. The filters after it then

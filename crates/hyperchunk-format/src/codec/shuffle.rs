@@ -1,6 +1,6 @@
 //! Shuffle (2): the first bytes of all elements, then the second bytes, and so on. Source: the comments of HDF5's H5Zshuffle.c.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
 /// The codec. Its parameter is the size of an element; bytes that make no whole element stay at the end.
@@ -21,12 +21,21 @@ impl Codec for Shuffle {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        unshuffle(input, context.room(output, input.len() as u64)?, element_size(context)?);
+        unshuffle(input, context.room(output, input.len() as u64)?, element_size(context.parameters)?);
         Ok(())
     }
 
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let size = element_size(context.parameters)?;
+        if size == 1 || input.len() / 2 < size {
+            return Ok(Encoded::Same);
+        }
+        shuffle(input, context.room(output, input.len())?, size);
+        Ok(Encoded::Written(input.len()))
+    }
+
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
-        let size = element_size(context)?;
+        let size = element_size(context.parameters)?;
         Ok((size == 1 || input.len() / 2 < size).then_some(input.len()))
     }
 
@@ -35,8 +44,8 @@ impl Codec for Shuffle {
     }
 }
 
-fn element_size(context: &Context<'_>) -> Result<usize> {
-    match context.parameters.first() {
+fn element_size(parameters: &[u32]) -> Result<usize> {
+    match parameters.first() {
         Some(size @ 1..) => Ok(usize::try_from(*size).unwrap_or(usize::MAX)),
         _ => Err(Error::new(ErrorKind::Filter, "its parameter, the size of an element, is missing or 0")),
     }
@@ -75,6 +84,38 @@ pub(super) fn unshuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], si
     }
 }
 
+/// Shuffles `from` to `to`, which is as long.
+pub(super) fn shuffle(from: &[u8], to: &mut [u8], size: usize) {
+    shuffle_with(&mut Weaver::default(), from, to, size);
+}
+
+/// As [`shuffle`], for those who do it often.
+pub(super) fn shuffle_with(weaver: &mut Weaver, from: &[u8], to: &mut [u8], size: usize) {
+    let count = from.len().checked_div(size).unwrap_or(0);
+    if count < 2 {
+        to.copy_from_slice(from);
+        return;
+    }
+    let end = count.saturating_mul(size);
+    let (elements, left) = from.split_at_checked(end).unwrap_or((from, &[]));
+    let (planes, left_to) = to.split_at_mut_checked(end).unwrap_or_default();
+    left_to.copy_from_slice(left);
+    if count < FEW {
+        for (number, plane) in planes.chunks_exact_mut(count).enumerate() {
+            let bytes = elements.iter().skip(number).step_by(size);
+            plane.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        }
+        return;
+    }
+    let block = CACHE.checked_div(size).unwrap_or(0).clamp(FEW, BLOCK);
+    let mut first = 0_usize;
+    for elements in elements.chunks(block.saturating_mul(size)) {
+        let length = elements.len().checked_div(size).unwrap_or(0);
+        weaver.unweave(elements, &mut PlanesMut { bytes: planes, count, first, length }, size);
+        first = first.wrapping_add(length);
+    }
+}
+
 /// Below this many elements, blocks cost more than they gain.
 const FEW: usize = 16;
 /// The most elements of a block.
@@ -105,6 +146,30 @@ impl<'a> Planes<'a> {
     }
 }
 
+/// As [`Planes`], to be written.
+#[derive(Debug)]
+struct PlanesMut<'a> {
+    bytes: &'a mut [u8],
+    count: usize,
+    first: usize,
+    length: usize,
+}
+
+impl PlanesMut<'_> {
+    /// The block's part of plane `number` and of those that follow.
+    fn planes<const N: usize>(&mut self, number: usize) -> [&mut [u8]; N] {
+        let start = number.wrapping_mul(self.count);
+        let mut rest = self.bytes.get_mut(start..).unwrap_or_default();
+        let block = self.first..self.first.wrapping_add(self.length);
+        std::array::from_fn(|_| {
+            let (plane, others) =
+                std::mem::take(&mut rest).split_at_mut_checked(self.count).unwrap_or_default();
+            rest = others;
+            plane.get_mut(block.clone()).unwrap_or_default()
+        })
+    }
+}
+
 /// Weaves planes: two become pairs, two rows of pairs become rows of four bytes, and so on. Compilers turn each step, which
 /// takes bytes from two rows in turn, into wide instructions, as they do not for more rows.
 #[derive(Debug)]
@@ -125,6 +190,43 @@ impl Weaver {
     #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
     pub(super) fn eight(&mut self, rows: [&[u8]; 8], to: &mut [u8]) {
         weave8(rows, to, &mut self.twos, &mut self.fours);
+    }
+
+    /// The reverse of [`Weaver::block`].
+    fn unweave(&mut self, elements: &[u8], planes: &mut PlanesMut<'_>, size: usize) {
+        let Self { twos, fours, eights } = self;
+        match size {
+            2 => unweave2(elements, planes.planes(0)),
+            4 => unweave4(elements, planes.planes(0), twos),
+            8 => unweave8(elements, planes.planes(0), twos, fours),
+            _ => {
+                let mut done = 0_usize;
+                while done < size {
+                    let step = match size.wrapping_sub(done) {
+                        8.. => {
+                            let eights = gather::<8>(elements, eights, size, done);
+                            unweave8(eights, planes.planes(done), twos, fours);
+                            8
+                        }
+                        4.. => {
+                            let fours = gather::<4>(elements, eights, size, done);
+                            unweave4(fours, planes.planes(done), twos);
+                            4
+                        }
+                        2.. => {
+                            unweave2(gather::<2>(elements, eights, size, done), planes.planes(done));
+                            2
+                        }
+                        _ => {
+                            let [plane] = planes.planes(done);
+                            gather::<1>(elements, plane, size, done);
+                            1
+                        }
+                    };
+                    done = done.wrapping_add(step);
+                }
+            }
+        }
     }
 
     fn block(&mut self, planes: &Planes<'_>, elements: &mut [u8], size: usize) {
@@ -188,6 +290,48 @@ fn weave8(
     weave2([even, odd], to);
 }
 
+/// Gives bytes to two rows in turn.
+// Inlined, it is not turned into wide instructions.
+#[inline(never)]
+fn unweave2(from: &[u8], [even, odd]: [&mut [u8]; 2]) {
+    for ((from, even), odd) in from.as_chunks().0.iter().zip(even).zip(odd) {
+        [*even, *odd] = *from;
+    }
+}
+
+fn unweave4(from: &[u8], [a, b, c, d]: [&mut [u8]; 4], [even, odd]: &mut [[u8; 2 * BLOCK]; 2]) {
+    let even = start(even, a.len().wrapping_mul(2));
+    let odd = start(odd, a.len().wrapping_mul(2));
+    unweave2(from, [even, odd]);
+    unweave2(even, [a, c]);
+    unweave2(odd, [b, d]);
+}
+
+fn unweave8(
+    from: &[u8],
+    [a, b, c, d, e, f, g, h]: [&mut [u8]; 8],
+    twos: &mut [[u8; 2 * BLOCK]; 2],
+    [even, odd]: &mut [[u8; 4 * BLOCK]; 2],
+) {
+    let even = start(even, a.len().wrapping_mul(4));
+    let odd = start(odd, a.len().wrapping_mul(4));
+    unweave2(from, [even, odd]);
+    unweave4(even, [a, c, e, g], twos);
+    unweave4(odd, [b, d, f, h], twos);
+}
+
+/// Takes `N` bytes from each element, from byte `place` on, to the start of `to`, which is returned.
+fn gather<'a, const N: usize>(elements: &[u8], to: &'a mut [u8], size: usize, place: usize) -> &'a [u8] {
+    let mut length = 0_usize;
+    for (element, to) in elements.chunks_exact(size).zip(to.as_chunks_mut::<N>().0) {
+        if let Some(from) = element.get(place..).and_then(<[u8]>::first_chunk) {
+            *to = *from;
+        }
+        length = length.wrapping_add(N);
+    }
+    to.get(..length).unwrap_or_default()
+}
+
 fn start(row: &mut [u8], length: usize) -> &mut [u8] {
     row.get_mut(..length).unwrap_or_default()
 }
@@ -225,6 +369,13 @@ mod tests {
                 assert_eq!(output, bytes, "{size} {length}");
                 if let Some(kept) = Shuffle.kept(&stored, &context).unwrap() {
                     assert_eq!(stored[..kept], bytes, "{size} {length}");
+                }
+                let context = EncodeContext { parameters: &[size as u32], optional: true };
+                let mut output = vec![9; 77];
+                match Shuffle.encode(&bytes, &mut output, &context).unwrap() {
+                    Encoded::Written(written) => assert_eq!(output[..written], stored, "{size} {length}"),
+                    Encoded::Same => assert_eq!(bytes, stored, "{size} {length}"),
+                    Encoded::Refused => panic!("{size} {length}"),
                 }
             }
         }
