@@ -4,6 +4,7 @@
 //! - [`parse`]: bytes → values. A parser reads through a [`View`]; bytes that are not there yet end it with an error of
 //!   kind [`ErrorKind::Need`], which [`step`] turns into [`Step::Need`], so the same parser serves local files, object
 //!   stores and the fuzzer;
+//! - [`encode`]: values → bytes, the mirror of `parse`;
 //! - [`select`]: selections and the pieces of chunks that they touch;
 //! - [`codec`]: the filters;
 //! - [`convert`]: the one table of datatype conversions.
@@ -29,6 +30,7 @@ pub mod checksum;
 pub mod codec;
 pub mod convert;
 mod cursor;
+pub mod encode;
 mod error;
 mod image;
 mod limits;

@@ -12,7 +12,7 @@ mod region;
 
 use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::{Error, ErrorKind, Image, Result};
-use record::Format;
+pub(crate) use record::Format;
 use region::Region;
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
     else {
         return Ok(Vec::new());
     };
-    let format = Format::new(&image, map)?;
+    let format = Format::new(image.sizes, map)?;
     let chunked = &map.chunked;
     let chunks = match &chunked.index {
         ChunkIndex::BTreeV1 { address: None }

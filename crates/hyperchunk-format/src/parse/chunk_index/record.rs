@@ -3,22 +3,22 @@
 use super::ChunkMap;
 use super::linear::Linear;
 use crate::model::Chunk;
-use crate::{Cursor, Error, Image, Result, Sizes};
+use crate::{Cursor, Error, Result, Sizes};
 use std::ops::Range;
 
 /// How an index describes a chunk: its address and, if the dataset is filtered, its stored size and filter mask.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Format {
+pub(crate) struct Format {
     sizes: Sizes,
     /// The size of a chunk that is not filtered.
-    pub(super) chunk_bytes: u64,
+    pub(crate) chunk_bytes: u64,
     /// The width of the stored size; 0 if the dataset is not filtered.
-    size_width: usize,
-    pub(super) filtered: bool,
+    pub(crate) size_width: usize,
+    pub(crate) filtered: bool,
 }
 
 impl Format {
-    pub(super) fn new(image: &Image<'_>, map: &ChunkMap<'_>) -> Result<Self> {
+    pub(crate) fn new(sizes: Sizes, map: &ChunkMap<'_>) -> Result<Self> {
         let elements = map
             .chunked
             .dims
@@ -29,14 +29,14 @@ impl Format {
             _ if !map.filtered => 0,
             // Room for a filter that makes chunks larger.
             ..5 => (chunk_bytes.checked_ilog2().unwrap_or(0).saturating_add(8) / 8).saturating_add(1).min(8),
-            _ => image.sizes.length.into(),
+            _ => sizes.length.into(),
         };
         let size_width = usize::try_from(size_width).unwrap_or(8);
-        Ok(Self { sizes: image.sizes, chunk_bytes, size_width, filtered: map.filtered })
+        Ok(Self { sizes, chunk_bytes, size_width, filtered: map.filtered })
     }
 
     /// How many bytes describe a chunk.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         let filtered = if self.filtered { self.size_width.saturating_add(4) } else { 0 };
         usize::from(self.sizes.address).saturating_add(filtered)
     }

@@ -1,0 +1,104 @@
+//! Chunks in a version 1 B-tree. Source: specification §III.A.1, "Disk Format: Level 1A1 - Version 1 B-trees".
+
+use super::{Encoded, Place};
+use crate::encode::UNDEFINED;
+use crate::model::{Chunk, ChunkIndex, Chunked};
+use crate::parse::chunk_index::ChunkMap;
+use crate::{Error, Result};
+
+/// How many children a node has at most: twice the K that holds where the superblock does not say another.
+const CHILDREN: usize = 64;
+
+/// What comes before the first key of a node.
+const HEADER: usize = 24;
+
+/// The tree over chunks in order: the root, then level by level down to the leaves.
+pub(super) fn encode(map: &ChunkMap<'_>, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+    // For each child of the nodes of a level, leaves first, the number of its first chunk.
+    let mut levels: Vec<Vec<usize>> = vec![(0..chunks.len()).collect()];
+    let mut nodes = 0_usize;
+    while let Some(below) = levels.last().filter(|level| levels.len() == 1 || level.len() > 1) {
+        let level: Vec<usize> = pieces(below).filter_map(|piece| piece.first().copied()).collect();
+        nodes = nodes.saturating_add(level.len());
+        levels.push(level);
+    }
+    let key_size = map.dims.len().saturating_add(2).saturating_mul(8);
+    let size = CHILDREN.saturating_mul(key_size.saturating_add(8)).saturating_add(key_size);
+    let size = size.saturating_add(HEADER);
+    let place = Place::new(base, nodes, size)?;
+
+    let mut bytes = Vec::with_capacity(place.bytes());
+    let mut first = 0_usize;
+    for (level, children) in levels.iter().enumerate().rev().skip(1) {
+        let level = u8::try_from(level).unwrap_or(u8::MAX);
+        let count = pieces(children).count();
+        let below = first.saturating_add(count);
+        let mut child = 0_usize;
+        for (number, piece) in pieces(children).enumerate() {
+            let node = first.saturating_add(number);
+            bytes.extend_from_slice(b"TREE");
+            bytes.extend_from_slice(&[1, level]);
+            bytes.extend_from_slice(&u16::try_from(piece.len()).unwrap_or(u16::MAX).to_le_bytes());
+            let left = if number == 0 { UNDEFINED } else { place.address(node.saturating_sub(1)) };
+            let right = if number.saturating_add(1) == count {
+                UNDEFINED
+            } else {
+                place.address(node.saturating_add(1))
+            };
+            bytes.extend_from_slice(&left.to_le_bytes());
+            bytes.extend_from_slice(&right.to_le_bytes());
+            for start in piece {
+                let Some(chunk) = chunks.get(*start) else { continue };
+                push_key(&mut bytes, chunk, map.chunked)?;
+                let address = match level {
+                    0 => chunk.address,
+                    _ => place.address(below.saturating_add(child)),
+                };
+                bytes.extend_from_slice(&address.to_le_bytes());
+                child = child.saturating_add(1);
+            }
+            match children.get(child).and_then(|start| chunks.get(*start)) {
+                Some(chunk) => push_key(&mut bytes, chunk, map.chunked)?,
+                None => push_end(&mut bytes, chunks, map.chunked),
+            }
+            bytes.resize(node.saturating_add(1).saturating_mul(size), 0);
+        }
+        first = below;
+    }
+    Ok(Encoded { bytes, index: ChunkIndex::BTreeV1 { address: Some(base) } })
+}
+
+/// The children, shared out evenly among as few nodes as have room for them.
+fn pieces(children: &[usize]) -> impl Iterator<Item = &[usize]> {
+    let mut rest = children;
+    (1..=children.len().div_ceil(CHILDREN)).rev().map(move |nodes| {
+        let (piece, next) = rest.split_at_checked(rest.len().div_ceil(nodes.max(1))).unwrap_or((rest, &[]));
+        rest = next;
+        piece
+    })
+}
+
+/// The key of a chunk: its size, filter mask, and the place of its first element, with a 0 more.
+fn push_key(bytes: &mut Vec<u8>, chunk: &Chunk, chunked: &Chunked) -> Result<()> {
+    let size = u32::try_from(chunk.size).map_err(|_| Error::limit("a chunk of more than 4 GiB"))?;
+    bytes.extend_from_slice(&size.to_le_bytes());
+    bytes.extend_from_slice(&chunk.filter_mask.to_le_bytes());
+    for (at, dim) in chunk.scaled.iter().zip(&chunked.dims) {
+        // Inside the extent, which has 64 bits.
+        bytes.extend_from_slice(&at.saturating_mul(*dim).to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 8]);
+    Ok(())
+}
+
+/// The key behind the last chunk: its far corner, as libhdf5 writes it.
+fn push_end(bytes: &mut Vec<u8>, chunks: &[&Chunk], chunked: &Chunked) {
+    bytes.extend_from_slice(&[0; 8]);
+    let last = chunks.last().map(|chunk| chunk.scaled.as_slice()).unwrap_or_default();
+    for (at, dim) in last.iter().zip(&chunked.dims) {
+        // Where the corner is beyond 64 bits, the chunk's own place does: what follows makes the key the greater one.
+        let corner = at.checked_add(1).and_then(|at| at.checked_mul(*dim));
+        bytes.extend_from_slice(&corner.unwrap_or(at.saturating_mul(*dim)).to_le_bytes());
+    }
+    bytes.extend_from_slice(&chunked.element_size.to_le_bytes());
+}

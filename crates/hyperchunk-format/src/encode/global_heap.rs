@@ -1,0 +1,138 @@
+//! Global heap collections: data of variable length, regions, mappings of virtual datasets. Source: specification §III.E,
+//! "Disk Format: Level 1E - Global Heap".
+
+/// The header of a collection, and that of an object.
+const HEADER: usize = 16;
+
+/// No collection is smaller; the specification and libhdf5 agree.
+const SMALLEST: usize = 4096;
+
+/// A collection of the global heap in the making.
+#[derive(Debug, Clone)]
+pub struct Builder {
+    /// The size of the collection.
+    size: usize,
+    /// What it has so far, but for its header.
+    objects: Vec<u8>,
+    /// The index of the last object; 0 if there is none.
+    last: u16,
+}
+
+impl Builder {
+    /// An empty collection of `size` bytes: at least 4096, and made a multiple of 8.
+    #[must_use]
+    pub fn new(size: usize) -> Self {
+        let size = size.max(SMALLEST).checked_next_multiple_of(8).unwrap_or(usize::MAX & !7);
+        Self { size, objects: Vec::new(), last: 0 }
+    }
+
+    /// The size of the smallest collection that has room for one object of so many bytes.
+    #[must_use]
+    pub fn size_for(length: usize) -> usize {
+        whole(length).saturating_add(HEADER).max(SMALLEST)
+    }
+
+    /// Puts an object into the collection and returns its index; `None` if there is no room left for it.
+    pub fn add(&mut self, data: &[u8]) -> Option<u16> {
+        let end = self.objects.len().checked_add(whole(data.len()))?;
+        if end > self.size.saturating_sub(HEADER) {
+            return None;
+        }
+        let index = self.last.checked_add(1)?;
+        self.objects.extend_from_slice(&index.to_le_bytes());
+        // How often it is referred to: libhdf5 writes 0, too, where nobody counts.
+        self.objects.extend_from_slice(&[0; 6]);
+        self.objects.extend_from_slice(&(data.len() as u64).to_le_bytes());
+        self.objects.extend_from_slice(data);
+        self.objects.resize(end, 0);
+        self.last = index;
+        Some(index)
+    }
+
+    /// Whether there is no object in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last == 0
+    }
+
+    /// The size of the collection in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The collection: exactly [`Builder::size`] bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.size);
+        bytes.extend_from_slice(b"GCOL\x01\0\0\0");
+        bytes.extend_from_slice(&(self.size as u64).to_le_bytes());
+        bytes.extend_from_slice(&self.objects);
+        let free = self.size.saturating_sub(bytes.len());
+        if free >= HEADER {
+            // Object 0 is the free space; its size includes its header.
+            bytes.extend_from_slice(&[0; 8]);
+            bytes.extend_from_slice(&(free as u64).to_le_bytes());
+        }
+        bytes.resize(self.size, 0);
+        bytes
+    }
+}
+
+/// How much of a collection an object of so many bytes takes.
+fn whole(length: usize) -> usize {
+    length.checked_next_multiple_of(8).unwrap_or(usize::MAX).saturating_add(HEADER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::global_heap::Collection;
+    use crate::parse::testing::with_image;
+
+    /// Fills a collection with these objects; returns how many found room.
+    fn check(size: usize, objects: &[Vec<u8>]) -> usize {
+        let mut builder = Builder::new(size);
+        let indexes: Vec<u16> = objects.iter().map_while(|data| builder.add(data)).collect();
+        let bytes = builder.encode();
+        assert_eq!(bytes.len(), builder.size());
+        with_image(&bytes, |image| {
+            let collection = Collection::open(image, 0).unwrap();
+            assert_eq!(collection.size(), bytes.len());
+            for (index, data) in indexes.iter().zip(objects) {
+                assert_eq!(collection.object((*index).into()), Some(&data[..]));
+            }
+            assert_eq!(collection.object(indexes.len() as u32 + 1), None);
+        });
+        indexes.len()
+    }
+
+    #[test]
+    fn objects_are_read_again() {
+        assert_eq!(check(0, &[]), 0);
+        assert_eq!(check(4096, &[b"hello".to_vec(), vec![], vec![7; 8], vec![1; 1000]]), 4);
+        assert!(Builder::new(1).is_empty());
+    }
+
+    #[test]
+    fn a_full_collection_takes_no_more() {
+        // 24 bytes each: 170 in the 4080 behind the header.
+        assert_eq!(check(4096, &vec![vec![1; 3]; 1000]), 170);
+        // What is left is too small for the header of free space.
+        assert_eq!(check(4096, &[vec![1; 4056], vec![]]), 1);
+        assert_eq!(check(4096, &[vec![1; 4064], vec![]]), 1);
+        assert_eq!(check(4096, &[vec![1; 4065]]), 0);
+        // Indexes have 16 bits.
+        assert_eq!(check(2 << 20, &vec![vec![]; 70_000]), 65_535);
+    }
+
+    #[test]
+    fn one_object_fits_in_its_collection() {
+        for length in [0, 1, 4064, 4065, 5000, 1 << 20] {
+            let size = Builder::size_for(length);
+            assert_eq!(check(size, &[vec![3; length]]), 1, "{length}");
+            assert!(size == 4096 || Builder::new(size - 8).add(&vec![3; length]).is_none());
+        }
+        assert_eq!(Builder::size_for(usize::MAX), usize::MAX);
+    }
+}
