@@ -4,8 +4,14 @@
 //! encoder makes never depends on the addresses in it: encode with any address to learn the size, reserve the space, and
 //! encode again.
 
+mod bytes;
 pub mod chunk_index;
 pub mod global_heap;
+pub mod message;
+pub mod object_header;
+pub mod superblock;
+
+pub(crate) use bytes::{Bytes, fit};
 
 /// The oldest HDF5 release that must be able to read what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -4,7 +4,7 @@ use super::{DATASPACE, DATATYPE, dataspace, datatype, shared};
 use crate::model::{Attribute, CharacterSet, Name};
 use crate::{Cursor, Error, Image, Result};
 
-const DATATYPE_SHARED: u8 = 0x01;
+pub(crate) const DATATYPE_SHARED: u8 = 0x01;
 const DATASPACE_SHARED: u8 = 0x02;
 
 /// What stands before an attribute's datatype.

@@ -4,9 +4,9 @@ use crate::model::{Filter, Name, Pipeline};
 use crate::{Cursor, Result};
 
 /// The most filters that a pipeline may have: a chunk's filter mask has so many bits.
-const MOST: u8 = 32;
+pub(crate) const MOST: u8 = 32;
 /// Version 2 stores no name of filters below this number: the library's own.
-const FIRST_NAMED: u16 = 256;
+pub(crate) const FIRST_NAMED: u16 = 256;
 
 /// A pipeline.
 ///

@@ -1,0 +1,66 @@
+//! Where an object keeps its attributes. Source: specification §IV.A.2.v, "The Attribute Info Message".
+
+use crate::Result;
+use crate::encode::Bytes;
+
+/// Where an object keeps its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AttributeInfo {
+    /// Whether the order of creation is tracked: the number that the next attribute would get.
+    pub next_order: Option<u16>,
+    /// Whether attributes in a heap are indexed by it; only where it is tracked.
+    pub indexed: bool,
+    /// The fractal heap with the attributes; `None` if they are in the header.
+    pub heap: Option<u64>,
+    /// The B-tree by name, where there is a heap.
+    pub by_name: Option<u64>,
+    /// The B-tree by order of creation, where there is a heap and they are indexed.
+    pub by_order: Option<u64>,
+}
+
+/// An attribute info message. An object whose attributes are all in its header, untracked, needs none.
+///
+/// # Errors
+/// Invalid, if its fields contradict each other.
+pub fn encode(info: &AttributeInfo) -> Result<Vec<u8>> {
+    const VERSION: u8 = 0;
+    let flags = super::index_flags(info.next_order.is_some(), info.indexed)?;
+    super::check_index("attribute info message", info.indexed, [info.heap, info.by_name, info.by_order])?;
+    let mut bytes = Bytes::new();
+    bytes.u8(VERSION).u8(flags);
+    if let Some(next) = info.next_order {
+        bytes.u16(next);
+    }
+    bytes.address(info.heap).address(info.by_name);
+    if info.indexed {
+        bytes.address(info.by_order);
+    }
+    Ok(bytes.into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::SIZES;
+    use crate::{Cursor, parse};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let check = |info: AttributeInfo| {
+            let bytes = encode(&info).unwrap();
+            let mut cursor = Cursor::new(&bytes, "", 0);
+            let found = parse::message::attribute_info::parse(&mut cursor, SIZES).unwrap();
+            assert_eq!(cursor.left(), 0);
+            assert_eq!(found.order_tracked, info.next_order.is_some());
+            let addresses = (found.heap, found.by_name, found.by_order);
+            assert_eq!(addresses, (info.heap, info.by_name, info.by_order));
+        };
+        check(AttributeInfo::default());
+        check(AttributeInfo { next_order: Some(7), indexed: true, ..AttributeInfo::default() });
+        let dense = AttributeInfo { heap: Some(1), by_name: Some(2), ..AttributeInfo::default() };
+        check(dense);
+        check(AttributeInfo { next_order: Some(65_535), indexed: true, by_order: Some(3), ..dense });
+        assert!(encode(&AttributeInfo { indexed: true, ..AttributeInfo::default() }).is_err());
+        assert!(encode(&AttributeInfo { by_order: Some(3), ..dense }).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Object headers of version 2. Source: specification §IV.A.1.b, "Version 2 Data Object Header Prefix".
+
+use super::{Bytes, fit};
+use crate::model::Times;
+use crate::parse::message::CONTINUATION;
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "object header";
+
+/// A message of a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its type number.
+    pub kind: u16,
+    /// Its flags.
+    pub flags: u8,
+    /// Its number in the order of creation: of attributes, where that is tracked. Others have 0.
+    pub creation_order: Option<u16>,
+    /// Its body.
+    pub data: Vec<u8>,
+}
+
+/// What a header says besides its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeaderOptions {
+    /// Access, modification, change and birth time.
+    pub times: Option<Times>,
+    /// Whether attributes' order of creation is tracked.
+    pub attribute_order_tracked: bool,
+    /// Whether attributes can be listed in it; only where it is tracked.
+    pub attribute_order_indexed: bool,
+}
+
+impl HeaderOptions {
+    fn flags(&self) -> Result<u8> {
+        if self.attribute_order_indexed && !self.attribute_order_tracked {
+            let message = "an index of attributes by creation order that is not tracked";
+            return Err(Error::invalid(message).within(STRUCTURE));
+        }
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        Ok(flag(self.attribute_order_tracked, 0x04)
+            | flag(self.attribute_order_indexed, 0x08)
+            | flag(self.times.is_some(), 0x20))
+    }
+}
+
+/// A header in one block.
+///
+/// # Errors
+/// Limit, if a message is too large; Invalid, if the options contradict each other.
+pub fn encode(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
+    let body = body(messages, options)?;
+    // The size of the messages takes 1, 2, 4 or 8 bytes.
+    let power: u8 = match body.len() {
+        0..=0xff => 0,
+        0x100..=0xffff => 1,
+        _ => 2,
+    };
+    fit::<u32, _>(body.len(), "bytes of messages in one block")?;
+    let mut bytes = Bytes::with_capacity(body.len().saturating_add(32));
+    bytes.raw(b"OHDR").u8(2).u8(options.flags()? | power);
+    if let Some(times) = options.times {
+        bytes.u32(times.access).u32(times.modification).u32(times.change).u32(times.birth);
+    }
+    bytes.uint(body.len() as u64, 1 << power)?.raw(&body).checksum();
+    Ok(bytes.into_vec())
+}
+
+/// The size of a header that only names a block with its messages: for an object whose address is needed before its
+/// messages are known.
+#[must_use]
+pub fn pinned_size(options: &HeaderOptions) -> u64 {
+    // The number of bytes does not depend on what the continuation says.
+    encode_pinned(0, 0, options).map_or(0, |bytes| bytes.len() as u64)
+}
+
+/// A header that only names the block with its messages: `length` bytes that [`encode_continuation`] made, which are to lie
+/// at `continuation`.
+///
+/// # Errors
+/// Invalid, if the options contradict each other.
+pub fn encode_pinned(continuation: u64, length: u64, options: &HeaderOptions) -> Result<Vec<u8>> {
+    let mut data = Bytes::with_capacity(16);
+    data.u64(continuation).u64(length);
+    let message = Message { kind: CONTINUATION, flags: 0, creation_order: None, data: data.into_vec() };
+    encode(&[message], options)
+}
+
+/// The block with the messages of a pinned header.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_continuation(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
+    let body = body(messages, options)?;
+    options.flags()?;
+    let mut bytes = Bytes::with_capacity(body.len().saturating_add(8));
+    bytes.raw(b"OCHK").raw(&body).checksum();
+    Ok(bytes.into_vec())
+}
+
+/// The messages with what stands before each.
+fn body(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
+    let mut body = Bytes::new();
+    for message in messages {
+        let what = "bytes of one message";
+        let size = fit::<u16, _>(message.data.len(), what).map_err(|error| error.within(STRUCTURE))?;
+        body.u8(fit(message.kind, "as the type of a message")?).u16(size).u8(message.flags);
+        if options.attribute_order_tracked {
+            body.u16(message.creation_order.unwrap_or(0));
+        }
+        body.raw(&message.data);
+    }
+    Ok(body.into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::parse::testing::with_image;
+
+    fn messages(sizes: &[usize]) -> Vec<Message> {
+        let message = |(number, size): (usize, &usize)| Message {
+            kind: [3, 12, 6][number % 3],
+            flags: (number % 2) as u8,
+            creation_order: Some(number as u16),
+            data: vec![number as u8; *size],
+        };
+        sizes.iter().enumerate().map(message).collect()
+    }
+
+    fn options() -> impl Iterator<Item = HeaderOptions> {
+        let times = Times { access: 1, modification: 2, change: 3, birth: 4 };
+        [(false, false), (true, false), (true, true)].into_iter().flat_map(move |(tracked, indexed)| {
+            [None, Some(times)].into_iter().map(move |times| HeaderOptions {
+                times,
+                attribute_order_tracked: tracked,
+                attribute_order_indexed: indexed,
+            })
+        })
+    }
+
+    fn check(file: &[u8], written: &[Message], options: &HeaderOptions) {
+        let found = with_image(file, |image| parse::object_header::parse(image, 0)).unwrap();
+        assert_eq!((found.version, found.times, found.reference_count), (2, options.times, 1));
+        assert_eq!(found.attribute_order_tracked, options.attribute_order_tracked);
+        assert_eq!(found.attribute_order_indexed, options.attribute_order_indexed);
+        assert_eq!(found.messages.len(), written.len());
+        for (found, written) in found.messages.iter().zip(written) {
+            assert_eq!(
+                (found.kind, found.flags, &*found.data),
+                (written.kind, written.flags, &*written.data)
+            );
+            let order = if options.attribute_order_tracked { written.creation_order } else { None };
+            assert_eq!(found.creation_order, order);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for sizes in [&[][..], &[0], &[1, 2, 3], &[251], &[252], &[300, 5], &[65_535], &[65_535, 9, 65_535]] {
+            for options in options() {
+                let messages = messages(sizes);
+                check(&encode(&messages, &options).unwrap(), &messages, &options);
+                if messages.is_empty() {
+                    continue;
+                }
+                let block = encode_continuation(&messages, &options).unwrap();
+                let pinned = encode_pinned(100, block.len() as u64, &options).unwrap();
+                assert_eq!(pinned.len() as u64, pinned_size(&options));
+                let mut file = pinned;
+                file.resize(100, 0);
+                file.extend(block);
+                check(&file, &messages, &options);
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_not_written() {
+        let error = encode(&messages(&[65_536]), &HeaderOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Limit);
+        let options = HeaderOptions { attribute_order_indexed: true, ..HeaderOptions::default() };
+        assert_eq!(encode(&[], &options).unwrap_err().kind(), crate::ErrorKind::Invalid);
+        assert!(encode_continuation(&messages(&[1]), &options).is_err());
+    }
+}

@@ -1,0 +1,64 @@
+//! The superblock. Source: specification §II.A, versions 2 and 3.
+
+use super::{Bytes, SIZES};
+use crate::{Error, Result};
+
+/// The size of a superblock in bytes.
+pub const SIZE: u64 = 48;
+
+const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+
+/// A superblock of version 2 (all of HDF5 from 1.8 on) or 3 (from 1.10 on; libraries of 1.10 and later let nobody but their
+/// own writers of it be watched while they write): the root group's object header, the end of the file, and the object
+/// header with further messages on the file. Nobody has the file open.
+///
+/// # Errors
+/// Invalid, if readers would refuse it.
+pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>) -> Result<Vec<u8>> {
+    if !matches!(version, 2 | 3) {
+        return Err(Error::unsupported(format!("a superblock of version {version} cannot be written")));
+    }
+    let inside = |address: u64| (SIZE..end).contains(&address);
+    if !inside(root) || extension.is_some_and(|extension| !inside(extension)) {
+        return Err(Error::invalid(format!(
+            "the root group at {root:#x} or the extension lies outside a file of {end} bytes"
+        ))
+        .within("superblock"));
+    }
+    let mut bytes = Bytes::with_capacity(48);
+    bytes.raw(SIGNATURE).u8(version).u8(SIZES.address).u8(SIZES.length).u8(0);
+    bytes.u64(0).address(extension).u64(end).u64(root).checksum();
+    Ok(bytes.into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fuel, Limits, parse};
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (version, extension) in [(2, None), (3, None), (3, Some(500))] {
+            let mut file = encode(version, 48, 1000, extension).unwrap();
+            assert_eq!(file.len() as u64, SIZE);
+            file.resize(1000, 0);
+            // The extension is parsed, too.
+            file[500..516].copy_from_slice(b"OHDR\x02\0\x04\0\0\0\0\0\0\0\0\0");
+            let sum = crate::checksum::lookup3(&file[500..511]);
+            file[511..515].copy_from_slice(&sum.to_le_bytes());
+            let limits = Limits::default();
+            let found = parse::superblock::parse(&file[..].as_ref(), &limits, &Fuel::new(&limits)).unwrap();
+            assert_eq!((found.version, found.root, found.end), (version, 48, 1000));
+            assert_eq!((found.extension, found.base, found.flags), (extension, 0, 0));
+            parse::superblock::check_flags(&found).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_readers_refuse_is_not_written() {
+        assert!(encode(1, 48, 1000, None).is_err());
+        assert!(encode(2, 0, 1000, None).is_err());
+        assert!(encode(2, 1000, 1000, None).is_err());
+        assert!(encode(2, 48, 1000, Some(u64::MAX)).is_err());
+    }
+}
