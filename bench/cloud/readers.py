@@ -125,7 +125,10 @@ class Hyperchunk(Reader, label="hyperchunk"):
         import hyperchunk
 
         storage = {"endpoint": ENDPOINT, "key": KEY, "secret": SECRET, "region": REGION, "allow_http": True}
-        self.f = hyperchunk.open(f"s3://{BUCKET}/{name}", storage_options=storage)
+        self.f = hyperchunk.open(f"s3://{BUCKET}/{name}", storage_options=storage, **self.named(name))
+
+    def named(self, name: str) -> dict[str, str]:
+        return {}
 
     def listing(self) -> int:
         self.f.prefetch()
@@ -157,10 +160,8 @@ class Hyperchunk(Reader, label="hyperchunk"):
 class HyperchunkIndex(Hyperchunk, label="hyperchunk, sidecar"):
     index = True
 
-    @classmethod
-    def prepare(cls) -> None:
-        super().prepare()
-        os.environ["HYPERCHUNK_INDEX_CACHE"] = str(INDEXES)
+    def named(self, name: str) -> dict[str, str]:
+        return {"index": str(INDEXES / f"{name}.hcindex")}
 
 
 class H5py(Reader):

@@ -111,11 +111,11 @@ def make_indexes() -> None:
 def make_sidecars(endpoint: str, names: list[str]) -> None:
     """Our own indexes of objects; made of an object, since they are of one version of it."""
     code = "import sys; from hyperchunk._command import main; sys.exit(main())"
-    options = ["--cache", "--endpoint", endpoint, "--option", "allow_http=true"]
+    options = ["--endpoint", endpoint, "--option", "allow_http=true"]
     for name in names:
-        command = [python("venv"), "-c", code, "index", f"s3://bench/{name}", *options]
-        env = environment(endpoint) | {"HYPERCHUNK_INDEX_CACHE": str(INDEXES)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True)
+        to = ["-o", str(INDEXES / f"{name}.hcindex")]
+        command = [python("venv"), "-c", code, "index", f"s3://bench/{name}", *to, *options]
+        done = subprocess.run(command, env=environment(endpoint), capture_output=True, text=True)
         if done.returncode:
             print(f"bench: no sidecar of {name}: {done.stderr.strip()[:200]}", file=sys.stderr)
 

@@ -44,11 +44,13 @@ def threads(label: str) -> dict[str, Any]:
     return {str(count): statistics.median(taken) for count, taken in times.items()}
 
 
-def files(label: str, count: int) -> dict[str, Any]:
-    """Memory after a number of files."""
+def files(label: str, count: int, bound: int) -> dict[str, Any]:
+    """Memory after a number of files, with so many MiB for what is known of them."""
+    import hyperchunk
     from readers import READERS as KNOWN
 
     KNOWN[label].prepare()
+    hyperchunk.set_metadata_cache_bytes(bound << 20)
     kept, memory = [], {}
     start = time.perf_counter()
     for number in range(count + 1):
@@ -65,8 +67,8 @@ def files(label: str, count: int) -> dict[str, Any]:
 def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         logging.disable(logging.CRITICAL)
-        label, what, count = sys.argv[2:5]
-        found = threads(label) if what == "threads" else files(label, int(count))
+        label, what, count, bound = sys.argv[2:6]
+        found = threads(label) if what == "threads" else files(label, int(count), int(bound))
         print("@@" + json.dumps(found), flush=True)
         os._exit(0)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,8 +88,9 @@ def main() -> None:
         for number in range(arguments.files + 1):
             server.put("bench", f"many/{number}.h5", run.DATA / "granule_big_endian.h5")
 
-        def child(label: str, what: str) -> dict[str, Any]:
-            command = [run.python(known[label]["python"]), __file__, "--child", label, what, str(arguments.files)]
+        def child(label: str, what: str, bound: int = 128) -> dict[str, Any]:
+            command = [run.python(known[label]["python"]), __file__, "--child", label, what]
+            command += [str(arguments.files), str(bound)]
             env = run.environment(proxy.endpoint)
             done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200)
             lines = [line for line in done.stdout.splitlines() if line.startswith("@@")]
@@ -103,11 +106,12 @@ def main() -> None:
         if not arguments.files:
             return
         proxy.set(latency=0)
-        print(f"\n| reader | RSS, MiB: none open | 1 | {arguments.files // 10} | {arguments.files} |")
+        print(f"\n| bound, MiB | RSS, MiB: none open | 1 | {arguments.files // 10} | {arguments.files} |")
         print("|---|---|---|---|---|")
-        found = child("hyperchunk", "files")
-        memory = " | ".join(f"{value:.0f}" for value in found.get("memory", {}).values())
-        print(f"| hyperchunk | {memory or found['error']} |")
+        for bound in (16, 128):
+            found = child("hyperchunk", "files", bound)
+            memory = " | ".join(f"{value:.0f}" for value in found.get("memory", {}).values())
+            print(f"| {bound} | {memory or found['error']} |", flush=True)
 
 
 if __name__ == "__main__":
