@@ -22,11 +22,12 @@ pub mod references;
 pub mod slabs;
 mod survey;
 pub mod walk;
+pub mod write;
 
 pub use dataset::Dataset;
 pub use file::{ExternalPolicy, File, OpenOptions};
 pub use group::Group;
 pub use heap::Sequences;
-pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, convert, model, select};
+pub use hyperchunk_format::{Error, ErrorKind, Limits, Result, codec, convert, encode, model, select};
 pub use object::Object;
 pub use read::{Read, read_many};

@@ -26,6 +26,7 @@ use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 pub use many::{Read, read_many};
 use output::Output;
+pub(crate) use workers::spread;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.
 const WORTH_A_THREAD: u64 = 1 << 20;

@@ -1,0 +1,500 @@
+//! The data of a dataset that is being written.
+
+use super::encoding::Scratch;
+use super::tree::DatasetNode;
+use super::writer::Inner;
+use crate::read::spread;
+use crate::{Error, Result};
+use hyperchunk_format::codec::Decoder;
+use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
+use hyperchunk_format::select::{Axis, Choice, Piece, pieces, runs};
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Fewer bytes than this are not worth a thread.
+const WORTH_A_THREAD: usize = 128 << 10;
+/// Contiguous data that are filled are filled in pieces of so many bytes.
+const FILL_PIECE: u64 = 1 << 20;
+
+/// Where the data of a dataset are.
+#[derive(Debug)]
+pub(super) enum Data {
+    Compact(RwLock<Vec<u8>>),
+    Contiguous {
+        /// `None` until something is written.
+        address: Mutex<Option<u64>>,
+        size: u64,
+    },
+    Chunked(Chunks),
+    External(Vec<ExternalFile>),
+    Virtual(Vec<VirtualMapping>),
+}
+
+#[derive(Debug)]
+pub(super) struct Chunks {
+    pub(super) dims: Vec<u64>,
+    /// The size of a chunk before its filters.
+    pub(super) bytes: usize,
+    stored: Mutex<HashMap<Box<[u64]>, Stored>>,
+    /// Whoever changes a chunk that is stored holds this.
+    changing: Mutex<()>,
+    waiting: Mutex<Waiting>,
+}
+
+/// A chunk that has its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored {
+    address: u64,
+    size: u64,
+    /// What its place can hold.
+    room: u64,
+    mask: u32,
+    /// Whether a committed file leads to it: it is not written over.
+    committed: bool,
+}
+
+/// Chunks that were written in part wait for the rest, before their filters.
+#[derive(Debug, Default)]
+struct Waiting {
+    chunks: HashMap<Box<[u64]>, Vec<u8>>,
+    order: VecDeque<Box<[u64]>>,
+}
+
+/// What is written: elements of the caller's type.
+pub(super) struct Elements<'a> {
+    pub(super) data: &'a [u8],
+    /// The size of one, as the caller has it.
+    pub(super) size: usize,
+    /// How they become the file's; `None` if they are.
+    pub(super) conversion: Option<Conversion>,
+}
+
+impl Elements<'_> {
+    /// Puts `count` elements, from `first` on, to `target` as the file has them.
+    fn put(&self, first: usize, count: usize, target: &mut [u8]) -> Result<()> {
+        let range = first.checked_mul(self.size).zip(count.checked_mul(self.size));
+        let source = range.and_then(|(start, length)| self.data.get(start..start.checked_add(length)?));
+        let source = source.ok_or_else(|| Error::invalid("fewer elements than are selected"))?;
+        match &self.conversion {
+            None => target.copy_from_slice(source),
+            Some(conversion) => conversion.run(source, target, count)?,
+        }
+        Ok(())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Chunks {
+    pub(super) fn new(dims: Vec<u64>, bytes: usize) -> Self {
+        Self { dims, bytes, stored: Mutex::default(), changing: Mutex::default(), waiting: Mutex::default() }
+    }
+
+    /// Those that have a place.
+    pub(super) fn stored(&self) -> Vec<Chunk> {
+        let chunk = |(scaled, stored): (&Box<[u64]>, &Stored)| Chunk {
+            scaled: scaled.to_vec(),
+            address: stored.address,
+            size: stored.size,
+            filter_mask: stored.mask,
+        };
+        locked(&self.stored).iter().map(chunk).collect()
+    }
+
+    /// A commit led to all of them.
+    pub(super) fn set_committed(&self) {
+        locked(&self.stored).values_mut().for_each(|stored| stored.committed = true);
+    }
+
+    /// Puts a chunk in its place.
+    pub(super) fn place(&self, inner: &Inner, scaled: &[u64], bytes: &[u8], mask: u32) -> Result<()> {
+        let size = bytes.len() as u64;
+        if locked(&self.stored).contains_key(scaled) {
+            let _changing = locked(&self.changing);
+            let old = locked(&self.stored).get(scaled).copied();
+            if let Some(old) = old.filter(|old| !old.committed && size <= old.room) {
+                inner.sink.write_at(old.address, bytes)?;
+                locked(&self.stored).insert(scaled.into(), Stored { size, mask, ..old });
+                return Ok(());
+            }
+            return self.place_anew(inner, scaled, bytes, mask);
+        }
+        self.place_anew(inner, scaled, bytes, mask)
+    }
+
+    fn place_anew(&self, inner: &Inner, scaled: &[u64], bytes: &[u8], mask: u32) -> Result<()> {
+        let size = bytes.len() as u64;
+        let address = inner.take(size)?;
+        inner.sink.write_at(address, bytes)?;
+        let stored = Stored { address, size, room: size, mask, committed: false };
+        let old = locked(&self.stored).insert(scaled.into(), stored);
+        if let Some(old) = old {
+            inner.space.give_back(old.address, old.room, old.committed);
+        }
+        Ok(())
+    }
+
+    /// Puts many chunks in their places, one behind the other.
+    pub(super) fn place_all(&self, inner: &Inner, chunks: &[(Box<[u64]>, &[u8], u32)]) -> Result<()> {
+        let fresh = {
+            let stored = locked(&self.stored);
+            chunks.iter().all(|(scaled, ..)| !stored.contains_key(scaled))
+        };
+        if !fresh || inner.options.alignment > 1 {
+            return chunks
+                .iter()
+                .try_for_each(|(scaled, bytes, mask)| self.place(inner, scaled, bytes, *mask));
+        }
+        let length = chunks.iter().map(|(_, bytes, _)| bytes.len() as u64).sum();
+        let start = inner.take(length)?;
+        let mut parts: Vec<IoSlice<'_>> = chunks.iter().map(|(_, bytes, _)| IoSlice::new(bytes)).collect();
+        inner.sink.write_parts_at(start, &mut parts)?;
+        let mut address = start;
+        let mut stored = locked(&self.stored);
+        stored.reserve(chunks.len());
+        for (scaled, bytes, mask) in chunks {
+            let size = bytes.len() as u64;
+            let fresh = Stored { address, size, room: size, mask: *mask, committed: false };
+            if let Some(old) = stored.insert(scaled.clone(), fresh) {
+                inner.space.give_back(old.address, old.room, old.committed);
+            }
+            address += size;
+        }
+        Ok(())
+    }
+
+    /// A chunk as it is stored, and its mask.
+    pub(super) fn read_stored(&self, inner: &Inner, scaled: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
+        let Some(stored) = locked(&self.stored).get(scaled).copied() else { return Ok(None) };
+        let size = usize::try_from(stored.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        let mut bytes = vec![0; size];
+        inner.sink.read_at(stored.address, &mut bytes)?;
+        Ok(Some((bytes, stored.mask)))
+    }
+
+    /// What waits of a chunk is not wanted any more.
+    pub(super) fn forget_waiting(&self, inner: &Inner, scaled: &[u64]) {
+        let mut waiting = locked(&self.waiting);
+        if waiting.take(scaled).is_some() {
+            inner.waiting_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts all chunks that wait in their places.
+    pub(super) fn flush(&self, inner: &Inner, node: &DatasetNode) -> Result<()> {
+        let mut waiting = locked(&self.waiting);
+        let keys: Vec<Box<[u64]>> = waiting.order.iter().cloned().collect();
+        let chunks = &waiting.chunks;
+        let jobs = keys.iter().filter_map(|key| Some((key, chunks.get(key)?)));
+        let threads = inner.threads_for(keys.len().saturating_mul(self.bytes));
+        spread(threads, jobs, Scratch::default, |scratch, (key, bytes)| {
+            let (stored, mask) = scratch.encoder.encode(&node.pipeline, bytes)?;
+            self.place(inner, key, stored, mask)
+        })?;
+        inner.waiting_bytes.fetch_sub(chunks.len() * self.bytes, Ordering::Relaxed);
+        *waiting = Waiting::default();
+        Ok(())
+    }
+
+    /// How many elements of a chunk lie in the extent.
+    fn elements_within(&self, scaled: &[u64], dims: &[u64]) -> u64 {
+        let extents = scaled
+            .iter()
+            .zip(&self.dims)
+            .zip(dims)
+            .map(|((number, chunk), dim)| dim.saturating_sub(number.saturating_mul(*chunk)).min(*chunk));
+        extents.fold(1, u64::saturating_mul)
+    }
+
+    /// After the extent shrank: chunks outside are given up, elements outside are the fill value again.
+    pub(super) fn shrink(&self, inner: &Inner, node: &DatasetNode, dims: &[u64]) -> Result<()> {
+        let _changing = locked(&self.changing);
+        self.flush(inner, node)?;
+        let all: Vec<Box<[u64]>> = locked(&self.stored).keys().cloned().collect();
+        let whole = self.dims.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim));
+        for scaled in all {
+            let within = self.elements_within(&scaled, dims);
+            if within == 0 {
+                if let Some(old) = locked(&self.stored).remove(&scaled) {
+                    inner.space.give_back(old.address, old.room, old.committed);
+                }
+            } else if within < whole {
+                let mut bytes = self.load(inner, node, &scaled)?;
+                let mut kept = node.filled(self.bytes)?;
+                let corner = scaled.iter().zip(&self.dims).zip(dims).map(|((number, chunk), dim)| {
+                    Axis::range(0..dim.saturating_sub(number * chunk).min(*chunk))
+                });
+                let inside = Choice::Axes(corner.collect());
+                for run in runs(&inside, &self.dims)? {
+                    let (first, count) = run;
+                    let range = range_of(first, count, node.element_size)?;
+                    if let (Some(to), Some(from)) = (kept.get_mut(range.clone()), bytes.get_mut(range)) {
+                        to.copy_from_slice(from);
+                    }
+                }
+                let mut scratch = Scratch::default();
+                let (stored, mask) = scratch.encoder.encode(&node.pipeline, &kept)?;
+                self.place_anew(inner, &scaled, stored, mask)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A chunk before its filters: as stored, or the fill value.
+    fn load(&self, inner: &Inner, node: &DatasetNode, scaled: &[u64]) -> Result<Vec<u8>> {
+        let Some((stored, mask)) = self.read_stored(inner, scaled)? else { return node.filled(self.bytes) };
+        let mut decoder = Decoder::default();
+        decoder.decode(&node.pipeline, mask, &stored, self.bytes).map(<[u8]>::to_vec)
+    }
+}
+
+impl Waiting {
+    fn take(&mut self, scaled: &[u64]) -> Option<Vec<u8>> {
+        let bytes = self.chunks.remove(scaled)?;
+        self.order.retain(|key| **key != *scaled);
+        Some(bytes)
+    }
+}
+
+fn range_of(first: u64, count: u64, size: usize) -> Result<std::ops::Range<usize>> {
+    let start = usize::try_from(first).ok().and_then(|first| first.checked_mul(size));
+    let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
+    match start.zip(length).and_then(|(start, length)| Some(start..start.checked_add(length)?)) {
+        Some(range) => Ok(range),
+        None => Err(Error::limit("data larger than the address space")),
+    }
+}
+
+impl DatasetNode {
+    /// `length` bytes of the fill value.
+    pub(super) fn filled(&self, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
+        match self.fill_pattern() {
+            Some(pattern) => {
+                while bytes.len() < length {
+                    bytes.extend_from_slice(pattern);
+                }
+                bytes.truncate(length);
+            }
+            None => bytes.resize(length, 0),
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes of an element that was never written; `None` for zeros.
+    fn fill_pattern(&self) -> Option<&[u8]> {
+        match &self.fill.value {
+            FillWhen::User(pattern)
+                if self.fill.time != FillTime::Never
+                    && pattern.len() == self.element_size
+                    && pattern.iter().any(|byte| *byte != 0) =>
+            {
+                Some(pattern)
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the selected elements.
+    pub(super) fn write(&self, inner: &Inner, choice: &Choice, elements: &Elements<'_>) -> Result<()> {
+        let dims = self.dims();
+        let count = choice.count(&dims)?;
+        let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(elements.size));
+        if length != Some(elements.data.len()) {
+            let message = format!("{} bytes for {count} elements of {}", elements.data.len(), elements.size);
+            return Err(Error::invalid(message));
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        match &self.data {
+            Data::Compact(bytes) => {
+                let mut bytes = bytes.write().unwrap_or_else(PoisonError::into_inner);
+                let mut next = 0;
+                for (first, count) in runs(choice, &dims)? {
+                    let range = range_of(first, count, self.element_size)?;
+                    let target = bytes.get_mut(range).ok_or_else(|| Error::invalid("beyond the data"))?;
+                    let count = usize::try_from(count).unwrap_or(usize::MAX);
+                    elements.put(next, count, target)?;
+                    next += count;
+                }
+                Ok(())
+            }
+            Data::Contiguous { address, size } => {
+                let start = self.contiguous_start(inner, address, *size, count * self.element_size as u64)?;
+                self.write_contiguous(inner, choice, &dims, elements, start)
+            }
+            Data::Chunked(chunks) => self.write_chunks(inner, chunks, choice, &dims, elements),
+            Data::External(_) => Err(Error::unsupported("writing data that lie in other files")),
+            Data::Virtual(_) => Err(Error::unsupported("writing to a virtual dataset")),
+        }
+    }
+
+    /// Where contiguous data begin; they get their place when first something is written.
+    fn contiguous_start(
+        &self,
+        inner: &Inner,
+        address: &Mutex<Option<u64>>,
+        size: u64,
+        written: u64,
+    ) -> Result<u64> {
+        let mut address = locked(address);
+        if let Some(start) = *address {
+            return Ok(start);
+        }
+        let start = inner.take(size)?;
+        let pattern = self.fill_pattern();
+        // Without a fill value, what is not written is a hole, which reads as zeros.
+        if written < size && (pattern.is_some() || !inner.sink.has_holes()) {
+            let step = FILL_PIECE / (self.element_size as u64).max(1) * self.element_size as u64;
+            let step = step.max(self.element_size as u64).min(size);
+            let piece = self.filled(usize::try_from(step).unwrap_or(usize::MAX))?;
+            let mut at = 0;
+            while at < size {
+                let length = usize::try_from((size - at).min(step)).unwrap_or(piece.len());
+                inner.sink.write_at(start + at, &piece[..length])?;
+                at += length as u64;
+            }
+        }
+        *address = Some(start);
+        Ok(start)
+    }
+
+    fn write_contiguous(
+        &self,
+        inner: &Inner,
+        choice: &Choice,
+        dims: &[u64],
+        elements: &Elements<'_>,
+        start: u64,
+    ) -> Result<()> {
+        let size = self.element_size;
+        let mut converted = Vec::new();
+        let mut next = 0;
+        for (first, count) in runs(choice, dims)? {
+            let mut offset = start + first * size as u64;
+            let mut left =
+                usize::try_from(count).map_err(|_| Error::limit("a selection larger than memory"))?;
+            if elements.conversion.is_none() {
+                let range = range_of(next as u64, count, size)?;
+                let bytes = elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?;
+                inner.sink.write_at(offset, bytes)?;
+                next += left;
+                continue;
+            }
+            while left > 0 {
+                let some = left.min((1 << 20) / size.max(1)).max(1);
+                converted.resize(some * size, 0);
+                elements.put(next, some, &mut converted)?;
+                inner.sink.write_at(offset, &converted)?;
+                (next, left, offset) = (next + some, left - some, offset + converted.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_chunks(
+        &self,
+        inner: &Inner,
+        chunks: &Chunks,
+        choice: &Choice,
+        dims: &[u64],
+        elements: &Elements<'_>,
+    ) -> Result<()> {
+        let simple = match choice {
+            Choice::All => true,
+            Choice::Axes(axes) => axes.iter().all(|axis| !matches!(axis, Axis::List(_))),
+            _ => false,
+        };
+        let any_partial = AtomicBool::new(false);
+        let jobs = pieces(choice, dims, &chunks.dims)?;
+        let threads = inner.threads_for(elements.data.len());
+        spread(threads, jobs, Scratch::default, |scratch, piece: Piece| {
+            let within = chunks.elements_within(piece.chunk(), dims);
+            if !simple || piece.count() as u64 != within {
+                any_partial.store(true, Ordering::Relaxed);
+                return self.write_part(inner, chunks, &piece, elements);
+            }
+            let size = self.element_size;
+            let whole = chunks.bytes / size.max(1);
+            let straight = piece.only_run().filter(|run| {
+                elements.conversion.is_none() && run.count == 1 && run.source == 0 && run.block == whole
+            });
+            let chunk: &[u8] = if let Some(run) = straight {
+                let range = range_of(run.target as u64, run.block as u64, size)?;
+                elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?
+            } else {
+                if within < whole as u64 {
+                    scratch.chunk = self.filled(chunks.bytes)?;
+                } else {
+                    scratch.chunk.resize(chunks.bytes, 0);
+                }
+                scatter(&piece, elements, size, &mut scratch.chunk)?;
+                &scratch.chunk
+            };
+            let (stored, mask) = scratch.encoder.encode(&self.pipeline, chunk)?;
+            chunks.forget_waiting(inner, piece.chunk());
+            chunks.place(inner, piece.chunk(), stored, mask)
+        })?;
+        if any_partial.load(Ordering::Relaxed)
+            && inner.waiting_bytes.load(Ordering::Relaxed) > inner.options.waiting_bytes
+        {
+            chunks.flush(inner, self)?;
+        }
+        Ok(())
+    }
+
+    /// Writes some elements of a chunk: it waits for the others.
+    fn write_part(
+        &self,
+        inner: &Inner,
+        chunks: &Chunks,
+        piece: &Piece,
+        elements: &Elements<'_>,
+    ) -> Result<()> {
+        let mut waiting = locked(&chunks.waiting);
+        if !waiting.chunks.contains_key(piece.chunk()) {
+            let room = inner.options.waiting_bytes.max(chunks.bytes);
+            if inner.waiting_bytes.load(Ordering::Relaxed) + chunks.bytes > room
+                && let Some(oldest) = waiting.order.front().cloned()
+                && let Some(bytes) = waiting.chunks.get(&oldest)
+            {
+                let mut scratch = Scratch::default();
+                let (stored, mask) = scratch.encoder.encode(&self.pipeline, bytes)?;
+                chunks.place(inner, &oldest, stored, mask)?;
+                waiting.take(&oldest);
+                inner.waiting_bytes.fetch_sub(chunks.bytes, Ordering::Relaxed);
+            }
+            let bytes = chunks.load(inner, self, piece.chunk())?;
+            inner.waiting_bytes.fetch_add(chunks.bytes, Ordering::Relaxed);
+            waiting.order.push_back(piece.chunk().into());
+            waiting.chunks.insert(piece.chunk().into(), bytes);
+        }
+        match waiting.chunks.get_mut(piece.chunk()) {
+            Some(bytes) => scatter(piece, elements, self.element_size, bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Puts the elements of a piece to their places in its chunk.
+fn scatter(piece: &Piece, elements: &Elements<'_>, size: usize, chunk: &mut [u8]) -> Result<()> {
+    piece.runs(|source, target, count| {
+        let range = range_of(source as u64, count as u64, size)?;
+        let to = chunk.get_mut(range).ok_or_else(|| Error::invalid("beyond the chunk"))?;
+        elements.put(target, count, to)
+    })
+}
+
+impl Inner {
+    /// How many threads it takes to compress so many bytes.
+    pub(super) fn threads_for(&self, bytes: usize) -> usize {
+        self.threads.min(bytes / WORTH_A_THREAD).max(1)
+    }
+}

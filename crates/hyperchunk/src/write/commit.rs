@@ -1,0 +1,376 @@
+//! Commits: all structure of a file becomes one region of it, and the superblock leads there.
+
+use super::chunks::Data;
+use super::options::FileLayout;
+use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
+use super::writer::{Inner, Writer};
+use crate::{Error, Result};
+use hyperchunk_format::encode::message::{
+    self, attribute_info::AttributeInfo, fill_value, link_info::LinkInfo,
+};
+use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
+use hyperchunk_format::encode::{Oldest, chunk_index, superblock};
+use hyperchunk_format::model::{AllocationTime, Attribute, ChunkIndex, Chunked, Dataspace, Layout, Times};
+use hyperchunk_format::parse::chunk_index::ChunkMap;
+use hyperchunk_format::parse::message::group_info::GroupInfo;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// More links or attributes than this are kept in a heap, as libhdf5 does.
+const MOST_COMPACT: usize = 8;
+/// Larger messages do not fit into a header.
+const LARGEST_MESSAGE: usize = 65_000;
+
+/// All structure of a file.
+pub(super) struct Structure {
+    /// Where the region begins.
+    pub(super) start: u64,
+    pub(super) region: Vec<u8>,
+    /// Headers whose addresses were promised.
+    pub(super) pinned: Vec<(u64, Vec<u8>)>,
+    pub(super) superblock: Vec<u8>,
+    /// The size of the whole file.
+    pub(super) end: u64,
+}
+
+/// What an object is stored as.
+struct Blob {
+    bytes: Vec<u8>,
+    /// Where in it the header begins.
+    header: usize,
+    /// The messages are for a header elsewhere, which leads here.
+    pinned: Option<u64>,
+    options: HeaderOptions,
+}
+
+/// What lies beside headers, and where.
+struct Beside {
+    base: u64,
+    bytes: Vec<u8>,
+}
+
+impl Beside {
+    /// Where the next structure begins.
+    fn next(&mut self) -> u64 {
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.base + self.bytes.len() as u64
+    }
+}
+
+/// What a header says beside its messages.
+pub(super) fn header_options(node: &Node) -> HeaderOptions {
+    HeaderOptions {
+        times: None::<Times>,
+        attribute_order_tracked: node.track_order,
+        attribute_order_indexed: node.track_order,
+    }
+}
+
+impl Writer {
+    /// Commits what was written so far: from now on the file has its name, and whoever opens it finds this state until the
+    /// next commit. Costs space for the structure each time.
+    ///
+    /// # Errors
+    /// Invalid if the file is closed; Limit or Unsupported for what cannot be stored; those of the sink.
+    pub fn flush(&self) -> Result<()> {
+        self.0.open()?;
+        let _one = self.0.commits();
+        self.0.commit().map_err(|error| self.0.named(error))
+    }
+
+    /// Commits the file and ends it. Closing twice does nothing.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`]; the file is not closed then.
+    pub fn close(&self) -> Result<()> {
+        let _one = self.0.commits();
+        if self.0.closed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.0.commit().map_err(|error| self.0.named(error))?;
+        self.0.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn commit(&self) -> Result<()> {
+        self.flush_data()?;
+        let tree = self.tree();
+        let structure = self.structure(&tree, |length| {
+            if let FileLayout::InFront { page } = self.options.layout
+                && superblock::SIZE + length <= page
+                && !self.front_used.swap(true, Ordering::AcqRel)
+            {
+                return Ok(superblock::SIZE);
+            }
+            let (start, gap) = self.space.take(length, 8);
+            self.sink.skip(start - gap, gap)?;
+            Ok(start)
+        })?;
+        self.sink.write_at(structure.start, &structure.region)?;
+        for (address, header) in &structure.pinned {
+            self.sink.write_at(*address, header)?;
+        }
+        self.sink.sync()?;
+        self.sink.write_at(0, &structure.superblock)?;
+        self.sink.publish(structure.end)?;
+        for node in &tree.nodes {
+            if let NodeKind::Dataset(dataset) = &node.kind
+                && let Data::Chunked(chunks) = &dataset.data
+            {
+                chunks.set_committed();
+            }
+        }
+        self.heap.close();
+        self.space.committed();
+        Ok(())
+    }
+
+    /// Everything that waits in memory goes to its place.
+    pub(super) fn flush_data(&self) -> Result<()> {
+        let tree = self.tree();
+        for node in &tree.nodes {
+            if let NodeKind::Dataset(dataset) = &node.kind
+                && let Data::Chunked(chunks) = &dataset.data
+            {
+                chunks.flush(self, dataset)?;
+            }
+        }
+        self.heap.flush(&*self.sink)
+    }
+
+    /// All structure, to lie where `place` says for its length.
+    pub(super) fn structure(&self, tree: &Tree, place: impl FnOnce(u64) -> Result<u64>) -> Result<Structure> {
+        let order = tree.reachable();
+        let mut addresses = vec![0; tree.nodes.len()];
+        let extension = |address: u64| self.extension(address);
+        let front = extension(0)?.map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
+        // Sizes first: they do not depend on addresses.
+        let mut offsets = Vec::with_capacity(order.len());
+        let mut next = front;
+        for id in &order {
+            let blob = self.blob(tree, *id, 0, &addresses)?;
+            offsets.push((next, blob.header as u64));
+            next += blob.bytes.len().next_multiple_of(8) as u64;
+        }
+        let start = place(next)?;
+        for (id, (offset, header)) in order.iter().zip(&offsets) {
+            let pinned = tree.nodes.get(id.0).and_then(|node| node.pinned);
+            addresses[id.0] = pinned.unwrap_or(start + offset + header);
+        }
+        let mut region = Vec::with_capacity(usize::try_from(next).unwrap_or(0));
+        region.extend(extension(start)?.unwrap_or_default());
+        let mut pinned = Vec::new();
+        for (id, (offset, _)) in order.iter().zip(&offsets) {
+            region.resize(usize::try_from(*offset).unwrap_or(usize::MAX), 0);
+            let base = start + offset;
+            let blob = self.blob(tree, *id, base, &addresses)?;
+            if let Some(address) = blob.pinned {
+                let length = (blob.bytes.len() - blob.header) as u64;
+                let continuation = base + blob.header as u64;
+                pinned.push((address, object_header::encode_pinned(continuation, length, &blob.options)?));
+            }
+            region.extend(blob.bytes);
+        }
+        region.resize(usize::try_from(next).unwrap_or(usize::MAX), 0);
+        let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
+        let end = self.space.end().max(start + next);
+        let root = addresses.first().copied().unwrap_or(0);
+        let superblock = superblock::encode(version, root, end, (front > 0).then_some(start))?;
+        Ok(Structure { start, region, pinned, superblock, end })
+    }
+
+    /// The superblock extension, where there is something to say.
+    fn extension(&self, _address: u64) -> Result<Option<Vec<u8>>> {
+        let FileLayout::InFront { page } = self.options.layout else { return Ok(None) };
+        let data: Vec<u8> = return Err(Error::unsupported(format!("pages of {page} bytes")));
+        let space = Message { kind: message::FILE_SPACE, flags: 0, creation_order: None, data };
+        object_header::encode(&[space], &HeaderOptions::default()).map(Some)
+    }
+
+    /// An object, to lie at `base`.
+    fn blob(&self, tree: &Tree, id: NodeId, base: u64, addresses: &[u64]) -> Result<Blob> {
+        let node = tree.node(id)?;
+        let mut beside = Beside { base, bytes: Vec::new() };
+        let mut messages = match &node.kind {
+            NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside)?,
+            NodeKind::Dataset(dataset) => self.dataset_messages(dataset, &mut beside)?,
+            NodeKind::Datatype(datatype) => {
+                vec![plain(message::DATATYPE, message::datatype::encode(datatype, self.options.oldest)?)]
+            }
+        };
+        self.attribute_messages(node, &mut messages, &mut beside)?;
+        if let Some(comment) = &node.comment {
+            messages.push(plain(message::COMMENT, message::comment::encode(comment)?));
+        }
+        if node.links != 1 {
+            messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(node.links)));
+        }
+        let options = header_options(node);
+        let header = beside.next() - base;
+        let encoded = match node.pinned {
+            Some(_) => object_header::encode_continuation(&messages, &options)?,
+            None => object_header::encode(&messages, &options)?,
+        };
+        beside.bytes.extend(encoded);
+        let header = usize::try_from(header).map_err(|_| Error::limit("structure larger than memory"))?;
+        Ok(Blob { bytes: beside.bytes, header, pinned: node.pinned, options })
+    }
+
+    fn attribute_messages(
+        &self,
+        node: &Node,
+        messages: &mut Vec<Message>,
+        beside: &mut Beside,
+    ) -> Result<()> {
+        let encode = |attribute: &Attribute| message::attribute::encode(attribute, self.options.oldest);
+        let mut encoded = Vec::with_capacity(node.attributes.len());
+        for attribute in node.attributes.values() {
+            encoded.push((attribute.name.clone(), attribute.creation_order, encode(attribute)?));
+        }
+        let dense =
+            encoded.len() > MOST_COMPACT || encoded.iter().any(|(_, _, bytes)| bytes.len() > LARGEST_MESSAGE);
+        let next = u16::try_from(node.next_attribute).ok().filter(|_| node.track_order);
+        if node.track_order && next.is_none() {
+            return Err(Error::limit("more than 65,535 attributes whose order is tracked"));
+        }
+        let mut info =
+            AttributeInfo { next_order: next, indexed: node.track_order, ..AttributeInfo::default() };
+        if dense {
+            encoded.iter_mut().filter(|_| !node.track_order).for_each(|(_, order, _)| *order = None);
+            return Err(Error::unsupported("more than 8 attributes"));
+        }
+        if dense || node.track_order {
+            messages.push(plain(message::ATTRIBUTE_INFO, message::attribute_info::encode(&info)?));
+        }
+        if !dense {
+            if node.track_order {
+                encoded.sort_by_key(|(_, order, _)| *order);
+            }
+            for (_, order, data) in encoded {
+                let creation_order = order.filter(|_| node.track_order);
+                let creation_order = creation_order.and_then(|order| u16::try_from(order).ok());
+                let flags = 0;
+                messages.push(Message { kind: message::ATTRIBUTE, flags, creation_order, data });
+            }
+        }
+        Ok(())
+    }
+
+    fn dataset_messages(&self, node: &DatasetNode, beside: &mut Beside) -> Result<Vec<Message>> {
+        let oldest = self.options.oldest;
+        let dataspace = node.dataspace();
+        let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&dataspace)?)];
+        messages.push(match node.committed {
+            Some(address) => Message {
+                kind: message::DATATYPE,
+                flags: message::CONSTANT | SHARED,
+                creation_order: None,
+                data: message::shared::committed(address),
+            },
+            None => constant(message::DATATYPE, message::datatype::encode(&node.datatype, oldest)?),
+        });
+        let layout = self.layout(node, &dataspace, beside)?;
+        let mut fill = node.fill.clone();
+        if fill.allocation == AllocationTime::Default {
+            fill.allocation = fill_value::default_allocation(&layout);
+        }
+        messages.push(constant(message::FILL_VALUE, fill_value::encode(&fill)?));
+        messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
+        if !node.pipeline.is_empty() {
+            messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
+        }
+        if let Data::External(files) = &node.data {
+            return Err(Error::unsupported(format!("{} external files", files.len())));
+        }
+        Ok(messages)
+    }
+
+    fn layout(&self, node: &DatasetNode, dataspace: &Dataspace, beside: &mut Beside) -> Result<Layout> {
+        Ok(match &node.data {
+            Data::Compact(bytes) => {
+                Layout::Compact { data: bytes.read().unwrap_or_else(PoisonError::into_inner).clone() }
+            }
+            Data::Contiguous { address, size } => {
+                let address = *address.lock().unwrap_or_else(PoisonError::into_inner);
+                Layout::Contiguous { address, size: Some(*size) }
+            }
+            Data::External(_) => {
+                let size = dataspace.elements().and_then(|count| count.checked_mul(node.datatype.size));
+                Layout::Contiguous { address: None, size }
+            }
+            Data::Virtual(_) => return Err(Error::unsupported("virtual datasets cannot be written yet")),
+            Data::Chunked(chunks) => {
+                let Dataspace::Simple { dims, max } = dataspace else {
+                    return Err(Error::invalid("chunks of a dataset without dimensions"));
+                };
+                let oldest = self.options.oldest;
+                let filtered = !node.pipeline.is_empty();
+                let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, false, oldest);
+                let version = match kind {
+                    chunk_index::Kind::BTreeV1 => 3,
+                    _ if u32::try_from(chunks.bytes).is_err() => 5,
+                    _ => 4,
+                };
+                let mut chunked = Chunked {
+                    dims: chunks.dims.clone(),
+                    element_size: node.datatype.size,
+                    edge_chunks_unfiltered: false,
+                    version,
+                    index: ChunkIndex::BTreeV1 { address: None },
+                };
+                let map = ChunkMap { chunked: &chunked, dims, max, filtered };
+                let encoded = chunk_index::encode(kind, &map, &chunks.stored(), beside.next())?;
+                beside.bytes.extend(encoded.bytes);
+                chunked.index = encoded.index;
+                Layout::Chunked(chunked)
+            }
+        })
+    }
+}
+
+/// The flag of a message whose body lies elsewhere.
+const SHARED: u8 = 0x02;
+
+fn plain(kind: u16, data: Vec<u8>) -> Message {
+    Message { kind, flags: 0, creation_order: None, data }
+}
+
+fn constant(kind: u16, data: Vec<u8>) -> Message {
+    Message { kind, flags: message::CONSTANT, creation_order: None, data }
+}
+
+fn group_messages(
+    node: &Node,
+    group: &GroupNode,
+    addresses: &[u64],
+    beside: &mut Beside,
+) -> Result<Vec<Message>> {
+    let address = |id: NodeId| addresses.get(id.0).copied().unwrap_or(0);
+    let links = group.stored(node.track_order, address);
+    let mut compact = Vec::new();
+    if links.len() <= MOST_COMPACT {
+        for link in &links {
+            compact.push((link.creation_order, message::link::encode(link)?));
+        }
+    }
+    let dense = links.len() > MOST_COMPACT || compact.iter().any(|(_, bytes)| bytes.len() > LARGEST_MESSAGE);
+    let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
+    let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
+    if dense {
+        return Err(Error::unsupported("more than 8 links"));
+    }
+    let mut messages = vec![
+        plain(message::LINK_INFO, message::link_info::encode(&info)?),
+        constant(
+            message::GROUP_INFO,
+            message::group_info::encode(&GroupInfo { phase_change: None, estimate: None })?,
+        ),
+    ];
+    if !dense {
+        compact.sort_by_key(|(order, _)| *order);
+        messages.extend(compact.into_iter().map(|(_, data)| plain(message::LINK, data)));
+    }
+    Ok(messages)
+}

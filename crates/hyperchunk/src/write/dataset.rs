@@ -1,0 +1,238 @@
+//! A dataset of a file that is being written.
+
+use super::chunks::{Chunks, Data, Elements};
+use super::options::{DatasetOptions, NewLayout};
+use super::tree::{DatasetNode, NodeId};
+use super::writer::Writer;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::model::{
+    AllocationTime, Dataspace, Datatype, FillTime, FillValue, FillWhen, Pipeline,
+};
+use hyperchunk_format::select::Choice;
+use std::sync::{Arc, PoisonError};
+
+/// A dataset of a file that is being written. Cheap to clone; may be used from many threads at once.
+#[derive(Debug, Clone)]
+pub struct DatasetWriter {
+    pub(super) file: Writer,
+    pub(super) id: NodeId,
+    pub(super) node: Arc<DatasetNode>,
+}
+
+/// A chunk for [`DatasetWriter::write_chunks`].
+pub type DirectChunk<'a> = (&'a [u64], &'a [u8], u32);
+
+impl DatasetOptions {
+    /// In one piece, without filters.
+    #[must_use]
+    pub fn new(datatype: Datatype, dataspace: Dataspace) -> Self {
+        Self {
+            datatype,
+            committed: None,
+            dataspace,
+            layout: NewLayout::Contiguous,
+            pipeline: Pipeline::new(),
+            fill: FillValue {
+                value: FillWhen::Default,
+                allocation: AllocationTime::Default,
+                time: FillTime::IfSet,
+            },
+            track_order: false,
+        }
+    }
+
+    /// The same, elsewhere.
+    #[must_use]
+    pub fn with_layout(self, layout: NewLayout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The same, with filters.
+    #[must_use]
+    pub fn with_pipeline(self, pipeline: Pipeline) -> Self {
+        Self { pipeline, ..self }
+    }
+}
+
+impl DatasetWriter {
+    /// Which object of its file it is.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// The type of its elements.
+    #[must_use]
+    pub fn datatype(&self) -> &Datatype {
+        &self.node.datatype
+    }
+
+    /// Its extent.
+    #[must_use]
+    pub fn dims(&self) -> Vec<u64> {
+        self.node.dims()
+    }
+
+    fn named(&self, error: Error) -> Error {
+        self.file.0.named(error)
+    }
+
+    /// Writes the selected elements: `data` has them one behind the other, as the file has them.
+    ///
+    /// # Errors
+    /// Invalid if the selection is not in the extent, or `data` has another size; a filter's; those of the sink.
+    pub fn write(&self, choice: &Choice, data: &[u8]) -> Result<()> {
+        self.write_elements(choice, &Elements { data, size: self.node.element_size, conversion: None })
+    }
+
+    /// As [`DatasetWriter::write`], with elements of another type, which are converted.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::write`]; Conversion if there is none.
+    pub fn write_as(&self, choice: &Choice, datatype: &Datatype, data: &[u8]) -> Result<()> {
+        let conversion = Conversion::new(datatype, &self.node.datatype)?;
+        let size = usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
+        let conversion = (!conversion.is_copy()).then_some(conversion);
+        self.write_elements(choice, &Elements { data, size, conversion })
+    }
+
+    fn write_elements(&self, choice: &Choice, elements: &Elements<'_>) -> Result<()> {
+        self.file.0.open()?;
+        let written = self.node.write(&self.file.0, choice, elements);
+        self.file.0.changed();
+        written.map_err(|error| self.named(error))
+    }
+
+    fn chunks(&self) -> Result<&Chunks> {
+        match &self.node.data {
+            Data::Chunked(chunks) => Ok(chunks),
+            _ => Err(self.named(Error::invalid("the dataset is not stored in chunks"))),
+        }
+    }
+
+    /// The number of the chunk that begins at an element.
+    fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Box<[u64]>> {
+        let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
+        let dims = dims.dims();
+        if offset.len() != dims.len() {
+            let message = format!("an offset of {} numbers, {} dimensions", offset.len(), dims.len());
+            return Err(self.named(Error::invalid(message)));
+        }
+        let mut scaled = Vec::with_capacity(offset.len());
+        for (axis, ((offset, dim), chunk)) in offset.iter().zip(dims).zip(&chunks.dims).enumerate() {
+            if offset % chunk != 0 {
+                let message = format!("offset {offset} of axis {axis}: chunks begin at multiples of {chunk}");
+                return Err(self.named(Error::invalid(message)));
+            }
+            if offset >= dim {
+                let message = format!("offset {offset} of axis {axis} is beyond the extent of {dim}");
+                return Err(self.named(Error::invalid(message)));
+            }
+            scaled.push(offset / chunk);
+        }
+        Ok(scaled.into())
+    }
+
+    fn check_chunk(&self, chunks: &Chunks, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            return Err(self.named(Error::invalid("a chunk without bytes")));
+        }
+        if self.node.pipeline.is_empty() && data.len() != chunks.bytes {
+            let message = format!(
+                "{} bytes for a chunk of {}: without filters there is no other size",
+                data.len(),
+                chunks.bytes
+            );
+            return Err(self.named(Error::invalid(message)));
+        }
+        let most = self.file.0.options.oldest < hyperchunk_format::encode::Oldest::V200;
+        if most && u32::try_from(data.len()).is_err() {
+            let message =
+                "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
+            return Err(self.named(Error::limit(message)));
+        }
+        Ok(())
+    }
+
+    /// Writes a chunk as it will be stored: after its filters, without a look at the bytes. `offset` is that of its first
+    /// element; a bit of `filter_mask` says that the filter of that number was not applied. Nothing of `data` is needed
+    /// when this returns. Source: *RFC: Direct Chunk Write*, Appendix B.
+    ///
+    /// # Errors
+    /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; those of the sink.
+    pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
+        self.file.0.open()?;
+        let chunks = self.chunks()?;
+        self.check_chunk(chunks, data)?;
+        let scaled = self.scaled(chunks, offset)?;
+        chunks.forget_waiting(&self.file.0, &scaled);
+        let placed = chunks.place(&self.file.0, &scaled, data, filter_mask);
+        self.file.0.changed();
+        placed.map_err(|error| self.named(error))
+    }
+
+    /// As [`DatasetWriter::write_chunk`], many at once, in one piece of the file: cheaper where chunks are small.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::write_chunk`]; then none of them is written, unless the sink failed.
+    pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
+        self.file.0.open()?;
+        let own = self.chunks()?;
+        let mut placed = Vec::with_capacity(chunks.len());
+        for (offset, data, mask) in chunks {
+            self.check_chunk(own, data)?;
+            placed.push((self.scaled(own, offset)?, *data, *mask));
+        }
+        for (scaled, ..) in &placed {
+            own.forget_waiting(&self.file.0, scaled);
+        }
+        let done = own.place_all(&self.file.0, &placed);
+        self.file.0.changed();
+        done.map_err(|error| self.named(error))
+    }
+
+    /// A chunk as it is stored, and the mask of filters that were not applied; `None` if it was never written.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::write_chunk`].
+    pub fn read_chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
+        self.file.0.open()?;
+        let chunks = self.chunks()?;
+        let scaled = self.scaled(chunks, offset)?;
+        let read =
+            chunks.flush(&self.file.0, &self.node).and_then(|()| chunks.read_stored(&self.file.0, &scaled));
+        read.map_err(|error| self.named(error))
+    }
+
+    /// Changes the extent. What is outside is lost; what is new has the fill value.
+    ///
+    /// # Errors
+    /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
+    pub fn resize(&self, dims: &[u64]) -> Result<()> {
+        self.file.0.open()?;
+        let chunks = self.chunks()?;
+        let shrinks = {
+            let mut dataspace = self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner);
+            let Dataspace::Simple { dims: old, max } = &mut *dataspace else {
+                return Err(self.named(Error::invalid("a dataset without dimensions")));
+            };
+            if dims.len() != old.len() {
+                let message = format!("{} numbers for {} dimensions", dims.len(), old.len());
+                return Err(self.named(Error::invalid(message)));
+            }
+            for (axis, (dim, max)) in dims.iter().zip(max.iter()).enumerate() {
+                if let Some(max) = max.filter(|max| max < dim) {
+                    let message = format!("{dim} elements along axis {axis}, which has a bound of {max}");
+                    return Err(self.named(Error::new(ErrorKind::Invalid, message)));
+                }
+            }
+            let shrinks = dims.iter().zip(old.iter()).any(|(new, old)| new < old);
+            dims.clone_into(old);
+            shrinks
+        };
+        let done = if shrinks { chunks.shrink(&self.file.0, &self.node, dims) } else { Ok(()) };
+        self.file.0.changed();
+        done.map_err(|error| self.named(error))
+    }
+}

@@ -1,0 +1,74 @@
+//! Sequences and strings of variable length: the objects that elements lead to. Source: specification §III.E, "Global Heap".
+
+use super::sink::Sink;
+use super::space::Space;
+use crate::{Error, Result};
+use hyperchunk_format::encode::global_heap::Builder;
+use std::sync::{Mutex, PoisonError};
+
+/// A collection is this large; one with a single larger object is as large as that needs.
+const COLLECTION: usize = 64 << 10;
+
+/// Gives objects their places, collection by collection.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    open: Mutex<Option<Open>>,
+}
+
+/// The collection that objects are added to.
+#[derive(Debug)]
+struct Open {
+    address: u64,
+    collection: Builder,
+    /// Whether it has objects that were not written.
+    changed: bool,
+}
+
+impl Heap {
+    /// Stores an object; returns the collection's address and the object's number in it.
+    pub(super) fn store(&self, bytes: &[u8], space: &Space, sink: &dyn Sink) -> Result<(u64, u32)> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.as_mut()
+            && let Some(number) = open.collection.add(bytes)
+        {
+            open.changed = true;
+            return Ok((open.address, number.into()));
+        }
+        let needed = Builder::size_for(bytes.len());
+        let mut collection = Builder::new(needed.max(COLLECTION));
+        let size = collection.size();
+        let (address, gap) = space.take(size as u64, 8);
+        sink.skip(address - gap, gap)?;
+        let number =
+            collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
+        let fresh = Open { address, collection, changed: true };
+        if needed > COLLECTION {
+            // It is full: the one before goes on.
+            sink.write_at(address, &fresh.collection.encode())?;
+        } else if let Some(full) = open.replace(fresh) {
+            full.write(sink)?;
+        }
+        Ok((address, number.into()))
+    }
+
+    /// Writes what was not written.
+    pub(super) fn flush(&self, sink: &dyn Sink) -> Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = open.as_mut().filter(|open| open.changed) {
+            open.write(sink)?;
+            open.changed = false;
+        }
+        Ok(())
+    }
+
+    /// From now on, objects go to a new collection: readers have seen this one.
+    pub(super) fn close(&self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Open {
+    fn write(&self, sink: &dyn Sink) -> Result<()> {
+        if self.changed { sink.write_at(self.address, &self.collection.encode()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,96 @@
+//! How files and datasets are made.
+
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pipeline, VirtualMapping};
+
+/// How a file is made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CreateOptions {
+    /// The oldest release of HDF5 that must be able to read it. What needs a newer one is an error that says so.
+    pub oldest: Oldest,
+    /// How many threads compress; 0 for as many as there are processors.
+    pub threads: usize,
+    /// When data must have reached the disk.
+    pub sync: Sync,
+    /// Where structure lies.
+    pub layout: FileLayout,
+    /// Chunks and contiguous data begin at a multiple of this, in bytes.
+    pub alignment: u64,
+    /// Whether a file of the same name may be there; if not, it is an error, else it is replaced when the new one is committed.
+    pub replace: bool,
+    /// How many bytes of chunks that are not written in full may wait in memory for the rest.
+    pub waiting_bytes: usize,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self {
+            oldest: Oldest::V18,
+            threads: 0,
+            sync: Sync::Commit,
+            layout: FileLayout::AtEnd,
+            alignment: 1,
+            replace: true,
+            waiting_bytes: 64 << 20,
+        }
+    }
+}
+
+/// When data must have reached the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sync {
+    /// When the system likes: a power failure may leave an empty file.
+    Never,
+    /// Before a commit ends.
+    Commit,
+    /// Before each write ends.
+    Write,
+}
+
+/// Where a file's structure lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileLayout {
+    /// Behind the data.
+    AtEnd,
+    /// In front of the data, in so many bytes that are kept free for it; behind them if it does not fit. The file says how
+    /// large this first page is, so that a reader over a network fetches it with one request.
+    InFront {
+        /// The size of the first page: a power of two from 512 bytes to 1 GiB.
+        page: u64,
+    },
+}
+
+/// How a dataset is made.
+#[derive(Debug, Clone)]
+pub struct DatasetOptions {
+    /// The type of its elements.
+    pub datatype: Datatype,
+    /// The committed datatype that it uses, by its address.
+    pub committed: Option<u64>,
+    /// Its extent.
+    pub dataspace: Dataspace,
+    /// Where its data will lie.
+    pub layout: NewLayout,
+    /// The filters of its chunks.
+    pub pipeline: Pipeline,
+    /// What never-written elements are.
+    pub fill: FillValue,
+    /// Whether the order in which attributes are made is tracked.
+    pub track_order: bool,
+}
+
+/// Where the data of a new dataset will lie.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NewLayout {
+    /// With the structure; up to 64 KiB.
+    Compact,
+    /// In one piece.
+    Contiguous,
+    /// In chunks of these dimensions.
+    Chunked(Vec<u64>),
+    /// In other files, as they are.
+    External(Vec<ExternalFile>),
+    /// In other datasets.
+    Virtual(Vec<VirtualMapping>),
+}

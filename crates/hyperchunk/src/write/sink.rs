@@ -1,0 +1,322 @@
+//! Where the bytes of a new file go.
+
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use super::Sync;
+
+/// The bytes of a file that is being written. Writes may come from many threads at once, to places that do not overlap.
+pub trait Sink: Send + std::marker::Sync + fmt::Debug {
+    /// Writes bytes at an offset.
+    ///
+    /// # Errors
+    /// Io if the system refuses.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Writes one part behind the other.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn write_parts_at(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
+        for part in parts {
+            self.write_at(offset, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads back what was written; what was not, also beyond the end, is zeros.
+    ///
+    /// # Errors
+    /// Unsupported if the bytes are gone to where they cannot be read from; Io.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Says that nothing will be written from one offset to another: a gap.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn skip(&self, offset: u64, length: u64) -> Result<()> {
+        let _ = (offset, length);
+        Ok(())
+    }
+
+    /// Waits until what was written cannot be lost by a power failure, where the policy wants that.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn sync(&self) -> Result<()>;
+
+    /// All of the file is there, `size` bytes: gives it its name, unless it has it.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn publish(&self, size: u64) -> Result<()>;
+
+    /// Whether bytes that are never written read as zeros.
+    fn has_holes(&self) -> bool {
+        true
+    }
+
+    /// What the first bytes of the file are until it is committed.
+    fn unfinished(&self) -> &'static [u8] {
+        b"Unfinished. `hyperchunk recover` gets back what is whole.\n"
+    }
+}
+
+/// A file of this machine, under a temporary name until it is whole.
+#[derive(Debug)]
+pub struct LocalSink {
+    file: File,
+    path: PathBuf,
+    partial: PathBuf,
+    sync: Sync,
+    replace: bool,
+    published: AtomicBool,
+}
+
+impl LocalSink {
+    /// Starts a file.
+    ///
+    /// # Errors
+    /// Io if there is a file of that name and it may not be replaced, if an earlier writer of it was killed, or if the
+    /// system refuses.
+    pub fn create(path: &Path, sync: Sync, replace: bool) -> Result<Self> {
+        let named = |error: Error| error.file(path.display());
+        if path.is_dir() {
+            return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it is a folder")));
+        }
+        if !replace && path.exists() {
+            return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        if sync == Sync::Write {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.custom_flags(libc::O_SYNC);
+        }
+        let file = options.open(&partial).map_err(|error| {
+            named(match error.kind() {
+                io::ErrorKind::AlreadyExists => Error::new(
+                    ErrorKind::Io,
+                    format!(
+                        "{} is there: another program writes this file, or one was killed while it did; \
+                         `hyperchunk recover` gets back what is whole, and deleting it gives it up",
+                        partial.display()
+                    ),
+                ),
+                _ => cannot("create", &error),
+            })
+        })?;
+        Ok(Self { file, path: path.into(), partial, sync, replace, published: AtomicBool::new(false) })
+    }
+
+    /// Where the file is while it is unfinished.
+    #[must_use]
+    pub fn partial(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Gives up: the unfinished file is deleted.
+    ///
+    /// # Errors
+    /// Io if the system refuses.
+    pub fn discard(&self) -> Result<()> {
+        if self.published.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        std::fs::remove_file(&self.partial)
+            .map_err(|error| cannot("delete", &error).file(self.partial.display()))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.file(self.path.display())
+    }
+}
+
+fn cannot(what: &str, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what} the file: {error}"))
+}
+
+impl Sink for LocalSink {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        write_all_at(&self.file, offset, bytes)
+            .map_err(|error| self.named(cannot("write", &error).at(offset)))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_parts_at(&self, offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
+        write_all_parts_at(&self.file, offset, parts)
+            .map_err(|error| self.named(cannot("write", &error).at(offset)))
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let refused = |error: io::Error| self.named(cannot("read", &error).at(offset));
+        match read_exact_at(&self.file, offset, buffer) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let length = self.file.metadata().map_err(refused)?.len();
+                let there = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let (written, beyond) = buffer.split_at_mut(there.min(buffer.len()));
+                beyond.fill(0);
+                read_exact_at(&self.file, offset, written).map_err(refused)
+            }
+            read => read.map_err(refused),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        if self.sync == Sync::Never {
+            return Ok(());
+        }
+        self.file.sync_data().map_err(|error| self.named(cannot("sync", &error)))
+    }
+
+    fn publish(&self, size: u64) -> Result<()> {
+        let length = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?.len();
+        if length != size {
+            self.file.set_len(size).map_err(|error| self.named(cannot("resize", &error)))?;
+        }
+        if self.sync != Sync::Never {
+            self.file.sync_all().map_err(|error| self.named(cannot("sync", &error)))?;
+        }
+        if self.published.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if !self.replace && self.path.exists() {
+            let message = format!(
+                "a file of that name appeared in the meantime; what was written is in {}",
+                self.partial.display()
+            );
+            return Err(self.named(Error::new(ErrorKind::Io, message)));
+        }
+        std::fs::rename(&self.partial, &self.path).map_err(|error| self.named(cannot("rename", &error)))?;
+        self.published.store(true, Ordering::Release);
+        #[cfg(unix)]
+        if self.sync != Sync::Never {
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            // Where folders cannot be synced, the name is as safe as it gets.
+            drop(File::open(folder).and_then(|folder| folder.sync_all()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        offset += count as u64;
+        bytes = &bytes[count..];
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_read(file, buffer, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        offset += count as u64;
+        buffer = &mut buffer[count..];
+    }
+    Ok(())
+}
+
+/// Writes all parts with as few calls as the system allows.
+#[cfg(target_os = "linux")]
+fn write_all_parts_at(file: &File, mut offset: u64, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    while !parts.is_empty() {
+        let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX).min(libc::UIO_MAXIOV);
+        let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: an `IoSlice` is an `iovec` of bytes that live as long as it; there are at least `count` of them.
+        let written = unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr().cast(), count, at) };
+        match usize::try_from(written) {
+            Ok(0) if parts.iter().any(|part| !part.is_empty()) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                IoSlice::advance_slices(&mut parts, written);
+                while parts.first().is_some_and(|part| part.is_empty()) {
+                    IoSlice::advance_slices(&mut parts, 0);
+                }
+            }
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// A file in memory.
+#[derive(Debug, Default)]
+pub struct MemorySink(RwLock<Vec<u8>>);
+
+impl MemorySink {
+    /// Its bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Sink for MemorySink {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let too_large = || Error::limit("a file in memory larger than the address space");
+        let start = usize::try_from(offset).map_err(|_| too_large())?;
+        let end = start.checked_add(bytes.len()).ok_or_else(too_large)?;
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < end {
+            let more = end - all.len();
+            all.try_reserve(more).map_err(|_| Error::limit("no memory for the file"))?;
+            all.resize(end, 0);
+        }
+        all[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let there = usize::try_from(offset).ok().and_then(|start| all.get(start..)).unwrap_or_default();
+        let (written, beyond) = buffer.split_at_mut(there.len().min(buffer.len()));
+        written.copy_from_slice(&there[..written.len()]);
+        beyond.fill(0);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn publish(&self, size: u64) -> Result<()> {
+        let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).resize(size, 0);
+        Ok(())
+    }
+}

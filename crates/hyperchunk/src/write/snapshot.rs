@@ -1,0 +1,89 @@
+//! A file that is being written, to be read: its structure is in memory, its data where they were put.
+
+use super::sink::Sink;
+use super::writer::Writer;
+use crate::io::{Source, ends_before};
+use crate::{File, OpenOptions, Result};
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+/// A picture of a file.
+struct Picture {
+    sink: Arc<dyn Sink>,
+    /// What is not in the sink, or not the same there: pieces of the file, in order.
+    pieces: Vec<(u64, Vec<u8>)>,
+    size: u64,
+}
+
+impl fmt::Debug for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Picture").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Source for Picture {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.size);
+        let end = end.ok_or_else(|| ends_before(self.size, offset, buffer.len()))?;
+        let mut at = offset;
+        while at < end {
+            let place = self.pieces.partition_point(|(start, _)| *start <= at);
+            let before = place.checked_sub(1).and_then(|place| self.pieces.get(place));
+            let next = self.pieces.get(place).map_or(end, |(start, _)| (*start).min(end));
+            let from = (at - offset) as usize;
+            match before.filter(|(start, bytes)| at - start < bytes.len() as u64) {
+                Some((start, bytes)) => {
+                    let skip = (at - start) as usize;
+                    let count = (bytes.len() - skip).min((next - at) as usize);
+                    buffer[from..from + count].copy_from_slice(&bytes[skip..skip + count]);
+                    at += count as u64;
+                }
+                None => {
+                    let count = (next - at) as usize;
+                    self.sink.read_at(at, &mut buffer[from..from + count])?;
+                    at = next;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// The file as it is now, to be read. Valid until something is written: then another is needed.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`]; Unsupported if the sink cannot be read.
+    pub fn snapshot(&self) -> Result<File> {
+        self.0.open()?;
+        let mut last = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.changes();
+        if let Some((at, file)) = last.as_ref().filter(|(at, _)| *at == changes) {
+            let _ = at;
+            return Ok(file.clone());
+        }
+        let _one = self.0.commits();
+        let taken = self.take_snapshot().map_err(|error| self.0.named(error))?;
+        *last = Some((changes, taken.clone()));
+        Ok(taken)
+    }
+
+    fn take_snapshot(&self) -> Result<File> {
+        self.0.flush_data()?;
+        let structure = {
+            let tree = self.0.tree();
+            // Behind everything that has a place: nothing else can be there.
+            self.0.structure(&tree, |_| Ok(self.0.space.end().next_multiple_of(8)))?
+        };
+        let mut pieces = structure.pinned;
+        pieces.push((0, structure.superblock));
+        pieces.push((structure.start, structure.region));
+        pieces.sort_by_key(|(start, _)| *start);
+        let source = Picture { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
+        File::from_source(Arc::new(source), None, &OpenOptions::default())
+    }
+}

@@ -1,0 +1,262 @@
+use super::*;
+use crate::{ErrorKind, File, OpenOptions};
+use hyperchunk_format::codec::Decoder;
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{
+    Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, FillWhen, Filter, Name,
+};
+use hyperchunk_format::select::{Axis, Choice};
+use std::sync::Arc;
+
+fn space(dims: &[u64]) -> Dataspace {
+    Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().map(|dim| Some(*dim)).collect() }
+}
+
+fn endless(dims: &[u64]) -> Dataspace {
+    Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().map(|_| None).collect() }
+}
+
+fn int32() -> Datatype {
+    Datatype::integer(4, true, ByteOrder::Little)
+}
+
+fn deflate() -> Vec<Filter> {
+    let filter = |id, parameters| Filter { id, optional: true, name: None, parameters };
+    vec![filter(2, vec![4]), filter(1, vec![1])]
+}
+
+fn chunked(dataspace: Dataspace, chunk: &[u64]) -> DatasetOptions {
+    DatasetOptions::new(int32(), dataspace).with_layout(NewLayout::Chunked(chunk.to_vec()))
+}
+
+fn numbers(range: std::ops::Range<i32>) -> Vec<u8> {
+    range.flat_map(i32::to_le_bytes).collect()
+}
+
+struct Made {
+    sink: Arc<MemorySink>,
+    file: Writer,
+}
+
+fn made(change: impl FnOnce(&mut CreateOptions)) -> Made {
+    let sink = Arc::new(MemorySink::default());
+    let mut options = CreateOptions::default();
+    change(&mut options);
+    let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options).unwrap();
+    Made { sink, file }
+}
+
+impl Made {
+    fn read(&self) -> File {
+        File::from_bytes(self.sink.bytes(), &OpenOptions::default()).unwrap()
+    }
+}
+
+fn values(file: &File, path: &str, choice: &Choice) -> Vec<i32> {
+    let dataset = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
+    let count = choice.count(dataset.dims()).unwrap();
+    let mut bytes = vec![0; usize::try_from(count).unwrap() * 4];
+    dataset.read(choice, &mut bytes).unwrap();
+    bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+const VERSIONS: [Oldest; 3] = [Oldest::V18, Oldest::V110, Oldest::V200];
+
+#[test]
+fn layouts_are_read_back() {
+    for oldest in VERSIONS {
+        for (filters, dataspace) in [
+            (vec![], space(&[10, 7])),
+            (deflate(), space(&[10, 7])),
+            (deflate(), endless(&[10, 7])),
+            (vec![], endless(&[10, 7])),
+        ] {
+            let made = made(|options| options.oldest = oldest);
+            let group = made.file.create_group(NodeId::ROOT, b"g", false).unwrap();
+            let data = numbers(0..70);
+            let options = chunked(dataspace.clone(), &[4, 3]).with_pipeline(filters.clone());
+            let dataset = made.file.create_dataset(group, b"chunked", options).unwrap();
+            dataset.write(&Choice::All, &data).unwrap();
+            for (name, layout) in [("compact", NewLayout::Compact), ("contiguous", NewLayout::Contiguous)] {
+                let options = DatasetOptions::new(int32(), space(&[10, 7])).with_layout(layout);
+                let dataset = made.file.create_dataset(group, name.as_bytes(), options).unwrap();
+                dataset.write(&Choice::All, &data).unwrap();
+            }
+            let expected: Vec<i32> = (0..70).collect();
+            for file in [made.file.snapshot().unwrap(), {
+                made.file.close().unwrap();
+                made.read()
+            }] {
+                for name in ["g/chunked", "g/compact", "g/contiguous"] {
+                    assert_eq!(values(&file, name, &Choice::All), expected, "{oldest:?} {name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_chunks_wait_for_the_rest() {
+    let made = made(|options| options.waiting_bytes = 200);
+    let mut options = chunked(endless(&[20, 20]), &[6, 5]).with_pipeline(deflate());
+    options.fill.value = FillWhen::User(7_i32.to_le_bytes().to_vec());
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    let mut model = vec![7_i32; 400];
+    let mut next = 100;
+    for step in 0..60_u64 {
+        let (row, column) = (step * 7 % 18, step * 5 % 17);
+        let choice = Choice::Axes(vec![Axis::range(row..row + 2), Axis::range(column..column + 3)]);
+        dataset.write(&choice, &numbers(next..next + 6)).unwrap();
+        for place in 0..6 {
+            let (r, c) = (row as usize + place / 3, column as usize + place % 3);
+            model[r * 20 + c] = next + place as i32;
+        }
+        next += 6;
+        if step % 9 == 0 {
+            assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Choice::All), model, "{step}");
+        }
+        if step % 20 == 19 {
+            made.file.flush().unwrap();
+            assert_eq!(values(&made.read(), "d", &Choice::All), model);
+        }
+    }
+    made.file.close().unwrap();
+    assert_eq!(values(&made.read(), "d", &Choice::All), model);
+}
+
+#[test]
+fn extents_change() {
+    let made = made(|_| ());
+    let mut options = chunked(endless(&[5, 5]), &[4, 4]).with_pipeline(deflate());
+    options.fill.value = FillWhen::User((-1_i32).to_le_bytes().to_vec());
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    dataset.write(&Choice::All, &numbers(0..25)).unwrap();
+    dataset.resize(&[3, 2]).unwrap();
+    dataset.resize(&[5, 6]).unwrap();
+    let mut expected = vec![-1; 30];
+    for (row, column) in (0..3).flat_map(|row| (0..2).map(move |column| (row, column))) {
+        expected[row * 6 + column] = (row * 5 + column) as i32;
+    }
+    assert_eq!(values(&made.file.snapshot().unwrap(), "d", &Choice::All), expected);
+    assert_eq!(dataset.resize(&[1]).unwrap_err().kind(), ErrorKind::Invalid);
+    made.file.close().unwrap();
+    assert_eq!(values(&made.read(), "d", &Choice::All), expected);
+    assert_eq!(dataset.resize(&[1, 1]).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn chunks_are_written_as_they_are() {
+    let made = made(|_| ());
+    let options = chunked(space(&[7, 6]), &[4, 3]).with_pipeline(deflate());
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    // Not deflated at all: nobody looks.
+    dataset.write_chunk(&[0, 3], b"whatever", 0).unwrap();
+    assert_eq!(dataset.read_chunk(&[0, 3]).unwrap(), Some((b"whatever".to_vec(), 0)));
+    assert_eq!(dataset.read_chunk(&[4, 3]).unwrap(), None);
+    // Written over: smaller, in the same place; larger, elsewhere.
+    let plain = numbers(0..12);
+    for _ in 0..3 {
+        dataset.write_chunk(&[0, 3], &plain, 3).unwrap();
+        dataset.write_chunk(&[0, 3], b"ab", 0).unwrap();
+    }
+    dataset.write_chunk(&[0, 3], &plain, 3).unwrap();
+    let many: [DirectChunk<'_>; 2] = [(&[4, 0], &plain, 3), (&[4, 3], &plain, 3)];
+    dataset.write_chunks(&many).unwrap();
+    for (offset, problem) in [
+        (&[0][..], "2 dimensions"),
+        (&[1, 0], "multiples of 4"),
+        (&[0, 4], "multiples of 3"),
+        (&[8, 0], "beyond the extent of 7"),
+    ] {
+        let error = dataset.write_chunk(offset, &plain, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    assert_eq!(dataset.write_chunk(&[0, 0], b"", 0).unwrap_err().kind(), ErrorKind::Invalid);
+    made.file.close().unwrap();
+    let file = made.read();
+    assert!(made.file.0.space.end() < 2048 + 6000, "space is used again");
+    let chunk = Choice::Axes(vec![Axis::range(0..4), Axis::range(3..6)]);
+    assert_eq!(values(&file, "d", &chunk), (0..12).collect::<Vec<_>>());
+    let rest = Choice::Axes(vec![Axis::range(0..4), Axis::range(0..3)]);
+    assert_eq!(values(&file, "d", &rest), [0; 12]);
+    let mut decoder = Decoder::default();
+    assert_eq!(decoder.decode(&deflate(), 3, &plain, 48).unwrap(), plain);
+}
+
+#[test]
+fn links_attributes_and_references() {
+    let made = made(|_| ());
+    let file = &made.file;
+    let group = file.create_group(NodeId::ROOT, b"group", true).unwrap();
+    let dataset = file.create_dataset(group, b"d", DatasetOptions::new(int32(), Dataspace::Scalar)).unwrap();
+    let address = file.address(dataset.id()).unwrap();
+    dataset.write(&Choice::All, &numbers(5..6)).unwrap();
+    file.link(NodeId::ROOT, b"again", NewLink::Hard(dataset.id())).unwrap();
+    file.link(NodeId::ROOT, b"soft", NewLink::Soft("/group/d".into())).unwrap();
+    file.link(group, b"up", NewLink::Hard(NodeId::ROOT)).unwrap();
+    file.link(group, b"gone", NewLink::Hard(dataset.id())).unwrap();
+    file.unlink(group, b"gone").unwrap();
+    assert_eq!(file.unlink(group, b"gone").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(file.link(group, b"d", NewLink::Hard(group)).unwrap_err().kind(), ErrorKind::Invalid);
+    for name in ["", ".", "a/b", "nul\0"] {
+        assert!(file.link(group, name.as_bytes(), NewLink::Hard(group)).is_err(), "{name:?}");
+    }
+    let attribute = |name: &str, value: i32| Attribute {
+        name: Name::from(name),
+        charset: CharacterSet::Ascii,
+        datatype: int32(),
+        committed: None,
+        dataspace: Dataspace::Scalar,
+        data: value.to_le_bytes().to_vec(),
+        creation_order: None,
+    };
+    file.set_attribute(dataset.id(), attribute("b", 1)).unwrap();
+    file.set_attribute(dataset.id(), attribute("a", 2)).unwrap();
+    file.set_attribute(dataset.id(), attribute("b", 3)).unwrap();
+    file.set_attribute(dataset.id(), attribute("c", 3)).unwrap();
+    file.delete_attribute(dataset.id(), b"c").unwrap();
+    for file in [file.snapshot().unwrap(), {
+        file.close().unwrap();
+        made.read()
+    }] {
+        assert_eq!(values(&file, "again", &Choice::All), [5]);
+        assert_eq!(values(&file, "soft", &Choice::All), [5]);
+        assert_eq!(values(&file, "group/up/group/d", &Choice::All), [5]);
+        let object = file.object(address).unwrap();
+        let found = object.attributes().unwrap();
+        let found: Vec<_> = found.iter().map(|a| (a.name.to_string(), a.data[0])).collect();
+        assert_eq!(found, [("a".to_owned(), 2), ("b".to_owned(), 3)]);
+    }
+}
+
+#[test]
+fn a_file_has_its_name_when_it_is_committed() {
+    let folder = std::env::temp_dir().join(format!("hyperchunk-write-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.h5");
+    let partial = folder.join("a.h5.partial");
+    std::fs::write(&path, "the old one").unwrap();
+    let options = CreateOptions::default();
+    let file = Writer::create(&path, &options).unwrap();
+    let dataset = file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[100, 100]), &[10, 10])).unwrap();
+    dataset.write(&Choice::All, &numbers(0..10_000)).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"the old one");
+    let unfinished = File::open(&partial, &OpenOptions::default()).unwrap_err();
+    assert_eq!(unfinished.kind(), ErrorKind::NotHdf5);
+    let again = Writer::create(&path, &options).unwrap_err();
+    assert!(again.to_string().contains("hyperchunk recover"), "{again}");
+    file.flush().unwrap();
+    assert!(!partial.exists());
+    let expected: Vec<i32> = (0..10_000).collect();
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), expected);
+    // What a reader of the last commit may look at is not written over.
+    let reader = File::open(&path, &OpenOptions::default()).unwrap();
+    dataset.write(&Choice::All, &numbers(5..10_005)).unwrap();
+    assert_eq!(values(&reader, "d", &Choice::All), expected);
+    file.close().unwrap();
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All)[0], 5);
+    let exists = CreateOptions { replace: false, ..options };
+    assert!(Writer::create(&path, &exists).unwrap_err().to_string().contains("exists"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

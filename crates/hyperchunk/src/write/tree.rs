@@ -1,0 +1,272 @@
+//! The objects of a new file, as values.
+
+use super::chunks::Data;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::{
+    Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, Pipeline,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// An object of a file that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(super) usize);
+
+impl NodeId {
+    /// The root group.
+    pub const ROOT: Self = Self(0);
+}
+
+/// Where a new link leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewLink {
+    /// To an object of this file.
+    Hard(NodeId),
+    /// To a path of this file.
+    Soft(Name),
+    /// To a path of another file.
+    External {
+        /// The file.
+        file: Name,
+        /// The path in it.
+        path: Name,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) kind: NodeKind,
+    pub(super) attributes: BTreeMap<Name, Attribute>,
+    /// The order of the next attribute.
+    pub(super) next_attribute: u32,
+    pub(super) track_order: bool,
+    pub(super) comment: Option<Name>,
+    /// Where a header was promised to lie.
+    pub(super) pinned: Option<u64>,
+    /// How many hard links lead to it.
+    pub(super) links: u32,
+}
+
+#[derive(Debug)]
+pub(super) enum NodeKind {
+    Group(GroupNode),
+    Dataset(Arc<DatasetNode>),
+    Datatype(Datatype),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct GroupNode {
+    pub(super) links: BTreeMap<Name, GroupLink>,
+    /// The order of the next link.
+    pub(super) next: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct GroupLink {
+    pub(super) order: i64,
+    pub(super) target: NewLink,
+}
+
+/// A dataset: all but its data is fixed when it is made, its extent excepted.
+#[derive(Debug)]
+pub(super) struct DatasetNode {
+    pub(super) datatype: Datatype,
+    pub(super) committed: Option<u64>,
+    pub(super) element_size: usize,
+    pub(super) dataspace: RwLock<Dataspace>,
+    pub(super) pipeline: Pipeline,
+    pub(super) fill: FillValue,
+    pub(super) data: Data,
+}
+
+impl DatasetNode {
+    pub(super) fn dataspace(&self) -> Dataspace {
+        self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn dims(&self) -> Vec<u64> {
+        self.dataspace.read().unwrap_or_else(PoisonError::into_inner).dims().to_vec()
+    }
+}
+
+impl Node {
+    pub(super) fn new(kind: NodeKind, track_order: bool) -> Self {
+        Self {
+            kind,
+            attributes: BTreeMap::new(),
+            next_attribute: 0,
+            track_order,
+            comment: None,
+            pinned: None,
+            links: 0,
+        }
+    }
+}
+
+impl Tree {
+    pub(super) fn new(track_order: bool) -> Self {
+        let mut root = Node::new(NodeKind::Group(GroupNode::default()), track_order);
+        root.links = 1;
+        Self { nodes: vec![root] }
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> Result<&Node> {
+        self.nodes.get(id.0).ok_or_else(|| Error::invalid("an object of another file"))
+    }
+
+    pub(super) fn node_mut(&mut self, id: NodeId) -> Result<&mut Node> {
+        self.nodes.get_mut(id.0).ok_or_else(|| Error::invalid("an object of another file"))
+    }
+
+    pub(super) fn group(&self, id: NodeId) -> Result<&GroupNode> {
+        match &self.node(id)?.kind {
+            NodeKind::Group(group) => Ok(group),
+            _ => Err(Error::invalid("not a group")),
+        }
+    }
+
+    fn group_mut(&mut self, id: NodeId) -> Result<&mut GroupNode> {
+        match &mut self.node_mut(id)?.kind {
+            NodeKind::Group(group) => Ok(group),
+            _ => Err(Error::invalid("not a group")),
+        }
+    }
+
+    pub(super) fn dataset(&self, id: NodeId) -> Result<&Arc<DatasetNode>> {
+        match &self.node(id)?.kind {
+            NodeKind::Dataset(dataset) => Ok(dataset),
+            _ => Err(Error::invalid("not a dataset")),
+        }
+    }
+
+    /// A new object, without a name.
+    pub(super) fn add(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        NodeId(self.nodes.len() - 1)
+    }
+
+    pub(super) fn check_new_name(&self, parent: NodeId, name: &[u8]) -> Result<()> {
+        check_link_name(name)?;
+        if self.group(parent)?.links.contains_key(name) {
+            let message = format!("{} exists", Name::from(name));
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn link(&mut self, parent: NodeId, name: &[u8], target: NewLink) -> Result<()> {
+        self.check_new_name(parent, name)?;
+        if let NewLink::Hard(id) = target {
+            let node = self.node_mut(id)?;
+            node.links = node.links.checked_add(1).ok_or_else(|| Error::limit("2^32 links to one object"))?;
+        }
+        let group = self.group_mut(parent)?;
+        let order = group.next;
+        group.next += 1;
+        group.links.insert(name.into(), GroupLink { order, target });
+        Ok(())
+    }
+
+    pub(super) fn unlink(&mut self, parent: NodeId, name: &[u8]) -> Result<()> {
+        let removed = self.group_mut(parent)?.links.remove(name);
+        let removed = removed.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("no link {} in the group", Name::from(name)))
+        })?;
+        if let NewLink::Hard(id) = removed.target {
+            let node = self.node_mut(id)?;
+            node.links = node.links.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_attribute(&mut self, id: NodeId, mut attribute: Attribute) -> Result<()> {
+        if attribute.name.as_bytes().is_empty() {
+            return Err(Error::invalid("an attribute without a name"));
+        }
+        check_name(attribute.name.as_bytes())?;
+        let size =
+            attribute.dataspace.elements().and_then(|count| count.checked_mul(attribute.datatype.size));
+        if size != Some(attribute.data.len() as u64) {
+            let message = format!("{} bytes for attribute {}", attribute.data.len(), attribute.name);
+            return Err(Error::invalid(message));
+        }
+        let node = self.node_mut(id)?;
+        attribute.creation_order = match node.attributes.get(&attribute.name) {
+            Some(old) => old.creation_order,
+            None => {
+                let order = node.next_attribute;
+                node.next_attribute += 1;
+                Some(order)
+            }
+        };
+        node.attributes.insert(attribute.name.clone(), attribute);
+        Ok(())
+    }
+
+    /// Everything that hard links lead to from the root, level by level; and which group each link is in.
+    pub(super) fn reachable(&self) -> Vec<NodeId> {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut order = vec![NodeId::ROOT];
+        seen[0] = true;
+        let mut at = 0;
+        while let Some(NodeKind::Group(group)) = order.get(at).map(|id| &self.nodes[id.0].kind).or(None) {
+            for link in group.links.values() {
+                if let NewLink::Hard(id) = link.target
+                    && !std::mem::replace(&mut seen[id.0], true)
+                {
+                    order.push(id);
+                }
+            }
+            at = (at + 1..order.len())
+                .find(|at| matches!(self.nodes[order[*at].0].kind, NodeKind::Group(_)))
+                .unwrap_or(order.len());
+        }
+        order
+    }
+}
+
+impl GroupNode {
+    /// Its links as they are stored, by name.
+    pub(super) fn stored(&self, track_order: bool, address: impl Fn(NodeId) -> u64) -> Vec<Link> {
+        let link = |(name, link): (&Name, &GroupLink)| Link {
+            name: name.clone(),
+            charset: charset(name),
+            creation_order: track_order.then_some(link.order),
+            target: match &link.target {
+                NewLink::Hard(id) => LinkTarget::Hard(address(*id)),
+                NewLink::Soft(path) => LinkTarget::Soft(path.clone()),
+                NewLink::External { file, path } => {
+                    LinkTarget::External { file: file.clone(), path: path.clone() }
+                }
+            },
+        };
+        self.links.iter().map(link).collect()
+    }
+}
+
+/// ASCII where that is enough: old programs know nothing else.
+fn charset(name: &Name) -> CharacterSet {
+    if name.as_bytes().is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 }
+}
+
+fn check_name(name: &[u8]) -> Result<()> {
+    if name.contains(&0) {
+        return Err(Error::invalid("a name with a NUL in it"));
+    }
+    if name.len() > usize::from(u16::MAX) - 1024 {
+        return Err(Error::limit(format!("a name of {} bytes", name.len())));
+    }
+    Ok(())
+}
+
+fn check_link_name(name: &[u8]) -> Result<()> {
+    if name.is_empty() || name == b"." || name.contains(&b'/') {
+        return Err(Error::invalid(format!("{:?} cannot be the name of a link", Name::from(name))));
+    }
+    check_name(name)
+}

@@ -1,0 +1,477 @@
+//! A file that is being written.
+
+use super::chunks::{Chunks, Data};
+use super::dataset::DatasetWriter;
+use super::heap::Heap;
+use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout};
+use super::sink::{LocalSink, Sink};
+use super::space::Space;
+use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
+use crate::{Error, ErrorKind, File, Result};
+use hyperchunk_format::encode::{self, Oldest, object_header};
+use hyperchunk_format::model::{Attribute, Dataspace, Datatype, FillWhen, Name, ObjectKind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Where data begin: what lies before is the superblock's.
+const FIRST: u64 = 2048;
+/// Longer data than this have no place in a file.
+const LONGEST: u64 = 1 << 62;
+/// Where it says how large it is, a compact dataset has 16 bits.
+const LARGEST_COMPACT: u64 = 65_520;
+
+/// A file that is being written. Cheap to clone; all clones may be used from many threads at once.
+///
+/// ```no_run
+/// use hyperchunk::model::{ByteOrder, Dataspace, Datatype};
+/// use hyperchunk::select::Choice;
+/// use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
+///
+/// let file = Writer::create("a.h5", &CreateOptions::default())?;
+/// let dataspace = Dataspace::Simple { dims: vec![100, 10], max: vec![Some(100), Some(10)] };
+/// let options = DatasetOptions::new(Datatype::ieee(4, ByteOrder::Little), dataspace)
+///     .with_layout(NewLayout::Chunked(vec![10, 10]));
+/// let data = file.create_dataset(NodeId::ROOT, b"data", options)?;
+/// data.write(&Choice::All, &[0; 4000])?;
+/// file.close()?;
+/// # Ok::<(), hyperchunk::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Writer(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) sink: Arc<dyn Sink>,
+    pub(super) options: CreateOptions,
+    pub(super) threads: usize,
+    pub(super) space: Space,
+    pub(super) tree: RwLock<Tree>,
+    pub(super) heap: Heap,
+    /// How many bytes of chunks wait for the rest of their elements.
+    pub(super) waiting_bytes: AtomicUsize,
+    pub(super) closed: AtomicBool,
+    /// Counts changes.
+    pub(super) changes: AtomicU64,
+    /// The last picture of the file, and at which change it was taken.
+    pub(super) snapshot: Mutex<Option<(u64, File)>>,
+    /// Whether the space in front holds the structure of an earlier commit.
+    pub(super) front_used: AtomicBool,
+    /// One commit at a time.
+    pub(super) committing: Mutex<()>,
+    /// For messages.
+    name: Option<String>,
+}
+
+impl Inner {
+    /// A place for data.
+    pub(super) fn take(&self, length: u64) -> Result<u64> {
+        if length > LONGEST || self.space.end() > LONGEST {
+            return Err(Error::limit(format!("{length} bytes of data")));
+        }
+        let (start, gap) = self.space.take(length, self.options.alignment);
+        if gap > 0 {
+            self.sink.skip(start - gap, gap)?;
+        }
+        Ok(start)
+    }
+
+    pub(super) fn open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(self.named(Error::invalid("the file is closed")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn tree(&self) -> std::sync::RwLockReadGuard<'_, Tree> {
+        self.tree.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tree_mut(&self) -> std::sync::RwLockWriteGuard<'_, Tree> {
+        self.tree.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn named(&self, error: Error) -> Error {
+        match &self.name {
+            Some(name) => error.file(name),
+            None => error,
+        }
+    }
+
+    pub(super) fn commits(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    /// Starts a file of this machine. It has its name when it is first committed.
+    ///
+    /// # Errors
+    /// As [`LocalSink::create`].
+    pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let sink = LocalSink::create(path, options.sync, options.replace)?;
+        Self::create_in(Arc::new(sink), Some(&path.to_string_lossy()), options)
+    }
+
+    /// Starts a file in a sink. `name` is for messages.
+    ///
+    /// # Errors
+    /// Invalid for options that make no sense; those of the sink.
+    pub fn create_in(sink: Arc<dyn Sink>, name: Option<&str>, options: &CreateOptions) -> Result<Self> {
+        let first = match options.layout {
+            FileLayout::AtEnd => FIRST,
+            FileLayout::InFront { page } if page.is_power_of_two() && (512..=1 << 30).contains(&page) => {
+                page.max(FIRST)
+            }
+            FileLayout::InFront { page } => {
+                let message = format!("a page of {page} bytes: a power of two from 512 to 2^30 is needed");
+                return Err(Error::invalid(message));
+            }
+        };
+        if options.alignment == 0 || options.alignment > 1 << 30 {
+            return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
+        }
+        sink.write_at(0, sink.unfinished())?;
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let inner = Inner {
+            sink,
+            options: options.clone(),
+            threads,
+            space: Space::new(first),
+            tree: RwLock::new(Tree::new(false)),
+            heap: Heap::default(),
+            waiting_bytes: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
+            snapshot: Mutex::default(),
+            front_used: AtomicBool::new(false),
+            committing: Mutex::default(),
+            name: name.map(str::to_owned),
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The options it was made with.
+    #[must_use]
+    pub fn options(&self) -> &CreateOptions {
+        &self.0.options
+    }
+
+    fn change<T>(&self, with: impl FnOnce(&mut Tree) -> Result<T>) -> Result<T> {
+        self.0.open()?;
+        let changed = with(&mut self.0.tree_mut());
+        self.0.changed();
+        changed.map_err(|error| self.0.named(error))
+    }
+
+    /// Makes a group. An empty name makes one that no link leads to yet.
+    ///
+    /// # Errors
+    /// Invalid if the name is taken or cannot be one.
+    pub fn create_group(&self, parent: NodeId, name: &[u8], track_order: bool) -> Result<NodeId> {
+        self.change(|tree| {
+            if !name.is_empty() {
+                tree.check_new_name(parent, name)?;
+            }
+            let id = tree.add(Node::new(NodeKind::Group(super::tree::GroupNode::default()), track_order));
+            if !name.is_empty() {
+                tree.link(parent, name, NewLink::Hard(id))?;
+            }
+            Ok(id)
+        })
+    }
+
+    /// Whether the order in which links and attributes of the root group are made is tracked.
+    ///
+    /// # Errors
+    /// Invalid if the file is closed.
+    pub fn track_root_order(&self, track: bool) -> Result<()> {
+        self.change(|tree| {
+            tree.node_mut(NodeId::ROOT)?.track_order = track;
+            Ok(())
+        })
+    }
+
+    /// Makes a committed datatype. An empty name makes one that no link leads to yet.
+    ///
+    /// # Errors
+    /// Invalid if the name is taken or cannot be one.
+    pub fn commit_datatype(&self, parent: NodeId, name: &[u8], datatype: Datatype) -> Result<NodeId> {
+        encode::message::datatype::encode(&datatype, self.0.options.oldest)?;
+        self.change(|tree| {
+            if !name.is_empty() {
+                tree.check_new_name(parent, name)?;
+            }
+            let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
+            if !name.is_empty() {
+                tree.link(parent, name, NewLink::Hard(id))?;
+            }
+            Ok(id)
+        })
+    }
+
+    /// Makes a dataset. An empty name makes one that no link leads to yet.
+    ///
+    /// # Errors
+    /// Invalid if the name is taken, or for options that make no sense together; Unsupported or Limit for what files
+    /// that [`CreateOptions::oldest`] can read cannot hold.
+    pub fn create_dataset(
+        &self,
+        parent: NodeId,
+        name: &[u8],
+        options: DatasetOptions,
+    ) -> Result<DatasetWriter> {
+        let named = |error: Error| self.0.named(error.object(Name::from(name).to_string()));
+        let track_order = options.track_order;
+        let node = Arc::new(dataset_node(options, self.0.options.oldest).map_err(named)?);
+        let id = self.change(|tree| {
+            if !name.is_empty() {
+                tree.check_new_name(parent, name)?;
+            }
+            let id = tree.add(Node::new(NodeKind::Dataset(Arc::clone(&node)), track_order));
+            if !name.is_empty() {
+                tree.link(parent, name, NewLink::Hard(id))?;
+            }
+            Ok(id)
+        })?;
+        Ok(DatasetWriter { file: self.clone(), id, node })
+    }
+
+    /// A dataset that was made before.
+    ///
+    /// # Errors
+    /// Invalid if the object is none.
+    pub fn dataset(&self, id: NodeId) -> Result<DatasetWriter> {
+        let node = Arc::clone(self.0.tree().dataset(id)?);
+        Ok(DatasetWriter { file: self.clone(), id, node })
+    }
+
+    /// What an object is.
+    ///
+    /// # Errors
+    /// Invalid if it is of another file.
+    pub fn kind(&self, id: NodeId) -> Result<ObjectKind> {
+        Ok(match self.0.tree().node(id)?.kind {
+            NodeKind::Group(_) => ObjectKind::Group,
+            NodeKind::Dataset(_) => ObjectKind::Dataset,
+            NodeKind::Datatype(_) => ObjectKind::Datatype,
+        })
+    }
+
+    /// Where a link of a group leads.
+    ///
+    /// # Errors
+    /// Invalid if the object is no group.
+    pub fn find(&self, group: NodeId, name: &[u8]) -> Result<Option<NewLink>> {
+        Ok(self.0.tree().group(group)?.links.get(name).map(|link| link.target.clone()))
+    }
+
+    /// The names of a group's links: in the order in which they were made if that is tracked, else sorted.
+    ///
+    /// # Errors
+    /// Invalid if the object is no group.
+    pub fn names(&self, group: NodeId) -> Result<Vec<Name>> {
+        let tree = self.0.tree();
+        let track_order = tree.node(group)?.track_order;
+        let mut links: Vec<_> = tree.group(group)?.links.iter().collect();
+        if track_order {
+            links.sort_by_key(|(_, link)| link.order);
+        }
+        Ok(links.into_iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Makes a link.
+    ///
+    /// # Errors
+    /// Invalid if the name is taken or cannot be one.
+    pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
+        self.change(|tree| tree.link(group, name, target))
+    }
+
+    /// Removes a link. An object that no link leads to is not in the file.
+    ///
+    /// # Errors
+    /// NotFound if there is none of that name.
+    pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
+        self.change(|tree| tree.unlink(group, name))
+    }
+
+    /// Sets an attribute; one of the same name is replaced. `creation_order` is not looked at.
+    ///
+    /// # Errors
+    /// Invalid if it has no name or its data have another size than its type and extent say.
+    pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
+        encode::message::datatype::encode(&attribute.datatype, self.0.options.oldest)?;
+        self.change(|tree| tree.set_attribute(object, attribute))
+    }
+
+    /// Removes an attribute.
+    ///
+    /// # Errors
+    /// NotFound if there is none of that name.
+    pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
+        self.change(|tree| {
+            let removed = tree.node_mut(object)?.attributes.remove(name);
+            removed
+                .map(|_| ())
+                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {}", Name::from(name))))
+        })
+    }
+
+    /// An attribute.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn attribute(&self, object: NodeId, name: &[u8]) -> Result<Option<Attribute>> {
+        Ok(self.0.tree().node(object)?.attributes.get(name).cloned())
+    }
+
+    /// Sets an object's comment.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
+        self.change(|tree| {
+            tree.node_mut(object)?.comment = comment;
+            Ok(())
+        })
+    }
+
+    /// The address that an object will have, for references to it. From then on it keeps it.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn address(&self, object: NodeId) -> Result<u64> {
+        self.0.open()?;
+        let mut tree = self.0.tree_mut();
+        let node = tree.node_mut(object)?;
+        if let Some(address) = node.pinned {
+            return Ok(address);
+        }
+        let size = object_header::pinned_size(&super::commit::header_options(node));
+        let (address, gap) = self.0.space.take(size, 8);
+        self.0.sink.skip(address - gap, gap)?;
+        // Its place is written at each commit; until then, whatever a sink wants to have whole has zeros there.
+        self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
+        node.pinned = Some(address);
+        Ok(address)
+    }
+
+    /// Stores the bytes of a string or sequence of `count` elements; returns the element that leads to them.
+    ///
+    /// # Errors
+    /// Limit if it is too long; those of the sink.
+    pub fn store_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
+        self.0.open()?;
+        let mut element = [0; 16];
+        if count == 0 {
+            return Ok(element);
+        }
+        let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
+        let (address, number) = self.0.heap.store(bytes, &self.0.space, &*self.0.sink)?;
+        element[..4].copy_from_slice(&length.to_le_bytes());
+        element[4..12].copy_from_slice(&address.to_le_bytes());
+        element[12..].copy_from_slice(&number.to_le_bytes());
+        Ok(element)
+    }
+
+    /// How many changes were made: if it is the same as before, so is what [`Writer::snapshot`] returns.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.0.changes.load(Ordering::Acquire)
+    }
+}
+
+/// Checks options and makes the values of a dataset.
+fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<DatasetNode> {
+    let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
+    encode::message::datatype::encode(&datatype, oldest)?;
+    if let Dataspace::Simple { dims, max } = &dataspace {
+        if dims.len() != max.len() || dims.len() > 32 {
+            return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
+        }
+        if dims.iter().zip(max).any(|(dim, max)| max.is_some_and(|max| max < *dim)) {
+            return Err(Error::invalid("an extent larger than its bound"));
+        }
+    }
+    let element_size = usize::try_from(datatype.size)
+        .ok()
+        .filter(|size| *size > 0)
+        .ok_or_else(|| Error::invalid("no size"))?;
+    if let FillWhen::User(value) = &fill.value
+        && value.len() != element_size
+    {
+        return Err(Error::invalid(format!("a fill value of {} bytes", value.len())));
+    }
+    let elements = dataspace.elements();
+    let bytes = elements.and_then(|count| count.checked_mul(datatype.size)).filter(|bytes| *bytes <= LONGEST);
+    let size = || bytes.ok_or_else(|| Error::limit("a dataset of more than 2^62 bytes"));
+    if !matches!(layout, NewLayout::Chunked(_)) {
+        if !pipeline.is_empty() {
+            return Err(Error::invalid("filters need chunks"));
+        }
+        let growing = matches!(&dataspace, Dataspace::Simple { dims, max }
+            if dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim)));
+        if growing && !matches!(layout, NewLayout::External(_) | NewLayout::Virtual(_)) {
+            return Err(Error::invalid("a dataset that can grow needs chunks"));
+        }
+    }
+    let data = match layout {
+        NewLayout::Compact => {
+            let size = size()?;
+            if size > LARGEST_COMPACT {
+                return Err(Error::limit(format!("{size} bytes in a compact dataset: 64 KiB at most")));
+            }
+            Data::Compact(RwLock::new(Vec::new()))
+        }
+        NewLayout::Contiguous => Data::Contiguous { address: Mutex::new(None), size: size()? },
+        NewLayout::External(files) => Data::External(files),
+        NewLayout::Virtual(mappings) => Data::Virtual(mappings),
+        NewLayout::Chunked(chunk) => {
+            let Dataspace::Simple { dims, max } = &dataspace else {
+                return Err(Error::invalid("chunks need a dataspace with dimensions"));
+            };
+            if chunk.len() != dims.len() || dims.is_empty() {
+                return Err(Error::invalid(format!("chunks of rank {} in rank {}", chunk.len(), dims.len())));
+            }
+            if chunk.contains(&0) {
+                return Err(Error::invalid("a chunk without elements"));
+            }
+            let beyond = chunk.iter().zip(max).any(|(chunk, max)| max.is_some_and(|max| *chunk > max.max(1)));
+            if beyond {
+                return Err(Error::invalid("chunks larger than the dataset may become"));
+            }
+            let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
+            let most = if oldest >= Oldest::V200 { LONGEST } else { u64::from(u32::MAX) };
+            let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
+                return Err(Error::limit(
+                    "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",
+                ));
+            };
+            let bytes = usize::try_from(bytes).map_err(|_| Error::limit("chunks larger than memory"))?;
+            Data::Chunked(Chunks::new(chunk, bytes))
+        }
+    };
+    let node = DatasetNode {
+        datatype,
+        committed,
+        element_size,
+        dataspace: RwLock::new(dataspace),
+        pipeline,
+        fill,
+        data,
+    };
+    if let (Data::Compact(data), Some(bytes)) = (&node.data, bytes) {
+        *data.write().unwrap_or_else(PoisonError::into_inner) =
+            node.filled(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    }
+    Ok(node)
+}
