@@ -291,11 +291,14 @@ fn weave8(
 }
 
 /// Gives bytes to two rows in turn.
-// Inlined, it is not turned into wide instructions.
+// Inlined, or by the bytes of the pair, it is not turned into wide instructions.
 #[inline(never)]
+#[expect(clippy::cast_possible_truncation, reason = "each byte of the pair has its turn")]
 fn unweave2(from: &[u8], [even, odd]: [&mut [u8]; 2]) {
     for ((from, even), odd) in from.as_chunks().0.iter().zip(even).zip(odd) {
-        [*even, *odd] = *from;
+        let pair = u16::from_le_bytes(*from);
+        *even = pair as u8;
+        *odd = (pair >> 8) as u8;
     }
 }
 
