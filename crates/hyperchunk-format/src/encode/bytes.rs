@@ -63,13 +63,6 @@ impl Bytes {
         self
     }
 
-    /// Zeros up to a multiple of `alignment`, counted from the start.
-    pub(crate) fn align(&mut self, alignment: usize) -> &mut Self {
-        let to = self.0.len().checked_next_multiple_of(alignment).unwrap_or(self.0.len());
-        self.0.resize(to, 0);
-        self
-    }
-
     /// Zeros up to a size; none if there are more bytes already.
     pub(crate) fn pad_to(&mut self, size: usize) -> &mut Self {
         self.0.resize(self.0.len().max(size), 0);
@@ -78,7 +71,12 @@ impl Bytes {
 
     /// The checksum of all bytes so far.
     pub(crate) fn checksum(&mut self) -> &mut Self {
-        let sum = checksum::lookup3(&self.0);
+        self.checksum_since(0)
+    }
+
+    /// The checksum of the bytes since a place.
+    pub(crate) fn checksum_since(&mut self, start: usize) -> &mut Self {
+        let sum = checksum::lookup3(self.0.get(start..).unwrap_or_default());
         self.u32(sum)
     }
 
@@ -114,7 +112,7 @@ mod tests {
     #[test]
     fn numbers() {
         let mut bytes = Bytes::new();
-        bytes.u8(1).u16(2).u32(3).u64(4).address(None).align(8).uint(0x0102, 2).unwrap();
+        bytes.u8(1).u16(2).u32(3).u64(4).address(None).zeros(1).uint(0x0102, 2).unwrap();
         let expected = [&[1, 2, 0, 3, 0, 0, 0, 4][..], &[0; 7], &[255; 8], &[0], &[2, 1]].concat();
         assert_eq!(bytes.as_slice(), expected);
         assert!(bytes.uint(256, 1).is_err());

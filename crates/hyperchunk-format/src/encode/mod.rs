@@ -4,9 +4,13 @@
 //! encoder makes never depends on the addresses in it: encode with any address to learn the size, reserve the space, and
 //! encode again.
 
+pub mod attributes;
+pub mod btree_v2;
 mod bytes;
 pub mod chunk_index;
+pub mod fractal_heap;
 pub mod global_heap;
+pub mod group;
 pub mod message;
 pub mod object_header;
 pub mod superblock;

@@ -44,7 +44,7 @@ struct Depth {
 }
 
 /// How many bytes a number up to `limit` takes.
-fn width(limit: u64) -> usize {
+pub(crate) fn width(limit: u64) -> usize {
     (limit.checked_ilog2().unwrap_or(0) / 8).saturating_add(1).try_into().unwrap_or(8)
 }
 

@@ -1,0 +1,270 @@
+//! Version 2 B-trees, made at once of all their records. Source: specification §III.A.2, "Disk Format: Level 1A2 - Version 2
+//! B-trees".
+
+use super::{Bytes, fit};
+use crate::parse::btree_v2::width;
+use crate::{Error, Result};
+
+const NAME: &str = "version 2 B-tree";
+
+/// Signature, version, type and checksum of a node.
+const OVERHEAD: u64 = 10;
+/// Signature, version, type, sizes of nodes and records, depth, percentages, root, count, total, checksum.
+const HEADER: u64 = 38;
+/// The size of an address.
+const ADDRESS: u64 = 8;
+/// When libraries that add or remove records split and merge nodes, in percent of how many have room.
+pub(crate) const SPLIT: u8 = 100;
+pub(crate) const MERGE: u8 = 40;
+
+/// What the nodes of one depth look like.
+#[derive(Debug, Clone, Copy)]
+struct Depth {
+    /// How many records a node and all below it can have.
+    most_below: u64,
+    /// The width of that number in a pointer to such a node; leaves have none.
+    total_width: usize,
+}
+
+/// A node: some of the records, one after another; in a node that is no leaf, most of them are in the nodes below it.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    first: u64,
+    count: u64,
+}
+
+/// A tree of records of type `kind`, `record_size` bytes each, which come in order. Its header is to lie at `base`, its nodes
+/// of `node_size` bytes behind it. Nodes of one depth have as many records as each other, or one more.
+///
+/// # Errors
+/// Invalid, if a node has no room for records.
+pub fn encode(kind: u8, node_size: u32, record_size: u16, records: &[u8], base: u64) -> Result<Vec<u8>> {
+    Encoder::new(kind, node_size, record_size, records, base)
+        .and_then(|encoder| encoder.encode())
+        .map_err(|error| error.within(NAME))
+}
+
+struct Encoder<'r> {
+    kind: u8,
+    node_size: u32,
+    record_size: u16,
+    records: &'r [u8],
+    total: u64,
+    base: u64,
+    /// Leaves first, up to the root.
+    depths: Vec<Depth>,
+    /// The width of the number of records in a pointer to a node.
+    count_width: usize,
+}
+
+impl<'r> Encoder<'r> {
+    fn new(kind: u8, node_size: u32, record_size: u16, records: &'r [u8], base: u64) -> Result<Self> {
+        let size = u64::from(record_size);
+        let impossible =
+            || Error::invalid(format!("nodes of {node_size} bytes for records of {record_size}"));
+        let total = (records.len() as u64).checked_div(size).ok_or_else(impossible)?;
+        if total.checked_mul(size) != Some(records.len() as u64) {
+            return Err(Error::invalid(format!("{} bytes of records of {record_size}", records.len())));
+        }
+        let room = u64::from(node_size);
+        let most = room.saturating_sub(OVERHEAD).checked_div(size).filter(|most| *most > 0);
+        let most = most.ok_or_else(impossible)?;
+        let count_width = width(most);
+        let mut depths = vec![Depth { most_below: most, total_width: 0 }];
+        let mut below = Depth { most_below: most, total_width: 0 };
+        while below.most_below < total {
+            let pointer = ADDRESS.saturating_add(count_width as u64).saturating_add(below.total_width as u64);
+            let most = room
+                .saturating_sub(OVERHEAD.saturating_add(pointer))
+                .checked_div(size.saturating_add(pointer))
+                .filter(|most| *most > 0)
+                .ok_or_else(impossible)?;
+            let most_below = most.saturating_add(1).saturating_mul(below.most_below).saturating_add(most);
+            below = Depth { most_below, total_width: width(most_below) };
+            depths.push(below);
+        }
+        Ok(Self { kind, node_size, record_size, records, total, base, depths, count_width })
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let depth = self.depths.len().saturating_sub(1);
+        let root = Node { first: 0, count: self.total };
+        let inside =
+            if depth == 0 { self.total } else { (self.below(root, depth).len() as u64).saturating_sub(1) };
+        let mut header = Bytes::new();
+        header.raw(b"BTHD").u8(0).u8(self.kind).u32(self.node_size).u16(self.record_size);
+        header.u16(fit(depth, "levels of nodes")?).u8(SPLIT).u8(MERGE);
+        header.address((self.total > 0).then(|| self.address(0)));
+        header.u16(fit(inside, "records in a node")?).u64(self.total).checksum();
+        let mut bytes = header;
+        if self.total == 0 {
+            return Ok(bytes.into_vec());
+        }
+        let mut level = vec![root];
+        // How many nodes there are down to this level.
+        let mut nodes = 1_u64;
+        for depth in (0..=depth).rev() {
+            let mut next = Vec::new();
+            for node in level {
+                let below = if depth == 0 { Vec::new() } else { self.below(node, depth) };
+                let start = bytes.len();
+                self.node(node, depth, &below, nodes.saturating_add(next.len() as u64), &mut bytes)?;
+                bytes.checksum_since(start);
+                bytes.pad_to(start.saturating_add(self.node_size as usize));
+                next.extend(below);
+            }
+            nodes = nodes.saturating_add(next.len() as u64);
+            level = next;
+        }
+        Ok(bytes.into_vec())
+    }
+
+    /// Where the node of that number lies, counted from the root, level by level.
+    fn address(&self, number: u64) -> u64 {
+        let before = number.saturating_mul(self.node_size.into()).saturating_add(HEADER);
+        self.base.saturating_add(before)
+    }
+
+    /// The nodes below a node: as few as can hold its records, but for those between them.
+    fn below(&self, node: Node, depth: usize) -> Vec<Node> {
+        let room = self.depths.get(depth.saturating_sub(1)).map_or(1, |below| below.most_below);
+        let count = node.count.saturating_add(1).div_ceil(room.saturating_add(1)).max(2);
+        let records = node.count.saturating_sub(count.saturating_sub(1));
+        let each = records.checked_div(count).unwrap_or(0);
+        let more = records.checked_rem(count).unwrap_or(0);
+        let mut first = node.first;
+        (0..count)
+            .map(|number| {
+                let node = Node { first, count: each.saturating_add(u64::from(number < more)) };
+                first = first.saturating_add(node.count).saturating_add(1);
+                node
+            })
+            .collect()
+    }
+
+    /// A node but for its checksum; the nodes `below` it are numbered from `number` on.
+    fn node(&self, node: Node, depth: usize, below: &[Node], number: u64, bytes: &mut Bytes) -> Result<()> {
+        bytes.raw(if depth == 0 { b"BTLF" } else { b"BTIN" }).u8(0).u8(self.kind);
+        if depth == 0 {
+            bytes.raw(self.records(node.first, node.count)?);
+            return Ok(());
+        }
+        // Between each two nodes lies a record.
+        for next in below.iter().skip(1) {
+            bytes.raw(self.records(next.first.saturating_sub(1), 1)?);
+        }
+        let total_width = match depth {
+            1 => None,
+            _ => depth.checked_sub(1).and_then(|below| self.depths.get(below)).map(|below| below.total_width),
+        };
+        for (number, child) in (number..).zip(below) {
+            let inside = match depth {
+                1 => child.count,
+                _ => (self.below(*child, depth.saturating_sub(1)).len() as u64).saturating_sub(1),
+            };
+            bytes.u64(self.address(number)).uint(inside, self.count_width)?;
+            if let Some(width) = total_width {
+                bytes.uint(child.count, width)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn records(&self, first: u64, count: u64) -> Result<&'r [u8]> {
+        let size = usize::from(self.record_size);
+        let place = |number: u64| usize::try_from(number).ok()?.checked_mul(size);
+        let range = place(first).zip(first.checked_add(count).and_then(place));
+        let records = range.and_then(|(start, end)| self.records.get(start..end));
+        records.ok_or_else(|| Error::limit("more records than fit in memory"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::parse::testing::with_image;
+
+    fn check(node_size: u32, record_size: u16, count: u32, depth: u16) {
+        let record = |number: u32| {
+            let mut record = number.to_be_bytes().to_vec();
+            record.resize(record_size.into(), number as u8);
+            record
+        };
+        let records: Vec<u8> = (0..count).flat_map(record).collect();
+        let base = 1000;
+        let bytes = encode(5, node_size, record_size, &records, base).unwrap();
+        assert_eq!(bytes.len(), encode(5, node_size, record_size, &records, 0).unwrap().len());
+        assert_eq!(u16::from_le_bytes([bytes[12], bytes[13]]), depth, "{count} records");
+        let mut file = vec![0; base as usize];
+        file.extend(bytes);
+        with_image(&file, |image| {
+            let tree = parse::btree_v2::BTree::open(image, base, &[5]).unwrap();
+            assert_eq!((tree.kind(), tree.len(), tree.record_size()), (5, count.into(), record_size.into()));
+            assert!(tree.records(image).unwrap() == records);
+            for sought in [0, 1, count / 3, count.saturating_sub(1), count] {
+                let sought_bytes = sought.to_be_bytes();
+                let found = tree.find(image, &mut |record| Ok(record[..4].cmp(&sought_bytes))).unwrap();
+                assert_eq!(found, (sought < count).then(|| record(sought)));
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        check(512, 11, 0, 0);
+        // 45 records in a leaf, 25 pointers in a node above it.
+        check(512, 11, 1, 0);
+        check(512, 11, 45, 0);
+        check(512, 11, 46, 1);
+        check(512, 11, 25 * 45 + 24, 1);
+        check(512, 11, 25 * 45 + 25, 2);
+        check(2048, 24, 20_000, 2);
+        // 4 records in a leaf, 1 in each node above it.
+        for count in 0..400 {
+            let depth = (0..).find(|depth| count < (5 << depth)).unwrap();
+            check(50, 10, count, depth);
+        }
+    }
+
+    #[test]
+    fn nodes_are_evenly_full() {
+        for (node_size, record_size) in [(512, 11), (512, 17), (512, 24), (2048, 24)] {
+            for count in (0..30_000).step_by(997) {
+                let records = vec![0; count * usize::from(record_size)];
+                let encoder = Encoder::new(5, node_size, record_size, &records, 0).unwrap();
+                let mut level = vec![Node { first: 0, count: count as u64 }];
+                for depth in (1..encoder.depths.len()).rev() {
+                    let counts: Vec<_> =
+                        level.iter().map(|node| encoder.below(*node, depth).len() - 1).collect();
+                    let (all, below) =
+                        (encoder.depths[depth].most_below, encoder.depths[depth - 1].most_below);
+                    let most = ((all - below) / (below + 1)) as usize;
+                    assert!(counts.iter().all(|count| *count <= most && *count > 0));
+                    if level.len() > 1 {
+                        // No library would merge them.
+                        assert!(
+                            counts.iter().all(|count| *count >= most * usize::from(MERGE) / 100),
+                            "{counts:?}"
+                        );
+                    }
+                    level = level.iter().flat_map(|node| encoder.below(*node, depth)).collect();
+                }
+                let most = encoder.depths[0].most_below;
+                assert!(level.iter().all(|node| node.count <= most));
+                assert!(
+                    level.len() == 1 || level.iter().all(|node| node.count >= most * u64::from(MERGE) / 100)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_have_room() {
+        assert!(encode(5, 20, 11, &[0; 11], 0).is_err());
+        assert!(encode(5, 512, 0, &[0; 11], 0).is_err());
+        assert!(encode(5, 512, 11, &[0; 12], 0).is_err());
+        // Leaves have room, nodes above them have not.
+        assert!(encode(5, 22, 12, &[0; 24], 0).is_err());
+    }
+}
