@@ -2,6 +2,11 @@
 //! "Appendix C: Types of Indexes for Dataset Chunks".
 
 mod btree_v1;
+pub mod extensible_array;
+pub mod fixed_array;
+mod implicit;
+mod linear;
+mod record;
 
 use super::{Oldest, SIZES};
 use crate::model::{Chunk, ChunkIndex};
@@ -72,7 +77,11 @@ pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Re
     match kind {
         _ if chunks.is_empty() => Ok(empty(kind, map.filtered)),
         Kind::BTreeV1 => btree_v1::encode(map, &chunks, base),
-        _ => Err(Error::unsupported(format!("an index of kind {kind:?}"))),
+        Kind::Single => implicit::single(map, &chunks),
+        Kind::Implicit => implicit::chunks(map, &format, &chunks),
+        Kind::FixedArray => fixed_array::encode(map, &format, &chunks, base),
+        Kind::ExtensibleArray => extensible_array::encode(map, &format, &chunks, base),
+        Kind::BTreeV2 => Err(Error::unsupported("a version 2 B-tree of chunks")),
     }
     .map_err(|error| error.within("chunk index"))
 }

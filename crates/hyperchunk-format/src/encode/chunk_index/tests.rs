@@ -1,8 +1,16 @@
 use super::*;
-use crate::ErrorKind;
 use crate::model::Chunked;
-use crate::parse;
-use crate::parse::testing::with_image;
+use crate::{ErrorKind, Fuel, Image, Limits, parse};
+
+/// Numbers that look random, the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
 
 /// A dataset and an index of its chunks to be.
 struct Case {
@@ -69,8 +77,27 @@ impl Case {
             let map = ChunkMap { chunked: &chunked, ..self.map() };
             let mut expected = chunks.to_vec();
             expected.sort_by(|a, b| a.scaled.cmp(&b.scaled));
-            let read = with_image(&file, |image| parse::chunk_index::chunks(image, &map)).unwrap();
+            let (limits, view) = (Limits::default(), &file.as_slice());
+            let fuel = Fuel::new(&limits);
+            let image = Image::new(view, 0, SIZES, &limits, &fuel);
+            let read = parse::chunk_index::chunks(image, &map).unwrap();
             assert!(read == expected, "{:?}: {} of {}", self.kind, read.len(), expected.len());
+        }
+    }
+
+    /// Checks with all chunks, with some, in any order, and with the last alone.
+    fn check_all(&self) {
+        let mut chunks = self.all();
+        self.check(&chunks);
+        let last: Vec<Chunk> = chunks.iter().rev().take(1).cloned().collect();
+        self.check(&last);
+        let mut numbers = Numbers(chunks.len() as u64);
+        for share in [2, 20, 1000] {
+            chunks.retain(|_| numbers.below(share) == 0 || share == 2 && numbers.below(3) > 0);
+            for number in (1..chunks.len()).rev() {
+                chunks.swap(number, numbers.below(number as u64) as usize);
+            }
+            self.check(&chunks);
         }
     }
 
@@ -159,4 +186,83 @@ fn the_kind_is_that_of_libhdf5() {
     check(&[8, 5], &[Some(8), None], false, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, Some(8)], true, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, None], false, false, Kind::BTreeV2);
+}
+
+#[test]
+fn arrays_of_all_sizes() {
+    for filtered in [false, true] {
+        // About the ends of the index block, of data blocks, of those that the index block has, of pages.
+        for count in [1, 2, 4, 5, 19, 20, 21, 52, 53, 243, 244, 245, 499, 1024, 1025, 2049, 8201] {
+            Case::new(Kind::FixedArray, &[7], &[count * 7 - 3], &[Some(count * 7)], filtered).check_all();
+            Case::new(Kind::FixedArray, &[7], &[count * 4], &[Some(count * 11)], filtered).check_all();
+            Case::new(Kind::ExtensibleArray, &[7], &[count * 7 - 3], &[None], filtered).check_all();
+        }
+        // Data blocks with 2, 4 and 8 pages.
+        let mut numbers = Numbers(1);
+        for (count, share) in [(131_061, 2), (150_000, 1000), (400_000, 30_000), (1_100_000, 30_000)] {
+            let case = Case::new(Kind::ExtensibleArray, &[1], &[count], &[None], filtered);
+            let mut chunks = case.all();
+            chunks.retain(|chunk| chunk.scaled == [count - 1] || numbers.below(share) == 0);
+            case.check(&chunks);
+        }
+    }
+}
+
+#[test]
+fn arrays_of_many_dimensions() {
+    let dims = [19, 20, 21];
+    let fixed = [Some(25), Some(20), Some(40)];
+    for filtered in [false, true] {
+        Case::new(Kind::FixedArray, &[2, 3, 1], &dims, &fixed, filtered).check_all();
+        for unlimited in 0..3 {
+            let mut max = fixed;
+            max[unlimited] = None;
+            Case::new(Kind::ExtensibleArray, &[2, 3, 1], &dims, &max, filtered).check_all();
+            let max = [None, Some(3), None, Some(9)];
+            for unlimited in [0, 2] {
+                let mut max = max;
+                max[unlimited] = Some(17);
+                Case::new(Kind::ExtensibleArray, &[1, 2, 3, 4], &[6, 3, 10, 9], &max, filtered).check_all();
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_that_would_be_too_large_are_refused() {
+    let far = |at: u64| vec![Chunk { scaled: vec![at], address: 5, size: 4, filter_mask: 0 }];
+    let end = 1 << 40;
+    let case = Case::new(Kind::FixedArray, &[1], &[end], &[Some(end)], false);
+    case.refused(&far(7), ErrorKind::Limit, "a version 2 B-tree holds any chunks");
+    let case = Case::new(Kind::ExtensibleArray, &[1], &[end], &[None], false);
+    case.refused(&far(1 << 32), ErrorKind::Limit, "beyond the 4294967296");
+    let chunk = Chunk { scaled: vec![1, 0], ..far(0)[0].clone() };
+    let case = Case::new(Kind::ExtensibleArray, &[1, 1], &[end, end], &[None, Some(u64::MAX)], false);
+    case.refused(&[chunk], ErrorKind::Limit, "beyond the 4294967296");
+}
+
+#[test]
+fn chunks_without_a_structure() {
+    for filtered in [false, true] {
+        let case = Case::new(Kind::Single, &[4, 3], &[4, 2], &[Some(4), Some(3)], filtered);
+        case.check(&case.all());
+        case.check(&[]);
+    }
+    let invalid = ErrorKind::Invalid;
+    let case = Case::new(Kind::Single, &[4, 3], &[4, 2], &[Some(4), None], false);
+    case.refused(&case.all(), invalid, "smaller than the dataset may get");
+    let case = Case::new(Kind::Single, &[4, 3], &[4, 4], &[Some(4), Some(4)], false);
+    case.refused(&case.all(), invalid, "the dataset has more");
+    case.refused(&case.all()[1..], invalid, "smaller than the dataset");
+
+    let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), Some(5)], false);
+    let mut all = case.all();
+    let encoded = encode(Kind::Implicit, &case.map(), &all, 0).unwrap();
+    assert_eq!(encoded, Encoded { bytes: vec![], index: ChunkIndex::Implicit { address: Some(1_000_000) } });
+    case.check(&[]);
+    case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
+    all[3].address += 1;
+    case.refused(&all, invalid, "chunk [1, 1] does not lie where it must");
+    let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), None], false);
+    case.refused(&case.all(), invalid, "unlimited");
 }

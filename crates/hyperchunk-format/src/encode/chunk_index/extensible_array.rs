@@ -1,0 +1,247 @@
+//! Chunks in an extensible array. Source: specification §VII.D, "The Extensible Array Index".
+
+use super::Encoded;
+use super::linear::{Linear, Numbered, split_before};
+use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
+use crate::encode::UNDEFINED;
+use crate::model::{Chunk, ChunkIndex};
+use crate::parse::chunk_index::{ChunkMap, Format};
+use crate::{Error, Result};
+
+/// The logarithm of how many chunks there can be. This and the next four stand in the layout message, too, in this order.
+pub const BITS: u8 = 32;
+/// How many chunks the index block describes itself.
+pub const IN_INDEX: u8 = 4;
+/// How many addresses of data blocks the smallest super block has.
+pub const POINTERS: u8 = 4;
+/// How many chunks the smallest data block describes.
+pub const SMALLEST: u8 = 16;
+/// The logarithm of how many chunks a page describes.
+pub const PAGE_BITS: u8 = 10;
+
+/// How many chunks a page describes.
+const PAGE: u64 = 1 << PAGE_BITS;
+/// How many super blocks there can be.
+const SUPER_BLOCKS: u32 = 1 + BITS as u32 - SMALLEST.ilog2();
+/// The index block has the addresses of the data blocks of so many super blocks, which are not there themselves.
+const DIRECT: u32 = 2 * POINTERS.ilog2();
+/// The size of the header.
+const HEADER: u64 = 72;
+/// What each block starts with: signature, version, class, the header's address.
+const PREFIX: u64 = 14;
+/// The width of a block's place in the array.
+const PLACE: u64 = BITS as u64 / 8;
+
+/// A super block, or what the index block has in its place, and its data blocks.
+struct SuperBlock<'n, 'c> {
+    number: u32,
+    /// The number of the first chunk, not counting those in the index block.
+    first: u64,
+    /// How many chunks a data block describes.
+    chunks: u64,
+    /// Where it lies, if it is there.
+    address: u64,
+    /// Each data block's address and chunks; none if no chunk is stored.
+    blocks: Vec<(u64, &'n [Numbered<'c>])>,
+}
+
+impl<'n, 'c> SuperBlock<'n, 'c> {
+    /// The super block of that number, and those of the chunks that are beyond it.
+    fn new(number: u32, chunks: &'n [Numbered<'c>]) -> (Self, &'n [Numbered<'c>]) {
+        let first = u64::from(SMALLEST).saturating_mul((1_u64 << number).saturating_sub(1));
+        let length = u64::from(SMALLEST) << number.div_ceil(2);
+        let mut block = Self { number, first, chunks: length, address: UNDEFINED, blocks: Vec::new() };
+        let (inside, beyond) = split_before(chunks, block.start(block.count()));
+        let mut rest = inside;
+        if !inside.is_empty() {
+            for data_block in 0..block.count() {
+                let (inside, after) = split_before(rest, block.start(data_block.saturating_add(1)));
+                block.blocks.push((UNDEFINED, inside));
+                rest = after;
+            }
+        }
+        (block, beyond)
+    }
+
+    /// How many data blocks it has.
+    fn count(&self) -> u64 {
+        1 << (self.number / 2)
+    }
+
+    /// The number of the first chunk of a data block.
+    fn start(&self, block: u64) -> u64 {
+        u64::from(IN_INDEX).saturating_add(self.first).saturating_add(self.chunks.saturating_mul(block))
+    }
+
+    /// How many pages a data block has; 0 if none.
+    fn pages(&self) -> u64 {
+        if self.chunks > PAGE { self.chunks / PAGE } else { 0 }
+    }
+
+    /// Whether it is there, not only its data blocks.
+    fn is_there(&self) -> bool {
+        self.number >= DIRECT && !self.blocks.is_empty()
+    }
+
+    fn size(&self) -> u64 {
+        let block = self.pages().div_ceil(8).saturating_add(8);
+        self.count()
+            .saturating_mul(block)
+            .saturating_add(PREFIX)
+            .saturating_add(PLACE)
+            .saturating_add(CHECKSUM)
+    }
+
+    fn block_size(&self, format: &Format) -> u64 {
+        let elements = self.chunks.saturating_mul(format.size() as u64);
+        let pages = self.pages().saturating_mul(CHECKSUM);
+        elements.saturating_add(pages).saturating_add(PREFIX).saturating_add(PLACE).saturating_add(CHECKSUM)
+    }
+
+    /// The addresses of the data blocks.
+    fn push_addresses(&self, bytes: &mut Vec<u8>) {
+        match self.blocks.is_empty() {
+            true => (0..self.count()).for_each(|_| bytes.extend_from_slice(&UNDEFINED.to_le_bytes())),
+            false => {
+                self.blocks.iter().for_each(|(address, _)| bytes.extend_from_slice(&address.to_le_bytes()))
+            }
+        }
+    }
+}
+
+/// The header, the index block, the super blocks, the data blocks.
+pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+    let mut unlimited = (0..map.max.len()).zip(map.max).filter(|(_, max)| max.is_none());
+    let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
+        return Err(Error::invalid("an extensible array needs one unlimited dimension"));
+    };
+    let numbered = Linear::new(map, slowest).number(chunks, 1 << BITS)?;
+    let (in_index, mut rest) = split_before(&numbered, IN_INDEX.into());
+    let mut supers = Vec::new();
+    for number in 0..SUPER_BLOCKS {
+        let (block, beyond) = SuperBlock::new(number, rest);
+        supers.push(block);
+        rest = beyond;
+    }
+    let size = place(&mut supers, format, base)?;
+
+    let mut bytes = Vec::with_capacity(size);
+    push_header(
+        &mut bytes,
+        &supers,
+        format,
+        numbered.last().map_or(0, |(number, _)| number.saturating_add(1)),
+        base,
+    );
+    let start = bytes.len();
+    push_prefix(&mut bytes, b"EAIB", format, base);
+    push_all(&mut bytes, format, 0..IN_INDEX.into(), in_index);
+    let (direct, others): (Vec<_>, Vec<_>) = supers.iter().partition(|block| block.number < DIRECT);
+    direct.iter().for_each(|block| block.push_addresses(&mut bytes));
+    others.iter().for_each(|block| bytes.extend_from_slice(&block.address.to_le_bytes()));
+    push_checksum(&mut bytes, start);
+    for block in supers.iter().filter(|block| block.is_there()) {
+        let start = bytes.len();
+        push_prefix(&mut bytes, b"EASB", format, base);
+        push_place(&mut bytes, block.first);
+        let mut bits =
+            vec![0; usize::try_from(block.count().saturating_mul(block.pages().div_ceil(8))).unwrap_or(0)];
+        if block.pages() > 0 {
+            for (number, (_, chunks)) in (0..).zip(&block.blocks) {
+                let first = block.pages().saturating_mul(number);
+                set_bits(&mut bits, first, block.start(number), PAGE, chunks);
+            }
+        }
+        bytes.extend_from_slice(&bits);
+        block.push_addresses(&mut bytes);
+        push_checksum(&mut bytes, start);
+    }
+    for block in &supers {
+        for (number, (_, chunks)) in (0..).zip(&block.blocks).filter(|(_, (_, chunks))| !chunks.is_empty()) {
+            let start = bytes.len();
+            push_prefix(&mut bytes, b"EADB", format, base);
+            let numbers = block.start(number)..block.start(number).saturating_add(block.chunks);
+            push_place(&mut bytes, numbers.start.saturating_sub(IN_INDEX.into()));
+            if block.pages() == 0 {
+                push_all(&mut bytes, format, numbers, chunks);
+                push_checksum(&mut bytes, start);
+            } else {
+                push_checksum(&mut bytes, start);
+                push_pages(&mut bytes, format, numbers, PAGE, chunks);
+            }
+        }
+    }
+    Ok(Encoded { bytes, index: ChunkIndex::ExtensibleArray { address: Some(base) } })
+}
+
+/// Gives each block its place; returns the size of all.
+fn place(supers: &mut [SuperBlock<'_, '_>], format: &Format, base: u64) -> Result<usize> {
+    let mut size = Some(HEADER.saturating_add(index_block_size(format)));
+    let mut take = |length: u64| {
+        let at = size.and_then(|size| base.checked_add(size)).unwrap_or(UNDEFINED);
+        size = size.and_then(|size| size.checked_add(length));
+        at
+    };
+    for block in supers.iter_mut().filter(|block| block.is_there()) {
+        block.address = take(block.size());
+    }
+    for block in supers {
+        let length = block.block_size(format);
+        for (address, _) in block.blocks.iter_mut().filter(|(_, chunks)| !chunks.is_empty()) {
+            *address = take(length);
+        }
+    }
+    fitting(size, base)
+}
+
+fn index_block_size(format: &Format) -> u64 {
+    let elements = u64::from(IN_INDEX).saturating_mul(format.size() as u64);
+    let direct = 2_u64.saturating_mul(u64::from(POINTERS).saturating_sub(1));
+    let addresses = u64::from(SUPER_BLOCKS.saturating_sub(DIRECT)).saturating_add(direct).saturating_mul(8);
+    elements.saturating_add(addresses).saturating_add(PREFIX).saturating_add(CHECKSUM)
+}
+
+fn push_header(bytes: &mut Vec<u8>, supers: &[SuperBlock<'_, '_>], format: &Format, end: u64, base: u64) {
+    let size = u8::try_from(format.size()).unwrap_or(u8::MAX);
+    bytes.extend_from_slice(b"EAHD");
+    bytes.extend_from_slice(&[
+        0,
+        u8::from(format.filtered),
+        size,
+        BITS,
+        IN_INDEX,
+        SMALLEST,
+        POINTERS,
+        PAGE_BITS,
+    ]);
+    // What there is of super blocks and data blocks: their numbers and sizes, and how many chunks they can describe.
+    let (mut super_blocks, mut super_size, mut blocks, mut block_size) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let mut room = u64::from(IN_INDEX);
+    for block in supers {
+        if block.is_there() {
+            super_blocks = super_blocks.saturating_add(1);
+            super_size = super_size.saturating_add(block.size());
+        }
+        let there = block.blocks.iter().filter(|(_, chunks)| !chunks.is_empty()).count() as u64;
+        blocks = blocks.saturating_add(there);
+        block_size = block_size.saturating_add(block.block_size(format).saturating_mul(there));
+        room = room.saturating_add(block.chunks.saturating_mul(there));
+    }
+    for number in [super_blocks, super_size, blocks, block_size, end, room, base.saturating_add(HEADER)] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    push_checksum(bytes, 0);
+}
+
+/// What each block starts with.
+fn push_prefix(bytes: &mut Vec<u8>, signature: &[u8; 4], format: &Format, header: u64) {
+    bytes.extend_from_slice(signature);
+    bytes.extend_from_slice(&[0, u8::from(format.filtered)]);
+    bytes.extend_from_slice(&header.to_le_bytes());
+}
+
+/// A block's place in the array.
+fn push_place(bytes: &mut Vec<u8>, first: u64) {
+    // There are no more than 2³² chunks.
+    bytes.extend_from_slice(&u32::try_from(first).unwrap_or(u32::MAX).to_le_bytes());
+}

@@ -1,0 +1,57 @@
+//! Chunks in a fixed array. Source: specification §VII.C, "The Fixed Array Index".
+
+use super::Encoded;
+use super::linear::Linear;
+use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
+use crate::model::{Chunk, ChunkIndex};
+use crate::parse::chunk_index::{ChunkMap, Format};
+use crate::{Error, Result};
+
+/// The logarithm of how many chunks a page describes; the layout message has it, too.
+pub const PAGE_BITS: u8 = 10;
+
+/// How many chunks a page describes.
+const PAGE: u64 = 1 << PAGE_BITS;
+
+/// The size of the header.
+const HEADER: u64 = 28;
+
+/// The header, and right behind it the data block.
+pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+    if map.max.contains(&None) {
+        return Err(Error::invalid("a fixed array with an unlimited dimension"));
+    }
+    let linear = Linear::new(map, 0);
+    let count = linear.count.unwrap_or(u64::MAX);
+    let pages = if count > PAGE { count.div_ceil(PAGE) } else { 0 };
+    // The data block: signature, version, class, the header's address, bits for pages, a checksum.
+    let prefix = 14_u64.saturating_add(pages.div_ceil(8)).saturating_add(CHECKSUM);
+    let size = count.checked_mul(format.size() as u64).and_then(|size| {
+        size.checked_add(pages.saturating_mul(CHECKSUM))?.checked_add(prefix)?.checked_add(HEADER)
+    });
+    let size = fitting(size, base)?;
+    let chunks = linear.number(chunks, count)?;
+
+    let class = u8::from(format.filtered);
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend_from_slice(b"FAHD");
+    bytes.extend_from_slice(&[0, class, u8::try_from(format.size()).unwrap_or(u8::MAX), PAGE_BITS]);
+    bytes.extend_from_slice(&count.to_le_bytes());
+    bytes.extend_from_slice(&base.saturating_add(HEADER).to_le_bytes());
+    push_checksum(&mut bytes, 0);
+    let start = bytes.len();
+    bytes.extend_from_slice(b"FADB");
+    bytes.extend_from_slice(&[0, class]);
+    bytes.extend_from_slice(&base.to_le_bytes());
+    if pages == 0 {
+        push_all(&mut bytes, format, 0..count, &chunks);
+        push_checksum(&mut bytes, start);
+    } else {
+        let mut bits = vec![0; usize::try_from(pages.div_ceil(8)).unwrap_or(0)];
+        set_bits(&mut bits, 0, 0, PAGE, &chunks);
+        bytes.extend_from_slice(&bits);
+        push_checksum(&mut bytes, start);
+        push_pages(&mut bytes, format, 0..count, PAGE, &chunks);
+    }
+    Ok(Encoded { bytes, index: ChunkIndex::FixedArray { address: Some(base) } })
+}

@@ -1,0 +1,45 @@
+//! Indexes that need no structure: one chunk, or all chunks side by side. Source: specification §VII.A and B, "The Single
+//! Chunk Index", "The Implicit Index".
+
+use super::Encoded;
+use super::linear::Linear;
+use crate::model::{Chunk, ChunkIndex};
+use crate::parse::chunk_index::{ChunkMap, Format};
+use crate::{Error, Result};
+
+/// The only chunk: the layout message says all of it.
+pub(super) fn single(map: &ChunkMap<'_>, chunks: &[&Chunk]) -> Result<Encoded> {
+    let larger = map.dims.iter().zip(&map.chunked.dims).any(|(dim, chunk)| dim > chunk);
+    let [chunk] = chunks else { return Err(Error::invalid("a single chunk, and the dataset has more")) };
+    if larger || map.max.contains(&None) {
+        return Err(Error::invalid("a single chunk that is smaller than the dataset may get"));
+    }
+    let filtered = map.filtered.then_some((chunk.size, chunk.filter_mask));
+    Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Single { address: Some(chunk.address), filtered } })
+}
+
+/// Checks that the chunks lie side by side: then the first one's address says where all are.
+pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> Result<Encoded> {
+    if map.filtered || map.max.contains(&None) {
+        return Err(Error::invalid("chunks with filters, or an unlimited dimension, without an index"));
+    }
+    let mut dims = map.dims.iter().zip(&map.chunked.dims);
+    let all = dims.try_fold(1_u64, |all, (dim, chunk)| all.checked_mul(dim.div_ceil((*chunk).max(1))));
+    if all != Some(chunks.len() as u64) {
+        return Err(Error::invalid(format!(
+            "{} chunks stored without an index, and there are more",
+            chunks.len()
+        )));
+    }
+    let numbered = Linear::new(map, 0).number(chunks, u64::MAX)?;
+    let first = chunks.first().map(|chunk| chunk.address);
+    for (number, chunk) in numbered {
+        let place =
+            number.checked_mul(format.chunk_bytes).zip(first).and_then(|(at, first)| first.checked_add(at));
+        if place != Some(chunk.address) {
+            let message = format!("chunk {:?} does not lie where it must without an index", chunk.scaled);
+            return Err(Error::invalid(message));
+        }
+    }
+    Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
+}

@@ -1,0 +1,67 @@
+//! Chunks by number, for the indexes that number all chunks of the largest extent.
+
+use crate::model::Chunk;
+use crate::parse::chunk_index::ChunkMap;
+use crate::{Error, Result};
+
+/// A chunk and its number.
+pub(super) type Numbered<'c> = (u64, &'c Chunk);
+
+/// How chunks are numbered.
+#[derive(Debug)]
+pub(super) struct Linear {
+    /// How far neighbours on each axis are apart; `None` beyond 2⁶⁴.
+    strides: Vec<Option<u64>>,
+    /// How many there are of the largest extent; `None` beyond 2⁶⁴ or without a bound.
+    pub(super) count: Option<u64>,
+}
+
+impl Linear {
+    /// Numbers in row-major order, but that the axis `slowest` comes first.
+    pub(super) fn new(map: &ChunkMap<'_>, slowest: usize) -> Self {
+        let mut strides = vec![None; map.max.len()];
+        let mut stride = Some(1_u64);
+        for axis in (0..strides.len()).filter(|axis| *axis != slowest).rev().chain([slowest]) {
+            if let Some(place) = strides.get_mut(axis) {
+                *place = stride;
+            }
+            let count = map.max.get(axis).copied().flatten().zip(map.chunked.dims.get(axis));
+            stride = stride
+                .zip(count)
+                .and_then(|(step, (max, dim))| step.checked_mul(max.div_ceil((*dim).max(1))));
+        }
+        Self { strides, count: stride }
+    }
+
+    /// The chunks by number. All numbers must be less than `end`.
+    ///
+    /// # Errors
+    /// Limit, if one is not.
+    pub(super) fn number<'c>(&self, chunks: &[&'c Chunk], end: u64) -> Result<Vec<Numbered<'c>>> {
+        let mut numbered = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let mut axes = chunk.scaled.iter().zip(&self.strides);
+            let number = axes.try_fold(0_u64, |number, (at, stride)| match (at, stride) {
+                (0, _) => Some(number),
+                (at, stride) => number.checked_add(at.checked_mul((*stride)?)?),
+            });
+            let number = number.filter(|number| *number < end).ok_or_else(|| {
+                Error::limit(format!("chunk {:?} is beyond the {end} that the index can have", chunk.scaled))
+            })?;
+            numbered.push((number, *chunk));
+        }
+        if !numbered.is_sorted_by_key(|(number, _)| *number) {
+            numbered.sort_unstable_by_key(|(number, _)| *number);
+        }
+        Ok(numbered)
+    }
+}
+
+/// Those of the chunks whose numbers are less than `end`, and the rest.
+pub(super) fn split_before<'n, 'c>(
+    chunks: &'n [Numbered<'c>],
+    end: u64,
+) -> (&'n [Numbered<'c>], &'n [Numbered<'c>]) {
+    let at = chunks.partition_point(|(number, _)| *number < end);
+    chunks.split_at_checked(at).unwrap_or((chunks, &[]))
+}
