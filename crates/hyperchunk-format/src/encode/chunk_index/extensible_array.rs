@@ -4,20 +4,21 @@ use super::Encoded;
 use super::linear::{Linear, Numbered, split_before};
 use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
 use crate::encode::UNDEFINED;
+use crate::encode::message::layout::EXTENSIBLE_ARRAY;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// The logarithm of how many chunks there can be. This and the next four stand in the layout message, too, in this order.
-pub const BITS: u8 = 32;
+/// The logarithm of how many chunks there can be.
+const BITS: u8 = EXTENSIBLE_ARRAY[0];
 /// How many chunks the index block describes itself.
-pub const IN_INDEX: u8 = 4;
+const IN_INDEX: u8 = EXTENSIBLE_ARRAY[1];
 /// How many addresses of data blocks the smallest super block has.
-pub const POINTERS: u8 = 4;
+const POINTERS: u8 = EXTENSIBLE_ARRAY[2];
 /// How many chunks the smallest data block describes.
-pub const SMALLEST: u8 = 16;
+const SMALLEST: u8 = EXTENSIBLE_ARRAY[3];
 /// The logarithm of how many chunks a page describes.
-pub const PAGE_BITS: u8 = 10;
+const PAGE_BITS: u8 = EXTENSIBLE_ARRAY[4];
 
 /// How many chunks a page describes.
 const PAGE: u64 = 1 << PAGE_BITS;

@@ -3,15 +3,13 @@
 use super::Encoded;
 use super::linear::Linear;
 use super::record::{CHECKSUM, fitting, push_all, push_checksum, push_pages, set_bits};
+use crate::encode::message::layout::FIXED_ARRAY_PAGE_BITS;
 use crate::model::{Chunk, ChunkIndex};
 use crate::parse::chunk_index::{ChunkMap, Format};
 use crate::{Error, Result};
 
-/// The logarithm of how many chunks a page describes; the layout message has it, too.
-pub const PAGE_BITS: u8 = 10;
-
 /// How many chunks a page describes.
-const PAGE: u64 = 1 << PAGE_BITS;
+const PAGE: u64 = 1 << FIXED_ARRAY_PAGE_BITS;
 
 /// The size of the header.
 const HEADER: u64 = 28;
@@ -35,7 +33,12 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
     let class = u8::from(format.filtered);
     let mut bytes = Vec::with_capacity(size);
     bytes.extend_from_slice(b"FAHD");
-    bytes.extend_from_slice(&[0, class, u8::try_from(format.size()).unwrap_or(u8::MAX), PAGE_BITS]);
+    bytes.extend_from_slice(&[
+        0,
+        class,
+        u8::try_from(format.size()).unwrap_or(u8::MAX),
+        FIXED_ARRAY_PAGE_BITS,
+    ]);
     bytes.extend_from_slice(&count.to_le_bytes());
     bytes.extend_from_slice(&base.saturating_add(HEADER).to_le_bytes());
     push_checksum(&mut bytes, 0);

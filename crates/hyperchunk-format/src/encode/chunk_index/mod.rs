@@ -2,8 +2,9 @@
 //! "Appendix C: Types of Indexes for Dataset Chunks".
 
 mod btree_v1;
-pub mod extensible_array;
-pub mod fixed_array;
+mod btree_v2;
+mod extensible_array;
+mod fixed_array;
 mod implicit;
 mod linear;
 mod record;
@@ -81,7 +82,7 @@ pub fn encode(kind: Kind, map: &ChunkMap<'_>, chunks: &[Chunk], base: u64) -> Re
         Kind::Implicit => implicit::chunks(map, &format, &chunks),
         Kind::FixedArray => fixed_array::encode(map, &format, &chunks, base),
         Kind::ExtensibleArray => extensible_array::encode(map, &format, &chunks, base),
-        Kind::BTreeV2 => Err(Error::unsupported("a version 2 B-tree of chunks")),
+        Kind::BTreeV2 => btree_v2::encode(&format, &chunks, base),
     }
     .map_err(|error| error.within("chunk index"))
 }

@@ -266,3 +266,16 @@ fn chunks_without_a_structure() {
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), None], false);
     case.refused(&case.all(), invalid, "unlimited");
 }
+
+#[test]
+fn version_2_trees_of_any_depth() {
+    for filtered in [false, true] {
+        // About the ends of a leaf, and of a tree with one level above the leaves.
+        for count in [1, 2, 84, 85, 88, 92, 93, 127, 128, 129, 5000, 9000, 20_000] {
+            Case::new(Kind::BTreeV2, &[7], &[count * 7], &[None], filtered).check_all();
+        }
+        let max = [None, Some(40), None];
+        Case::new(Kind::BTreeV2, &[2, 3, 1], &[19, 20, 21], &max, filtered).check_all();
+        Case::new(Kind::BTreeV2, &[2, 3, 1], &[19, 20, 21], &[None; 3], filtered).check_all();
+    }
+}

@@ -1,0 +1,23 @@
+//! Chunks in a version 2 B-tree. Source: specification §VII.E, "The v2 B-tree Index"; §III.A.2, record types 10 and 11.
+
+use super::{Encoded, record};
+use crate::encode::btree_v2;
+use crate::encode::message::layout::BTREE_V2;
+use crate::model::{Chunk, ChunkIndex};
+use crate::parse::chunk_index::Format;
+use crate::{Error, Result};
+
+/// The tree over chunks in order.
+pub(super) fn encode(format: &Format, chunks: &[&Chunk], base: u64) -> Result<Encoded> {
+    let rank = chunks.first().map_or(0, |chunk| chunk.scaled.len());
+    let size = format.size().saturating_add(rank.saturating_mul(8));
+    let size = u16::try_from(size).map_err(|_| Error::invalid("chunks of too many dimensions"))?;
+    let mut records = Vec::with_capacity(chunks.len().saturating_mul(size.into()));
+    for chunk in chunks {
+        record::push(&mut records, format, chunk);
+        records.extend(chunk.scaled.iter().flat_map(|at| at.to_le_bytes()));
+    }
+    let kind = if format.filtered { 11 } else { 10 };
+    let bytes = btree_v2::encode(kind, BTREE_V2.0, size, &records, base)?;
+    Ok(Encoded { bytes, index: ChunkIndex::BTreeV2 { address: Some(base) } })
+}
