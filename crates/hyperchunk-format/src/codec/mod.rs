@@ -19,6 +19,7 @@ mod encoder;
 mod error_bounded;
 #[cfg(feature = "fcidecomp")]
 mod fcidecomp;
+mod filter;
 mod fletcher32;
 #[cfg(feature = "fcidecomp")]
 mod jpeg_ls;
@@ -48,6 +49,7 @@ mod zfp;
 mod zstd;
 
 pub use encoder::Encoder;
+pub use filter::{PRESETS, Target, filter, preset};
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};
 

@@ -57,6 +57,11 @@ const REGISTERED: &[(u16, &str, &str)] = &[
     (32033, "HTJ2K", "https://github.com/silx-kit/hdf5plugin"),
 ];
 
+/// The name of a registered filter.
+pub(super) fn name(id: u16) -> Option<&'static str> {
+    REGISTERED.iter().find(|(other, ..)| *other == id).map(|(_, name, _)| *name)
+}
+
 /// The error for a filter that no codec undoes: what it is, and what to do.
 #[cold]
 pub(super) fn missing(filter: &Filter) -> Error {

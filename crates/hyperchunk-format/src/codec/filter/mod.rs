@@ -1,0 +1,274 @@
+//! Filters for a new dataset: from what a user asks for to the client data that the filter's own library would store.
+//! Source: the `set_local` functions of HDF5 2.0, h5py 3.16 and hdf5plugin 7.1.
+
+mod nbit;
+mod preset;
+
+pub use preset::{PRESETS, preset};
+
+use super::registered;
+use crate::model::{ByteOrder, Class, Datatype, FillWhen, Filter};
+use crate::{Error, Result};
+
+/// The dataset that a filter is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The type of its elements, as stored.
+    pub datatype: &'a Datatype,
+    /// The extent of its chunks.
+    pub chunk: &'a [u64],
+    /// Its fill value, which the filter scaleoffset treats apart.
+    pub fill: &'a FillWhen,
+}
+
+impl Target<'_> {
+    /// The size of an element.
+    fn element(&self) -> Result<u32> {
+        fit(self.datatype.size, "bytes in an element")
+    }
+
+    /// The size of an element, or, for arrays, of an element of those.
+    fn base(&self) -> Result<u32> {
+        match &self.datatype.class {
+            Class::Array { base, .. } => fit(base.size, "bytes in an element"),
+            _ => self.element(),
+        }
+    }
+
+    /// How many elements a chunk has.
+    fn elements(&self) -> Result<u64> {
+        let count = self.chunk.iter().try_fold(1_u64, |count, extent| count.checked_mul(*extent));
+        count.ok_or_else(|| Error::limit("a chunk of more than 2⁶⁴ elements"))
+    }
+
+    /// How many bytes a chunk has, which plugins only store as a hint: 0 if it is too large.
+    fn bytes(&self) -> Result<u32> {
+        let bytes = self.elements()?.checked_mul(self.datatype.size);
+        Ok(bytes.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0))
+    }
+}
+
+fn fit(value: u64, what: &str) -> Result<u32> {
+    u32::try_from(value).map_err(|_| Error::limit(format!("{value} {what}; a filter stores less than 2³²")))
+}
+
+/// The filter with that number, as it is stored for a dataset. `options` are what a user gives, as h5py's
+/// `compression_opts` or `H5Pset_filter`'s client data; what is left out gets its usual value:
+///
+/// | filter | options |
+/// | - | - |
+/// | deflate (1) | level (0–9; 6) |
+/// | shuffle (2), fletcher32 (3), nbit (5), LZF (32000) | none |
+/// | szip (4) | option mask (4: entropy coding; 32: nearest neighbour), pixels in a block (even, up to 32; 8) |
+/// | scaleoffset (6) | kind (0: floats by powers of ten; 2: integers), exponent of ten or number of bits |
+/// | bzip2 (307) | block size (1–9; 9) |
+/// | Blosc (32001), Blosc2 (32026) | four numbers that are overwritten, level (0–9; 5), shuffle (0: none, 1: bytes, 2: bits), compressor |
+/// | LZ4 (32004) | bytes in a block (0: 1 GiB) |
+/// | bitshuffle (32008) | elements in a block (0: about 8 KiB), compression (0: none, 2: LZ4, 3: zstd), zstd's level |
+/// | zstd (32015) | level (1–22; 3) |
+///
+/// Other filters get the options as they are. As h5py has it, only fletcher32 is not optional.
+///
+/// # Errors
+/// Invalid or Unsupported if the filter cannot take such options or elements, Limit if a size does not fit.
+pub fn filter(id: u16, options: &[u32], target: &Target<'_>) -> Result<Filter> {
+    let parameters = parameters(id, options, target).map_err(|error| match registered::name(id) {
+        Some(name) => error.within(name),
+        None => error,
+    })?;
+    Ok(Filter { id, optional: id != 3, name: name(id).map(Into::into), parameters })
+}
+
+/// The name that the filter's library stores.
+fn name(id: u16) -> Option<&'static str> {
+    Some(match id {
+        1 => "deflate",
+        2 => "shuffle",
+        3 => "fletcher32",
+        4 => "szip",
+        5 => "nbit",
+        6 => "scaleoffset",
+        307 => "bzip2",
+        32000 => "lzf",
+        32001 => "blosc",
+        32004 => "HDF5 lz4 filter; see https://github.com/HDFGroup/hdf5_plugins",
+        32008 => "bitshuffle; see https://github.com/kiyo-masui/bitshuffle",
+        32015 => "HDF5 zstd filter; see https://github.com/HDFGroup/hdf5_plugins",
+        32026 => "blosc2",
+        _ => return registered::name(id),
+    })
+}
+
+fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
+    Ok(match id {
+        1 => vec![level(options, 0..=9, 6)?],
+        2 | 3 | 5 | 32000 if !options.is_empty() => {
+            return Err(Error::invalid(format!("it takes no options; there are {}", options.len())));
+        }
+        2 => vec![target.element()?],
+        3 => Vec::new(),
+        4 => szip(options, target)?,
+        5 => nbit::parameters(target)?,
+        6 => scale_offset(options, target)?,
+        307 => vec![level(options, 1..=9, 9)?],
+        // The revisions of the filter and of LZF.
+        32000 => vec![4, 0x0105, target.bytes()?],
+        32001 => {
+            // Blosc itself takes no larger elements.
+            let base = target.base()?;
+            let base = if base > 255 { 1 } else { base };
+            [&[2, 2, base, target.bytes()?], &blosc(options)?[..]].concat()
+        }
+        32004 => vec![level(options, 0..=0x7e00_0000, 0)?],
+        32008 => bitshuffle(options, target)?,
+        32015 => vec![level(options, 1..=22, 3)?],
+        32026 => {
+            let block = options.get(1).copied().unwrap_or(0);
+            let mut parameters =
+                [&[1, block, target.base()?, target.bytes()?], &blosc(options)?[..]].concat();
+            let rank = target.chunk.len();
+            // More dimensions it does not know.
+            if (2..=8).contains(&rank) {
+                parameters.push(fit(rank as u64, "dimensions")?);
+                for extent in target.chunk {
+                    parameters.push(fit(*extent, "elements in a dimension")?);
+                }
+            }
+            parameters
+        }
+        _ => options.to_vec(),
+    })
+}
+
+/// The one option of many filters.
+fn level(options: &[u32], range: std::ops::RangeInclusive<u32>, usual: u32) -> Result<u32> {
+    match options {
+        [] => Ok(usual),
+        [level] if range.contains(level) => Ok(*level),
+        [level] => {
+            Err(Error::invalid(format!("the option {level}; there are {} to {}", range.start(), range.end())))
+        }
+        _ => Err(Error::invalid(format!("{} options; it takes one", options.len()))),
+    }
+}
+
+/// Blosc's own options: level, shuffle, compressor.
+fn blosc(options: &[u32]) -> Result<[u32; 3]> {
+    let option = |at: usize, usual| options.get(at).copied().unwrap_or(usual);
+    let (level, shuffle, compressor) = (option(4, 5), option(5, 1), option(6, 1));
+    if level > 9 || shuffle > 4 || compressor > 5 || options.len() > 7 {
+        return Err(Error::invalid(format!("no such options: {options:?}")));
+    }
+    Ok([level, shuffle, compressor])
+}
+
+fn bitshuffle(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
+    if options.first().is_some_and(|block| !block.is_multiple_of(8)) {
+        return Err(Error::invalid("the number of elements in a block is no multiple of 8"));
+    }
+    if options.get(1).is_some_and(|compression| ![0, 2, 3].contains(compression)) || options.len() > 5 {
+        return Err(Error::invalid(format!("no such options: {options:?}")));
+    }
+    // The version of bitshuffle.
+    Ok([&[0, 4, target.element()?], options].concat())
+}
+
+/// Of szip's option mask: what the user chooses, and what libhdf5 sets.
+const ENTROPY_CODING: u32 = 4;
+const LSB: u32 = 8;
+const MSB: u32 = 16;
+const NEAREST_NEIGHBOUR: u32 = 32;
+const ALLOW_K13_AND_RAW: u32 = 1 | 128;
+/// The most blocks in a scan line.
+const SZIP_BLOCKS: u64 = 128;
+
+fn szip(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
+    let mask = options.first().copied().unwrap_or(NEAREST_NEIGHBOUR);
+    let block = options.get(1).copied().unwrap_or(8);
+    let chosen = mask & (ENTROPY_CODING | NEAREST_NEIGHBOUR);
+    if options.len() > 2 || !(2..=32).contains(&block) || block % 2 != 0 || !chosen.is_power_of_two() {
+        return Err(Error::invalid(format!("no such options: {options:?}")));
+    }
+    let size = target.datatype.size.saturating_mul(8);
+    let (order, precision, offset) = number(target.datatype)
+        .filter(|_| size <= 32 || size == 64)
+        .ok_or_else(|| Error::unsupported("elements that are no numbers of 1, 2, 3, 4 or 8 bytes"))?;
+    let bits = match u64::from(if offset == 0 { precision } else { 0 }) {
+        0 if size > 24 => size.next_multiple_of(32),
+        0 => size,
+        bits @ ..=24 => bits,
+        bits => bits.next_multiple_of(32),
+    };
+    // A scan line is the fastest dimension, if that has as much as a block.
+    let most = u64::from(block).saturating_mul(SZIP_BLOCKS);
+    let row = target.chunk.last().copied().unwrap_or(1);
+    let line = if row < u64::from(block) { target.elements()? } else { row };
+    if line < u64::from(block) {
+        return Err(Error::invalid(format!("blocks of {block} pixels in a chunk of {line} elements")));
+    }
+    // Longer than any scan line may be are those of more than 4096 pixels, whatever the block.
+    let line = if row > 4096 { most } else { line.min(most) };
+    let mask =
+        (mask & !(LSB | MSB | 2)) | ALLOW_K13_AND_RAW | if order == ByteOrder::Big { MSB } else { LSB };
+    Ok(vec![mask, block, fit(bits, "bits")?, fit(line, "pixels")?])
+}
+
+/// The order of a number's bytes, how many bits are significant, and from which on.
+fn number(datatype: &Datatype) -> Option<(ByteOrder, u16, u16)> {
+    match &datatype.class {
+        Class::Integer { order, precision, offset, .. } | Class::Bitfield { order, precision, offset } => {
+            Some((*order, *precision, *offset))
+        }
+        Class::Float(float) => Some((float.order, float.precision, float.offset)),
+        Class::Enum { base, .. } => number(base),
+        _ => None,
+    }
+    .filter(|(order, ..)| *order != ByteOrder::Vax)
+}
+
+/// How many parameters scaleoffset always has.
+const SCALE_OFFSET: usize = 20;
+
+fn scale_offset(options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
+    let &[kind, factor] = options else {
+        return Err(Error::invalid(format!("{} options; it takes two", options.len())));
+    };
+    let size = target.element()?;
+    let wrong =
+        || Error::unsupported("elements that are no integers of 1, 2, 4 or 8 bytes or floats of 4 or 8");
+    let (class, signed, order) = match &target.datatype.class {
+        Class::Integer { order, signed, .. } if [1, 2, 4, 8].contains(&size) => (0, *signed, *order),
+        Class::Float(float) if [4, 8].contains(&size) => (1, false, float.order),
+        _ => return Err(wrong()),
+    };
+    let order = match order {
+        ByteOrder::Little => 0,
+        ByteOrder::Big => 1,
+        ByteOrder::Vax => return Err(wrong()),
+    };
+    if kind != (if class == 0 { 2 } else { 0 }) {
+        return Err(Error::invalid(format!("the kind {kind} is not for such elements")));
+    }
+    if class == 0 && factor > size.saturating_mul(8) {
+        return Err(Error::invalid(format!("{factor} bits for elements of {size} bytes")));
+    }
+    let elements = fit(target.elements()?, "elements in a chunk")?;
+    let mut parameters = vec![kind, factor, elements, class, size, signed.into(), order];
+    let mut value = [0; 8];
+    if let FillWhen::User(bytes) = target.fill {
+        value.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        if order == 1
+            && let Some(value) = value.get_mut(..bytes.len().min(8))
+        {
+            value.reverse();
+        }
+    }
+    parameters.push((*target.fill != FillWhen::Undefined).into());
+    let [a, b, c, d, e, f, g, h] = value;
+    parameters.extend([u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]);
+    parameters.resize(SCALE_OFFSET, 0);
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests;
