@@ -29,6 +29,8 @@ pub(super) struct Structure {
     /// Headers whose addresses were promised.
     pub(super) pinned: Vec<(u64, Vec<u8>)>,
     pub(super) superblock: Vec<u8>,
+    /// Where each object is.
+    pub(super) addresses: Vec<u64>,
     /// The size of the whole file.
     pub(super) end: u64,
 }
@@ -97,7 +99,7 @@ impl Inner {
     fn commit(&self) -> Result<()> {
         self.flush_data()?;
         let tree = self.tree();
-        let structure = self.structure(&tree, |length| {
+        let structure = self.structure(&tree, &tree.reachable(), |length| {
             if let FileLayout::InFront { page } = self.options.layout
                 && superblock::SIZE + length <= page
                 && !self.front_used.swap(true, Ordering::AcqRel)
@@ -141,15 +143,19 @@ impl Inner {
     }
 
     /// All structure, to lie where `place` says for its length.
-    pub(super) fn structure(&self, tree: &Tree, place: impl FnOnce(u64) -> Result<u64>) -> Result<Structure> {
-        let order = tree.reachable();
+    pub(super) fn structure(
+        &self,
+        tree: &Tree,
+        order: &[NodeId],
+        place: impl FnOnce(u64) -> Result<u64>,
+    ) -> Result<Structure> {
         let mut addresses = vec![0; tree.nodes.len()];
         let extension = |address: u64| self.extension(address);
         let front = extension(0)?.map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
         // Sizes first: they do not depend on addresses.
         let mut offsets = Vec::with_capacity(order.len());
         let mut next = front;
-        for id in &order {
+        for id in order {
             let blob = self.blob(tree, *id, 0, &addresses)?;
             offsets.push((next, blob.header as u64));
             next += blob.bytes.len().next_multiple_of(8) as u64;
@@ -178,7 +184,7 @@ impl Inner {
         let end = self.space.end().max(start + next);
         let root = addresses.first().copied().unwrap_or(0);
         let superblock = superblock::encode(version, root, end, (front > 0).then_some(start))?;
-        Ok(Structure { start, region, pinned, superblock, end })
+        Ok(Structure { start, region, pinned, superblock, addresses, end })
     }
 
     /// The superblock extension, where there is something to say.

@@ -13,6 +13,7 @@ mod commit;
 mod dataset;
 mod encoding;
 mod heap;
+mod lookup;
 mod options;
 mod sink;
 mod snapshot;
@@ -21,6 +22,7 @@ mod tree;
 mod writer;
 
 pub use dataset::{DatasetWriter, DirectChunk};
+pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use sink::{LocalSink, MemorySink, Sink};
 pub use tree::{NewLink, NodeId};

@@ -53,37 +53,45 @@ impl Source for Picture {
     }
 }
 
+/// A picture of a file, at which change it was taken, and where in it each object is.
+pub(super) type Taken = (u64, File, Arc<[u64]>);
+
 impl Writer {
     /// The file as it is now, to be read. Valid until something is written: then another is needed.
     ///
     /// # Errors
     /// As [`Writer::flush`]; Unsupported if the sink cannot be read.
     pub fn snapshot(&self) -> Result<File> {
+        self.picture().map(|(file, _)| file)
+    }
+
+    /// The same, and where in it each object is.
+    pub(super) fn picture(&self) -> Result<(File, Arc<[u64]>)> {
         self.0.open()?;
         let mut last = self.0.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         let changes = self.changes();
-        if let Some((at, file)) = last.as_ref().filter(|(at, _)| *at == changes) {
-            let _ = at;
-            return Ok(file.clone());
+        if let Some((_, file, addresses)) = last.as_ref().filter(|(at, ..)| *at == changes) {
+            return Ok((file.clone(), Arc::clone(addresses)));
         }
         let _one = self.0.commits();
-        let taken = self.take_snapshot().map_err(|error| self.0.named(error))?;
-        *last = Some((changes, taken.clone()));
-        Ok(taken)
+        let (file, addresses) = self.take_snapshot().map_err(|error| self.0.named(error))?;
+        *last = Some((changes, file.clone(), Arc::clone(&addresses)));
+        Ok((file, addresses))
     }
 
-    fn take_snapshot(&self) -> Result<File> {
+    fn take_snapshot(&self) -> Result<(File, Arc<[u64]>)> {
         self.0.flush_data()?;
         let structure = {
             let tree = self.0.tree();
             // Behind everything that has a place: nothing else can be there.
-            self.0.structure(&tree, |_| Ok(self.0.space.end().next_multiple_of(8)))?
+            self.0.structure(&tree, &tree.all(), |_| Ok(self.0.space.end().next_multiple_of(8)))?
         };
         let mut pieces = structure.pinned;
         pieces.push((0, structure.superblock));
         pieces.push((structure.start, structure.region));
         pieces.sort_by_key(|(start, _)| *start);
         let source = Picture { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };
-        File::from_source(Arc::new(source), None, &OpenOptions::default())
+        let file = File::from_source(Arc::new(source), None, &OpenOptions::default())?;
+        Ok((file, structure.addresses.into()))
     }
 }

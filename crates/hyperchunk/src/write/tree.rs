@@ -208,6 +208,11 @@ impl Tree {
         Ok(())
     }
 
+    /// All objects, also those that no link leads to.
+    pub(super) fn all(&self) -> Vec<NodeId> {
+        (0..self.nodes.len()).map(NodeId).collect()
+    }
+
     /// Everything that hard links lead to from the root, level by level; and which group each link is in.
     pub(super) fn reachable(&self) -> Vec<NodeId> {
         let mut seen = vec![false; self.nodes.len()];

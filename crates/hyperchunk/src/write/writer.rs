@@ -5,9 +5,10 @@ use super::dataset::DatasetWriter;
 use super::heap::Heap;
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout};
 use super::sink::{LocalSink, Sink};
+use super::snapshot::Taken;
 use super::space::Space;
 use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
-use crate::{Error, ErrorKind, File, Result};
+use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::{self, Oldest, object_header};
 use hyperchunk_format::model::{Attribute, Dataspace, Datatype, FillWhen, Name, ObjectKind};
 use std::path::Path;
@@ -54,7 +55,7 @@ pub(super) struct Inner {
     /// Counts changes.
     pub(super) changes: AtomicU64,
     /// The last picture of the file, and at which change it was taken.
-    pub(super) snapshot: Mutex<Option<(u64, File)>>,
+    pub(super) snapshot: Mutex<Option<Taken>>,
     /// Whether the space in front holds the structure of an earlier commit.
     pub(super) front_used: AtomicBool,
     /// One commit at a time.

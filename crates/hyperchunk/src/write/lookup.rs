@@ -1,0 +1,219 @@
+//! What a file that is being written consists of, for those who write it.
+
+use super::chunks::Data;
+use super::dataset::DatasetWriter;
+use super::options::NewLayout;
+use super::tree::{NewLink, NodeId, NodeKind, Tree};
+use super::writer::Writer;
+use crate::{Error, ErrorKind, Object, Result};
+use hyperchunk_format::model::{Dataspace, Datatype, FillValue, Name, Pipeline};
+use std::collections::HashSet;
+
+/// So many soft links may lead to one another.
+const MOST_SOFT_LINKS: usize = 16;
+
+/// What a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An object of the same file.
+    Here(NodeId),
+    /// A path of another file.
+    Elsewhere {
+        /// The file.
+        file: Name,
+        /// The path in it.
+        path: Name,
+    },
+}
+
+impl Tree {
+    fn find_from(&self, start: NodeId, path: &[u8], budget: &mut usize) -> Result<Target> {
+        let mut at = if path.starts_with(b"/") { NodeId::ROOT } else { start };
+        let mut parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+        while let Some(part) = parts.next() {
+            let NodeKind::Group(group) = &self.node(at)?.kind else {
+                return Err(missing(part, "what should hold it is not a group"));
+            };
+            let link = group.links.get(part).ok_or_else(|| missing(part, "there is no such name"))?;
+            match &link.target {
+                NewLink::Hard(id) => at = *id,
+                NewLink::Soft(to) => {
+                    *budget = budget.checked_sub(1).ok_or_else(|| missing(part, "too many soft links"))?;
+                    match self.find_from(at, to.as_bytes(), budget)? {
+                        Target::Here(id) => at = id,
+                        Target::Elsewhere { file, path } => return Ok(elsewhere(&file, &path, parts)),
+                    }
+                }
+                NewLink::External { file, path } => return Ok(elsewhere(file, path, parts)),
+            }
+        }
+        Ok(Target::Here(at))
+    }
+}
+
+fn missing(part: &[u8], why: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no object {}: {why}", Name::from(part)))
+}
+
+fn elsewhere<'a>(file: &Name, path: &Name, rest: impl Iterator<Item = &'a [u8]>) -> Target {
+    let mut whole = path.as_bytes().to_vec();
+    for part in rest {
+        whole.push(b'/');
+        whole.extend_from_slice(part);
+    }
+    Target::Elsewhere { file: file.clone(), path: Name::from(&whole[..]) }
+}
+
+impl Writer {
+    /// What a path leads to, from a group or, if it begins with `/`, from the root.
+    ///
+    /// # Errors
+    /// NotFound if it leads nowhere.
+    pub fn resolve(&self, start: NodeId, path: &[u8]) -> Result<Target> {
+        let found = self.0.tree().find_from(start, path, &mut { MOST_SOFT_LINKS });
+        found.map_err(|error| self.0.named(error))
+    }
+
+    /// A path to an object; `None` if no hard links lead there.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn find_path(&self, object: NodeId) -> Result<Option<Vec<u8>>> {
+        let tree = self.0.tree();
+        tree.node(object)?;
+        let mut seen = HashSet::from([NodeId::ROOT]);
+        let mut waiting = vec![(NodeId::ROOT, Vec::new())];
+        while let Some((id, path)) = waiting.pop() {
+            if id == object {
+                return Ok(Some(if path.is_empty() { b"/".to_vec() } else { path }));
+            }
+            let NodeKind::Group(group) = &tree.node(id)?.kind else { continue };
+            for (name, link) in group.links.iter().rev() {
+                if let NewLink::Hard(to) = link.target
+                    && seen.insert(to)
+                {
+                    waiting.push((to, [&path, &b"/"[..], name.as_bytes()].concat()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The names of an object's attributes: in the order in which they were made if that is tracked, else sorted.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn attribute_names(&self, object: NodeId) -> Result<Vec<Name>> {
+        let tree = self.0.tree();
+        let node = tree.node(object)?;
+        let mut attributes: Vec<_> = node.attributes.iter().collect();
+        if node.track_order {
+            attributes.sort_by_key(|(_, attribute)| attribute.creation_order);
+        }
+        Ok(attributes.into_iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Whether the order in which links and attributes of an object are made is tracked.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn tracks_order(&self, object: NodeId) -> Result<bool> {
+        Ok(self.0.tree().node(object)?.track_order)
+    }
+
+    /// An object's comment.
+    ///
+    /// # Errors
+    /// Invalid if the object is of another file.
+    pub fn comment(&self, object: NodeId) -> Result<Option<Name>> {
+        Ok(self.0.tree().node(object)?.comment.clone())
+    }
+
+    /// A committed datatype.
+    ///
+    /// # Errors
+    /// Invalid if the object is none.
+    pub fn datatype(&self, object: NodeId) -> Result<Datatype> {
+        match &self.0.tree().node(object)?.kind {
+            NodeKind::Datatype(datatype) => Ok(datatype.clone()),
+            _ => Err(Error::invalid("not a committed datatype")),
+        }
+    }
+
+    /// The object that [`Writer::address`] gave an address.
+    #[must_use]
+    pub fn object_at(&self, address: u64) -> Option<NodeId> {
+        self.0.tree().nodes.iter().position(|node| node.pinned == Some(address)).map(NodeId)
+    }
+
+    /// An object as [`Writer::snapshot`] has it, also one that no link leads to.
+    ///
+    /// # Errors
+    /// As [`Writer::snapshot`].
+    pub fn snapshot_object(&self, object: NodeId) -> Result<Object> {
+        let (file, addresses) = self.picture()?;
+        let address = addresses.get(object.0).copied();
+        file.object(address.ok_or_else(|| Error::invalid("an object of another file"))?)
+    }
+
+    /// The object that is at an address in what [`Writer::snapshot`] returns.
+    ///
+    /// # Errors
+    /// As [`Writer::snapshot`].
+    pub fn snapshot_node(&self, address: u64) -> Result<Option<NodeId>> {
+        let (_, addresses) = self.picture()?;
+        Ok(addresses.iter().position(|at| *at == address).map(NodeId))
+    }
+}
+
+impl NodeId {
+    /// The object of a number.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        usize::try_from(number).ok().map(Self)
+    }
+
+    /// Its number: 0 for the root, then as objects were made.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl DatasetWriter {
+    /// Its extent, with its bounds.
+    #[must_use]
+    pub fn dataspace(&self) -> Dataspace {
+        self.node.dataspace()
+    }
+
+    /// The filters of its chunks.
+    #[must_use]
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.node.pipeline
+    }
+
+    /// What never-written elements are.
+    #[must_use]
+    pub fn fill(&self) -> &FillValue {
+        &self.node.fill
+    }
+
+    /// The address of the committed datatype that it uses.
+    #[must_use]
+    pub fn committed(&self) -> Option<u64> {
+        self.node.committed
+    }
+
+    /// Where its data lie.
+    #[must_use]
+    pub fn layout(&self) -> NewLayout {
+        match &self.node.data {
+            Data::Compact(_) => NewLayout::Compact,
+            Data::Contiguous { .. } => NewLayout::Contiguous,
+            Data::Chunked(chunks) => NewLayout::Chunked(chunks.dims.clone()),
+            Data::External(files) => NewLayout::External(files.clone()),
+            Data::Virtual(mappings) => NewLayout::Virtual(mappings.clone()),
+        }
+    }
+}
