@@ -49,6 +49,12 @@ impl Builder {
         Some(index)
     }
 
+    /// Makes the collection as small as what is in it allows.
+    pub fn shrink(&mut self) {
+        let needed = self.objects.len().saturating_add(HEADER).max(SMALLEST);
+        self.size = needed.checked_next_multiple_of(8).unwrap_or(self.size).min(self.size);
+    }
+
     /// Whether there is no object in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The data of a dataset that is being written.
 
 use super::encoding::Scratch;
+use super::journal::{Entry, Placed, digest};
 use super::tree::DatasetNode;
 use super::writer::Inner;
 use crate::read::spread;
@@ -56,6 +57,9 @@ pub(super) struct Stored {
     committed: bool,
 }
 
+/// A chunk to be stored: its number, its bytes, its mask.
+pub(super) type NewChunk<'a> = (&'a [u64], &'a [u8], u32);
+
 /// Chunks that were written in part wait for the rest, before their filters.
 #[derive(Debug, Default)]
 struct Waiting {
@@ -97,13 +101,13 @@ impl Chunks {
 
     /// Those that have a place.
     pub(super) fn stored(&self) -> Vec<Chunk> {
-        let chunk = |(scaled, stored): (&Box<[u64]>, &Stored)| Chunk {
-            scaled: scaled.to_vec(),
-            address: stored.address,
-            size: stored.size,
-            filter_mask: stored.mask,
-        };
-        locked(&self.stored).iter().map(chunk).collect()
+        let all = locked(&self.stored);
+        let mut chunks = Vec::with_capacity(all.len());
+        for (scaled, stored) in &*all {
+            let Stored { address, size, mask: filter_mask, .. } = *stored;
+            chunks.push(Chunk { scaled: scaled.to_vec(), address, size, filter_mask });
+        }
+        chunks
     }
 
     /// A commit led to all of them.
@@ -112,9 +116,17 @@ impl Chunks {
     }
 
     /// Puts a chunk in its place.
-    pub(super) fn place(&self, inner: &Inner, scaled: &[u64], bytes: &[u8], mask: u32) -> Result<()> {
+    pub(super) fn place(
+        &self,
+        inner: &Inner,
+        node: &DatasetNode,
+        scaled: &[u64],
+        bytes: &[u8],
+        mask: u32,
+    ) -> Result<()> {
         let size = bytes.len() as u64;
-        if locked(&self.stored).contains_key(scaled) {
+        // With a journal, what is whole stays until the new chunk is.
+        if inner.journal.is_none() && locked(&self.stored).contains_key(scaled) {
             let _changing = locked(&self.changing);
             let old = locked(&self.stored).get(scaled).copied();
             if let Some(old) = old.filter(|old| !old.committed && size <= old.room) {
@@ -122,50 +134,78 @@ impl Chunks {
                 locked(&self.stored).insert(scaled.into(), Stored { size, mask, ..old });
                 return Ok(());
             }
-            return self.place_anew(inner, scaled, bytes, mask);
+            return self.place_anew(inner, node, scaled, bytes, mask);
         }
-        self.place_anew(inner, scaled, bytes, mask)
+        self.place_anew(inner, node, scaled, bytes, mask)
     }
 
-    fn place_anew(&self, inner: &Inner, scaled: &[u64], bytes: &[u8], mask: u32) -> Result<()> {
+    fn place_anew(
+        &self,
+        inner: &Inner,
+        node: &DatasetNode,
+        scaled: &[u64],
+        bytes: &[u8],
+        mask: u32,
+    ) -> Result<()> {
         let size = bytes.len() as u64;
         let address = inner.take(size)?;
         inner.sink.write_at(address, bytes)?;
-        let stored = Stored { address, size, room: size, mask, committed: false };
-        let old = locked(&self.stored).insert(scaled.into(), stored);
-        if let Some(old) = old {
-            inner.space.give_back(old.address, old.room, old.committed);
-        }
-        Ok(())
+        self.record(inner, node, &[(scaled, bytes, mask)], address)
     }
 
     /// Puts many chunks in their places, one behind the other.
-    pub(super) fn place_all(&self, inner: &Inner, chunks: &[(Box<[u64]>, &[u8], u32)]) -> Result<()> {
-        let fresh = {
-            let stored = locked(&self.stored);
-            chunks.iter().all(|(scaled, ..)| !stored.contains_key(scaled))
-        };
-        if !fresh || inner.options.alignment > 1 {
-            return chunks
-                .iter()
-                .try_for_each(|(scaled, bytes, mask)| self.place(inner, scaled, bytes, *mask));
+    pub(super) fn place_all(&self, inner: &Inner, node: &DatasetNode, chunks: &[NewChunk<'_>]) -> Result<()> {
+        if inner.options.alignment > 1 {
+            let mut each = chunks.iter();
+            return each.try_for_each(|(scaled, bytes, mask)| self.place(inner, node, scaled, bytes, *mask));
         }
         let length = chunks.iter().map(|(_, bytes, _)| bytes.len() as u64).sum();
         let start = inner.take(length)?;
         let mut parts: Vec<IoSlice<'_>> = chunks.iter().map(|(_, bytes, _)| IoSlice::new(bytes)).collect();
         inner.sink.write_parts_at(start, &mut parts)?;
-        let mut address = start;
+        self.record(inner, node, chunks, start)
+    }
+
+    /// The chunks lie one behind the other from `address` on: from now on that is where they are.
+    fn record(&self, inner: &Inner, node: &DatasetNode, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
+        if inner.journal.is_some() {
+            if node.has_vlen {
+                inner.heap.flush(&inner.space, &*inner.sink)?;
+            }
+            let mut next = address;
+            let mut entries = Vec::with_capacity(chunks.len());
+            for (scaled, bytes, mask) in chunks {
+                entries.push(Entry::Chunk(Placed {
+                    object: node.id(),
+                    scaled: (*scaled).into(),
+                    address: next,
+                    size: bytes.len() as u64,
+                    mask: *mask,
+                    digest: digest(bytes),
+                }));
+                next += bytes.len() as u64;
+            }
+            inner.note(&entries)?;
+        }
+        let mut next = address;
         let mut stored = locked(&self.stored);
         stored.reserve(chunks.len());
         for (scaled, bytes, mask) in chunks {
             let size = bytes.len() as u64;
-            let fresh = Stored { address, size, room: size, mask: *mask, committed: false };
-            if let Some(old) = stored.insert(scaled.clone(), fresh) {
+            let fresh = Stored { address: next, size, room: size, mask: *mask, committed: false };
+            if let Some(old) = stored.insert((*scaled).into(), fresh) {
                 inner.space.give_back(old.address, old.room, old.committed);
             }
-            address += size;
+            next += size;
         }
         Ok(())
+    }
+
+    /// A chunk that was found where a killed writer put it.
+    pub(super) fn found(&self, placed: &Placed) {
+        let Placed { address, size, mask, .. } = *placed;
+        let stored = Stored { address, size, room: size, mask, committed: true };
+        locked(&self.stored).insert(placed.scaled.clone(), stored);
     }
 
     /// A chunk as it is stored, and its mask.
@@ -194,7 +234,7 @@ impl Chunks {
         let threads = inner.threads_for(keys.len().saturating_mul(self.bytes));
         spread(threads, jobs, Scratch::default, |scratch, (key, bytes)| {
             let (stored, mask) = scratch.encoder.encode(&node.pipeline, bytes)?;
-            self.place(inner, key, stored, mask)
+            self.place(inner, node, key, stored, mask)
         })?;
         inner.waiting_bytes.fetch_sub(chunks.len() * self.bytes, Ordering::Relaxed);
         *waiting = Waiting::default();
@@ -239,7 +279,7 @@ impl Chunks {
                 }
                 let mut scratch = Scratch::default();
                 let (stored, mask) = scratch.encoder.encode(&node.pipeline, &kept)?;
-                self.place_anew(inner, &scaled, stored, mask)?;
+                self.place_anew(inner, node, &scaled, stored, mask)?;
             }
         }
         Ok(())
@@ -324,6 +364,10 @@ impl DatasetNode {
                     elements.put(next, count, target)?;
                     next += count;
                 }
+                if inner.journal.is_some() {
+                    self.flush_sequences(inner)?;
+                    inner.note(&[Entry::Compact { object: self.id(), data: bytes.clone() }])?;
+                }
                 Ok(())
             }
             Data::Contiguous { address, size } => {
@@ -362,8 +406,14 @@ impl DatasetNode {
                 at += length as u64;
             }
         }
+        inner.note(&[Entry::Begins { object: self.id(), address: start }])?;
         *address = Some(start);
         Ok(start)
+    }
+
+    /// Where elements lead to is written before they are.
+    fn flush_sequences(&self, inner: &Inner) -> Result<()> {
+        if self.has_vlen { inner.heap.flush(&inner.space, &*inner.sink) } else { Ok(()) }
     }
 
     fn write_contiguous(
@@ -377,6 +427,13 @@ impl DatasetNode {
         let size = self.element_size;
         let mut converted = Vec::new();
         let mut next = 0;
+        let mut done = Vec::new();
+        let mut wrote = |offset: u64, bytes: &[u8]| {
+            if inner.journal.is_some() {
+                let (first, length) = (offset - start, bytes.len() as u64);
+                done.push(Entry::Wrote { object: self.id(), first, length, digest: digest(bytes) });
+            }
+        };
         for (first, count) in runs(choice, dims)? {
             let mut offset = start + first * size as u64;
             let mut left =
@@ -385,6 +442,7 @@ impl DatasetNode {
                 let range = range_of(next as u64, count, size)?;
                 let bytes = elements.data.get(range).ok_or_else(|| Error::invalid("too few elements"))?;
                 inner.sink.write_at(offset, bytes)?;
+                wrote(offset, bytes);
                 next += left;
                 continue;
             }
@@ -393,10 +451,12 @@ impl DatasetNode {
                 converted.resize(some * size, 0);
                 elements.put(next, some, &mut converted)?;
                 inner.sink.write_at(offset, &converted)?;
+                wrote(offset, &converted);
                 (next, left, offset) = (next + some, left - some, offset + converted.len() as u64);
             }
         }
-        Ok(())
+        self.flush_sequences(inner)?;
+        inner.note(&done)
     }
 
     fn write_chunks(
@@ -440,7 +500,7 @@ impl DatasetNode {
             };
             let (stored, mask) = scratch.encoder.encode(&self.pipeline, chunk)?;
             chunks.forget_waiting(inner, piece.chunk());
-            chunks.place(inner, piece.chunk(), stored, mask)
+            chunks.place(inner, self, piece.chunk(), stored, mask)
         })?;
         if any_partial.load(Ordering::Relaxed)
             && inner.waiting_bytes.load(Ordering::Relaxed) > inner.options.waiting_bytes
@@ -467,7 +527,7 @@ impl DatasetNode {
             {
                 let mut scratch = Scratch::default();
                 let (stored, mask) = scratch.encoder.encode(&self.pipeline, bytes)?;
-                chunks.place(inner, &oldest, stored, mask)?;
+                chunks.place(inner, self, &oldest, stored, mask)?;
                 waiting.take(&oldest);
                 inner.waiting_bytes.fetch_sub(chunks.bytes, Ordering::Relaxed);
             }

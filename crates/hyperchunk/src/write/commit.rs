@@ -1,15 +1,14 @@
 //! Commits: all structure of a file becomes one region of it, and the superblock leads there.
 
 use super::chunks::Data;
+use super::journal::Journal;
 use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
-use hyperchunk_format::encode::message::{
-    self, attribute_info::AttributeInfo, fill_value, link_info::LinkInfo,
-};
+use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
-use hyperchunk_format::encode::{Oldest, chunk_index, superblock};
+use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock};
 use hyperchunk_format::model::{AllocationTime, Attribute, ChunkIndex, Chunked, Dataspace, Layout, Times};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
@@ -91,7 +90,7 @@ impl Writer {
         }
         self.0.commit().map_err(|error| self.0.named(error))?;
         self.0.closed.store(true, Ordering::Release);
-        Ok(())
+        self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
 }
 
@@ -124,7 +123,6 @@ impl Inner {
                 chunks.set_committed();
             }
         }
-        self.heap.close();
         self.space.committed();
         Ok(())
     }
@@ -139,7 +137,7 @@ impl Inner {
                 chunks.flush(self, dataset)?;
             }
         }
-        self.heap.flush(&*self.sink)
+        self.heap.flush(&self.space, &*self.sink)
     }
 
     /// All structure, to lie where `place` says for its length.
@@ -245,7 +243,10 @@ impl Inner {
             AttributeInfo { next_order: next, indexed: node.track_order, ..AttributeInfo::default() };
         if dense {
             encoded.iter_mut().filter(|_| !node.track_order).for_each(|(_, order, _)| *order = None);
-            return Err(Error::unsupported("more than 8 attributes"));
+            let dense = attributes::dense(&encoded, node.track_order, beside.next())?;
+            beside.bytes.extend(dense.bytes);
+            (info.heap, info.by_name, info.by_order) =
+                (Some(dense.heap), Some(dense.by_name), dense.by_order);
         }
         if dense || node.track_order {
             messages.push(plain(message::ATTRIBUTE_INFO, message::attribute_info::encode(&info)?));
@@ -278,11 +279,7 @@ impl Inner {
             None => constant(message::DATATYPE, message::datatype::encode(&node.datatype, oldest)?),
         });
         let layout = self.layout(node, &dataspace, beside)?;
-        let mut fill = node.fill.clone();
-        if fill.allocation == AllocationTime::Default {
-            fill.allocation = fill_value::default_allocation(&layout);
-        }
-        messages.push(constant(message::FILL_VALUE, fill_value::encode(&fill)?));
+        messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&node.fill)?));
         messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
         if !node.pipeline.is_empty() {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
@@ -365,7 +362,9 @@ fn group_messages(
     let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
     let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
     if dense {
-        return Err(Error::unsupported("more than 8 links"));
+        let dense = group::dense_links(&links, node.track_order, beside.next())?;
+        beside.bytes.extend(dense.bytes);
+        (info.heap, info.by_name, info.by_order) = (Some(dense.heap), Some(dense.by_name), dense.by_order);
     }
     let mut messages = vec![
         plain(message::LINK_INFO, message::link_info::encode(&info)?),

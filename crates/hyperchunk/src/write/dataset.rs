@@ -1,6 +1,7 @@
 //! A dataset of a file that is being written.
 
 use super::chunks::{Chunks, Data, Elements};
+use super::journal::Entry;
 use super::options::{DatasetOptions, NewLayout};
 use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
@@ -167,7 +168,7 @@ impl DatasetWriter {
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
         chunks.forget_waiting(&self.file.0, &scaled);
-        let placed = chunks.place(&self.file.0, &scaled, data, filter_mask);
+        let placed = chunks.place(&self.file.0, &self.node, &scaled, data, filter_mask);
         self.file.0.changed();
         placed.map_err(|error| self.named(error))
     }
@@ -179,15 +180,17 @@ impl DatasetWriter {
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         self.file.0.open()?;
         let own = self.chunks()?;
-        let mut placed = Vec::with_capacity(chunks.len());
-        for (offset, data, mask) in chunks {
+        let mut numbers = Vec::with_capacity(chunks.len());
+        for (offset, data, _) in chunks {
             self.check_chunk(own, data)?;
-            placed.push((self.scaled(own, offset)?, *data, *mask));
+            numbers.push(self.scaled(own, offset)?);
         }
+        let together = numbers.iter().zip(chunks);
+        let placed: Vec<_> = together.map(|(scaled, (_, data, mask))| (&**scaled, *data, *mask)).collect();
         for (scaled, ..) in &placed {
             own.forget_waiting(&self.file.0, scaled);
         }
-        let done = own.place_all(&self.file.0, &placed);
+        let done = own.place_all(&self.file.0, &self.node, &placed);
         self.file.0.changed();
         done.map_err(|error| self.named(error))
     }
@@ -231,6 +234,8 @@ impl DatasetWriter {
             dims.clone_into(old);
             shrinks
         };
+        let resized = Entry::Resized { object: self.id, dims: dims.to_vec() };
+        self.file.0.note(&[resized]).map_err(|error| self.named(error))?;
         let done = if shrinks { chunks.shrink(&self.file.0, &self.node, dims) } else { Ok(()) };
         self.file.0.changed();
         done.map_err(|error| self.named(error))

@@ -20,8 +20,6 @@ pub(super) struct Heap {
 struct Open {
     address: u64,
     collection: Builder,
-    /// Whether it has objects that were not written.
-    changed: bool,
 }
 
 impl Heap {
@@ -31,7 +29,6 @@ impl Heap {
         if let Some(open) = open.as_mut()
             && let Some(number) = open.collection.add(bytes)
         {
-            open.changed = true;
             return Ok((open.address, number.into()));
         }
         let needed = Builder::size_for(bytes.len());
@@ -41,34 +38,28 @@ impl Heap {
         sink.skip(address - gap, gap)?;
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
-        let fresh = Open { address, collection, changed: true };
+        let fresh = Open { address, collection };
         if needed > COLLECTION {
             // It is full: the one before goes on.
             sink.write_at(address, &fresh.collection.encode())?;
         } else if let Some(full) = open.replace(fresh) {
-            full.write(sink)?;
+            sink.write_at(full.address, &full.collection.encode())?;
         }
         Ok((address, number.into()))
     }
 
-    /// Writes what was not written.
-    pub(super) fn flush(&self, sink: &dyn Sink) -> Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open.as_mut().filter(|open| open.changed) {
-            open.write(sink)?;
-            open.changed = false;
+    /// Writes what was not written. What has been written is not changed any more: it may be all that is left of this process.
+    pub(super) fn flush(&self, space: &Space, sink: &dyn Sink) -> Result<()> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut open) = open else { return Ok(()) };
+        let before = open.collection.size();
+        open.collection.shrink();
+        let size = open.collection.size();
+        sink.write_at(open.address, &open.collection.encode())?;
+        let left = (open.address + size as u64, (before - size) as u64);
+        if !space.undo(left.0, left.1) {
+            space.give_back(left.0, left.1, false);
         }
         Ok(())
-    }
-
-    /// From now on, objects go to a new collection: readers have seen this one.
-    pub(super) fn close(&self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-impl Open {
-    fn write(&self, sink: &dyn Sink) -> Result<()> {
-        if self.changed { sink.write_at(self.address, &self.collection.encode()) } else { Ok(()) }
     }
 }

@@ -13,20 +13,32 @@ mod commit;
 mod dataset;
 mod encoding;
 mod heap;
+mod journal;
 mod lookup;
 mod options;
+mod recover;
 mod sink;
 mod snapshot;
 mod space;
 mod tree;
 mod writer;
 
+use hyperchunk_format::encode::{self, Oldest};
+use hyperchunk_format::model::Datatype;
+
 pub use dataset::{DatasetWriter, DirectChunk};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
+pub use recover::{Recovered, recover};
 pub use sink::{LocalSink, MemorySink, Sink};
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
+
+/// The oldest release that knows a datatype.
+fn needs(datatype: &Datatype) -> Oldest {
+    let known = |oldest| encode::message::datatype::encode(datatype, oldest).is_ok();
+    [Oldest::V18, Oldest::V110].into_iter().find(|oldest| known(*oldest)).unwrap_or(Oldest::V200)
+}
 
 #[cfg(test)]
 mod tests;

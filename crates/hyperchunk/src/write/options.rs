@@ -19,6 +19,9 @@ pub struct CreateOptions {
     pub alignment: u64,
     /// Whether a file of the same name may be there; if not, it is an error, else it is replaced when the new one is committed.
     pub replace: bool,
+    /// Whether a journal is kept beside a file of this machine until it is closed, from which `hyperchunk recover` gets back
+    /// what was whole if this process is killed. Without one, chunks of the same size are written over in place.
+    pub journal: bool,
     /// How many bytes of chunks that are not written in full may wait in memory for the rest.
     pub waiting_bytes: usize,
 }
@@ -32,6 +35,7 @@ impl Default for CreateOptions {
             layout: FileLayout::AtEnd,
             alignment: 1,
             replace: true,
+            journal: true,
             waiting_bytes: 64 << 20,
         }
     }

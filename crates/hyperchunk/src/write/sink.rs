@@ -119,6 +119,25 @@ impl LocalSink {
         Ok(Self { file, path: path.into(), partial, sync, replace, published: AtomicBool::new(false) })
     }
 
+    /// The unfinished file that a killed writer left, or the finished one that it went on writing.
+    pub(super) fn reopen(path: &Path) -> Result<Self> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let published = !partial.exists();
+        let there = if published { path } else { &partial };
+        let file = OpenOptions::new().read(true).write(true).open(there);
+        let file = file.map_err(|error| cannot("open", &error).file(there.display()))?;
+        let published = AtomicBool::new(published);
+        Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
+    }
+
+    /// How many bytes it has.
+    pub(super) fn length(&self) -> Result<u64> {
+        let metadata = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?;
+        Ok(metadata.len())
+    }
+
     /// Where the file is while it is unfinished.
     #[must_use]
     pub fn partial(&self) -> &Path {

@@ -52,6 +52,12 @@ impl Space {
         }
     }
 
+    /// Gives back the last bytes of the file; `false` if they are not the last.
+    pub(super) fn undo(&self, start: u64, length: u64) -> bool {
+        let end = start.saturating_add(length);
+        self.next.compare_exchange(end, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
     /// Gives bytes back: to be used at once, or after the next commit.
     pub(super) fn give_back(&self, start: u64, length: u64, committed: bool) {
         if length == 0 {

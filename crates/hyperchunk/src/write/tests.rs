@@ -260,3 +260,124 @@ fn a_file_has_its_name_when_it_is_committed() {
     assert!(Writer::create(&path, &exists).unwrap_err().to_string().contains("exists"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A folder of its own.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("hyperchunk-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn what_a_killed_writer_left_is_got_back() {
+    let folder = Folder::new("recover");
+    for flushed in [false, true] {
+        let path = folder.0.join("a.h5");
+        drop(std::fs::remove_file(&path));
+        let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+        let group = file.create_group(NodeId::ROOT, b"g", true).unwrap();
+        let options = chunked(endless(&[8, 4]), &[4, 4]).with_pipeline(deflate());
+        let dataset = file.create_dataset(group, b"d", options).unwrap();
+        let whole = Choice::Axes(vec![Axis::range(0..4), Axis::range(0..4)]);
+        dataset.write(&whole, &numbers(0..16)).unwrap();
+        let contiguous =
+            file.create_dataset(group, b"c", DatasetOptions::new(int32(), space(&[100]))).unwrap();
+        contiguous.write(&Choice::Axes(vec![Axis::range(10..20)]), &numbers(10..20)).unwrap();
+        let compact = DatasetOptions::new(int32(), space(&[3])).with_layout(NewLayout::Compact);
+        file.create_dataset(group, b"k", compact).unwrap().write(&Choice::All, &numbers(7..10)).unwrap();
+        if flushed {
+            file.flush().unwrap();
+        }
+        // Written over, and its extent changed, after the commit.
+        dataset.write(&whole, &numbers(100..116)).unwrap();
+        dataset.resize(&[12, 4]).unwrap();
+        let last = Choice::Axes(vec![Axis::range(8..12), Axis::range(0..4)]);
+        dataset.write(&last, &numbers(50..66)).unwrap();
+        // Part of a chunk: it was never whole.
+        dataset.write(&Choice::Axes(vec![Axis::index(5), Axis::index(0)]), &numbers(1..2)).unwrap();
+        let busy = recover(&path).unwrap_err();
+        assert!(busy.to_string().contains("another program writes"), "{busy}");
+        drop((file, dataset, contiguous));
+        assert_eq!(path.exists(), flushed);
+        if flushed {
+            let open = File::open(&path, &OpenOptions::default()).unwrap();
+            assert_eq!(values(&open, "g/d", &whole), (0..16).collect::<Vec<_>>());
+        }
+        let again = Writer::create(&path, &CreateOptions::default()).unwrap_err();
+        assert!(again.to_string().contains("hyperchunk recover"), "{again}");
+        let found = recover(&path).unwrap();
+        assert_eq!((found.datasets, found.chunks, found.lost, found.torn), (3, 2, vec![], 0));
+        let open = File::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(values(&open, "g/d", &whole), (100..116).collect::<Vec<_>>());
+        assert_eq!(values(&open, "g/d", &last), (50..66).collect::<Vec<_>>());
+        assert_eq!(values(&open, "g/d", &Choice::All).iter().filter(|value| **value == 0).count(), 16);
+        let expected: Vec<i32> =
+            (0..100).map(|value| if (10..20).contains(&value) { value } else { 0 }).collect();
+        assert_eq!(values(&open, "g/c", &Choice::All), expected);
+        assert_eq!(values(&open, "g/k", &Choice::All), [7, 8, 9]);
+        assert_eq!(recover(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[test]
+fn damaged_chunks_are_lost_and_named() {
+    let folder = Folder::new("damaged");
+    let path = folder.0.join("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let dataset = file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[2000]), &[1000])).unwrap();
+    dataset.write(&Choice::All, &numbers(0..2000)).unwrap();
+    drop((file, dataset));
+    let partial = folder.0.join("a.h5.partial");
+    let mut bytes = std::fs::read(&partial).unwrap();
+    let zeroed = bytes.len() - 4000;
+    bytes[zeroed..].fill(0);
+    std::fs::write(&partial, bytes).unwrap();
+    let journal = folder.0.join("a.h5.journal");
+    let mut entries = std::fs::read(&journal).unwrap();
+    entries.extend_from_slice(&[9; 5]);
+    std::fs::write(&journal, entries).unwrap();
+    let found = recover(&path).unwrap();
+    assert_eq!((found.chunks, found.torn), (1, 5));
+    assert_eq!(found.lost.len(), 1);
+    assert!(found.lost[0].contains("of /d"), "{:?}", found.lost);
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All).len(), 2000);
+}
+
+#[test]
+fn many_links_and_attributes() {
+    for (oldest, track_order) in VERSIONS.into_iter().flat_map(|oldest| [(oldest, false), (oldest, true)]) {
+        let made = made(|options| options.oldest = oldest);
+        let group = made.file.create_group(NodeId::ROOT, b"g", track_order).unwrap();
+        for number in (0..300).rev() {
+            made.file.create_group(group, format!("n{number}").as_bytes(), false).unwrap();
+            let attribute = Attribute {
+                name: Name::from(format!("a{number}").as_str()),
+                charset: CharacterSet::Ascii,
+                datatype: int32(),
+                committed: None,
+                dataspace: Dataspace::Scalar,
+                data: i32::to_le_bytes(number).to_vec(),
+                creation_order: None,
+            };
+            made.file.set_attribute(group, attribute).unwrap();
+        }
+        made.file.close().unwrap();
+        let file = made.read();
+        let object = file.root().unwrap().group().unwrap().get(b"g").unwrap();
+        let names: Vec<String> = object.attribute_names().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), 300);
+        assert_eq!(names[0], if track_order { "a299" } else { "a0" });
+        assert_eq!(object.attribute(b"a7").unwrap().unwrap().data, [7, 0, 0, 0]);
+        assert_eq!(object.group().unwrap().links().unwrap().len(), 300);
+    }
+}

@@ -6,7 +6,7 @@ use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, Pipeline,
 };
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// An object of a file that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,9 +75,12 @@ pub(super) struct GroupLink {
 /// A dataset: all but its data is fixed when it is made, its extent excepted.
 #[derive(Debug)]
 pub(super) struct DatasetNode {
+    /// Which object it is; known when it is in the tree.
+    pub(super) id: OnceLock<NodeId>,
     pub(super) datatype: Datatype,
     pub(super) committed: Option<u64>,
     pub(super) element_size: usize,
+    pub(super) has_vlen: bool,
     pub(super) dataspace: RwLock<Dataspace>,
     pub(super) pipeline: Pipeline,
     pub(super) fill: FillValue,
@@ -87,6 +90,10 @@ pub(super) struct DatasetNode {
 impl DatasetNode {
     pub(super) fn dataspace(&self) -> Dataspace {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn id(&self) -> NodeId {
+        self.id.get().copied().unwrap_or(NodeId::ROOT)
     }
 
     pub(super) fn dims(&self) -> Vec<u64> {

@@ -3,17 +3,20 @@
 use super::chunks::{Chunks, Data};
 use super::dataset::DatasetWriter;
 use super::heap::Heap;
-use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout};
+use super::journal::{Entry, Journal, Made};
+use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink};
 use super::snapshot::Taken;
 use super::space::Space;
 use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::{self, Oldest, object_header};
-use hyperchunk_format::model::{Attribute, Dataspace, Datatype, FillWhen, Name, ObjectKind};
+use hyperchunk_format::model::{
+    AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
+};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// Where data begin: what lies before is the superblock's.
 const FIRST: u64 = 2048;
@@ -60,8 +63,9 @@ pub(super) struct Inner {
     pub(super) front_used: AtomicBool,
     /// One commit at a time.
     pub(super) committing: Mutex<()>,
+    pub(super) journal: Option<Journal>,
     /// For messages.
-    name: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 impl Inner {
@@ -75,6 +79,16 @@ impl Inner {
             self.sink.skip(start - gap, gap)?;
         }
         Ok(start)
+    }
+
+    /// Notes what was done: data first, then this.
+    pub(super) fn note(&self, entries: &[Entry]) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        if entries.is_empty() {
+            return Ok(());
+        }
+        journal.add(entries)?;
+        if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
     }
 
     pub(super) fn open(&self) -> Result<()> {
@@ -115,8 +129,18 @@ impl Writer {
     /// As [`LocalSink::create`].
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
+        let journal = super::journal::path_of(path);
+        if options.journal && journal.exists() {
+            let message = format!(
+                "{} is there: a program that wrote the file was killed; `hyperchunk recover` gets back what is whole, \
+                 and deleting it gives up what was written after the last commit",
+                journal.display()
+            );
+            return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+        }
         let sink = LocalSink::create(path, options.sync, options.replace)?;
-        Self::create_in(Arc::new(sink), Some(&path.to_string_lossy()), options)
+        let journal = options.journal.then(|| Journal::create(path)).transpose()?;
+        Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
 
     /// Starts a file in a sink. `name` is for messages.
@@ -124,6 +148,15 @@ impl Writer {
     /// # Errors
     /// Invalid for options that make no sense; those of the sink.
     pub fn create_in(sink: Arc<dyn Sink>, name: Option<&str>, options: &CreateOptions) -> Result<Self> {
+        Self::start(sink, name, options, None)
+    }
+
+    fn start(
+        sink: Arc<dyn Sink>,
+        name: Option<&str>,
+        options: &CreateOptions,
+        journal: Option<Journal>,
+    ) -> Result<Self> {
         let first = match options.layout {
             FileLayout::AtEnd => FIRST,
             FileLayout::InFront { page } if page.is_power_of_two() && (512..=1 << 30).contains(&page) => {
@@ -138,6 +171,17 @@ impl Writer {
             return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
         }
         sink.write_at(0, sink.unfinished())?;
+        Ok(Self::over(sink, name, options, journal, first))
+    }
+
+    /// A writer whose data begin at `first`.
+    pub(super) fn over(
+        sink: Arc<dyn Sink>,
+        name: Option<&str>,
+        options: &CreateOptions,
+        journal: Option<Journal>,
+        first: u64,
+    ) -> Self {
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -155,9 +199,10 @@ impl Writer {
             snapshot: Mutex::default(),
             front_used: AtomicBool::new(false),
             committing: Mutex::default(),
+            journal,
             name: name.map(str::to_owned),
         };
-        Ok(Self(Arc::new(inner)))
+        Self(Arc::new(inner))
     }
 
     /// The options it was made with.
@@ -166,11 +211,38 @@ impl Writer {
         &self.0.options
     }
 
-    fn change<T>(&self, with: impl FnOnce(&mut Tree) -> Result<T>) -> Result<T> {
+    /// Changes the tree; `with` names what it did.
+    fn change<T>(&self, with: impl FnOnce(&mut Tree, &mut Vec<Entry>) -> Result<T>) -> Result<T> {
         self.0.open()?;
-        let changed = with(&mut self.0.tree_mut());
+        let mut done = Vec::new();
+        let mut tree = self.0.tree_mut();
+        let changed = with(&mut tree, &mut done).and_then(|changed| self.0.note(&done).map(|()| changed));
+        drop(tree);
         self.0.changed();
         changed.map_err(|error| self.0.named(error))
+    }
+
+    /// Puts a new object into the tree.
+    fn add(
+        &self,
+        (parent, name): (NodeId, &[u8]),
+        node: Node,
+        made: Entry,
+        then: impl FnOnce(NodeId),
+    ) -> Result<NodeId> {
+        self.change(|tree, done| {
+            if !name.is_empty() {
+                tree.check_new_name(parent, name)?;
+            }
+            let id = tree.add(node);
+            then(id);
+            done.push(made);
+            if !name.is_empty() {
+                tree.link(parent, name, NewLink::Hard(id))?;
+                done.push(Entry::Link { group: parent, name: name.into(), target: NewLink::Hard(id) });
+            }
+            Ok(id)
+        })
     }
 
     /// Makes a group. An empty name makes one that no link leads to yet.
@@ -178,16 +250,8 @@ impl Writer {
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
     pub fn create_group(&self, parent: NodeId, name: &[u8], track_order: bool) -> Result<NodeId> {
-        self.change(|tree| {
-            if !name.is_empty() {
-                tree.check_new_name(parent, name)?;
-            }
-            let id = tree.add(Node::new(NodeKind::Group(super::tree::GroupNode::default()), track_order));
-            if !name.is_empty() {
-                tree.link(parent, name, NewLink::Hard(id))?;
-            }
-            Ok(id)
-        })
+        let node = Node::new(NodeKind::Group(super::tree::GroupNode::default()), track_order);
+        self.add((parent, name), node, Entry::Group { track_order }, |_| ())
     }
 
     /// Whether the order in which links and attributes of the root group are made is tracked.
@@ -195,8 +259,9 @@ impl Writer {
     /// # Errors
     /// Invalid if the file is closed.
     pub fn track_root_order(&self, track: bool) -> Result<()> {
-        self.change(|tree| {
+        self.change(|tree, done| {
             tree.node_mut(NodeId::ROOT)?.track_order = track;
+            done.push(Entry::RootOrder(track));
             Ok(())
         })
     }
@@ -207,16 +272,8 @@ impl Writer {
     /// Invalid if the name is taken or cannot be one.
     pub fn commit_datatype(&self, parent: NodeId, name: &[u8], datatype: Datatype) -> Result<NodeId> {
         encode::message::datatype::encode(&datatype, self.0.options.oldest)?;
-        self.change(|tree| {
-            if !name.is_empty() {
-                tree.check_new_name(parent, name)?;
-            }
-            let id = tree.add(Node::new(NodeKind::Datatype(datatype), false));
-            if !name.is_empty() {
-                tree.link(parent, name, NewLink::Hard(id))?;
-            }
-            Ok(id)
-        })
+        let node = Node::new(NodeKind::Datatype(datatype.clone()), false);
+        self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
     }
 
     /// Makes a dataset. An empty name makes one that no link leads to yet.
@@ -228,20 +285,29 @@ impl Writer {
         &self,
         parent: NodeId,
         name: &[u8],
-        options: DatasetOptions,
+        mut options: DatasetOptions,
     ) -> Result<DatasetWriter> {
+        if options.fill.allocation == AllocationTime::Default {
+            options.fill.allocation = match &options.layout {
+                NewLayout::Compact => AllocationTime::Early,
+                NewLayout::Contiguous | NewLayout::External(_) => AllocationTime::Late,
+                NewLayout::Chunked(_) | NewLayout::Virtual(_) => AllocationTime::Incremental,
+            };
+        }
         let named = |error: Error| self.0.named(error.object(Name::from(name).to_string()));
-        let track_order = options.track_order;
+        let made = Made {
+            datatype: options.datatype.clone(),
+            committed: options.committed,
+            dataspace: options.dataspace.clone(),
+            layout: options.layout.clone(),
+            pipeline: options.pipeline.clone(),
+            fill: options.fill.clone(),
+            track_order: options.track_order,
+        };
         let node = Arc::new(dataset_node(options, self.0.options.oldest).map_err(named)?);
-        let id = self.change(|tree| {
-            if !name.is_empty() {
-                tree.check_new_name(parent, name)?;
-            }
-            let id = tree.add(Node::new(NodeKind::Dataset(Arc::clone(&node)), track_order));
-            if !name.is_empty() {
-                tree.link(parent, name, NewLink::Hard(id))?;
-            }
-            Ok(id)
+        let in_tree = Node::new(NodeKind::Dataset(Arc::clone(&node)), made.track_order);
+        let id = self.add((parent, name), in_tree, Entry::Dataset(Box::new(made)), |id| {
+            node.id.get_or_init(|| id);
         })?;
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
@@ -294,7 +360,11 @@ impl Writer {
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
     pub fn link(&self, group: NodeId, name: &[u8], target: NewLink) -> Result<()> {
-        self.change(|tree| tree.link(group, name, target))
+        self.change(|tree, done| {
+            tree.link(group, name, target.clone())?;
+            done.push(Entry::Link { group, name: name.into(), target });
+            Ok(())
+        })
     }
 
     /// Removes a link. An object that no link leads to is not in the file.
@@ -302,7 +372,11 @@ impl Writer {
     /// # Errors
     /// NotFound if there is none of that name.
     pub fn unlink(&self, group: NodeId, name: &[u8]) -> Result<()> {
-        self.change(|tree| tree.unlink(group, name))
+        self.change(|tree, done| {
+            tree.unlink(group, name)?;
+            done.push(Entry::Unlink { group, name: name.into() });
+            Ok(())
+        })
     }
 
     /// Sets an attribute; one of the same name is replaced. `creation_order` is not looked at.
@@ -311,7 +385,14 @@ impl Writer {
     /// Invalid if it has no name or its data have another size than its type and extent say.
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
         encode::message::datatype::encode(&attribute.datatype, self.0.options.oldest)?;
-        self.change(|tree| tree.set_attribute(object, attribute))
+        if self.0.journal.is_some() && attribute.datatype.has_vlen() {
+            self.0.heap.flush(&self.0.space, &*self.0.sink)?;
+        }
+        self.change(|tree, done| {
+            tree.set_attribute(object, attribute.clone())?;
+            done.push(Entry::Attribute { object, attribute });
+            Ok(())
+        })
     }
 
     /// Removes an attribute.
@@ -319,11 +400,13 @@ impl Writer {
     /// # Errors
     /// NotFound if there is none of that name.
     pub fn delete_attribute(&self, object: NodeId, name: &[u8]) -> Result<()> {
-        self.change(|tree| {
+        self.change(|tree, done| {
             let removed = tree.node_mut(object)?.attributes.remove(name);
-            removed
-                .map(|_| ())
-                .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no attribute {}", Name::from(name))))
+            removed.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("no attribute {}", Name::from(name)))
+            })?;
+            done.push(Entry::NoAttribute { object, name: name.into() });
+            Ok(())
         })
     }
 
@@ -340,8 +423,9 @@ impl Writer {
     /// # Errors
     /// Invalid if the object is of another file.
     pub fn set_comment(&self, object: NodeId, comment: Option<Name>) -> Result<()> {
-        self.change(|tree| {
-            tree.node_mut(object)?.comment = comment;
+        self.change(|tree, done| {
+            tree.node_mut(object)?.comment.clone_from(&comment);
+            done.push(Entry::Comment { object, comment });
             Ok(())
         })
     }
@@ -363,6 +447,7 @@ impl Writer {
         // Its place is written at each commit; until then, whatever a sink wants to have whole has zeros there.
         self.0.sink.write_at(address, &vec![0; usize::try_from(size).unwrap_or(0)])?;
         node.pinned = Some(address);
+        self.0.note(&[Entry::Pinned { object, address }])?;
         Ok(address)
     }
 
@@ -392,7 +477,7 @@ impl Writer {
 }
 
 /// Checks options and makes the values of a dataset.
-fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<DatasetNode> {
+pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<DatasetNode> {
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
     encode::message::datatype::encode(&datatype, oldest)?;
     if let Dataspace::Simple { dims, max } = &dataspace {
@@ -461,7 +546,12 @@ fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<DatasetNode> 
             Data::Chunked(Chunks::new(chunk, bytes))
         }
     };
+    let apart = |part: &Datatype| {
+        matches!(part.class, Class::Vlen { .. } | Class::VlenString { .. } | Class::Reference(_))
+    };
     let node = DatasetNode {
+        id: OnceLock::new(),
+        has_vlen: datatype.any(&mut |part| apart(part)),
         datatype,
         committed,
         element_size,

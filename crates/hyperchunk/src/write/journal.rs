@@ -1,0 +1,496 @@
+//! What was done to a file of this machine, kept beside it until it is closed: a writer that is killed loses nothing that was
+//! whole.
+//!
+//! Data come first, the entry that leads to them second; nothing that an entry leads to is written over before another entry
+//! says so. An entry is its length, a checksum and its bytes: the first that is torn ends the journal.
+
+use super::options::NewLayout;
+use super::tree::{NewLink, NodeId};
+use crate::{Error, ErrorKind, Limits, Result};
+use hyperchunk_format::checksum::lookup3;
+use hyperchunk_format::encode::{Oldest, message as encode};
+use hyperchunk_format::model::{
+    Attribute, CharacterSet, Dataspace, Datatype, ExternalFile, FillValue, Name, Pipeline,
+};
+use hyperchunk_format::parse::message as parse;
+use hyperchunk_format::{Cursor, Sizes};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What a journal begins with.
+const MAGIC: &[u8; 16] = b"Hyperchunk jrnl1";
+/// No entry is larger.
+const LARGEST: usize = 1 << 30;
+const SIZES: Sizes = Sizes { address: 8, length: 8 };
+
+/// One thing that was done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Entry {
+    /// A new object; it has the next number.
+    Group {
+        track_order: bool,
+    },
+    Datatype(Datatype),
+    Dataset(Box<Made>),
+    Link {
+        group: NodeId,
+        name: Name,
+        target: NewLink,
+    },
+    Unlink {
+        group: NodeId,
+        name: Name,
+    },
+    Attribute {
+        object: NodeId,
+        attribute: Attribute,
+    },
+    NoAttribute {
+        object: NodeId,
+        name: Name,
+    },
+    Comment {
+        object: NodeId,
+        comment: Option<Name>,
+    },
+    RootOrder(bool),
+    Pinned {
+        object: NodeId,
+        address: u64,
+    },
+    Resized {
+        object: NodeId,
+        dims: Vec<u64>,
+    },
+    Chunk(Placed),
+    /// Contiguous data have their place.
+    Begins {
+        object: NodeId,
+        address: u64,
+    },
+    /// Bytes of contiguous data were written.
+    Wrote {
+        object: NodeId,
+        first: u64,
+        length: u64,
+        digest: u64,
+    },
+    /// The data of a compact dataset.
+    Compact {
+        object: NodeId,
+        data: Vec<u8>,
+    },
+}
+
+/// A dataset as it was made.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Made {
+    pub(super) datatype: Datatype,
+    pub(super) committed: Option<u64>,
+    pub(super) dataspace: Dataspace,
+    pub(super) layout: NewLayout,
+    pub(super) pipeline: Pipeline,
+    pub(super) fill: FillValue,
+    pub(super) track_order: bool,
+}
+
+/// A chunk that has its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) object: NodeId,
+    pub(super) scaled: Box<[u64]>,
+    pub(super) address: u64,
+    pub(super) size: u64,
+    pub(super) mask: u32,
+    pub(super) digest: u64,
+}
+
+/// Tells bytes from those of a disk that lost some of them: systems lose blocks, of which each is looked at.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    let mut state = bytes.len() as u64;
+    let mut mix = |line: &[u8]| {
+        for word in line.chunks(8) {
+            let mut eight = [0; 8];
+            eight[..word.len()].copy_from_slice(word);
+            state = (state ^ u64::from_le_bytes(eight)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        }
+    };
+    for block in bytes.chunks(512) {
+        mix(&block[..block.len().min(16)]);
+    }
+    mix(&bytes[bytes.len().saturating_sub(64)..]);
+    state
+}
+
+/// The journal of a file that is being written.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: Mutex<File>,
+    path: PathBuf,
+}
+
+/// Where the journal of a file lies.
+pub(super) fn path_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".journal");
+    PathBuf::from(name)
+}
+
+impl Journal {
+    /// Starts the journal of a file.
+    pub(super) fn create(file: &Path) -> Result<Self> {
+        let path = path_of(file);
+        let refused = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(path.display())
+        };
+        let mut journal =
+            OpenOptions::new().append(true).create(true).truncate(false).open(&path).map_err(refused)?;
+        journal.try_lock().map_err(|_| busy(&path))?;
+        journal.set_len(0).map_err(refused)?;
+        journal.write_all(MAGIC).map_err(refused)?;
+        Ok(Self { file: Mutex::new(journal), path })
+    }
+
+    /// Adds entries, with one call of the system.
+    pub(super) fn add(&self, entries: &[Entry]) -> Result<()> {
+        let mut bytes = Vec::new();
+        for entry in entries {
+            let start = bytes.len();
+            bytes.extend_from_slice(&[0; 8]);
+            entry.encode(&mut bytes)?;
+            let body = &bytes[start + 8..];
+            let length = u32::try_from(body.len())
+                .ok()
+                .filter(|_| body.len() <= LARGEST)
+                .ok_or_else(|| Error::limit("an attribute or dataset too large for the journal"))?;
+            let checksum = lookup3(body);
+            bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+            bytes[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
+        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(&bytes).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(self.path.display())
+        })
+    }
+
+    /// What it says has reached the disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.sync_data().map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot sync the journal: {error}")).file(self.path.display())
+        })
+    }
+
+    /// The file is whole: it is not needed any more.
+    pub(super) fn end(&self) -> Result<()> {
+        std::fs::remove_file(&self.path).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")).file(self.path.display())
+        })
+    }
+}
+
+/// Whoever writes a file holds its journal.
+fn busy(path: &Path) -> Error {
+    let message = "another program writes the file";
+    Error::new(ErrorKind::Io, message).file(path.display())
+}
+
+/// Takes the journal of a file that nobody writes any more.
+pub(super) fn lock(path: &Path) -> Result<File> {
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot read the journal: {error}")).file(path.display())
+    };
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(refused)?;
+    file.try_lock().map_err(|_| busy(path))?;
+    Ok(file)
+}
+
+/// All entries of a journal up to its end, or to where it is torn; and how many bytes are behind that.
+pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, u64)> {
+    let refused = |error: std::io::Error| {
+        let kind =
+            if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+        Error::new(kind, format!("cannot read the journal: {error}")).file(path.display())
+    };
+    let mut file = File::open(path).map_err(refused)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(refused)?;
+    let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
+        return Err(Error::corrupt("not a journal of a writer").file(path.display()));
+    };
+    let mut entries = Vec::new();
+    while let Some((head, behind)) = rest.split_first_chunk::<8>() {
+        let [a, b, c, d, e, f, g, h] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let Some(body) =
+            behind.get(..length).filter(|body| lookup3(body) == u32::from_le_bytes([e, f, g, h]))
+        else {
+            break;
+        };
+        let mut cursor = Cursor::new(body, "journal", 0);
+        entries.push(Entry::decode(&mut cursor).map_err(|error| error.file(path.display()))?);
+        rest = behind.get(length..).unwrap_or_default();
+    }
+    Ok((entries, rest.len() as u64))
+}
+
+/// Bytes with their length before them.
+fn put(bytes: &mut Vec<u8>, part: &[u8]) {
+    bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(part);
+}
+
+fn number(bytes: &mut Vec<u8>, value: u64) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn numbers(bytes: &mut Vec<u8>, values: &[u64]) {
+    number(bytes, values.len() as u64);
+    values.iter().for_each(|value| number(bytes, *value));
+}
+
+fn taken<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
+    let length = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a length"))?;
+    cursor.take(length)
+}
+
+fn part<'a>(cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
+    Ok(Cursor::new(taken(cursor)?, "journal", 0))
+}
+
+fn name_of(cursor: &mut Cursor<'_>) -> Result<Name> {
+    taken(cursor).map(Name::from)
+}
+
+fn id(cursor: &mut Cursor<'_>) -> Result<NodeId> {
+    let number = usize::try_from(cursor.u64()?).map_err(|_| Error::corrupt("an object's number"))?;
+    Ok(NodeId(number))
+}
+
+fn taken_numbers(cursor: &mut Cursor<'_>) -> Result<Vec<u64>> {
+    let count = cursor.u64()?;
+    if count > 32 {
+        return Err(Error::corrupt(format!("{count} dimensions")));
+    }
+    (0..count).map(|_| cursor.u64()).collect()
+}
+
+fn datatype(cursor: &mut Cursor<'_>) -> Result<Datatype> {
+    parse::datatype::parse(&mut part(cursor)?, &Limits::default())
+}
+
+impl Entry {
+    fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        // Whatever may be in a file may be here.
+        let newest = Oldest::V200;
+        match self {
+            Self::Group { track_order } => bytes.extend_from_slice(&[1, u8::from(*track_order)]),
+            Self::Datatype(datatype) => {
+                bytes.push(2);
+                put(bytes, &encode::datatype::encode(datatype, newest)?);
+            }
+            Self::Dataset(made) => {
+                bytes.push(3);
+                made.encode(bytes)?;
+            }
+            Self::Link { group, name, target } => {
+                bytes.push(4);
+                number(bytes, group.0 as u64);
+                put(bytes, name.as_bytes());
+                match target {
+                    NewLink::Hard(id) => {
+                        bytes.push(0);
+                        number(bytes, id.0 as u64);
+                    }
+                    NewLink::Soft(path) => {
+                        bytes.push(1);
+                        put(bytes, path.as_bytes());
+                    }
+                    NewLink::External { file, path } => {
+                        bytes.push(2);
+                        put(bytes, file.as_bytes());
+                        put(bytes, path.as_bytes());
+                    }
+                }
+            }
+            Self::Unlink { group, name } => {
+                bytes.push(5);
+                number(bytes, group.0 as u64);
+                put(bytes, name.as_bytes());
+            }
+            Self::Attribute { object, attribute } => {
+                bytes.push(6);
+                number(bytes, object.0 as u64);
+                put(bytes, attribute.name.as_bytes());
+                bytes.push(u8::from(attribute.charset == CharacterSet::Utf8));
+                put(bytes, &encode::datatype::encode(&attribute.datatype, newest)?);
+                number(bytes, attribute.committed.unwrap_or(u64::MAX));
+                put(bytes, &encode::dataspace::encode(&attribute.dataspace)?);
+                put(bytes, &attribute.data);
+            }
+            Self::NoAttribute { object, name } => {
+                bytes.push(7);
+                number(bytes, object.0 as u64);
+                put(bytes, name.as_bytes());
+            }
+            Self::Comment { object, comment } => {
+                bytes.push(8);
+                number(bytes, object.0 as u64);
+                bytes.push(u8::from(comment.is_some()));
+                put(bytes, comment.as_ref().map(Name::as_bytes).unwrap_or_default());
+            }
+            Self::RootOrder(track) => bytes.extend_from_slice(&[9, u8::from(*track)]),
+            Self::Pinned { object, address } => {
+                bytes.push(10);
+                number(bytes, object.0 as u64);
+                number(bytes, *address);
+            }
+            Self::Resized { object, dims } => {
+                bytes.push(11);
+                number(bytes, object.0 as u64);
+                numbers(bytes, dims);
+            }
+            Self::Chunk(placed) => {
+                bytes.push(12);
+                number(bytes, placed.object.0 as u64);
+                numbers(bytes, &placed.scaled);
+                number(bytes, placed.address);
+                number(bytes, placed.size);
+                number(bytes, placed.mask.into());
+                number(bytes, placed.digest);
+            }
+            Self::Begins { object, address } => {
+                bytes.push(13);
+                number(bytes, object.0 as u64);
+                number(bytes, *address);
+            }
+            Self::Wrote { object, first, length, digest } => {
+                bytes.push(14);
+                number(bytes, object.0 as u64);
+                [first, length, digest].into_iter().for_each(|value| number(bytes, *value));
+            }
+            Self::Compact { object, data } => {
+                bytes.push(15);
+                number(bytes, object.0 as u64);
+                put(bytes, data);
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(match cursor.u8()? {
+            1 => Self::Group { track_order: cursor.u8()? != 0 },
+            2 => Self::Datatype(datatype(cursor)?),
+            3 => Self::Dataset(Box::new(Made::decode(cursor)?)),
+            4 => {
+                let (group, name) = (id(cursor)?, name_of(cursor)?);
+                let target = match cursor.u8()? {
+                    0 => NewLink::Hard(id(cursor)?),
+                    1 => NewLink::Soft(name_of(cursor)?),
+                    _ => NewLink::External { file: name_of(cursor)?, path: name_of(cursor)? },
+                };
+                Self::Link { group, name, target }
+            }
+            5 => Self::Unlink { group: id(cursor)?, name: name_of(cursor)? },
+            6 => {
+                let (object, name) = (id(cursor)?, name_of(cursor)?);
+                let charset = if cursor.u8()? == 0 { CharacterSet::Ascii } else { CharacterSet::Utf8 };
+                let datatype = datatype(cursor)?;
+                let committed = Some(cursor.u64()?).filter(|address| *address != u64::MAX);
+                let dataspace = parse::dataspace::parse(&mut part(cursor)?, SIZES)?;
+                let data = taken(cursor)?.to_vec();
+                let attribute =
+                    Attribute { name, charset, datatype, committed, dataspace, data, creation_order: None };
+                Self::Attribute { object, attribute }
+            }
+            7 => Self::NoAttribute { object: id(cursor)?, name: name_of(cursor)? },
+            8 => {
+                let object = id(cursor)?;
+                let some = cursor.u8()? != 0;
+                let comment = name_of(cursor)?;
+                Self::Comment { object, comment: some.then_some(comment) }
+            }
+            9 => Self::RootOrder(cursor.u8()? != 0),
+            10 => Self::Pinned { object: id(cursor)?, address: cursor.u64()? },
+            11 => Self::Resized { object: id(cursor)?, dims: taken_numbers(cursor)? },
+            12 => Self::Chunk(Placed {
+                object: id(cursor)?,
+                scaled: taken_numbers(cursor)?.into(),
+                address: cursor.u64()?,
+                size: cursor.u64()?,
+                mask: u32::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a filter mask"))?,
+                digest: cursor.u64()?,
+            }),
+            13 => Self::Begins { object: id(cursor)?, address: cursor.u64()? },
+            14 => Self::Wrote {
+                object: id(cursor)?,
+                first: cursor.u64()?,
+                length: cursor.u64()?,
+                digest: cursor.u64()?,
+            },
+            15 => Self::Compact { object: id(cursor)?, data: taken(cursor)?.to_vec() },
+            other => return Err(Error::corrupt(format!("an entry of kind {other} in the journal"))),
+        })
+    }
+}
+
+impl Made {
+    fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        put(bytes, &encode::datatype::encode(&self.datatype, Oldest::V200)?);
+        number(bytes, self.committed.unwrap_or(u64::MAX));
+        put(bytes, &encode::dataspace::encode(&self.dataspace)?);
+        match &self.layout {
+            NewLayout::Compact => bytes.push(0),
+            NewLayout::Contiguous => bytes.push(1),
+            NewLayout::Chunked(dims) => {
+                bytes.push(2);
+                numbers(bytes, dims);
+            }
+            NewLayout::External(files) => {
+                bytes.push(3);
+                number(bytes, files.len() as u64);
+                for file in files {
+                    put(bytes, file.name.as_bytes());
+                    number(bytes, file.offset);
+                    number(bytes, file.size.unwrap_or(u64::MAX));
+                }
+            }
+            NewLayout::Virtual(_) => bytes.push(4),
+        }
+        let pipeline = &self.pipeline;
+        put(bytes, &if pipeline.is_empty() { Vec::new() } else { encode::pipeline::encode(pipeline)? });
+        put(bytes, &encode::fill_value::encode(&self.fill)?);
+        bytes.push(u8::from(self.track_order));
+        Ok(())
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let datatype = datatype(cursor)?;
+        let committed = Some(cursor.u64()?).filter(|address| *address != u64::MAX);
+        let dataspace = parse::dataspace::parse(&mut part(cursor)?, SIZES)?;
+        let layout = match cursor.u8()? {
+            0 => NewLayout::Compact,
+            1 => NewLayout::Contiguous,
+            2 => NewLayout::Chunked(taken_numbers(cursor)?),
+            3 => {
+                let mut files = Vec::new();
+                for _ in 0..cursor.u64()? {
+                    let name = name_of(cursor)?;
+                    let offset = cursor.u64()?;
+                    let size = Some(cursor.u64()?).filter(|size| *size != u64::MAX);
+                    files.push(ExternalFile { name, offset, size });
+                }
+                NewLayout::External(files)
+            }
+            _ => NewLayout::Virtual(Vec::new()),
+        };
+        let mut pipeline = part(cursor)?;
+        let pipeline =
+            if pipeline.left() == 0 { Pipeline::new() } else { parse::pipeline::parse(&mut pipeline)? };
+        let fill = parse::fill_value::parse(&mut part(cursor)?)?;
+        Ok(Self { datatype, committed, dataspace, layout, pipeline, fill, track_order: cursor.u8()? != 0 })
+    }
+}

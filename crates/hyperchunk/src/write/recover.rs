@@ -1,0 +1,264 @@
+//! What a writer that was killed left behind.
+
+use super::chunks::Data;
+use super::journal::{self, Entry, Placed, digest};
+use super::options::{CreateOptions, DatasetOptions, Sync};
+use super::sink::{LocalSink, Sink};
+use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
+use super::writer::{Writer, dataset_node};
+use crate::read::spread;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::encode::Oldest;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was got back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Datasets.
+    pub datasets: u64,
+    /// Chunks that were whole.
+    pub chunks: u64,
+    /// What was not: chunks and parts of contiguous data that were noted as written but are not there as they were.
+    pub lost: Vec<String>,
+    /// Bytes at the end of the journal that mean nothing: the last entry was being written.
+    pub torn: u64,
+}
+
+/// Makes an HDF5 file of what a killed writer left of it: of `path`, what lies in `path.partial`, or was written after the
+/// last commit. Everything that was whole is there; chunks that were not are unwritten ones.
+///
+/// # Errors
+/// NotFound if there is nothing to recover; Io if a program still writes the file; Corrupt if the journal is damaged.
+pub fn recover(path: impl AsRef<Path>) -> Result<Recovered> {
+    let path = path.as_ref();
+    recovered(path).map_err(|error| error.file(path.display()))
+}
+
+/// The data of datasets, as the journal names them.
+#[derive(Default)]
+struct Found {
+    chunks: HashMap<(NodeId, Box<[u64]>), Placed>,
+    begins: HashMap<NodeId, u64>,
+    wrote: Vec<(NodeId, u64, u64, u64)>,
+    end: u64,
+}
+
+fn recovered(path: &Path) -> Result<Recovered> {
+    let name = journal::path_of(path);
+    if !name.exists() {
+        let message = format!("nothing to recover: there is no {}", name.display());
+        return Err(Error::new(ErrorKind::NotFound, message));
+    }
+    let lock = journal::lock(&name)?;
+    let (entries, torn) = journal::read(&name)?;
+    // What it was written for does not matter any more: whatever it holds is kept.
+    let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
+    options.oldest = Oldest::V18;
+    let mut tree = Tree::new(false);
+    let mut found = Found::default();
+    for entry in entries {
+        if let Entry::Dataset(made) = &entry {
+            let bytes = made.datatype.size;
+            let large = matches!(&made.layout, super::NewLayout::Chunked(dims)
+                if dims.iter().fold(bytes, |product, dim| product.saturating_mul(*dim)) > u32::MAX.into());
+            let new = super::needs(&made.datatype) >= Oldest::V200;
+            if large || new {
+                options.oldest = Oldest::V200;
+            }
+        }
+        replay(&mut tree, &mut found, entry)?;
+    }
+    let sink = Arc::new(LocalSink::reopen(path)?);
+    let first = found.end.max(sink.length()?).next_multiple_of(8);
+    let shown = path.to_string_lossy();
+    let writer = Writer::over(Arc::<LocalSink>::clone(&sink), Some(&shown), &options, None, first);
+    let lost = Mutex::new(Vec::new());
+    let mut recovered = Recovered { torn, ..Recovered::default() };
+    let mut datasets = HashMap::new();
+    for (number, node) in tree.nodes.iter().enumerate() {
+        if let NodeKind::Dataset(dataset) = &node.kind {
+            datasets.insert(NodeId(number), Arc::clone(dataset));
+            recovered.datasets += 1;
+        }
+    }
+    let names = names(&tree);
+    let shown = |id: NodeId| names.get(&id).cloned().unwrap_or_else(|| "a dataset without a name".into());
+    let lose = |what: String| lost.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    let whole = Mutex::new(0_u64);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    spread(threads, found.chunks.values(), Vec::new, |bytes: &mut Vec<u8>, placed: &Placed| {
+        let Some(dataset) = datasets.get(&placed.object) else { return Ok(()) };
+        let Data::Chunked(chunks) = &dataset.data else { return Ok(()) };
+        let size = usize::try_from(placed.size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        bytes.resize(size, 0);
+        sink.read_at(placed.address, bytes)?;
+        if digest(bytes) == placed.digest {
+            chunks.found(placed);
+            *whole.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        } else {
+            lose(format!("chunk {:?} of {}", placed.scaled, shown(placed.object)));
+        }
+        Ok(())
+    })?;
+    for (id, dataset) in &datasets {
+        contiguous(*id, dataset, &found, &*sink, &mut |what| lose(format!("{what} of {}", shown(*id))))?;
+    }
+    *writer.0.tree_mut() = tree;
+    writer.close()?;
+    recovered.chunks = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
+    recovered.lost = lost.into_inner().unwrap_or_else(PoisonError::into_inner);
+    recovered.lost.sort();
+    drop(lock);
+    std::fs::remove_file(&name)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))?;
+    Ok(recovered)
+}
+
+/// Contiguous data: what was not noted as written becomes the fill value again, since it may be half of something.
+fn contiguous(
+    id: NodeId,
+    dataset: &DatasetNode,
+    found: &Found,
+    sink: &dyn Sink,
+    lose: &mut dyn FnMut(String),
+) -> Result<()> {
+    let Data::Contiguous { address, size } = &dataset.data else { return Ok(()) };
+    let Some(start) = found.begins.get(&id).copied() else { return Ok(()) };
+    // The last word on each byte counts: backwards, what was written later covers what was before.
+    let mut covered: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut bytes = Vec::new();
+    for (_, first, length, expected) in found.wrote.iter().rev().filter(|(object, ..)| *object == id) {
+        let end = first.saturating_add(*length).min(*size);
+        let overlaps = covered.range(..end).next_back().is_some_and(|(_, covered)| covered > first);
+        if !overlaps {
+            bytes.resize(usize::try_from(*length).unwrap_or(0), 0);
+            sink.read_at(start + first, &mut bytes)?;
+            if digest(&bytes) != *expected {
+                lose(format!("bytes {first} to {end}"));
+                continue;
+            }
+        }
+        cover(&mut covered, *first, end);
+    }
+    let mut at = 0;
+    let pattern = dataset.filled(dataset.element_size)?;
+    let mut gaps = Vec::new();
+    for (first, end) in &covered {
+        gaps.push((at, *first));
+        at = *end;
+    }
+    gaps.push((at, *size));
+    for (first, end) in gaps.into_iter().filter(|(first, end)| first < end) {
+        let mut next = first;
+        while next < end {
+            let length = usize::try_from((end - next).min(1 << 20)).unwrap_or(1 << 20);
+            let offset = usize::try_from(next % pattern.len() as u64).unwrap_or(0);
+            let filled: Vec<u8> = pattern.iter().copied().cycle().skip(offset).take(length).collect();
+            sink.write_at(start + next, &filled)?;
+            next += length as u64;
+        }
+    }
+    *address.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+    Ok(())
+}
+
+/// Adds a range to disjoint ones.
+fn cover(covered: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
+    while let Some((start, stop)) = covered.range(..=end).next_back().map(|(start, stop)| (*start, *stop)) {
+        if stop < first {
+            break;
+        }
+        covered.remove(&start);
+        first = first.min(start);
+        end = end.max(stop);
+    }
+    covered.insert(first, end);
+}
+
+/// A path of each object.
+fn names(tree: &Tree) -> HashMap<NodeId, String> {
+    let mut names = HashMap::from([(NodeId::ROOT, String::new())]);
+    for id in tree.reachable() {
+        let Some(NodeKind::Group(group)) = tree.nodes.get(id.0).map(|node| &node.kind) else { continue };
+        let path = names.get(&id).cloned().unwrap_or_default();
+        for (name, link) in &group.links {
+            if let super::NewLink::Hard(target) = link.target {
+                names.entry(target).or_insert_with(|| format!("{path}/{name}"));
+            }
+        }
+    }
+    names
+}
+
+fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
+    match entry {
+        Entry::Group { track_order } => {
+            tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
+        }
+        Entry::Datatype(datatype) => {
+            tree.add(Node::new(NodeKind::Datatype(datatype), false));
+        }
+        Entry::Dataset(made) => {
+            let options = DatasetOptions {
+                datatype: made.datatype,
+                committed: made.committed,
+                dataspace: made.dataspace,
+                layout: made.layout,
+                pipeline: made.pipeline,
+                fill: made.fill,
+                track_order: made.track_order,
+            };
+            let dataset = Arc::new(dataset_node(options, Oldest::V200)?);
+            let id = tree.add(Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order));
+            dataset.id.get_or_init(|| id);
+        }
+        Entry::Link { group, name, target } => tree.link(group, name.as_bytes(), target)?,
+        Entry::Unlink { group, name } => tree.unlink(group, name.as_bytes())?,
+        Entry::Attribute { object, attribute } => tree.set_attribute(object, attribute)?,
+        Entry::NoAttribute { object, name } => {
+            tree.node_mut(object)?.attributes.remove(&name);
+        }
+        Entry::Comment { object, comment } => tree.node_mut(object)?.comment = comment,
+        Entry::RootOrder(track) => tree.node_mut(NodeId::ROOT)?.track_order = track,
+        Entry::Pinned { object, address } => {
+            tree.node_mut(object)?.pinned = Some(address);
+            found.end = found.end.max(address.saturating_add(4096));
+        }
+        Entry::Resized { object, dims } => {
+            let dataset = tree.dataset(object)?;
+            let mut dataspace = dataset.dataspace.write().unwrap_or_else(PoisonError::into_inner);
+            if let hyperchunk_format::model::Dataspace::Simple { dims: old, .. } = &mut *dataspace {
+                if let Data::Chunked(chunks) = &dataset.data {
+                    found.chunks.retain(|(of, scaled), _| {
+                        let within = scaled.iter().zip(&chunks.dims).zip(&dims);
+                        *of != object
+                            || within.into_iter().all(|((scaled, chunk), dim)| scaled * chunk < *dim)
+                    });
+                }
+                *old = dims;
+            }
+        }
+        Entry::Chunk(placed) => {
+            found.end = found.end.max(placed.address.saturating_add(placed.size));
+            found.chunks.insert((placed.object, placed.scaled.clone()), placed);
+        }
+        Entry::Begins { object, address } => {
+            if let Data::Contiguous { size, .. } = &tree.dataset(object)?.data {
+                found.end = found.end.max(address.saturating_add(*size));
+            }
+            found.begins.insert(object, address);
+        }
+        Entry::Wrote { object, first, length, digest } => found.wrote.push((object, first, length, digest)),
+        Entry::Compact { object, data } => {
+            if let Data::Compact(old) = &tree.dataset(object)?.data {
+                let mut old = old.write().unwrap_or_else(PoisonError::into_inner);
+                if old.len() == data.len() {
+                    *old = data;
+                }
+            }
+        }
+    }
+    Ok(())
+}
