@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
 use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock};
-use hyperchunk_format::model::{AllocationTime, Attribute, ChunkIndex, Chunked, Dataspace, Layout, Times};
+use hyperchunk_format::model::{Attribute, ChunkIndex, Chunked, Dataspace, Layout, Times};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
 use std::sync::PoisonError;

@@ -145,10 +145,20 @@ impl Journal {
         let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(path.display())
         };
-        let mut journal =
-            OpenOptions::new().append(true).create(true).truncate(false).open(&path).map_err(refused)?;
+        let journal = OpenOptions::new().append(true).create_new(true).open(&path);
+        let mut journal = journal.map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => Error::new(
+                ErrorKind::Io,
+                format!(
+                    "{} is there: another program writes this file, or one was killed while it did; \
+                     `hyperchunk recover` gets back what is whole, and deleting it gives that up",
+                    path.display()
+                ),
+            )
+            .file(file.display()),
+            _ => refused(error),
+        })?;
         journal.try_lock().map_err(|_| busy(&path))?;
-        journal.set_len(0).map_err(refused)?;
         journal.write_all(MAGIC).map_err(refused)?;
         Ok(Self { file: Mutex::new(journal), path })
     }

@@ -21,6 +21,11 @@ impl fmt::Debug for Picture {
     }
 }
 
+/// A length within a buffer.
+fn narrow(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
 impl Source for Picture {
     fn size(&self) -> u64 {
         self.size
@@ -34,16 +39,16 @@ impl Source for Picture {
             let place = self.pieces.partition_point(|(start, _)| *start <= at);
             let before = place.checked_sub(1).and_then(|place| self.pieces.get(place));
             let next = self.pieces.get(place).map_or(end, |(start, _)| (*start).min(end));
-            let from = (at - offset) as usize;
+            let from = narrow(at - offset);
             match before.filter(|(start, bytes)| at - start < bytes.len() as u64) {
                 Some((start, bytes)) => {
-                    let skip = (at - start) as usize;
-                    let count = (bytes.len() - skip).min((next - at) as usize);
+                    let skip = narrow(at - start);
+                    let count = (bytes.len() - skip).min(narrow(next - at));
                     buffer[from..from + count].copy_from_slice(&bytes[skip..skip + count]);
                     at += count as u64;
                 }
                 None => {
-                    let count = (next - at) as usize;
+                    let count = narrow(next - at);
                     self.sink.read_at(at, &mut buffer[from..from + count])?;
                     at = next;
                 }

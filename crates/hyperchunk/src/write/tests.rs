@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "small numbers")]
+
 use super::*;
 use crate::{ErrorKind, File, OpenOptions};
 use hyperchunk_format::codec::Decoder;

@@ -129,17 +129,15 @@ impl Writer {
     /// As [`LocalSink::create`].
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
-        let journal = super::journal::path_of(path);
-        if options.journal && journal.exists() {
-            let message = format!(
-                "{} is there: a program that wrote the file was killed; `hyperchunk recover` gets back what is whole, \
-                 and deleting it gives up what was written after the last commit",
-                journal.display()
-            );
-            return Err(Error::new(ErrorKind::Io, message).file(path.display()));
-        }
-        let sink = LocalSink::create(path, options.sync, options.replace)?;
+        // The journal first: whoever has it writes the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
+        let sink = match LocalSink::create(path, options.sync, options.replace) {
+            Ok(sink) => sink,
+            Err(error) => {
+                journal.map_or(Ok(()), |journal| journal.end())?;
+                return Err(error);
+            }
+        };
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
     }
 
