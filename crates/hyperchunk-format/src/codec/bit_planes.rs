@@ -1,10 +1,10 @@
-//! Bit shuffling undone: from bit planes to elements. Source: K. Masui and others, "A compression scheme for radio data in
+//! Bit shuffling: from elements to bit planes and back. Source: K. Masui and others, "A compression scheme for radio data in
 //! high performance computing" (2015), section 3.
 //!
 //! A plane holds one bit of each element, eight elements to a byte, the first in the lowest bit. The planes lie in the
 //! order of the bits: those of the first byte first, its lowest bit first.
 
-use super::shuffle::{Weaver, unshuffle_with};
+use super::shuffle::{Weaver, shuffle_with, unshuffle_with};
 
 /// How many bytes of each plane are worked on at a time.
 const WIDTH: usize = 128;
@@ -41,6 +41,48 @@ impl Joiner {
             }
             if let Some(out) = out.get_mut(..self.bytes.len()) {
                 unshuffle_with(&mut self.weaver, &self.bytes, out, size);
+            }
+        }
+    }
+}
+
+/// Splits elements into bit planes; keeps its buffers.
+#[derive(Debug, Default)]
+pub(super) struct Splitter {
+    /// As [`Joiner`] has it.
+    bytes: Vec<u8>,
+    weaver: Box<Weaver>,
+}
+
+impl Splitter {
+    /// Fills `planes` from `elements`, each of `size` bytes. Their number is a multiple of eight: what makes no eight
+    /// elements is left as it was.
+    pub(super) fn split(&mut self, elements: &[u8], planes: &mut [u8], size: usize) {
+        let eight = size.saturating_mul(8);
+        let row = planes.len().min(elements.len()).checked_div(eight).unwrap_or(0);
+        if row == 0 {
+            return;
+        }
+        let elements = elements.get(..row.saturating_mul(eight)).unwrap_or_default();
+        let steps = (0..row).step_by(WIDTH);
+        for (start, from) in steps.zip(elements.chunks(eight.saturating_mul(WIDTH))) {
+            let width = row.saturating_sub(start).min(WIDTH);
+            let end = start.saturating_add(width);
+            self.bytes.resize(from.len(), 0);
+            shuffle_with(&mut self.weaver, from, &mut self.bytes, size);
+            let planes = planes.chunks_exact_mut(row.saturating_mul(8));
+            for (planes, from) in planes.zip(self.bytes.chunks_exact(width.saturating_mul(8))) {
+                let mut rows = [[0; WIDTH]; 8];
+                let heads = rows.each_mut().map(|row| row.get_mut(..width).unwrap_or_default());
+                self.weaver.split_eight(from, heads);
+                transpose(&mut rows);
+                for (plane, from) in planes.chunks_exact_mut(row).zip(&rows) {
+                    let to = plane.get_mut(start..end).unwrap_or_default();
+                    match to.first_chunk_mut() {
+                        Some(to) => *to = *from,
+                        None => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+                    }
+                }
             }
         }
     }
@@ -106,7 +148,7 @@ pub(super) mod tests {
     #[test]
     fn every_size_and_count() {
         let mut dice = Dice::new(1);
-        let mut joiner = Joiner::default();
+        let (mut joiner, mut splitter) = (Joiner::default(), Splitter::default());
         for size in (1..20).chain([24, 32, 100, 255, 512, 513, 600]) {
             for count in [0, 8, 16, 64, 504, 512, 520, 1032, 4104] {
                 if size * count > 400_000 {
@@ -116,6 +158,9 @@ pub(super) mod tests {
                 let mut output = vec![9; elements.len()];
                 joiner.join(&planes(&elements, size), &mut output, size);
                 assert!(output == elements, "{count} elements of {size} bytes");
+                let mut output = vec![9; elements.len()];
+                splitter.split(&elements, &mut output, size);
+                assert!(output == planes(&elements, size), "{count} elements of {size} bytes");
             }
         }
     }

@@ -137,6 +137,115 @@ fn store_as<const N: usize>(values: &[u64], elements: &mut [u8], bytes: impl Fn(
     }
 }
 
+/// Puts consecutive numbers to the start of bytes, the most significant bit first.
+#[derive(Debug)]
+pub(super) struct Packer<'a> {
+    bytes: &'a mut [u8],
+    /// Where the next eight go.
+    at: usize,
+    /// Bits that wait, from the highest one on, and how many they are.
+    word: u64,
+    filled: u32,
+}
+
+impl<'a> Packer<'a> {
+    pub(super) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes, at: 0, word: 0, filled: 0 }
+    }
+
+    /// Puts the lowest `width` bits, up to 64, of a number.
+    #[inline]
+    pub(super) fn put(&mut self, value: u64, width: u32) {
+        // Two shifts, because a width of 0 needs 64.
+        let top = value.wrapping_shl(63_u32.wrapping_sub(width)).wrapping_shl(1);
+        let top = if width == 64 { value } else { top };
+        self.word |= top.wrapping_shr(self.filled);
+        let filled = self.filled.wrapping_add(width);
+        if filled < 64 {
+            self.filled = filled;
+            return;
+        }
+        self.flush();
+        // What did not fit any more.
+        let placed = 64_u32.wrapping_sub(self.filled);
+        self.word = top.checked_shl(placed).unwrap_or(0);
+        self.filled = filled.wrapping_sub(64);
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        let end = self.at.wrapping_add(8);
+        if let Some(to) = self.bytes.get_mut(self.at..end) {
+            to.copy_from_slice(&self.word.to_be_bytes());
+        }
+        self.at = end;
+    }
+
+    /// Puts what waits, and zeros behind it.
+    pub(super) fn finish(mut self) {
+        let rest = self.bytes.get_mut(self.at..).unwrap_or_default();
+        rest.fill(0);
+        let count = self.filled.div_ceil(8) as usize;
+        rest.iter_mut().zip(self.word.to_be_bytes()).take(count).for_each(|(to, from)| *to = from);
+        self.word = 0;
+    }
+}
+
+/// Puts the lowest `width` bits of each element of `size` bytes, 1 to 8, after `map`.
+pub(super) fn pack(
+    (elements, size, order): (&[u8], usize, Order),
+    (packer, width): (&mut Packer<'_>, u32),
+    map: impl Fn(u64) -> u64,
+) {
+    each((elements, size, order), |value| packer.put(map(value), width));
+}
+
+/// Gives each element of `size` bytes, 1 to 8, as a number to `with`.
+#[inline]
+pub(super) fn each((elements, size, order): (&[u8], usize, Order), mut with: impl FnMut(u64)) {
+    let mut values = [0; BLOCK];
+    for elements in elements.chunks(size.max(1).wrapping_mul(BLOCK)) {
+        let count = elements.len().checked_div(size).unwrap_or(0);
+        let values = values.get_mut(..count).unwrap_or_default();
+        load(elements, values, size, order);
+        values.iter().for_each(|value| with(*value));
+    }
+}
+
+/// Reads numbers from elements of `size` bytes, 1 to 8.
+fn load(elements: &[u8], values: &mut [u64], size: usize, order: Order) {
+    match (size, order) {
+        (1, _) => load_as(elements, values, |[byte]| u64::from(byte)),
+        (2, Order::Little) => load_as(elements, values, |bytes| u16::from_le_bytes(bytes).into()),
+        (2, Order::Big) => load_as(elements, values, |bytes| u16::from_be_bytes(bytes).into()),
+        (4, Order::Little) => load_as(elements, values, |bytes| u32::from_le_bytes(bytes).into()),
+        (4, Order::Big) => load_as(elements, values, |bytes| u32::from_be_bytes(bytes).into()),
+        (8, Order::Little) => load_as(elements, values, u64::from_le_bytes),
+        (8, Order::Big) => load_as(elements, values, u64::from_be_bytes),
+        _ => {
+            for (element, value) in elements.chunks_exact(size.max(1)).zip(values) {
+                *value = load_one(element, order);
+            }
+        }
+    }
+}
+
+/// The number in an element of up to 8 bytes.
+#[inline]
+pub(super) fn load_one(element: &[u8], order: Order) -> u64 {
+    let add = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);
+    match order {
+        Order::Little => element.iter().rev().fold(0, add),
+        Order::Big => element.iter().fold(0, add),
+    }
+}
+
+fn load_as<const N: usize>(elements: &[u8], values: &mut [u64], number: impl Fn([u8; N]) -> u64) {
+    for (element, value) in elements.as_chunks().0.iter().zip(values) {
+        *value = number(*element);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +278,18 @@ mod tests {
                         }
                         assert_eq!(element, expected, "{width} {size} {number}");
                     }
+                    let mut packed = vec![9; (count * width as usize).div_ceil(8) + 3];
+                    let mut packer = Packer::new(&mut packed);
+                    pack((&output, size, order), (&mut packer, width), |value| value.wrapping_sub(3));
+                    packer.finish();
+                    let known = width.min(size as u32 * 8);
+                    for number in 0..count {
+                        let value = super::number(&bytes, 5 + number * width as usize, width);
+                        let low = |value: u64| if known == 0 { 0 } else { value << (64 - known) };
+                        let found = super::number(&packed, number * width as usize, width);
+                        assert_eq!(low(found), low(value), "{width} {size} {number}");
+                    }
+                    assert_eq!(packed.last_chunk().unwrap(), &[0; 3]);
                 }
             }
         }

@@ -2,16 +2,22 @@
 //! bitshuffle's README, and what its filter writes.
 //!
 //! Parameters: bitshuffle's version (two numbers), the size of an element, then optionally: the elements in a block (0: by
-//! the size of an element), the compression.
+//! the size of an element), the compression, its level.
 
-use super::bit_planes::Joiner;
-use super::{Codec, Context, lz4, zstd};
+use super::bit_planes::{Joiner, Splitter};
+use super::{Codec, Context, EncodeContext, Encoded, lz4, zstd};
 use crate::{Cursor, Error, ErrorKind, Result};
+use std::cell::RefCell;
 
 /// What a block that is not compressed aims at, in bytes.
 const BLOCK_BYTES: usize = 8192;
 /// The fewest elements in a block, where the writer gave no number.
 const FEWEST: usize = 128;
+
+thread_local! {
+    /// With the planes of a block.
+    static SPLITTER: RefCell<(Splitter, Vec<u8>)> = RefCell::default();
+}
 
 /// How blocks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,15 +45,11 @@ impl Codec for Bitshuffle {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        let parameter =
-            |at: usize| context.parameters.get(at).map(|value| usize::try_from(*value).unwrap_or(usize::MAX));
-        let Some(element @ 1..) = parameter(2) else {
-            return Err(damaged("its parameter, the size of an element, is missing or 0"));
-        };
+        let element = element_size(context.parameters)?;
         let compression = compression(context.parameters);
         let mut cursor = Cursor::new(input, "bitshuffle chunk", 0);
         let (size, block) = if compression == Compression::None {
-            (input.len() as u64, parameter(3).unwrap_or(0))
+            (input.len() as u64, parameter(context.parameters, 3))
         } else {
             let (size, bytes) = lz4::header(&mut cursor)?;
             (size, bytes.checked_div(element).unwrap_or(0))
@@ -56,16 +58,57 @@ impl Codec for Bitshuffle {
         if output.len().checked_rem(element) != Some(0) {
             return Err(damaged("no whole number of elements"));
         }
-        let block = if block == 0 { default_block(element) } else { block };
-        if !block.is_multiple_of(8) {
-            return Err(damaged("the number of elements in a block is no multiple of 8"));
+        blocks(&mut cursor, output, element, block_bytes(block, element)?, compression)
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let element = element_size(context.parameters)?;
+        let block = block_bytes(parameter(context.parameters, 3), element)?;
+        if input.len().checked_rem(element) != Some(0) {
+            return Ok(Encoded::Refused);
         }
-        blocks(&mut cursor, output, element, block.saturating_mul(element), compression)
+        match compression(context.parameters) {
+            Compression::None => {
+                let room = context.room(output, input.len())?;
+                SPLITTER.with_borrow_mut(|(splitter, _)| split(splitter, input, room, element, block));
+                Ok(Encoded::Written(input.len()))
+            }
+            Compression::Lz4 => {
+                compressed(input, output, context, (element, block), lz4::bound(block), lz4::compress)
+            }
+            Compression::Zstd => {
+                let level = context.parameters.get(5).map_or(0, |level| level.cast_signed());
+                compressed(input, output, context, (element, block), zstd::bound(block), |from, to| {
+                    zstd::compress(from, to, level)?
+                        .ok_or_else(|| Error::limit("too little room for a block"))
+                })
+            }
+        }
     }
 
     fn encoded_size(&self, size: usize, parameters: &[u32]) -> Option<usize> {
         (compression(parameters) == Compression::None).then_some(size)
     }
+}
+
+fn parameter(parameters: &[u32], at: usize) -> usize {
+    parameters.get(at).map_or(0, |value| usize::try_from(*value).unwrap_or(usize::MAX))
+}
+
+fn element_size(parameters: &[u32]) -> Result<usize> {
+    match parameter(parameters, 2) {
+        0 => Err(damaged("its parameter, the size of an element, is missing or 0")),
+        size => Ok(size),
+    }
+}
+
+/// The bytes in a block of so many elements, where 0 leaves their number open.
+fn block_bytes(block: usize, element: usize) -> Result<usize> {
+    let block = if block == 0 { default_block(element) } else { block };
+    if !block.is_multiple_of(8) {
+        return Err(damaged("the number of elements in a block is no multiple of 8"));
+    }
+    Ok(block.saturating_mul(element))
 }
 
 /// Any other number is written and read without compression.
@@ -91,7 +134,7 @@ fn blocks(
     block: usize,
     compression: Compression,
 ) -> Result<()> {
-    let loose = output.len().checked_rem(element.saturating_mul(8)).unwrap_or(0);
+    let loose = loose_bytes(output.len(), element);
     let (blocks, loose) = output.split_at_mut_checked(output.len().saturating_sub(loose)).unwrap_or_default();
     let mut joiner = Joiner::default();
     let mut planes = vec![0; if compression == Compression::None { 0 } else { block.min(blocks.len()) }];
@@ -117,6 +160,51 @@ fn blocks(
     Ok(())
 }
 
+/// How many bytes lie behind all eights of elements.
+fn loose_bytes(size: usize, element: usize) -> usize {
+    size.checked_rem(element.saturating_mul(8)).unwrap_or(0)
+}
+
+/// Splits `input` block by block into `output`, which is as long.
+fn split(splitter: &mut Splitter, input: &[u8], output: &mut [u8], element: usize, block: usize) {
+    let end = input.len().saturating_sub(loose_bytes(input.len(), element));
+    let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
+    let (planes, loose_to) = output.split_at_mut_checked(end).unwrap_or_default();
+    for (from, to) in elements.chunks(block).zip(planes.chunks_mut(block)) {
+        splitter.split(from, to, element);
+    }
+    loose_to.copy_from_slice(loose);
+}
+
+/// Writes blocks, split and then compressed to at most `bound` bytes each.
+fn compressed(
+    input: &[u8],
+    output: &mut Vec<u8>,
+    context: &EncodeContext<'_>,
+    (element, block): (usize, usize),
+    bound: usize,
+    compress: impl Fn(&[u8], &mut [u8]) -> Result<usize>,
+) -> Result<Encoded> {
+    let mut frame = lz4::Frame::new(output, input.len(), block, bound, context)?;
+    let end = input.len().saturating_sub(loose_bytes(input.len(), element));
+    let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
+    SPLITTER.with_borrow_mut(|(splitter, planes)| {
+        for from in elements.chunks(block) {
+            let planes = context.room(planes, from.len())?;
+            splitter.split(from, planes, element);
+            frame.block(|to| compress(planes, to))?;
+            if frame.in_vain {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    if !frame.in_vain {
+        frame.put(loose);
+    }
+    Ok(if frame.in_vain { Encoded::Refused } else { Encoded::Written(frame.at) })
+}
+
 #[cold]
 fn damaged(message: &str) -> Error {
     Error::new(ErrorKind::Filter, message)
@@ -126,7 +214,7 @@ fn damaged(message: &str) -> Error {
 mod tests {
     use super::*;
     use crate::codec::bit_planes::tests::planes;
-    use crate::codec::testing::{Dice, decoded, hurt};
+    use crate::codec::testing::{Dice, decoded, encoded, hurt};
 
     /// The filter, forwards.
     fn filtered(bytes: &[u8], element: usize, block: usize, compression: u32) -> Vec<u8> {
@@ -167,6 +255,9 @@ mod tests {
                     let parameters = [0, 3, element as u32, block as u32, compression];
                     let found = decoded(&Bitshuffle, &stored, &parameters, bytes.len()).unwrap();
                     assert!(found == bytes, "{count} of {element} bytes, blocks of {block}, {compression}");
+                    let parameters = [&parameters[..], &[1]].concat();
+                    let own = encoded(&Bitshuffle, &bytes, &parameters).unwrap();
+                    assert!(own == stored, "{count} of {element} bytes, blocks of {block}, {compression}");
                 }
             }
         }

@@ -1,12 +1,14 @@
-//! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the size of a block,
-//! does not matter here.
+//! bzip2 (307): one stream a chunk. Source: the format's description in bzip2's manual. The parameter, the size of a block
+//! in units of 100,000 bytes, only matters for writing.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
-use bzip2::{Decompress, Status};
+use bzip2::{Action, Compress, Compression, Decompress, Status};
 
 /// Where the size is not known, the buffer grows by at least this much.
 const STEP: usize = 1 << 16;
+/// The size of a block where the parameters give none.
+const DEFAULT_BLOCK: u32 = 9;
 
 /// The codec.
 #[derive(Debug)]
@@ -53,16 +55,48 @@ impl Codec for Bzip2 {
             }
         }
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let block = match context.parameters.first() {
+            None => DEFAULT_BLOCK,
+            Some(block @ 1..=9) => *block,
+            Some(block) => return Err(Error::invalid(format!("a block size of {block}; there are 1 to 9"))),
+        };
+        // As the manual has it: a stream is at most 1 % and 600 bytes longer than its input.
+        let bound = input.len().saturating_add(input.len() / 100).saturating_add(600);
+        let room = context.room(output, context.most(input, bound))?;
+        let mut state = Compress::new(Compression::new(block), 0);
+        let (mut read, mut written) = (0, 0);
+        loop {
+            let from = input.get(read..).unwrap_or_default();
+            let to = room.get_mut(written..).unwrap_or_default();
+            if to.is_empty() {
+                return Ok(Encoded::Refused);
+            }
+            let status = state
+                .compress(from, to, Action::Finish)
+                .map_err(|error| Error::limit(format!("bzip2 cannot compress: {error}")))?;
+            let before = (read, written);
+            read = usize::try_from(state.total_in()).unwrap_or(usize::MAX);
+            written = usize::try_from(state.total_out()).unwrap_or(usize::MAX);
+            if matches!(status, Status::StreamEnd) {
+                return Ok(Encoded::Written(written));
+            }
+            if before == (read, written) {
+                return Ok(Encoded::Refused);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, decoded, hurt};
+    use crate::codec::testing::{Dice, decoded, encoded, hurt};
     use std::io::Write;
 
     fn filtered(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }
@@ -73,6 +107,7 @@ mod tests {
         for length in [0, 1, 1000, 65_536, 65_537, 300_000] {
             let stored = [&filtered(&bytes[..length])[..], b"behind"].concat();
             assert_eq!(decoded(&Bzip2, &stored, &[1], length).unwrap(), bytes[..length]);
+            assert_eq!(encoded(&Bzip2, &bytes[..length], &[1]).unwrap(), filtered(&bytes[..length]));
         }
     }
 

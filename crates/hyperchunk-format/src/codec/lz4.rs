@@ -1,11 +1,25 @@
 //! LZ4 (32004): blocks of equal size, each compressed by itself. Source: "HDF5 LZ4 filter" (at The HDF Group's list of
-//! registered filters); *LZ4 Block Format Description*. The parameter, the size of a block, does not matter here.
+//! registered filters); *LZ4 Block Format Description*. The parameter is the size of a block, 0 for 1 GiB; it only matters for
+//! writing.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Cursor, Error, ErrorKind, Result};
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+use std::cell::RefCell;
 
 /// No LZ4 block expands more.
 const MOST_A_BYTE: u64 = 255;
+/// The size of a block where the parameter gives none.
+const DEFAULT_BLOCK: usize = 1 << 30;
+/// The largest block that LZ4 takes.
+const LARGEST_BLOCK: usize = 0x7e00_0000;
+/// Inputs below this have tables of half the size.
+const SMALL: usize = u16::MAX as usize;
+
+thread_local! {
+    /// What the compressor knows about its input, for small ones and for all others: kept because it is not small itself.
+    static TABLES: RefCell<Option<[CompressTable; 2]>> = const { RefCell::new(None) };
+}
 
 /// The codec.
 #[derive(Debug)]
@@ -40,6 +54,103 @@ impl Codec for Lz4 {
         }
         Ok(())
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let block = match context.parameters.first() {
+            Some(size @ 1..) => usize::try_from(*size).unwrap_or(usize::MAX),
+            _ => DEFAULT_BLOCK,
+        };
+        if block > LARGEST_BLOCK {
+            return Err(Error::invalid(format!("blocks of {block} bytes; {LARGEST_BLOCK} are the most")));
+        }
+        // The plugin takes no more.
+        if input.len() > i32::MAX as usize {
+            return Ok(Encoded::Refused);
+        }
+        let block = block.min(input.len()).max(1);
+        let mut frame = Frame::new(output, input.len(), block, bound(block), context)?;
+        for from in input.chunks(block) {
+            frame.block(|to| {
+                let written = compress(from, to)?;
+                if written < from.len() {
+                    return Ok(written);
+                }
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+                Ok(from.len())
+            })?;
+            if frame.in_vain {
+                return Ok(Encoded::Refused);
+            }
+        }
+        Ok(Encoded::Written(frame.at))
+    }
+}
+
+/// A chunk that is written block by block, each with its size in front.
+#[derive(Debug)]
+pub(super) struct Frame<'a> {
+    bytes: &'a mut [u8],
+    /// How many bytes are written.
+    pub(super) at: usize,
+    /// From how many bytes on the filter gains nothing and is optional.
+    most: usize,
+    /// Whether there are more already.
+    pub(super) in_vain: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// One for `size` bytes in blocks of `block`, which take at most `bound` bytes each.
+    pub(super) fn new(
+        output: &'a mut Vec<u8>,
+        size: usize,
+        block: usize,
+        bound: usize,
+        context: &EncodeContext<'_>,
+    ) -> Result<Self> {
+        let count = size.div_ceil(block.max(1)).saturating_add(1);
+        // Once it is in vain, no more blocks follow.
+        let room = count.saturating_mul(bound.saturating_add(4));
+        let most = if context.optional { size } else { usize::MAX };
+        let room = room.min(most.saturating_add(bound)).saturating_add(16);
+        let mut frame = Self { bytes: context.room(output, room)?, at: 0, most, in_vain: false };
+        frame.put(&(size as u64).to_be_bytes());
+        frame.put(&u32::try_from(block).unwrap_or(u32::MAX).to_be_bytes());
+        Ok(frame)
+    }
+
+    /// Puts bytes as they are.
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        let end = self.at.saturating_add(bytes.len());
+        if let Some(to) = self.bytes.get_mut(self.at..end) {
+            to.copy_from_slice(bytes);
+        }
+        self.at = end;
+        self.in_vain |= end >= self.most;
+    }
+
+    /// Puts a block that `compress` writes, which tells how long it is.
+    pub(super) fn block(&mut self, compress: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result<()> {
+        let start = self.at.saturating_add(4);
+        let written = compress(self.bytes.get_mut(start..).unwrap_or_default())?;
+        self.put(&u32::try_from(written).unwrap_or(u32::MAX).to_be_bytes());
+        self.at = start.saturating_add(written);
+        self.in_vain |= self.at >= self.most;
+        Ok(())
+    }
+}
+
+/// How many bytes a block of `size` takes at most.
+pub(super) fn bound(size: usize) -> usize {
+    get_maximum_output_size(size)
+}
+
+/// Writes a block of `from` to `to`, which has room for as many bytes as [`bound`] says; how many bytes it is.
+pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    TABLES.with_borrow_mut(|tables| {
+        let [small, large] = tables.get_or_insert_with(|| [CompressTable::small(), CompressTable::large()]);
+        let table = if from.len() < SMALL { small } else { large };
+        compress_into_with_table(from, to, table).map_err(|error| Error::limit(error.to_string()))
+    })
 }
 
 /// How many bytes a chunk has before compression, and how many of them make a block: big-endian.
@@ -82,9 +193,9 @@ fn damaged(message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{decoded, hurt};
+    use crate::codec::testing::{decoded, encoded, hurt};
 
-    /// The filter, forwards.
+    /// The filter, forwards, as its description has it.
     fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
         let mut output = (bytes.len() as u64).to_be_bytes().to_vec();
         output.extend((block as u32).to_be_bytes());
@@ -103,8 +214,11 @@ mod tests {
             (0..5000_u32).map(|i| if i < 2000 { i * i % 251 } else { i / 99 } as u8).collect();
         for length in [0, 1, 2, 999, 1000, 1001, 5000] {
             for block in [1, 7, 999, 1000, 1 << 30] {
-                let stored = filtered(&bytes[..length], block);
-                assert_eq!(decoded(&Lz4, &stored, &[], length).unwrap(), bytes[..length], "{length} {block}");
+                let bytes = &bytes[..length];
+                let stored = filtered(bytes, block);
+                assert_eq!(decoded(&Lz4, &stored, &[], length).unwrap(), bytes, "{length} {block}");
+                let own = encoded(&Lz4, bytes, &[block as u32]).unwrap();
+                assert_eq!(own, filtered(bytes, block.min(length).max(1)), "{length} {block}");
             }
         }
     }

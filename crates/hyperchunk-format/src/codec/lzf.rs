@@ -1,10 +1,23 @@
 //! LZF (32000): h5py's own filter. Source: h5py's description of its filter, and LibLZF's of its format.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
+use std::cell::RefCell;
 
 /// At best, 3 bytes stand for 264.
 const MOST_A_BYTE: usize = 88;
+
+/// The longest run of literals, the longest repetition, and how far back one may lie.
+const MOST_LITERALS: usize = 32;
+const LONGEST: usize = 264;
+const FARTHEST: usize = 8192;
+/// Bits of a hash.
+const HASH_BITS: u32 = 14;
+
+thread_local! {
+    /// Where three bytes with a hash were seen last, plus one.
+    static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The codec. Its third parameter is the size of a chunk.
 #[derive(Debug)]
@@ -40,6 +53,109 @@ impl Codec for Lzf {
             }
         }
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        if u32::try_from(input.len()).is_err() {
+            return Ok(Encoded::Refused);
+        }
+        // Literals alone need a byte more for each 32.
+        let bound = input.len().saturating_add(input.len().div_ceil(MOST_LITERALS));
+        let room = context.room(output, context.most(input, bound))?;
+        let written = SEEN.with_borrow_mut(|seen| {
+            seen.clear();
+            seen.resize(1 << HASH_BITS, 0);
+            compress(input, room, seen)
+        });
+        Ok(written.map_or(Encoded::Refused, Encoded::Written))
+    }
+}
+
+/// Writes instructions for `input` to `output`; how many bytes they are, or nothing if they do not fit.
+fn compress(input: &[u8], output: &mut [u8], seen: &mut [u32]) -> Option<usize> {
+    let (mut at, mut literals, mut written) = (0_usize, 0_usize, 0_usize);
+    // How many tries found nothing: the more, the larger the steps.
+    let mut misses = 0_usize;
+    while let Some(here) = three(input, at) {
+        let slot = seen.get_mut(hash(here))?;
+        let before =
+            usize::try_from(std::mem::replace(slot, u32::try_from(at).ok()?.wrapping_add(1))).ok()?;
+        let distance = at.wrapping_add(1).wrapping_sub(before);
+        if before == 0 || distance > FARTHEST || three(input, before.wrapping_sub(1)) != Some(here) {
+            misses = misses.wrapping_add(1);
+            at = at.wrapping_add(misses / 64).wrapping_add(1);
+            continue;
+        }
+        misses = 0;
+        let length = common(input, before.wrapping_sub(1), at);
+        written = put_literals(input.get(literals..at)?, output, written)?;
+        written = put_repetition(distance, length, output, written)?;
+        at = at.wrapping_add(length);
+        literals = at;
+        // So that what follows a repetition can be found with its last bytes, too.
+        for near in at.saturating_sub(2)..at {
+            if let Some(three) = three(input, near) {
+                *seen.get_mut(hash(three))? = u32::try_from(near).ok()?.wrapping_add(1);
+            }
+        }
+    }
+    put_literals(input.get(literals..)?, output, written)
+}
+
+/// Three bytes as a number.
+#[inline]
+fn three(input: &[u8], at: usize) -> Option<u32> {
+    let bytes: &[u8; 3] = input.get(at..)?.first_chunk()?;
+    let [a, b, c] = *bytes;
+    Some(u32::from_le_bytes([a, b, c, 0]))
+}
+
+#[inline]
+fn hash(three: u32) -> usize {
+    (three.wrapping_mul(0x9e37_79b1) >> 32_u32.wrapping_sub(HASH_BITS)) as usize
+}
+
+/// How many bytes from `at` on are those from `before` on.
+#[inline]
+fn common(input: &[u8], before: usize, at: usize) -> usize {
+    let later = input.get(at..).unwrap_or_default();
+    let later = later.get(..LONGEST).unwrap_or(later);
+    let earlier = input.get(before..).unwrap_or_default();
+    let mut length = 0_usize;
+    for (one, other) in earlier.as_chunks::<8>().0.iter().zip(later.as_chunks::<8>().0) {
+        let differ = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if differ != 0 {
+            return length.wrapping_add((differ.trailing_zeros() / 8) as usize);
+        }
+        length = length.wrapping_add(8);
+    }
+    let rest = earlier.iter().zip(later).skip(length);
+    length.wrapping_add(rest.take_while(|(one, other)| one == other).count())
+}
+
+/// Puts runs of literals; where they end.
+fn put_literals(literals: &[u8], output: &mut [u8], mut at: usize) -> Option<usize> {
+    for run in literals.chunks(MOST_LITERALS) {
+        let end = at.wrapping_add(run.len()).wrapping_add(1);
+        let (control, to) = output.get_mut(at..end)?.split_first_mut()?;
+        *control = u8::try_from(run.len().wrapping_sub(1)).ok()?;
+        to.copy_from_slice(run);
+        at = end;
+    }
+    Some(at)
+}
+
+/// Puts a repetition of 3 to 264 bytes; where it ends.
+fn put_repetition(distance: usize, length: usize, output: &mut [u8], at: usize) -> Option<usize> {
+    let [high, low] = u16::try_from(distance.wrapping_sub(1)).ok()?.to_be_bytes();
+    let short = length.wrapping_sub(2);
+    if short < 7 {
+        let control = u8::try_from(short).ok()? << 5 | high;
+        output.get_mut(at..at.wrapping_add(2))?.copy_from_slice(&[control, low]);
+        return Some(at.wrapping_add(2));
+    }
+    let more = u8::try_from(short.wrapping_sub(7)).ok()?;
+    output.get_mut(at..at.wrapping_add(3))?.copy_from_slice(&[7 << 5 | high, more, low]);
+    Some(at.wrapping_add(3))
 }
 
 #[cold]
@@ -113,7 +229,7 @@ fn repeat(output: &mut [u8], at: usize, distance: usize, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::hurt;
+    use crate::codec::testing::{Dice, encoded, hurt};
 
     fn check(input: &[u8], size: u32, expected: Option<usize>, limit: usize) -> Result<Vec<u8>, ErrorKind> {
         let mut output = b"stale".to_vec();
@@ -141,6 +257,21 @@ mod tests {
                 assert_eq!(output[..60 + length], plain[..60 + length], "{distance} {length}");
             }
         }
+    }
+
+    #[test]
+    fn encoded_and_back() {
+        let mut dice = Dice::new(3);
+        for length in (0..40).chain([255, 264, 265, 8191, 8192, 8193, 30_000, 100_000]) {
+            let sparse: Vec<u8> =
+                (0..length).map(|_| if dice.below(9) == 0 { dice.next() as u8 } else { 0 }).collect();
+            let far: Vec<u8> = (0..length).map(|at| ((at % 8192 * 40_503) >> 7) as u8).collect();
+            for bytes in [dice.bytes(length), vec![0; length], sparse, far] {
+                let stored = encoded(&Lzf, &bytes, &[4, 261, length as u32]).unwrap();
+                assert!(stored.len() <= length + length.div_ceil(32), "{length}");
+            }
+        }
+        assert_eq!(encoded(&Lzf, &[0; 266], &[]).unwrap(), [0, 0, 0xe0, 255, 0, 0, 0]);
     }
 
     #[test]

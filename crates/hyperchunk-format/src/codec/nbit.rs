@@ -1,7 +1,9 @@
 //! N-bit (5): only the significant bits of each number, without what pads them. Source: the comments of HDF5's H5Znbit.c.
 
+mod encode;
+
 use super::bits::{Order, check_length, number, store_one, unpack};
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
 /// How deep a type may nest.
@@ -27,13 +29,11 @@ impl Codec for NBit {
     }
 
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
-        if self.kept(input, context)?.is_some() {
+        if is_untouched(context.parameters)? {
             context.room(output, input.len() as u64)?.copy_from_slice(input);
             return Ok(());
         }
-        let mut tree = Tree { parameters: context.parameters, next: 2, left: MOST_NODES };
-        let (count, class) = (tree.take()?, tree.take()?);
-        let node = tree.node(class, 0)?;
+        let (count, node, _) = Tree::parse(context.parameters)?;
         check_length(input, count, node.bits)?;
         let output = context.room(output, u64::from(count).wrapping_mul(node.size.into()))?;
         let mut node = &node;
@@ -59,13 +59,23 @@ impl Codec for NBit {
     }
 
     fn kept(&self, input: &[u8], context: &Context<'_>) -> Result<Option<usize>> {
-        match context.parameters {
-            [count, untouched, _, ..] if bytes(*count) == context.parameters.len() => {
-                // The flag says that the type has nothing to leave out.
-                Ok((*untouched != 0).then_some(input.len()))
-            }
-            _ => Err(wrong("their number")),
+        Ok(is_untouched(context.parameters)?.then_some(input.len()))
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        if is_untouched(context.parameters)? {
+            Ok(Encoded::Same)
+        } else {
+            encode::encode(input, output, context)
         }
+    }
+}
+
+/// Whether the flag says that the type has nothing to leave out.
+fn is_untouched(parameters: &[u32]) -> Result<bool> {
+    match parameters {
+        [count, untouched, _, ..] if bytes(*count) == parameters.len() => Ok(*untouched != 0),
+        _ => Err(wrong("their number")),
     }
 }
 
@@ -107,9 +117,20 @@ struct Tree<'a> {
     next: usize,
     /// How many nodes there may still be.
     left: u32,
+    /// Whether libhdf5 went back to read a description once more, and whether it then read it as another one.
+    went_back: bool,
+    misread: bool,
 }
 
-impl Tree<'_> {
+impl<'a> Tree<'a> {
+    /// How many elements there are, their type, and whether parts of it are lost.
+    fn parse(parameters: &'a [u32]) -> Result<(u32, Node, bool)> {
+        let mut tree = Self { parameters, next: 2, left: MOST_NODES, went_back: false, misread: false };
+        let (count, class) = (tree.take()?, tree.take()?);
+        let node = tree.node(class, 0)?;
+        Ok((count, node, tree.misread))
+    }
+
     fn take(&mut self) -> Result<u32> {
         let value = self.parameters.get(self.next).copied().ok_or_else(|| wrong("they end early"))?;
         self.next = self.next.saturating_add(1);
@@ -153,7 +174,7 @@ impl Tree<'_> {
         match class {
             // libhdf5, in both directions, then reads the description of the base once more, as if it were what follows.
             // So members after such an array are lost. What it makes of them, this does, too, byte for byte.
-            2 | 3 => self.next = start,
+            2 | 3 => (self.next, self.went_back) = (start, true),
             // The base is as large as the array as far as the bits are concerned.
             4 => return Ok(Node { size, bits: u64::from(size).wrapping_mul(8), kind: Kind::Bytes }),
             _ => {}
@@ -168,6 +189,7 @@ impl Tree<'_> {
         let (mut used, mut bits) = (0_u64, 0_u64);
         let mut members = Vec::new();
         for _ in 0..count {
+            self.misread |= self.went_back;
             let (offset, class) = (self.take()?, self.take()?);
             let start = self.next;
             let length = self.take()?;

@@ -192,6 +192,12 @@ impl Weaver {
         weave8(rows, to, &mut self.twos, &mut self.fours);
     }
 
+    /// The reverse of [`Weaver::eight`]: gives bytes to eight rows in turn.
+    #[cfg(any(feature = "bitshuffle", feature = "blosc"))]
+    pub(super) fn split_eight(&mut self, from: &[u8], rows: [&mut [u8]; 8]) {
+        unweave8(from, rows, &mut self.twos, &mut self.fours);
+    }
+
     /// The reverse of [`Weaver::block`].
     fn unweave(&mut self, elements: &[u8], planes: &mut PlanesMut<'_>, size: usize) {
         let Self { twos, fours, eights } = self;

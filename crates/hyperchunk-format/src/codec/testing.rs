@@ -1,6 +1,6 @@
 //! What the tests of the codecs share.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::Result;
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,33 @@ impl Packer {
                 (value.checked_shr(bit).is_some_and(|value| value & 1 == 1) as u8) << self.free;
         }
     }
+}
+
+/// What a filter that may not be left out makes of `bytes`: the same whatever lay in the buffer, and decoded the same bytes.
+/// One that may be left out makes as much of it, or nothing.
+pub(super) fn encoded(codec: &dyn Codec, bytes: &[u8], parameters: &[u32]) -> Result<Vec<u8>> {
+    let encode = |mut output: Vec<u8>, optional| {
+        let done = codec.encode(bytes, &mut output, &EncodeContext { parameters, optional })?;
+        Ok(match done {
+            Encoded::Written(length) => Some(output[..length].to_vec()),
+            Encoded::Same => Some(bytes.to_vec()),
+            Encoded::Refused => None,
+        })
+    };
+    let stored = encode(Vec::new(), false)?.expect("it may not be left out");
+    assert_eq!(encode(b"an earlier chunk".repeat(bytes.len() / 7 + 99), false)?.unwrap(), stored);
+    match encode(Vec::new(), true)? {
+        Some(other) => assert_eq!(other, stored),
+        None => assert!(stored.len() >= bytes.len(), "{} bytes of {}", stored.len(), bytes.len()),
+    }
+    let context = Context { parameters, expected: Some(bytes.len()), limit: bytes.len() };
+    let mut output = Vec::new();
+    match codec.kept(&stored, &context)? {
+        Some(kept) => output.extend(&stored[..kept]),
+        None => codec.decode_over(&stored, &mut output, &context)?,
+    }
+    assert!(output == bytes, "{} bytes, {parameters:?}: decoded to {}", bytes.len(), output.len());
+    Ok(stored)
 }
 
 /// What `stored` was made from, where `size` bytes should come out. It must be the same whatever lay in the buffer and

@@ -1,14 +1,20 @@
-//! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, does not matter here.
+//! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, only matters for writing.
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// Where a frame does not tell its size, this many bytes are tried first.
 const FIRST_GUESS: usize = 1 << 16;
 
+/// The level where the parameters give none, and the highest one.
+const DEFAULT_LEVEL: i32 = 3;
+const MOST_LEVEL: i32 = 22;
+
 thread_local! {
+    /// With its level.
+    static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -48,6 +54,37 @@ impl Codec for Zstd {
             }
         }
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        // As the plugin has it: levels that do not exist are those next to them.
+        let level = context.parameters.first().map_or(DEFAULT_LEVEL, |level| level.cast_signed());
+        let room = context.room(output, context.most(input, bound(input.len())))?;
+        let written = compress(input, room, level.clamp(1, MOST_LEVEL))?;
+        Ok(written.map_or(Encoded::Refused, Encoded::Written))
+    }
+}
+
+/// How many bytes a frame of `size` takes at most.
+pub(super) fn bound(size: usize) -> usize {
+    zstd::zstd_safe::compress_bound(size)
+}
+
+/// Writes a frame of `from` to `to`; how many bytes it is, or nothing if it does not fit.
+pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some((of, compressor)) if *of == level => compressor,
+            _ => {
+                let made = Compressor::new(level).map_err(|error| Error::limit(error.to_string()))?;
+                &mut kept.insert((level, made)).1
+            }
+        };
+        match compressor.compress_to_buffer(from, to) {
+            Ok(written) => Ok(Some(written)),
+            Err(_) if to.len() < bound(from.len()) => Ok(None),
+            Err(error) => Err(Error::limit(error.to_string())),
+        }
+    })
 }
 
 /// Writes what a frame was made from to `to`; how many bytes it is.
@@ -76,7 +113,7 @@ fn damaged(error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::testing::{Dice, decoded, hurt};
+    use crate::codec::testing::{Dice, decoded, encoded, hurt};
     use std::io::Write;
 
     /// A frame that does not tell its size.
@@ -97,6 +134,9 @@ mod tests {
             let whole = zstd::bulk::compress(bytes, 1).unwrap();
             assert_eq!(decoded(&Zstd, &whole, &[1], length).unwrap(), bytes);
             assert_eq!(decoded(&Zstd, &streamed(bytes), &[1], length).unwrap(), bytes);
+            let own = encoded(&Zstd, bytes, &[1]).unwrap();
+            assert_eq!(own, whole);
+            assert_eq!(Decompressor::upper_bound(&own), Some(length), "readers need the size");
             let (one, two) = bytes.split_at(length / 3);
             let two_frames = [zstd::bulk::compress(one, 9).unwrap(), streamed(two)].concat();
             assert_eq!(decoded(&Zstd, &two_frames, &[9], length).unwrap(), bytes);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
 /// Parameters; what libhdf5 stored; what it makes of that.
 const SAMPLES: &[(&[u32], &str, &str)] = &[
@@ -46,6 +46,11 @@ fn as_libhdf5_has_it() {
     for (parameters, stored, bytes) in SAMPLES {
         let bytes = hex(bytes);
         assert_eq!(decoded(&NBit, &hex(stored), parameters, bytes.len()).unwrap(), bytes, "{parameters:?}");
+        match encoded(&NBit, &bytes, parameters) {
+            Ok(own) => assert_eq!(own, hex(stored), "{parameters:?}"),
+            // The last sample.
+            Err(error) => assert!(error.kind() == ErrorKind::Unsupported && parameters[0] == 22, "{error}"),
+        }
     }
 }
 
@@ -135,6 +140,10 @@ fn types_of_every_kind() {
         }
         let done = decoded(&NBit, &packer.bytes, &parameters, expected.len()).unwrap();
         assert!(done == expected, "{round} {parameters:?}");
+        let mut own = encoded(&NBit, &expected, &parameters).unwrap();
+        assert_eq!(own.len(), bits.len() * 30 / 8 + 1);
+        own.truncate(packer.bytes.len());
+        assert!(own == packer.bytes, "{round} {parameters:?}");
         let short = &packer.bytes[..packer.bytes.len() - 1];
         decoded(&NBit, short, &parameters, expected.len()).unwrap_err();
     }
