@@ -248,7 +248,8 @@ impl Inner {
             (info.heap, info.by_name, info.by_order) =
                 (Some(dense.heap), Some(dense.by_name), dense.by_order);
         }
-        if dense || node.track_order {
+        // Without it, libhdf5 counts no attributes.
+        if !encoded.is_empty() || node.track_order {
             messages.push(plain(message::ATTRIBUTE_INFO, message::attribute_info::encode(&info)?));
         }
         if !dense {

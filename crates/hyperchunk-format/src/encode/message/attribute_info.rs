@@ -18,7 +18,8 @@ pub struct AttributeInfo {
     pub by_order: Option<u64>,
 }
 
-/// An attribute info message. An object whose attributes are all in its header, untracked, needs none.
+/// An attribute info message. Every object with attributes needs one: without it, libhdf5 counts none, even where it lists
+/// those in the header.
 ///
 /// # Errors
 /// Invalid, if its fields contradict each other.
