@@ -1,8 +1,10 @@
 //! Scale-offset (6): the minimum and, in as few bits as the range needs, what lies above it; floats are scaled by a power of
 //! ten first. Source: the comments of HDF5's H5Zscaleoffset.c.
 
+mod encode;
+
 use super::bits::{Order, check_length, unpack};
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 
 /// What the header, of which only 13 bytes are used, takes.
@@ -39,6 +41,14 @@ impl Codec for ScaleOffset {
         // Integers of which all bits shall stay are left as they are, and have no header.
         Ok(Parameters::new(context.parameters)?.untouched.then_some(input.len()))
     }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let parameters = Parameters::new(context.parameters)?;
+        if parameters.untouched {
+            return Ok(Encoded::Same);
+        }
+        encode::encode(input, output, &parameters, context)
+    }
 }
 
 #[derive(Debug)]
@@ -49,6 +59,9 @@ struct Parameters {
     kind: Kind,
     fill: Option<u64>,
     untouched: bool,
+    /// Of integers: whether they are signed, and how many bits shall stay, where not as many as are needed.
+    signed: bool,
+    bits: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +75,7 @@ impl Parameters {
     fn new(parameters: &[u32]) -> Result<Self> {
         let wrong =
             |message: &str| Error::new(ErrorKind::Filter, format!("its parameters are wrong: {message}"));
-        let Some(&[scale, factor, count, class, size, _sign, order, fill, low, high, ..]) =
+        let Some(&[scale, factor, count, class, size, sign, order, fill, low, high, ..]) =
             parameters.first_chunk::<10>()
         else {
             return Err(wrong("there are too few"));
@@ -86,7 +99,9 @@ impl Parameters {
         };
         let fill = (fill != 0).then_some(u64::from(low) | (u64::from(high) << 32));
         let untouched = matches!(kind, Kind::Integer) && factor == bits;
-        Ok(Self { count, size, order, kind, fill, untouched })
+        let signed = sign != 0;
+        let chosen = u32::try_from(factor).ok().filter(|bits| *bits > 0);
+        Ok(Self { count, size, order, kind, fill, untouched, signed, bits: chosen })
     }
 }
 

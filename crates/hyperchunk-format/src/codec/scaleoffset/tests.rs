@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
 /// Twenty parameters, as the filter always has.
 fn parameters(first: &[u32]) -> Vec<u32> {
@@ -55,6 +55,13 @@ fn as_libhdf5_has_it() {
         let (stored, bytes) = (hex(stored), hex(bytes));
         let done = decoded(&ScaleOffset, &stored, &parameters(first), bytes.len()).unwrap();
         assert_eq!(done, bytes, "{first:?}");
+        let mut own = Vec::new();
+        let context = EncodeContext { parameters: &parameters(first), optional: false };
+        match ScaleOffset.encode(&bytes, &mut own, &context).unwrap() {
+            Encoded::Written(length) => assert_eq!(own[..length], stored, "{first:?}"),
+            Encoded::Same => assert_eq!(bytes, stored),
+            Encoded::Refused => panic!("{first:?}"),
+        }
     }
 }
 
@@ -135,4 +142,92 @@ fn damage() {
     for (first, stored, bytes) in SAMPLES {
         hurt(&ScaleOffset, &hex(stored), &parameters(first), hex(bytes).len());
     }
+}
+
+#[test]
+fn integers_of_all_ranges_come_back() {
+    let mut dice = Dice::new(9);
+    for size in [1_usize, 2, 4, 8] {
+        for round in 0..40 * size {
+            let [order, filled, sign] = [2; 3].map(|bound| dice.below(bound) as u32);
+            let (base, bits) = (dice.next(), round / 5);
+            let range = [0, 1, (1_u64 << bits) - 1, u64::MAX >> (64 - 8 * size), u64::MAX][dice.below(5)];
+            let fill = [base, 0, dice.next()][dice.below(3)];
+            let count = 1 + dice.below(300);
+            let mut bytes = Vec::new();
+            for _ in 0..count {
+                let value = if dice.below(9) == 0 { fill } else { base.wrapping_add(dice.next() & range) };
+                match order {
+                    0 => bytes.extend(&value.to_le_bytes()[..size]),
+                    _ => bytes.extend(&value.to_be_bytes()[8 - size..]),
+                }
+            }
+            let first =
+                [2, 0, count as u32, 0, size as u32, sign, order, filled, fill as u32, (fill >> 32) as u32];
+            encoded(&ScaleOffset, &bytes, &parameters(&first)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn floats_come_back_as_near_as_asked() {
+    let mut dice = Dice::new(5);
+    for round in 0..60 {
+        let exponent = dice.below(6) as i32 - 1;
+        let wide = round % 4 == 0;
+        let values: Vec<f64> = (0..1 + dice.below(300))
+            .map(|_| {
+                let value = dice.below(1 << 20) as f64 / 16.0 - 3e4;
+                if wide && dice.below(50) == 0 { value * 1e30 } else { value }
+            })
+            .collect();
+        for (size, order, filled) in [(4, 0, 0), (4, 1, 1), (8, 1, 0), (8, 0, 1)] {
+            let bytes: Vec<u8> = values
+                .iter()
+                .flat_map(|value| match (size, order) {
+                    (4, 0) => (*value as f32).to_le_bytes().to_vec(),
+                    (4, _) => (*value as f32).to_be_bytes().to_vec(),
+                    (_, 0) => value.to_le_bytes().to_vec(),
+                    _ => value.to_be_bytes().to_vec(),
+                })
+                .collect();
+            let number = |bytes: &[u8]| match (size, order) {
+                (4, 0) => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
+                (4, _) => f32::from_be_bytes(bytes.try_into().unwrap()).into(),
+                (_, 0) => f64::from_le_bytes(bytes.try_into().unwrap()),
+                _ => f64::from_be_bytes(bytes.try_into().unwrap()),
+            };
+            let first = [0, exponent as u32, values.len() as u32, 1, size, 0, order, filled];
+            let numbers = parameters(&first);
+            let mut stored = Vec::new();
+            let context = EncodeContext { parameters: &numbers, optional: false };
+            let Encoded::Written(length) = ScaleOffset.encode(&bytes, &mut stored, &context).unwrap() else {
+                panic!("{first:?}")
+            };
+            let done = decoded(&ScaleOffset, &stored[..length], &numbers, bytes.len()).unwrap();
+            let size = size as usize;
+            // Half a unit, what a fill value takes in, and what four bytes can tell.
+            let near = 10_f64.powi(-exponent) * if filled == 1 { 1.0 } else { 0.5 };
+            for (one, other) in bytes.chunks(size).zip(done.chunks(size)) {
+                let (one, other): (f64, f64) = (number(one), number(other));
+                let slack = if size == 4 { 0.05 } else { 1e-7 };
+                assert!((one - other).abs() <= near + slack, "{first:?}: {one} {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_number_is_refused() {
+    let context = EncodeContext { parameters: &parameters(&[0, 2, 3, 1, 4, 0, 0, 1]), optional: true };
+    let encode = |values: [f32; 3]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        ScaleOffset.encode(&bytes, &mut Vec::new(), &context).unwrap()
+    };
+    assert_eq!(encode([1.0, f32::NAN, 2.0]), Encoded::Refused);
+    assert_eq!(encode([f32::NAN, 1.0, 2.0]), Encoded::Refused);
+    assert_eq!(encode([f32::INFINITY; 3]), Encoded::Refused);
+    assert_eq!(encode([f32::INFINITY, f32::NAN, 1.0]), Encoded::Written(33));
+    let error = ScaleOffset.encode(&[0; 8], &mut Vec::new(), &context).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
 }
