@@ -20,6 +20,7 @@ mod key;
 mod ls;
 mod output;
 mod progress;
+mod recover;
 mod source;
 mod terminal;
 mod udf;
@@ -48,6 +49,8 @@ enum Command {
     Check(check::Arguments),
     /// Make an index of a file, with which reading it takes one round trip.
     Index(index::Arguments),
+    /// Get back what a program that was killed wrote.
+    Recover(recover::Arguments),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -99,6 +102,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Get(command) => get::run(&command),
         Command::Check(command) => check::run(&command),
         Command::Index(command) => index::run(&command),
+        Command::Recover(command) => recover::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),
