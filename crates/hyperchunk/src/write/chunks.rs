@@ -99,20 +99,16 @@ impl Chunks {
         Self { dims, bytes, stored: Mutex::default(), changing: Mutex::default(), waiting: Mutex::default() }
     }
 
-    /// Those that have a place.
-    pub(super) fn stored(&self) -> Vec<Chunk> {
-        let all = locked(&self.stored);
+    /// Those that have a place. If `commit`, a commit leads to all of them.
+    pub(super) fn stored(&self, commit: bool) -> Vec<Chunk> {
+        let mut all = locked(&self.stored);
         let mut chunks = Vec::with_capacity(all.len());
-        for (scaled, stored) in &*all {
+        for (scaled, stored) in &mut *all {
+            stored.committed |= commit;
             let Stored { address, size, mask: filter_mask, .. } = *stored;
             chunks.push(Chunk { scaled: scaled.to_vec(), address, size, filter_mask });
         }
         chunks
-    }
-
-    /// A commit led to all of them.
-    pub(super) fn set_committed(&self) {
-        locked(&self.stored).values_mut().for_each(|stored| stored.committed = true);
     }
 
     /// Puts a chunk in its place.

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
 use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock};
-use hyperchunk_format::model::{Attribute, ChunkIndex, Chunked, Dataspace, Layout, Times};
+use hyperchunk_format::model::{Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
 use std::sync::PoisonError;
@@ -94,11 +94,21 @@ impl Writer {
     }
 }
 
+/// What may change in a dataset while others write, as it is in one commit.
+pub(super) struct Frozen {
+    dataspace: Dataspace,
+    chunks: Vec<Chunk>,
+}
+
 impl Inner {
     fn commit(&self) -> Result<()> {
-        self.flush_data()?;
+        self.flush_waiting()?;
         let tree = self.tree();
-        let structure = self.structure(&tree, &tree.reachable(), |length| {
+        let unused = self.space.commit_begins();
+        let frozen = freeze(&tree, true);
+        // What elements lead to is older than they are.
+        self.heap.flush(&self.space, &*self.sink)?;
+        let structure = self.structure(&tree, &tree.reachable(), &frozen, |length| {
             if let FileLayout::InFront { page } = self.options.layout
                 && superblock::SIZE + length <= page
                 && !self.front_used.swap(true, Ordering::AcqRel)
@@ -116,19 +126,12 @@ impl Inner {
         self.sink.sync()?;
         self.sink.write_at(0, &structure.superblock)?;
         self.sink.publish(structure.end)?;
-        for node in &tree.nodes {
-            if let NodeKind::Dataset(dataset) = &node.kind
-                && let Data::Chunked(chunks) = &dataset.data
-            {
-                chunks.set_committed();
-            }
-        }
-        self.space.committed();
+        self.space.committed(unused);
         Ok(())
     }
 
     /// Everything that waits in memory goes to its place.
-    pub(super) fn flush_data(&self) -> Result<()> {
+    pub(super) fn flush_waiting(&self) -> Result<()> {
         let tree = self.tree();
         for node in &tree.nodes {
             if let NodeKind::Dataset(dataset) = &node.kind
@@ -137,7 +140,7 @@ impl Inner {
                 chunks.flush(self, dataset)?;
             }
         }
-        self.heap.flush(&self.space, &*self.sink)
+        Ok(())
     }
 
     /// All structure, to lie where `place` says for its length.
@@ -145,6 +148,7 @@ impl Inner {
         &self,
         tree: &Tree,
         order: &[NodeId],
+        frozen: &[Option<Frozen>],
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
         let mut addresses = vec![0; tree.nodes.len()];
@@ -154,7 +158,7 @@ impl Inner {
         let mut offsets = Vec::with_capacity(order.len());
         let mut next = front;
         for id in order {
-            let blob = self.blob(tree, *id, 0, &addresses)?;
+            let blob = self.blob(tree, *id, frozen, 0, &addresses)?;
             offsets.push((next, blob.header as u64));
             next += blob.bytes.len().next_multiple_of(8) as u64;
         }
@@ -169,7 +173,7 @@ impl Inner {
         for (id, (offset, _)) in order.iter().zip(&offsets) {
             region.resize(usize::try_from(*offset).unwrap_or(usize::MAX), 0);
             let base = start + offset;
-            let blob = self.blob(tree, *id, base, &addresses)?;
+            let blob = self.blob(tree, *id, frozen, base, &addresses)?;
             if let Some(address) = blob.pinned {
                 let length = (blob.bytes.len() - blob.header) as u64;
                 let continuation = base + blob.header as u64;
@@ -194,12 +198,24 @@ impl Inner {
     }
 
     /// An object, to lie at `base`.
-    fn blob(&self, tree: &Tree, id: NodeId, base: u64, addresses: &[u64]) -> Result<Blob> {
+    fn blob(
+        &self,
+        tree: &Tree,
+        id: NodeId,
+        frozen: &[Option<Frozen>],
+        base: u64,
+        addresses: &[u64],
+    ) -> Result<Blob> {
         let node = tree.node(id)?;
         let mut beside = Beside { base, bytes: Vec::new() };
         let mut messages = match &node.kind {
             NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside)?,
-            NodeKind::Dataset(dataset) => self.dataset_messages(dataset, &mut beside)?,
+            NodeKind::Dataset(dataset) => {
+                let frozen = frozen.get(id.0).and_then(Option::as_ref);
+                let frozen =
+                    frozen.ok_or_else(|| Error::invalid("a dataset that is newer than the commit"))?;
+                self.dataset_messages(dataset, frozen, &mut beside)?
+            }
             NodeKind::Datatype(datatype) => {
                 vec![plain(message::DATATYPE, message::datatype::encode(datatype, self.options.oldest)?)]
             }
@@ -266,10 +282,14 @@ impl Inner {
         Ok(())
     }
 
-    fn dataset_messages(&self, node: &DatasetNode, beside: &mut Beside) -> Result<Vec<Message>> {
+    fn dataset_messages(
+        &self,
+        node: &DatasetNode,
+        frozen: &Frozen,
+        beside: &mut Beside,
+    ) -> Result<Vec<Message>> {
         let oldest = self.options.oldest;
-        let dataspace = node.dataspace();
-        let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&dataspace)?)];
+        let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&frozen.dataspace)?)];
         messages.push(match node.committed {
             Some(address) => Message {
                 kind: message::DATATYPE,
@@ -279,7 +299,7 @@ impl Inner {
             },
             None => constant(message::DATATYPE, message::datatype::encode(&node.datatype, oldest)?),
         });
-        let layout = self.layout(node, &dataspace, beside)?;
+        let layout = self.layout(node, frozen, beside)?;
         messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&node.fill)?));
         messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
         if !node.pipeline.is_empty() {
@@ -291,7 +311,7 @@ impl Inner {
         Ok(messages)
     }
 
-    fn layout(&self, node: &DatasetNode, dataspace: &Dataspace, beside: &mut Beside) -> Result<Layout> {
+    fn layout(&self, node: &DatasetNode, frozen: &Frozen, beside: &mut Beside) -> Result<Layout> {
         Ok(match &node.data {
             Data::Compact(bytes) => {
                 Layout::Compact { data: bytes.read().unwrap_or_else(PoisonError::into_inner).clone() }
@@ -301,12 +321,13 @@ impl Inner {
                 Layout::Contiguous { address, size: Some(*size) }
             }
             Data::External(_) => {
-                let size = dataspace.elements().and_then(|count| count.checked_mul(node.datatype.size));
+                let size =
+                    frozen.dataspace.elements().and_then(|count| count.checked_mul(node.datatype.size));
                 Layout::Contiguous { address: None, size }
             }
             Data::Virtual(_) => return Err(Error::unsupported("virtual datasets cannot be written yet")),
             Data::Chunked(chunks) => {
-                let Dataspace::Simple { dims, max } = dataspace else {
+                let Dataspace::Simple { dims, max } = &frozen.dataspace else {
                     return Err(Error::invalid("chunks of a dataset without dimensions"));
                 };
                 let oldest = self.options.oldest;
@@ -325,13 +346,26 @@ impl Inner {
                     index: ChunkIndex::BTreeV1 { address: None },
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
-                let encoded = chunk_index::encode(kind, &map, &chunks.stored(), beside.next())?;
+                let encoded = chunk_index::encode(kind, &map, &frozen.chunks, beside.next())?;
                 beside.bytes.extend(encoded.bytes);
                 chunked.index = encoded.index;
                 Layout::Chunked(chunked)
             }
         })
     }
+}
+
+/// All datasets as they are now. If `commit`, what is stored is not written over from now on.
+pub(super) fn freeze(tree: &Tree, commit: bool) -> Vec<Option<Frozen>> {
+    let frozen = |node: &Node| {
+        let NodeKind::Dataset(dataset) = &node.kind else { return None };
+        let chunks = match &dataset.data {
+            Data::Chunked(chunks) => chunks.stored(commit),
+            _ => Vec::new(),
+        };
+        Some(Frozen { dataspace: dataset.dataspace(), chunks })
+    };
+    tree.nodes.iter().map(frozen).collect()
 }
 
 /// The flag of a message whose body lies elsewhere.

@@ -227,6 +227,9 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, u64)> {
     let mut file = File::open(path).map_err(refused)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(refused)?;
+    if MAGIC.starts_with(&bytes) {
+        return Ok((Vec::new(), 0));
+    }
     let Some(mut rest) = bytes.strip_prefix(MAGIC) else {
         return Err(Error::corrupt("not a journal of a writer").file(path.display()));
     };

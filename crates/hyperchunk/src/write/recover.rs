@@ -53,6 +53,11 @@ fn recovered(path: &Path) -> Result<Recovered> {
     }
     let lock = journal::lock(&name)?;
     let (entries, torn) = journal::read(&name)?;
+    if entries.is_empty() && !path.exists() && !LocalSink::partial_of(path).exists() {
+        std::fs::remove_file(&name)
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot delete the journal: {error}")))?;
+        return Err(Error::new(ErrorKind::NotFound, "nothing to recover: nothing had been written yet"));
+    }
     // What it was written for does not matter any more: whatever it holds is kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
     options.oldest = Oldest::V18;

@@ -93,9 +93,7 @@ impl LocalSink {
         if !replace && path.exists() {
             return Err(named(Error::new(ErrorKind::Io, "cannot create the file: it exists")));
         }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = Self::partial_of(path);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
@@ -119,11 +117,16 @@ impl LocalSink {
         Ok(Self { file, path: path.into(), partial, sync, replace, published: AtomicBool::new(false) })
     }
 
-    /// The unfinished file that a killed writer left, or the finished one that it went on writing.
-    pub(super) fn reopen(path: &Path) -> Result<Self> {
+    /// What a file is called while it is unfinished.
+    pub(super) fn partial_of(path: &Path) -> PathBuf {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        PathBuf::from(partial)
+    }
+
+    /// The unfinished file that a killed writer left, or the finished one that it went on writing.
+    pub(super) fn reopen(path: &Path) -> Result<Self> {
+        let partial = Self::partial_of(path);
         let published = !partial.exists();
         let there = if published { path } else { &partial };
         let file = OpenOptions::new().read(true).write(true).open(there);

@@ -1,5 +1,6 @@
 //! A file that is being written, to be read: its structure is in memory, its data where they were put.
 
+use super::commit::freeze;
 use super::sink::Sink;
 use super::writer::Writer;
 use crate::io::{Source, ends_before};
@@ -85,11 +86,13 @@ impl Writer {
     }
 
     fn take_snapshot(&self) -> Result<(File, Arc<[u64]>)> {
-        self.0.flush_data()?;
+        self.0.flush_waiting()?;
         let structure = {
             let tree = self.0.tree();
+            let frozen = freeze(&tree, false);
+            self.0.heap.flush(&self.0.space, &*self.0.sink)?;
             // Behind everything that has a place: nothing else can be there.
-            self.0.structure(&tree, &tree.all(), |_| Ok(self.0.space.end().next_multiple_of(8)))?
+            self.0.structure(&tree, &tree.all(), &frozen, |_| Ok(self.0.space.end().next_multiple_of(8)))?
         };
         let mut pieces = structure.pinned;
         pieces.push((0, structure.superblock));

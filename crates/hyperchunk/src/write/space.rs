@@ -72,15 +72,17 @@ impl Space {
         }
     }
 
-    /// A commit is done: nothing leads to what was given back before it any more.
-    pub(super) fn committed(&self) {
+    /// What was given back until now is not in the commit that begins.
+    pub(super) fn commit_begins(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner).later)
+    }
+
+    /// The commit is done: nothing leads to what was unused when it began any more.
+    pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let later = std::mem::take(&mut free.later);
-        if !later.is_empty() {
-            self.any_free.store(true, Ordering::Release);
-        }
-        for (start, length) in later {
+        for (start, length) in unused {
             free.now.entry(length).or_default().push(start);
+            self.any_free.store(true, Ordering::Release);
         }
     }
 }
@@ -119,7 +121,8 @@ mod tests {
         assert_eq!(space.take(30, 1), (120, 0));
         space.give_back(192, 10, true);
         assert_eq!(space.take(10, 1), (233, 0), "the last commit leads there");
-        space.committed();
+        let unused = space.commit_begins();
+        space.committed(unused);
         assert_eq!(space.take(10, 1), (192, 0));
         assert_eq!(space.end(), 243);
     }
