@@ -11,6 +11,8 @@ use crate::{Error, Result};
 
 /// The logarithm of how many chunks there can be.
 const BITS: u8 = EXTENSIBLE_ARRAY[0];
+/// How many chunks there can be.
+pub(super) const MOST: u64 = 1 << BITS;
 /// How many chunks the index block describes itself.
 const IN_INDEX: u8 = EXTENSIBLE_ARRAY[1];
 /// How many addresses of data blocks the smallest super block has.
@@ -116,7 +118,7 @@ pub(super) fn encode(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk], bas
     let (Some((slowest, _)), None) = (unlimited.next(), unlimited.next()) else {
         return Err(Error::invalid("an extensible array needs one unlimited dimension"));
     };
-    let numbered = Linear::new(map, slowest).number(chunks, 1 << BITS)?;
+    let numbered = Linear::new(map, slowest).number(chunks, MOST)?;
     let (in_index, mut rest) = split_before(&numbered, IN_INDEX.into());
     let mut supers = Vec::new();
     for number in 0..SUPER_BLOCKS {

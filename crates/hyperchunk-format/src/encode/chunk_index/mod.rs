@@ -40,7 +40,11 @@ pub struct Encoded {
     pub index: ChunkIndex,
 }
 
-/// The kind that libhdf5 chooses, too, for a dataset of this extent.
+/// More chunks than a fixed array shall have: all have a place in it, whether they are stored or not.
+const MOST_FIXED: u64 = 1 << 24;
+
+/// The kind that libhdf5 chooses, too, for a dataset of this extent; but a version 2 B-tree where an array would have far
+/// more places than anybody fills, or too few.
 ///
 /// `early`: all chunks are allocated when the dataset is made, side by side and in order.
 #[must_use]
@@ -55,13 +59,22 @@ pub fn choose(
     if oldest == Oldest::V18 {
         return Kind::BTreeV1;
     }
-    let all = |other: &mut dyn Iterator<Item = u64>| dims.iter().copied().eq(other);
-    match max.iter().filter(|max| max.is_none()).count() {
-        0 if all(&mut max.iter().flatten().copied()) && all(&mut chunk_dims.iter().copied()) => Kind::Single,
-        // Room for the largest extent would have to be kept: only where that is the extent.
-        0 if early && !filtered && all(&mut max.iter().flatten().copied()) => Kind::Implicit,
-        0 => Kind::FixedArray,
-        1 => Kind::ExtensibleArray,
+    let is_largest = max.iter().zip(dims).all(|(max, dim)| *max == Some(*dim));
+    if is_largest && dims == chunk_dims {
+        return Kind::Single;
+    }
+    // Room for the largest extent would have to be kept: only where that is the extent.
+    if is_largest && early && !filtered {
+        return Kind::Implicit;
+    }
+    // How many places an array has; of the unlimited dimension, those in use.
+    let mut extents = max.iter().zip(dims).zip(chunk_dims);
+    let places = extents.try_fold(1_u64, |places, ((max, dim), chunk)| {
+        places.checked_mul(max.unwrap_or(*dim).div_ceil((*chunk).max(1)))
+    });
+    match (max.iter().filter(|max| max.is_none()).count(), places) {
+        (0, Some(..=MOST_FIXED)) => Kind::FixedArray,
+        (1, Some(..=extensible_array::MOST)) => Kind::ExtensibleArray,
         _ => Kind::BTreeV2,
     }
 }

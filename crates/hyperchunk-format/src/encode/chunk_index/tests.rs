@@ -57,7 +57,7 @@ impl Case {
         (0..counts.iter().product())
             .map(|number| Chunk {
                 scaled: place(number),
-                address: 1_000_000 + number * bytes,
+                address: 10_000 + number * bytes,
                 size: if self.filtered { 1 + number % bytes } else { bytes },
                 filter_mask: if self.filtered { number as u32 & 3 } else { 0 },
             })
@@ -73,6 +73,11 @@ impl Case {
         for (Encoded { bytes, index }, base) in [(first, 0), (second, base)] {
             let mut file = vec![0; base];
             file.extend(bytes);
+            if self.kind == Kind::Implicit {
+                // The chunks must be in the file.
+                let end = chunks.last().map_or(0, |chunk| chunk.address + chunk.size);
+                file.resize(end as usize, 0);
+            }
             let chunked = Chunked { index, ..self.chunked.clone() };
             let map = ChunkMap { chunked: &chunked, ..self.map() };
             let mut expected = chunks.to_vec();
@@ -186,6 +191,12 @@ fn the_kind_is_that_of_libhdf5() {
     check(&[8, 5], &[Some(8), None], false, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, Some(8)], true, true, Kind::ExtensibleArray);
     check(&[8, 5], &[None, None], false, false, Kind::BTreeV2);
+    // Not that of libhdf5, which would make arrays of these sizes, or fail.
+    check(&[8, 5], &[Some(1 << 14), Some(5 << 12)], false, false, Kind::FixedArray);
+    check(&[8, 5], &[Some(1 << 14), Some(1 + (5 << 12))], false, false, Kind::BTreeV2);
+    check(&[8, 5], &[Some(u64::MAX), Some(u64::MAX)], false, true, Kind::BTreeV2);
+    check(&[8, 5], &[None, Some(5 << 31)], false, false, Kind::ExtensibleArray);
+    check(&[9, 5], &[None, Some(5 << 31)], false, false, Kind::BTreeV2);
 }
 
 #[test]
@@ -258,7 +269,7 @@ fn chunks_without_a_structure() {
     let case = Case::new(Kind::Implicit, &[4, 3], &[9, 5], &[Some(9), Some(5)], false);
     let mut all = case.all();
     let encoded = encode(Kind::Implicit, &case.map(), &all, 0).unwrap();
-    assert_eq!(encoded, Encoded { bytes: vec![], index: ChunkIndex::Implicit { address: Some(1_000_000) } });
+    assert_eq!(encoded, Encoded { bytes: vec![], index: ChunkIndex::Implicit { address: Some(10_000) } });
     case.check(&[]);
     case.refused(&all[1..], invalid, "5 chunks stored without an index, and there are more");
     all[3].address += 1;
@@ -278,4 +289,51 @@ fn version_2_trees_of_any_depth() {
         Case::new(Kind::BTreeV2, &[2, 3, 1], &[19, 20, 21], &max, filtered).check_all();
         Case::new(Kind::BTreeV2, &[2, 3, 1], &[19, 20, 21], &[None; 3], filtered).check_all();
     }
+}
+
+#[test]
+fn whatever_is_written_is_read() {
+    let mut numbers = Numbers(7);
+    let mut seen = std::collections::HashMap::new();
+    for _ in 0..2000 {
+        let rank = 1 + numbers.below(4) as usize;
+        let many = [0, 300, 40, 12, 6][rank];
+        let chunk: Vec<u64> = (0..rank).map(|_| 1 + numbers.below(5)).collect();
+        let single = numbers.below(8) == 0;
+        let mut extent = |chunk: &u64| if single { *chunk } else { numbers.below(many * chunk) };
+        let dims: Vec<u64> = chunk.iter().map(&mut extent).collect();
+        let unlimited = if single { 0 } else { [0, 0, 2, 7][numbers.below(4) as usize] };
+        let max: Vec<Option<u64>> = dims
+            .iter()
+            .map(|dim| match numbers.below(8) {
+                number if number < unlimited => None,
+                number => Some(dim + (number & 1 & u64::from(!single)) * numbers.below(2 * many)),
+            })
+            .collect();
+        let filtered = numbers.below(2) == 1;
+        let oldest = [Oldest::V18, Oldest::V110, Oldest::V200, Oldest::V110][numbers.below(4) as usize];
+        let mut kind = choose(&dims, &max, &chunk, filtered, numbers.below(4) == 0, oldest);
+        if oldest > Oldest::V18 && numbers.below(8) == 0 {
+            kind = Kind::BTreeV2;
+        }
+        let mut case = Case::new(kind, &chunk, &dims, &max, filtered);
+        case.chunked.version = if oldest == Oldest::V200 { 5 } else { case.chunked.version };
+        let mut chunks = case.all();
+        if kind != Kind::Implicit {
+            let share = [1, 1, 2, 5, 100][numbers.below(5) as usize];
+            chunks.retain(|_| numbers.below(share) == 0);
+        }
+        case.check(&chunks);
+        // Chunks that were left behind when the dataset shrank do not matter.
+        let encoded = encode(kind, &case.map(), &chunks, 8).unwrap();
+        let mut beyond: Vec<u64> = dims.iter().zip(&chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
+        beyond.iter_mut().skip(1).for_each(|at| *at = numbers.below(*at + 3));
+        chunks.insert(
+            numbers.below(chunks.len() as u64 + 1) as usize,
+            Chunk { scaled: beyond, address: 3, size: 2, filter_mask: 1 },
+        );
+        assert_eq!(encode(kind, &case.map(), &chunks, 8).unwrap(), encoded);
+        *seen.entry((kind, filtered)).or_insert(0) += 1;
+    }
+    assert!(seen.len() == 11 && seen.values().all(|count| *count > 10), "{seen:?}");
 }
