@@ -12,7 +12,6 @@ pub fn set_interrupt(ask: fn() -> bool) {
 }
 
 /// Whether to stop waiting.
-#[cfg(feature = "cloud")]
 pub(crate) fn is_wanted() -> bool {
     ASK.get().is_some_and(|ask| ask())
 }

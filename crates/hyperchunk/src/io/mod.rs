@@ -1,7 +1,7 @@
 //! Where the bytes of a file come from.
 
 mod blocks;
-mod interrupt;
+pub(crate) mod interrupt;
 mod local;
 mod memory;
 #[cfg(feature = "cloud")]
@@ -13,6 +13,7 @@ mod pages;
 mod percent;
 mod remote;
 pub(crate) mod rounds;
+pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
@@ -38,6 +39,18 @@ pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
         Some(path) => Ok(Arc::new(LocalFile::open(&path)?)),
         None => object_store::open(name, options),
     }
+}
+
+/// Starts an object to be written.
+///
+/// # Errors
+/// As [`open`]; Io if there is such an object and it may not be replaced.
+pub(crate) fn start_upload(
+    url: &str,
+    options: &RemoteOptions,
+    replace: bool,
+) -> Result<Arc<dyn upload::Upload>> {
+    object_store::start_upload(url, options, replace)
 }
 
 /// Opens a URL without a request: the version of the object is known. `None` if that is not one that requests can ask for.

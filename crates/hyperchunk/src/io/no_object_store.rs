@@ -1,13 +1,23 @@
 //! What is there instead of object stores in builds without them.
 
+use super::upload::Upload;
 use super::{RemoteOptions, Source};
 use crate::{Error, Result};
 use std::sync::Arc;
 
 pub(super) fn open(name: &str, _options: &RemoteOptions) -> Result<Arc<dyn Source>> {
+    Err(lacking(name))
+}
+
+pub(super) fn start_upload(name: &str, _options: &RemoteOptions, _replace: bool) -> Result<Arc<dyn Upload>> {
+    Err(lacking(name))
+}
+
+fn lacking(name: &str) -> Error {
     let scheme = name.split("://").next().unwrap_or("");
-    let message = format!("this build opens no `{scheme}` URLs: it was made without the feature `cloud`");
-    Err(Error::unsupported(message))
+    Error::unsupported(format!(
+        "this build opens no `{scheme}` URLs: it was made without the feature `cloud`"
+    ))
 }
 
 pub(super) fn open_known(

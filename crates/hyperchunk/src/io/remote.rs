@@ -110,6 +110,11 @@ pub struct RemoteOptions {
     pub largest_request: u64,
     /// How many bytes more than needed a read may move, as a part of those needed.
     pub over_read: f64,
+    /// How many bytes the first thousand parts of an object have that is written; later ones are larger, so that 10,000 are
+    /// enough. From 5 MiB to 1 GiB; most stores take no other.
+    pub part: u64,
+    /// How many parts of an object that is written may be in memory or under way, the first aside.
+    pub parts_at_once: usize,
 }
 
 impl Default for RemoteOptions {
@@ -126,6 +131,8 @@ impl Default for RemoteOptions {
             gap: 1 << 20,
             largest_request: 8 << 20,
             over_read: 0.9,
+            part: 8 << 20,
+            parts_at_once: 8,
         }
     }
 }

@@ -125,7 +125,9 @@ impl Chunks {
         if inner.journal.is_none() && locked(&self.stored).contains_key(scaled) {
             let _changing = locked(&self.changing);
             let old = locked(&self.stored).get(scaled).copied();
-            if let Some(old) = old.filter(|old| !old.committed && size <= old.room) {
+            if let Some(old) =
+                old.filter(|old| !old.committed && size <= old.room && inner.sink.kept().is_none())
+            {
                 inner.sink.write_at(old.address, bytes)?;
                 locked(&self.stored).insert(scaled.into(), Stored { size, mask, ..old });
                 return Ok(());

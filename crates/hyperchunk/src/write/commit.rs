@@ -75,8 +75,17 @@ impl Writer {
     /// Invalid if the file is closed; Limit or Unsupported for what cannot be stored; those of the sink.
     pub fn flush(&self) -> Result<()> {
         self.0.open()?;
-        let _one = self.0.commits();
-        self.0.commit().map_err(|error| self.0.named(error))
+        self.commit(&mut self.0.commits())
+    }
+
+    /// Commits, unless nothing changed since the last time.
+    fn commit(&self, last: &mut Option<u64>) -> Result<()> {
+        let changes = self.changes();
+        if *last != Some(changes) {
+            self.0.commit().map_err(|error| self.0.named(error))?;
+            *last = Some(changes);
+        }
+        Ok(())
     }
 
     /// Commits the file and ends it. Closing twice does nothing.
@@ -84,11 +93,11 @@ impl Writer {
     /// # Errors
     /// As [`Writer::flush`]; the file is not closed then.
     pub fn close(&self) -> Result<()> {
-        let _one = self.0.commits();
+        let mut last = self.0.commits();
         if self.0.closed.load(Ordering::Acquire) {
             return Ok(());
         }
-        self.0.commit().map_err(|error| self.0.named(error))?;
+        self.commit(&mut last)?;
         self.0.closed.store(true, Ordering::Release);
         self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
@@ -108,6 +117,7 @@ impl Inner {
         let frozen = freeze(&tree, true);
         // What elements lead to is older than they are.
         self.heap.flush(&self.space, &*self.sink)?;
+        self.sink.data_ended(self.space.end())?;
         let structure = self.structure(&tree, &tree.reachable(), &frozen, |length| {
             if let FileLayout::InFront { page } = self.options.layout
                 && superblock::SIZE + length <= page

@@ -58,6 +58,7 @@ impl Heap {
         sink.write_at(open.address, &open.collection.encode())?;
         let left = (open.address + size as u64, (before - size) as u64);
         if !space.undo(left.0, left.1) {
+            sink.skip(left.0, left.1)?;
             space.give_back(left.0, left.1, false);
         }
         Ok(())

@@ -16,16 +16,19 @@ mod heap;
 mod journal;
 mod lookup;
 mod options;
+mod parts;
 mod recover;
 mod sink;
 mod snapshot;
 mod space;
+mod stream;
 mod tree;
 mod writer;
 
 use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
+pub use crate::io::upload::Stored;
 pub use dataset::{DatasetWriter, DirectChunk};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};

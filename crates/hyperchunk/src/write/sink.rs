@@ -1,5 +1,6 @@
 //! Where the bytes of a new file go.
 
+use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -60,6 +61,33 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Whether bytes that are never written read as zeros.
     fn has_holes(&self) -> bool {
         true
+    }
+
+    /// How many bytes from the start may be written until the end, where others may be but once; `None` if all may, at any time.
+    fn kept(&self) -> Option<u64> {
+        None
+    }
+
+    /// Says that of the bytes before `end`, no more will be written: what was not is zeros.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn data_ended(&self, end: u64) -> Result<()> {
+        let _ = end;
+        Ok(())
+    }
+
+    /// Gives up a file that is not published: nothing is left of it.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`].
+    fn discard(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What the store says about the object that the file became.
+    fn stored(&self) -> Option<Stored> {
+        None
     }
 
     /// What the first bytes of the file are until it is committed.
@@ -147,18 +175,6 @@ impl LocalSink {
         &self.partial
     }
 
-    /// Gives up: the unfinished file is deleted.
-    ///
-    /// # Errors
-    /// Io if the system refuses.
-    pub fn discard(&self) -> Result<()> {
-        if self.published.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        std::fs::remove_file(&self.partial)
-            .map_err(|error| cannot("delete", &error).file(self.partial.display()))
-    }
-
     fn named(&self, error: Error) -> Error {
         error.file(self.path.display())
     }
@@ -230,6 +246,14 @@ impl Sink for LocalSink {
             drop(File::open(folder).and_then(|folder| folder.sync_all()));
         }
         Ok(())
+    }
+
+    fn discard(&self) -> Result<()> {
+        if self.published.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        std::fs::remove_file(&self.partial)
+            .map_err(|error| cannot("delete", &error).file(self.partial.display()))
     }
 }
 

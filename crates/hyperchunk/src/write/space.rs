@@ -10,6 +10,8 @@ pub(super) struct Space {
     next: AtomicU64,
     any_free: AtomicBool,
     free: Mutex<Free>,
+    /// Whether what was given back is used again.
+    reused: bool,
 }
 
 #[derive(Debug, Default)]
@@ -21,8 +23,8 @@ struct Free {
 }
 
 impl Space {
-    pub(super) fn new(first: u64) -> Self {
-        Self { next: AtomicU64::new(first), any_free: AtomicBool::new(false), free: Mutex::default() }
+    pub(super) fn new(first: u64, reused: bool) -> Self {
+        Self { next: AtomicU64::new(first), any_free: AtomicBool::new(false), free: Mutex::default(), reused }
     }
 
     /// Where the file ends so far.
@@ -60,7 +62,7 @@ impl Space {
 
     /// Gives bytes back: to be used at once, or after the next commit.
     pub(super) fn give_back(&self, start: u64, length: u64, committed: bool) {
-        if length == 0 {
+        if length == 0 || !self.reused {
             return;
         }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +114,7 @@ mod tests {
 
     #[test]
     fn space_is_used_again() {
-        let space = Space::new(100);
+        let space = Space::new(100, true);
         assert_eq!(space.take(50, 1), (100, 0));
         assert_eq!(space.take(10, 64), (192, 42));
         space.give_back(100, 50, false);

@@ -8,18 +8,24 @@ use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync}
 use super::sink::{LocalSink, Sink};
 use super::snapshot::Taken;
 use super::space::Space;
+use super::stream::StreamSink;
 use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
+use crate::io::RemoteOptions;
+use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::{self, Oldest, object_header};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
 };
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// Where data begin: what lies before is the superblock's.
 const FIRST: u64 = 2048;
+/// So much of a file that is streamed is for headers at promised addresses.
+const PROMISED: u64 = 64 << 10;
 /// Longer data than this have no place in a file.
 const LONGEST: u64 = 1 << 62;
 /// Where it says how large it is, a compact dataset has 16 bits.
@@ -52,6 +58,8 @@ pub(super) struct Inner {
     pub(super) space: Space,
     pub(super) tree: RwLock<Tree>,
     pub(super) heap: Heap,
+    /// Where headers at promised addresses lie, if that is not anywhere.
+    pub(super) promised: Mutex<Option<Range<u64>>>,
     /// How many bytes of chunks wait for the rest of their elements.
     pub(super) waiting_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
@@ -61,8 +69,8 @@ pub(super) struct Inner {
     pub(super) snapshot: Mutex<Option<Taken>>,
     /// Whether the space in front holds the structure of an earlier commit.
     pub(super) front_used: AtomicBool,
-    /// One commit at a time.
-    pub(super) committing: Mutex<()>,
+    /// One commit at a time; how many changes the last one had.
+    pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
     /// For messages.
     pub(super) name: Option<String>,
@@ -117,7 +125,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn commits(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn commits(&self) -> MutexGuard<'_, Option<u64>> {
         self.committing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,6 +147,46 @@ impl Writer {
             }
         };
         Self::start(Arc::new(sink), Some(&path.to_string_lossy()), options, journal)
+    }
+
+    /// Starts a file at a URL: an object of a store, sent part by part while it is written. Nothing of it is stored here,
+    /// and there is no object until the file is closed. What has been sent cannot be changed or read back; chunks that are
+    /// written again are stored again.
+    ///
+    /// # Errors
+    /// Invalid for a URL or options that make no sense; NotFound or Io from the network or the store; Unsupported for web
+    /// servers, and if this build has no object stores (feature `cloud`).
+    pub fn create_url(url: &str, options: &CreateOptions, remote: &RemoteOptions) -> Result<Self> {
+        if let Some(path) = crate::io::local_path(url) {
+            return Self::create(path, options);
+        }
+        let kept = match options.layout {
+            FileLayout::InFront { page } => page.saturating_add(PROMISED),
+            FileLayout::AtEnd => FIRST,
+        };
+        let upload = crate::io::start_upload(url, remote, options.replace)?;
+        let name = crate::io::without_secrets(url);
+        let sink = StreamSink::new(upload, &name, remote.part, remote.parts_at_once, kept);
+        Self::create_in(Arc::new(sink), Some(&name), options)
+    }
+
+    /// What the store says about the object that the file became: `None` for files of this machine, and before.
+    #[must_use]
+    pub fn stored(&self) -> Option<Stored> {
+        self.0.sink.stored()
+    }
+
+    /// Gives the file up: what was not committed is nowhere.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn discard(&self) -> Result<()> {
+        let _one = self.0.commits();
+        if self.0.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.0.sink.discard()?;
+        self.0.journal.as_ref().map_or(Ok(()), Journal::end)
     }
 
     /// Starts a file in a sink. `name` is for messages.
@@ -180,6 +228,9 @@ impl Writer {
         journal: Option<Journal>,
         first: u64,
     ) -> Self {
+        // Headers at promised addresses are written last: where that can be done only at the start, they lie there.
+        let promised = sink.kept().map(|_| first..first + PROMISED);
+        let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -188,7 +239,8 @@ impl Writer {
             sink,
             options: options.clone(),
             threads,
-            space: Space::new(first),
+            space: Space::new(first, promised.is_none()),
+            promised: Mutex::new(promised),
             tree: RwLock::new(Tree::new(false)),
             heap: Heap::default(),
             waiting_bytes: AtomicUsize::new(0),
@@ -196,7 +248,7 @@ impl Writer {
             changes: AtomicU64::new(0),
             snapshot: Mutex::default(),
             front_used: AtomicBool::new(false),
-            committing: Mutex::default(),
+            committing: Mutex::new(None),
             journal,
             name: name.map(str::to_owned),
         };
@@ -440,6 +492,17 @@ impl Writer {
             return Ok(address);
         }
         let size = object_header::pinned_size(&super::commit::header_options(node));
+        let mut promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(range) = promised.as_mut() {
+            if range.end - range.start < size {
+                let message = "more object references (and dimension scales) than fit into the start of a streamed object";
+                return Err(self.0.named(Error::unsupported(message)));
+            }
+            let address = range.start;
+            range.start += size.next_multiple_of(8).min(range.end - range.start);
+            node.pinned = Some(address);
+            return Ok(address);
+        }
         let (address, gap) = self.0.space.take(size, 8);
         self.0.sink.skip(address - gap, gap)?;
         // Its place is written at each commit; until then, whatever a sink wants to have whole has zeros there.

@@ -91,6 +91,39 @@ pub(super) fn of_request(error: &object_store::Error, seen: &Seen, opened: bool)
     }
 }
 
+/// A request that writes, without a good response.
+pub(super) fn of_writing(error: &object_store::Error, seen: &Seen) -> Failure {
+    let told = said(error);
+    let code = told.clone().unwrap_or_default();
+    let told = told.map(|said| format!(": {said}")).unwrap_or_default();
+    let done = |kind, message: String| Failure::Final(Error::new(kind, message));
+    match seen.status {
+        Some(401 | 403) if !code.contains("Expired") => done(
+            ErrorKind::Io,
+            format!(
+                "the store refused to write (status {}){told}: check credentials, permissions and `region`",
+                seen.status.unwrap_or(0)
+            ),
+        ),
+        Some(404 | 410) => done(
+            ErrorKind::NotFound,
+            format!("there is no such bucket, or the upload was ended by somebody else{told}"),
+        ),
+        // The body was damaged on its way, or the answer is an error in spite of its status.
+        Some(400)
+            if ["XAmzContent", "BadDigest", "IncompleteBody"].iter().any(|start| code.starts_with(start)) =>
+        {
+            Failure::passing(format!("the server did not get what was sent{told}"))
+        }
+        Some(200..=299 | 409) => Failure::passing(format!("the server could not write{told}")),
+        Some(405 | 501) => {
+            done(ErrorKind::Unsupported, format!("the server does not take objects in parts{told}"))
+        }
+        Some(412) => done(ErrorKind::Io, format!("an object of that name appeared in the meantime{told}")),
+        _ => of_request(error, seen, false),
+    }
+}
+
 /// No response came.
 fn of_transport(error: &object_store::Error) -> Failure {
     let cause = innermost(error);

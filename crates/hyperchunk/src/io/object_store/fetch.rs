@@ -70,6 +70,29 @@ fn receive(from: &Receiver<(usize, Result<Answer>)>, asked: &mut Instant) -> Res
     }
 }
 
+/// Runs something on the threads of the process, and waits for it.
+pub(super) fn wait<T: Send + 'static>(
+    process: &'static Process,
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let (to, from) = channel();
+    // Dropped at the end, with the task if that still runs.
+    let mut tasks = JoinSet::new();
+    tasks.spawn_on(async move { drop(to.send(work.await)) }, process.runtime.handle());
+    loop {
+        match from.recv_timeout(ASK_EVERY) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) if interrupt::is_wanted() => {
+                return Err(Error::new(ErrorKind::Io, "interrupted"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+            }
+        }
+    }
+}
+
 /// Fetches ranges, as many at once as the options allow. What is under way when an error comes is dropped.
 pub(super) fn many(
     process: &'static Process,

@@ -14,6 +14,7 @@ mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
+mod upload;
 mod web;
 mod wire;
 
@@ -28,6 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::Connection;
+pub(super) use upload::start_upload;
 use wire::Tally;
 
 /// An object in a store, opened: one version of it.

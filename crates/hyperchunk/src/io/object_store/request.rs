@@ -200,13 +200,13 @@ fn version(seen: &Seen, size: u64) -> Version {
 
 /// The pause after so many repetitions: twice as long each time, and between half and all of that, so that requests that
 /// failed together do not come back together.
-fn pause(repeated: u32) -> Duration {
+pub(super) fn pause(repeated: u32) -> Duration {
     let longest = FIRST_PAUSE.saturating_mul(1 << repeated.min(16)).min(LONGEST_PAUSE);
     let chance = RandomState::new().hash_one(repeated) >> 32;
     longest.mul_f64(0.5 + chance as f64 / (1u64 << 33) as f64)
 }
 
-fn gave_up(reason: &str, repeated: u32, after: Duration, asked: Option<Duration>) -> Error {
+pub(super) fn gave_up(reason: &str, repeated: u32, after: Duration, asked: Option<Duration>) -> Error {
     let mut message = match repeated {
         0 => reason.to_owned(),
         1 => format!("{reason}; repeated once, for {:.1} s", after.as_secs_f64()),

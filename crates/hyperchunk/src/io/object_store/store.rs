@@ -11,6 +11,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::client::{ClientConfigKey, HttpClient, HttpConnector, ReqwestConnector};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use std::str::FromStr;
@@ -36,6 +37,8 @@ pub(super) struct Connection {
 /// A store.
 pub(super) struct Store {
     pub(super) objects: Arc<dyn ObjectStore>,
+    /// The same, for objects that come in parts; web servers take none.
+    pub(super) parts: Option<Arc<dyn MultipartStore>>,
     /// How many requests are under way, and how many have been at once: so many connections there should be.
     under_way: AtomicUsize,
     connections: AtomicUsize,
@@ -62,6 +65,14 @@ impl Connection {
     }
 }
 
+/// A store as both kinds of it.
+type Both = (Arc<dyn ObjectStore>, Option<Arc<dyn MultipartStore>>);
+
+fn both<S: ObjectStore + MultipartStore>(store: S) -> Both {
+    let store = Arc::new(store);
+    (Arc::<S>::clone(&store), Some(store))
+}
+
 impl Store {
     pub(super) fn new(connection: &Connection) -> Result<Self> {
         // Another part of the process may have chosen one; any will do.
@@ -73,7 +84,7 @@ impl Store {
             settings: format!("{:?} {:?}", settings.iter().collect::<Vec<_>>(), connection.user),
         };
         let bucket = connection.container.as_str();
-        let objects: object_store::Result<Arc<dyn ObjectStore>> = match connection.kind {
+        let made: object_store::Result<Both> = match connection.kind {
             Kind::S3 => {
                 let mut builder = AmazonS3Builder::new();
                 for (name, value) in settings.iter() {
@@ -86,7 +97,7 @@ impl Store {
                 }
                 let builder =
                     builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
-                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+                builder.with_http_connector(connector).build().map(both)
             }
             Kind::Google => {
                 let mut builder = GoogleCloudStorageBuilder::new();
@@ -97,7 +108,7 @@ impl Store {
                 }
                 let builder =
                     builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
-                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+                builder.with_http_connector(connector).build().map(both)
             }
             Kind::Azure => {
                 let mut builder = MicrosoftAzureBuilder::new();
@@ -108,21 +119,21 @@ impl Store {
                 }
                 let builder =
                     builder.with_container_name(bucket).with_client_options(client).with_retry(no_retry());
-                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+                builder.with_http_connector(connector).build().map(both)
             }
             Kind::Http => {
                 let builder =
                     HttpBuilder::new().with_url(bucket).with_client_options(client).with_retry(no_retry());
-                builder.with_http_connector(connector).build().map(|store| Arc::new(store) as _)
+                builder.with_http_connector(connector).build().map(|store| (Arc::new(store) as _, None))
             }
         };
-        let objects = objects.map_err(|error| {
+        let (objects, parts) = made.map_err(|error| {
             Error::new(
                 ErrorKind::Io,
                 format!("the store's settings do not fit together: {}", innermost(&error)),
             )
         })?;
-        Ok(Self { objects, under_way: AtomicUsize::new(0), connections: AtomicUsize::new(0) })
+        Ok(Self { objects, parts, under_way: AtomicUsize::new(0), connections: AtomicUsize::new(0) })
     }
 
     pub(super) fn enter(&self) -> UnderWay<'_> {

@@ -1,7 +1,7 @@
 //! The client beneath `object_store`: it sees each response before `object_store` takes it for an error or a success.
 
 use super::cost::Meter;
-use crate::io::Counters;
+use crate::io::{Counters, percent};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::{HeaderMap, HeaderValue};
 use std::future::Future;
@@ -126,6 +126,47 @@ fn retry_after(text: &str) -> Option<Duration> {
     text.parse().ok().map(Duration::from_secs)
 }
 
+tokio::task_local! {
+    /// What the running task uploads: requests of that kind carry no [`Exchange`].
+    pub(super) static SENDING: Sending;
+}
+
+/// Requests that write one object.
+#[derive(Clone)]
+pub(super) struct Sending {
+    pub(super) key: Arc<str>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) seen: Arc<Mutex<Seen>>,
+}
+
+impl Sending {
+    pub(super) fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a request is for the object: others are for credentials.
+    fn is_meant(&self, request: &HttpRequest) -> bool {
+        let path = request.uri().path();
+        percent::decode(path).as_deref().unwrap_or(path).ends_with(&*self.key)
+    }
+
+    async fn execute(self, client: &HttpClient, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let note = |seen: Seen| *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        note(Seen { sent: true, ..Seen::default() });
+        self.tally.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let response = client.execute(request).await?;
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        note(Seen {
+            sent: true,
+            status: Some(response.status().as_u16()),
+            retry_after: text("retry-after").and_then(retry_after),
+            region: text("x-amz-bucket-region").map(str::to_owned),
+            ..Seen::default()
+        });
+        Ok(response)
+    }
+}
+
 /// The client proper, with somebody looking over its shoulder.
 #[derive(Debug)]
 pub(super) struct Wire(pub(super) HttpClient);
@@ -140,6 +181,11 @@ impl HttpService for Wire {
         Self: 'b,
     {
         Box::pin(async move {
+            if let Ok(sending) = SENDING.try_with(Sending::clone)
+                && sending.is_meant(&request)
+            {
+                return sending.execute(&self.0, request).await;
+            }
             // Requests for credentials have none.
             let Some(exchange) = request.extensions().get::<Exchange>().cloned() else {
                 return self.0.execute(request).await;

@@ -1,0 +1,302 @@
+//! Objects written part by part. Source: Amazon S3's documentation, "Multipart upload overview".
+
+use super::failure::{self, Failure};
+use super::fetch;
+use super::location::Location;
+use super::process::Process;
+use super::request::{gave_up, pause};
+use super::settings::Settings;
+use super::store::{Connection, Store};
+use super::wire::{SENDING, Seen, Sending, Tally};
+use super::{connection, with_region};
+use crate::io::RemoteOptions;
+use crate::io::upload::{Done, Stored, Upload};
+use crate::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{MultipartId, ObjectStoreExt, PutPayload};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// Bytes per second below which a part counts as stalled, until it is known how fast the network is.
+const SLOWEST: f64 = 256e3;
+/// A part that takes so many times as long as those before has stalled.
+const PATIENCE: f64 = 16.0;
+/// How long giving up may take.
+const ABORT: Duration = Duration::from_secs(5);
+
+/// An object that is being written.
+pub(super) struct ObjectUpload {
+    to: To,
+    id: MultipartId,
+    replace: bool,
+    parts: Arc<Mutex<BTreeMap<usize, PartId>>>,
+}
+
+/// What all requests for one object need. Cheap to clone.
+#[derive(Clone)]
+struct To {
+    shown: Arc<str>,
+    key: Arc<str>,
+    store: Arc<Store>,
+    multipart: Arc<dyn MultipartStore>,
+    path: Path,
+    options: Arc<RemoteOptions>,
+    tally: Arc<Tally>,
+    /// The bytes per second of the last part; 0 before.
+    speed: Arc<AtomicU64>,
+}
+
+/// Starts an object.
+///
+/// # Errors
+/// Invalid for a URL or settings that make no sense; Unsupported for web servers; NotFound if there is no such bucket; Io.
+pub(in crate::io) fn start_upload(
+    url: &str,
+    options: &RemoteOptions,
+    replace: bool,
+) -> Result<Arc<dyn Upload>> {
+    let location = Location::parse(url)?;
+    let upload = start(&location, options, replace);
+    upload.map(|upload| Arc::new(upload) as Arc<dyn Upload>).map_err(|error| error.file(location.shown()))
+}
+
+fn start(location: &Location, options: &RemoteOptions, replace: bool) -> Result<ObjectUpload> {
+    let settings = Settings::new(location, &options.store, std::env::vars())?;
+    let connection = Arc::new(connection(location, options, settings));
+    let (process, tally) = (Process::get()?, Arc::<Tally>::default());
+    let options = Arc::new(options.clone());
+    with_region(process, &connection, &tally, || {
+        let store = process.store(&connection)?;
+        let Some(multipart) = store.parts.clone() else {
+            return Err(Error::unsupported("web servers are read, not written to"));
+        };
+        let to = To {
+            shown: location.shown().into(),
+            key: location.key.as_str().into(),
+            store,
+            multipart,
+            path: Connection::path(location)?,
+            options: Arc::clone(&options),
+            tally: Arc::clone(&tally),
+            speed: Arc::default(),
+        };
+        let (id, to) = fetch::wait(process, async move {
+            if !replace && to.head().await.is_some() {
+                return Err(exists());
+            }
+            let id = to.repeat(0, || to.multipart.create_multipart(&to.path)).await?;
+            Ok((id, to))
+        })?;
+        Ok(ObjectUpload { to, id, replace, parts: Arc::default() })
+    })
+}
+
+fn exists() -> Error {
+    Error::new(ErrorKind::Io, "cannot create the object: it exists")
+}
+
+impl To {
+    /// Makes a request, again and again until it succeeds or there is no hope. `bytes` is the size of its body.
+    async fn repeat<T, F>(&self, bytes: usize, request: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let (started, mut repeated) = (Instant::now(), 0);
+        let slowest = Duration::from_secs_f64(bytes as f64 / SLOWEST);
+        loop {
+            let failure = match self.attempt(bytes, repeated, &request).await {
+                Ok(made) => return Ok(made),
+                Err((failure, _)) => failure,
+            };
+            self.next_attempt(failure, started, slowest, &mut repeated).await?;
+        }
+    }
+
+    /// Waits until it is time to try again, if there is hope.
+    async fn next_attempt(
+        &self,
+        failure: Failure,
+        started: Instant,
+        slowest: Duration,
+        repeated: &mut u32,
+    ) -> Result<()> {
+        let (reason, wait, at_most) = match failure {
+            Failure::Final(error) => return Err(error),
+            Failure::Passing { reason, wait, at_most } => (reason, wait, at_most),
+        };
+        let left = (self.options.retry_timeout + slowest).saturating_sub(started.elapsed());
+        let rest = wait.unwrap_or_else(|| pause(*repeated));
+        if *repeated >= self.options.retries.min(at_most) || rest >= left {
+            let asked = wait.filter(|wait| *wait >= left);
+            return Err(gave_up(&reason, *repeated, started.elapsed(), asked));
+        }
+        tokio::time::sleep(rest).await;
+        *repeated += 1;
+        self.tally.counters.retries.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn attempt<T, F>(
+        &self,
+        bytes: usize,
+        repeated: u32,
+        request: &impl Fn() -> F,
+    ) -> Result<T, (Failure, Seen)>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let sending =
+            Sending { key: Arc::clone(&self.key), tally: Arc::clone(&self.tally), seen: Arc::default() };
+        let _under_way = self.store.enter();
+        let (started, patience) = (Instant::now(), self.patience(bytes, repeated));
+        let made = timeout(patience, SENDING.scope(sending.clone(), request())).await;
+        let seen = sending.seen();
+        match made {
+            Ok(Ok(made)) => {
+                if bytes > 0 {
+                    let speed = bytes as f64 / started.elapsed().as_secs_f64().max(1e-6);
+                    self.speed.store(speed as u64, Ordering::Relaxed);
+                }
+                Ok(made)
+            }
+            Ok(Err(error)) => {
+                if let Some(region) = &seen.region {
+                    // Only the first one is of interest, when the object is started.
+                    drop(self.tally.region.set(region.clone()));
+                }
+                Err((failure::of_writing(&error, &seen), seen))
+            }
+            Err(_) => Err((failure::stalled(patience), seen)),
+        }
+    }
+
+    /// How long an attempt may take: longer each time, in case that the network has become slow.
+    fn patience(&self, bytes: usize, repeated: u32) -> Duration {
+        let speed = match self.speed.load(Ordering::Relaxed) {
+            0 => SLOWEST,
+            speed => (speed as f64 / PATIENCE).max(SLOWEST / 16.0),
+        };
+        let body = Duration::from_secs_f64(bytes as f64 / speed);
+        self.options.timeout + body.saturating_mul(1 << repeated.min(6))
+    }
+
+    /// The size and ETag of the object as it is; `None` if there is none, or nobody may look.
+    async fn head(&self) -> Option<(u64, Option<String>)> {
+        let found = self.repeat(0, || self.store.objects.head(&self.path)).await.ok()?;
+        Some((found.size, found.e_tag))
+    }
+
+    async fn complete(
+        &self,
+        id: &MultipartId,
+        parts: Vec<PartId>,
+        size: u64,
+        replace: bool,
+    ) -> Result<Stored> {
+        let before = self.head().await;
+        if !replace && before.is_some() {
+            return Err(exists());
+        }
+        let (started, mut repeated) = (Instant::now(), 0);
+        let etag = loop {
+            let request = || self.multipart.complete_multipart(&self.path, id, parts.clone());
+            let (failure, seen) = match self.attempt(0, repeated, &request).await {
+                Ok(result) => break result.e_tag,
+                Err(failed) => failed,
+            };
+            // An attempt whose answer was lost may have been the one that succeeded.
+            if repeated > 0
+                && matches!(seen.status, Some(404 | 400))
+                && let Some((now, etag)) = self.head().await
+                && now == size
+                && etag.is_some()
+                && before.as_ref().map(|(_, etag)| etag) != Some(&etag)
+            {
+                break etag;
+            }
+            self.next_attempt(failure, started, Duration::ZERO, &mut repeated).await?;
+        };
+        match self.head().await {
+            Some((found, _)) if found != size => {
+                let message = format!("the object has {found} bytes after {size} were written");
+                Err(Error::new(ErrorKind::Io, message))
+            }
+            _ => Ok(Stored { size, etag }),
+        }
+    }
+}
+
+/// Tells how a part ended, even if the task that sends it is torn down.
+struct Tell(Option<Done>);
+
+impl Tell {
+    fn tell(&mut self, result: Result<()>) {
+        if let Some(done) = self.0.take() {
+            done(result);
+        }
+    }
+}
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.tell(Err(Error::new(ErrorKind::Io, "the upload was torn down")));
+    }
+}
+
+impl Upload for ObjectUpload {
+    fn send(&self, number: usize, bytes: Vec<u8>, done: Done) {
+        let mut tell = Tell(Some(done));
+        let process = match Process::get() {
+            Ok(process) => process,
+            Err(error) => return tell.tell(Err(error)),
+        };
+        let (to, id, parts) = (self.to.clone(), self.id.clone(), Arc::clone(&self.parts));
+        process.runtime.spawn(async move {
+            let _held = process.enter(to.options.concurrency).await;
+            let (length, payload) = (bytes.len(), PutPayload::from(Bytes::from(bytes)));
+            let request = || to.multipart.put_part(&to.path, &id, number, payload.clone());
+            let sent = to.repeat(length, request).await.map(|part| {
+                to.tally.counters.bytes.fetch_add(length as u64, Ordering::Relaxed);
+                parts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, part);
+            });
+            // Its memory is free before the next part asks for some.
+            drop(payload);
+            tell.tell(sent.map_err(|error| error.file(&to.shown)));
+        });
+    }
+
+    fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
+        let sent = std::mem::take(&mut *self.parts.lock().unwrap_or_else(PoisonError::into_inner));
+        if !sent.keys().copied().eq(0..parts) {
+            return Err(Error::invalid(format!("{} parts of {parts} were sent", sent.len())));
+        }
+        let (to, id, replace) = (self.to.clone(), self.id.clone(), self.replace);
+        let sent = sent.into_values().collect();
+        let done = fetch::wait(Process::get()?, async move { to.complete(&id, sent, size, replace).await });
+        done.map_err(|error| error.file(&self.to.shown))
+    }
+
+    fn abort(&self) {
+        let Ok(process) = Process::get() else { return };
+        let (to, id) = (self.to.clone(), self.id.clone());
+        let (done, wait) = std::sync::mpsc::channel();
+        process.runtime.spawn(async move {
+            let given_up = to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
+            // What cannot be given up ends by the bucket's rules.
+            drop(timeout(ABORT, given_up).await);
+            let _ = done.send(());
+        });
+        let _ = wait.recv_timeout(ABORT);
+    }
+}
+
+impl std::fmt::Debug for ObjectUpload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectUpload").field("url", &self.to.shown).finish_non_exhaustive()
+    }
+}

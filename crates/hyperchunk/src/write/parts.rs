@@ -1,0 +1,139 @@
+//! Which bytes of an object are in which of its parts, and which of them were written.
+
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// No store takes more parts.
+const MOST: usize = 10_000;
+/// So many parts are as large as was asked for; then each group is larger than the one before.
+const EQUAL: usize = 1000;
+const GROUP: usize = 100;
+/// By so many eighths of the first size: with 8 MiB, 10,000 parts are 5 TiB, as large as objects may be.
+const GROWTH: u64 = 13;
+/// What stores take.
+const SMALLEST: u64 = 5 << 20;
+const LARGEST: u64 = 1 << 30;
+
+/// How an object is cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    size: u64,
+}
+
+/// One part, or some of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) number: usize,
+    /// The size of the part.
+    pub(super) size: usize,
+    /// What of the part it is.
+    pub(super) range: Range<usize>,
+}
+
+impl Cut {
+    pub(super) fn new(size: u64) -> Self {
+        Self { size: size.clamp(SMALLEST, LARGEST) }
+    }
+
+    /// The size of the first parts.
+    pub(super) fn first(self) -> u64 {
+        self.size
+    }
+
+    fn size(self, group: u64) -> u64 {
+        self.size + group * (self.size / 8 * GROWTH)
+    }
+
+    /// The parts that a range of the object has bytes of.
+    pub(super) fn pieces(self, offset: u64, length: u64) -> Result<Vec<Piece>> {
+        let too_large = || Error::limit(format!("an object of more than {MOST} parts"));
+        let end = offset.checked_add(length).ok_or_else(too_large)?;
+        let mut pieces = Vec::new();
+        let (mut at, mut first, mut start, mut group) = (offset, 0, 0, 0);
+        while at < end {
+            let count = if group == 0 { EQUAL } else { GROUP };
+            if first >= MOST {
+                return Err(too_large());
+            }
+            let size = self.size(group);
+            let group_end = start + size * count as u64;
+            while at < end.min(group_end) {
+                let number = (at - start) / size;
+                let part = start + number * size;
+                let until = end.min(part + size);
+                let place = |at: u64| usize::try_from(at - part).map_err(|_| too_large());
+                pieces.push(Piece {
+                    number: first + usize::try_from(number).map_err(|_| too_large())?,
+                    size: usize::try_from(size).map_err(|_| too_large())?,
+                    range: place(at)?..place(until)?,
+                });
+                at = until;
+            }
+            (first, start, group) = (first + count, group_end, group + 1);
+        }
+        Ok(pieces)
+    }
+}
+
+/// Ranges of a part that were written.
+#[derive(Debug, Default)]
+pub(super) struct Written(BTreeMap<usize, usize>);
+
+impl Written {
+    pub(super) fn add(&mut self, range: Range<usize>) {
+        let Range { mut start, mut end } = range;
+        if start >= end {
+            return;
+        }
+        while let Some((first, last)) = self.0.range(..=end).next_back().map(|(first, last)| (*first, *last))
+        {
+            if last < start {
+                break;
+            }
+            (start, end) = (start.min(first), end.max(last));
+            self.0.remove(&first);
+        }
+        self.0.insert(start, end);
+    }
+
+    /// Whether all bytes up to there were.
+    pub(super) fn all(&self, size: usize) -> bool {
+        self.0.first_key_value() == Some((&0, &size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_grow_up_to_the_largest_object() {
+        let cut = Cut::new(8 << 20);
+        let one = |offset| cut.pieces(offset, 1).map(|pieces| (pieces[0].number, pieces[0].size >> 20));
+        assert_eq!(one(0).unwrap(), (0, 8));
+        assert_eq!(one((8 << 20) - 1).unwrap(), (0, 8));
+        assert_eq!(one(8000 << 20).unwrap(), (1000, 21));
+        assert_eq!(one((8000 << 20) + (2100 << 20)).unwrap(), (1100, 34));
+        assert_eq!(one((5 << 40) - 1).unwrap().0 / 10, 986);
+        assert!(one(6 << 40).is_err());
+        assert!(cut.pieces(u64::MAX, 2).is_err());
+        assert_eq!(cut.pieces(5, 0).unwrap(), []);
+        let pieces = cut.pieces((8000 << 20) - 2, (21 << 20) + 5).unwrap();
+        let found: Vec<_> = pieces.iter().map(|piece| (piece.number, piece.range.clone())).collect();
+        assert_eq!(found, [(999, (8 << 20) - 2..8 << 20), (1000, 0..21 << 20), (1001, 0..3)]);
+        assert_eq!((Cut::new(1).first(), Cut::new(u64::MAX).first()), (5 << 20, 1 << 30));
+    }
+
+    #[test]
+    fn ranges_grow_together() {
+        let mut written = Written::default();
+        for range in [5..10, 20..30, 0..0, 10..12, 0..3, 3..5] {
+            assert!(!written.all(30));
+            written.add(range);
+        }
+        assert_eq!(written.0, BTreeMap::from([(0, 12), (20, 30)]));
+        written.add(2..25);
+        assert!(written.all(30) && !written.all(31));
+    }
+}
