@@ -63,6 +63,12 @@ impl Bytes {
         self
     }
 
+    /// Zeros up to a multiple of `alignment`, counted from the start.
+    pub(crate) fn align(&mut self, alignment: usize) -> &mut Self {
+        let to = self.0.len().checked_next_multiple_of(alignment).unwrap_or(self.0.len());
+        self.pad_to(to)
+    }
+
     /// Zeros up to a size; none if there are more bytes already.
     pub(crate) fn pad_to(&mut self, size: usize) -> &mut Self {
         self.0.resize(self.0.len().max(size), 0);

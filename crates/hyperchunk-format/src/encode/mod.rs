@@ -11,6 +11,7 @@ pub mod chunk_index;
 pub mod fractal_heap;
 pub mod global_heap;
 pub mod group;
+pub mod local_heap;
 pub mod message;
 pub mod object_header;
 pub mod superblock;

@@ -5,6 +5,8 @@ pub mod attribute_info;
 pub mod comment;
 pub mod dataspace;
 pub mod datatype;
+pub mod external_files;
+pub mod file_space;
 pub mod fill_value;
 pub mod group_info;
 pub mod layout;

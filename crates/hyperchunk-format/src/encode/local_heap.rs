@@ -1,0 +1,72 @@
+//! Local heaps of names. Source: specification §III.D, "Disk Format: Level 1D - Local Heaps".
+
+use super::{Bytes, UNDEFINED};
+use crate::{Error, Result};
+
+const NAME: &str = "local heap";
+/// Signature, version, the data's size, the head of the list of free blocks, the data's address.
+const PREFIX: u64 = 32;
+/// What the free list's head is where there is no free block.
+const NO_FREE_BLOCK: u64 = 1;
+/// Names start at multiples of this.
+const ALIGNMENT: usize = 8;
+
+/// A local heap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalHeap {
+    /// Its bytes, the data behind the prefix.
+    pub bytes: Vec<u8>,
+    /// Where each name starts in the data: never at 0.
+    pub offsets: Vec<u64>,
+}
+
+/// A heap of these names, to lie at `base`.
+///
+/// # Errors
+/// Invalid, if a name has a NUL, or the heap has no place there.
+pub fn encode(names: &[&[u8]], base: u64) -> Result<LocalHeap> {
+    // The empty name, at 0.
+    let mut data = Bytes::new();
+    data.zeros(ALIGNMENT);
+    let mut offsets = Vec::with_capacity(names.len());
+    for name in names {
+        if name.contains(&0) {
+            let message = format!("the name `{}`: names have no NUL", name.escape_ascii());
+            return Err(Error::invalid(message).within(NAME));
+        }
+        offsets.push(data.len() as u64);
+        data.raw(name).u8(0).align(ALIGNMENT);
+    }
+    let address = base.checked_add(PREFIX).filter(|address| *address != UNDEFINED);
+    let address = address.ok_or_else(|| Error::invalid("beyond all addresses").within(NAME))?;
+    let mut bytes = Bytes::new();
+    bytes.raw(b"HEAP").u8(0).zeros(3).u64(data.len() as u64).u64(NO_FREE_BLOCK).u64(address);
+    bytes.raw(data.as_slice());
+    Ok(LocalHeap { bytes: bytes.into_vec(), offsets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::parse::testing::with_image;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let names: [&[u8]; 4] = [b"a", b"seven77", b"eight888", &[b'x'; 1000]];
+        for count in 0..names.len() {
+            let heap = encode(&names[..count], 100).unwrap();
+            let mut file = vec![0; 100];
+            file.extend(heap.bytes);
+            with_image(&file, |image| {
+                let found = parse::local_heap::LocalHeap::open(image, 100).unwrap();
+                assert_eq!(found.name(0).unwrap(), b"");
+                for (name, offset) in names.iter().zip(&heap.offsets) {
+                    assert_eq!(found.name(*offset).unwrap(), *name);
+                }
+            });
+        }
+        assert!(encode(&[b"a\0b"], 0).is_err());
+        assert!(encode(&[], u64::MAX - 32).is_err());
+    }
+}
