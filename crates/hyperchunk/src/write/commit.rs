@@ -172,6 +172,7 @@ impl Inner {
             offsets.push((next, blob.header as u64));
             next += blob.bytes.len().next_multiple_of(8) as u64;
         }
+        let before = self.space.end();
         let start = place(next)?;
         for (id, (offset, header)) in order.iter().zip(&offsets) {
             let pinned = tree.nodes.get(id.0).and_then(|node| node.pinned);
@@ -193,7 +194,8 @@ impl Inner {
         }
         region.resize(usize::try_from(next).unwrap_or(usize::MAX), 0);
         let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
-        let end = self.space.end().max(start + next);
+        // What others put behind this region in the meantime is not in this commit.
+        let end = if start < before { before } else { start + next };
         let root = addresses.first().copied().unwrap_or(0);
         let superblock = superblock::encode(version, root, end, (front > 0).then_some(start))?;
         Ok(Structure { start, region, pinned, superblock, addresses, end })

@@ -52,7 +52,8 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// As [`Sink::write_at`].
     fn sync(&self) -> Result<()>;
 
-    /// All of the file is there, `size` bytes: gives it its name, unless it has it.
+    /// All of the file is there, `size` bytes, of which the last may be a hole: gives it its name, unless it has it. Others
+    /// may write behind them already.
     ///
     /// # Errors
     /// As [`Sink::write_at`].
@@ -220,8 +221,8 @@ impl Sink for LocalSink {
 
     fn publish(&self, size: u64) -> Result<()> {
         let length = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?.len();
-        if length != size {
-            self.file.set_len(size).map_err(|error| self.named(cannot("resize", &error)))?;
+        if length < size {
+            extend(&self.file, size).map_err(|error| self.named(cannot("resize", &error)))?;
         }
         if self.sync != Sync::Never {
             self.file.sync_all().map_err(|error| self.named(cannot("sync", &error)))?;
@@ -255,6 +256,24 @@ impl Sink for LocalSink {
         std::fs::remove_file(&self.partial)
             .map_err(|error| cannot("delete", &error).file(self.partial.display()))
     }
+}
+
+/// Makes a file longer. It must not become shorter if somebody else makes it still longer in the meantime.
+#[cfg(target_os = "linux")]
+fn extend(file: &File, size: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let last = libc::off_t::try_from(size.saturating_sub(1)).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: a call on a descriptor that is open.
+    if unsafe { libc::fallocate(file.as_raw_fd(), 0, last, 1) } == 0 {
+        return Ok(());
+    }
+    // File systems that cannot do that.
+    if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn extend(file: &File, size: u64) -> io::Result<()> {
+    file.set_len(size)
 }
 
 #[cfg(unix)]
@@ -362,7 +381,10 @@ impl Sink for MemorySink {
 
     fn publish(&self, size: u64) -> Result<()> {
         let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
-        self.0.write().unwrap_or_else(PoisonError::into_inner).resize(size, 0);
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < size {
+            all.resize(size, 0);
+        }
         Ok(())
     }
 }
