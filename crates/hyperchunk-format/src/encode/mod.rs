@@ -14,7 +14,10 @@ pub mod group;
 pub mod local_heap;
 pub mod message;
 pub mod object_header;
+pub mod reference;
+pub mod selection;
 pub mod superblock;
+pub mod virtual_layout;
 
 pub(crate) use bytes::{Bytes, fit};
 

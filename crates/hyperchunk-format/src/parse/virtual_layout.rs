@@ -108,7 +108,7 @@ fn source_name(cursor: &mut Cursor<'_>) -> Result<SourceName> {
 }
 
 /// Which mappings make sense without the datasets. libhdf5 allows no others.
-fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
+pub(crate) fn check(mapping: &VirtualMapping) -> std::result::Result<(), &'static str> {
     let VirtualMapping { file, dataset, source, target } = mapping;
     if matches!(source, Selection::Points { .. }) || matches!(target, Selection::Points { .. }) {
         return Err("points are selected");

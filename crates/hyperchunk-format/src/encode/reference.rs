@@ -1,0 +1,203 @@
+//! References as elements of datasets store them. Source: specification §IV.A.2.d, class 7, and §VIII.B and C; HDF5 2.x
+//! `H5R__encode` and `H5T__ref_disk_write` for revised references.
+
+use super::{Bytes, Oldest, UNDEFINED, fit, selection};
+use crate::model::{Name, Reference, ReferenceKind, Selected, Selection};
+use crate::{Error, Result};
+
+const STRUCTURE: &str = "reference";
+const OBJECT: u8 = 2;
+const REGION: u8 = 3;
+const ATTRIBUTE: u8 = 4;
+const EXTERNAL: u8 = 0x01;
+
+/// Where an object of the global heap lies: its collection, its number there, and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeapObject {
+    /// The collection.
+    pub address: u64,
+    /// The number.
+    pub index: u32,
+    /// The size in bytes.
+    pub size: u32,
+}
+
+/// The size of an element of that kind.
+#[must_use]
+pub fn size(kind: ReferenceKind) -> u64 {
+    match kind {
+        ReferenceKind::Object1 => 8,
+        ReferenceKind::Region1 => 12,
+        ReferenceKind::Object2 | ReferenceKind::Region2 | ReferenceKind::Attribute => 18,
+    }
+}
+
+/// What a reference needs in the global heap; `None` if nothing.
+///
+/// # Errors
+/// Invalid, if no reference of that kind can refer to it; those of selections.
+pub fn heap_object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<Option<Vec<u8>>> {
+    object(kind, reference, oldest).map_err(|error| error.within(STRUCTURE))
+}
+
+fn object(kind: ReferenceKind, reference: &Reference, oldest: Oldest) -> Result<Option<Vec<u8>>> {
+    if matches!(reference.address, 0 | UNDEFINED) {
+        return Err(Error::invalid("a reference to no object"));
+    }
+    let mut bytes = Bytes::new();
+    match (kind, reference) {
+        (ReferenceKind::Object1, Reference { file: None, region: None, attribute: None, .. })
+        | (ReferenceKind::Object2, Reference { file: None, region: None, attribute: None, .. }) => {
+            return Ok(None);
+        }
+        (ReferenceKind::Region1, Reference { file: None, region: Some(region), attribute: None, .. }) => {
+            bytes.u64(reference.address).raw(&selection::encode(&region.selection, oldest)?);
+        }
+        (ReferenceKind::Object2, Reference { region: None, attribute: None, .. }) => {
+            token(reference, &mut bytes)?;
+        }
+        (ReferenceKind::Region2, Reference { region: Some(region), attribute: None, .. }) => {
+            token(reference, &mut bytes)?;
+            let selection = selection::encode(&region.selection, oldest)?;
+            bytes.u32(fit(selection.len(), "bytes of a selection")?).u32(rank(region)?).raw(&selection);
+        }
+        (ReferenceKind::Attribute, Reference { region: None, attribute: Some(attribute), .. }) => {
+            token(reference, &mut bytes)?;
+            string(attribute, &mut bytes)?;
+        }
+        _ => return Err(Error::invalid(format!("{kind:?} to {reference:?}"))),
+    }
+    Ok(Some(bytes.into_vec()))
+}
+
+/// The address of the object, and the name of its file if that is another.
+fn token(reference: &Reference, bytes: &mut Bytes) -> Result<()> {
+    bytes.u8(8).u64(reference.address);
+    reference.file.as_ref().map_or(Ok(()), |file| string(file, bytes))
+}
+
+fn string(name: &Name, bytes: &mut Bytes) -> Result<()> {
+    let name = super::message::name_bytes(name, STRUCTURE)?;
+    bytes.u16(fit(name.len(), "bytes of a name")?).raw(name);
+    Ok(())
+}
+
+/// The rank of the extent that a region was selected in.
+fn rank(region: &Selected) -> Result<u32> {
+    let rank = match (&region.dims, &region.selection) {
+        (Some(dims), _) => dims.len(),
+        (None, Selection::Points { rank, .. } | Selection::Blocks { rank, .. }) => *rank,
+        (None, Selection::Regular(slabs)) => slabs.len(),
+        (None, Selection::None | Selection::All) => {
+            return Err(Error::invalid("a region whose rank is not known"));
+        }
+    };
+    fit(rank, "dimensions")
+}
+
+/// An element; `None` refers to nothing. `heap` is where [`heap_object`] lies, if there is one.
+///
+/// # Errors
+/// Invalid, if that is missing, or there but not needed.
+pub fn encode(
+    kind: ReferenceKind,
+    reference: Option<&Reference>,
+    heap: Option<HeapObject>,
+) -> Result<Vec<u8>> {
+    let mut bytes = Bytes::with_capacity(18);
+    let size = usize::try_from(size(kind)).unwrap_or(0);
+    let Some(reference) = reference else {
+        bytes.zeros(size);
+        return Ok(bytes.into_vec());
+    };
+    let number = match kind {
+        ReferenceKind::Object1 | ReferenceKind::Object2 => OBJECT,
+        ReferenceKind::Region1 | ReferenceKind::Region2 => REGION,
+        ReferenceKind::Attribute => ATTRIBUTE,
+    };
+    match (kind, heap) {
+        (ReferenceKind::Object1, None) => {
+            bytes.u64(reference.address);
+        }
+        (ReferenceKind::Region1, Some(heap)) => {
+            bytes.u64(heap.address).u32(heap.index);
+        }
+        (ReferenceKind::Object2, None) if reference.file.is_none() => {
+            bytes.u8(OBJECT).u8(0).u8(8).u64(reference.address);
+        }
+        (ReferenceKind::Object2 | ReferenceKind::Region2 | ReferenceKind::Attribute, Some(heap))
+            if number != OBJECT || reference.file.is_some() =>
+        {
+            let flags = if reference.file.is_some() { EXTERNAL } else { 0 };
+            bytes.u8(number).u8(flags).u32(heap.size).u64(heap.address).u32(heap.index);
+        }
+        _ => return Err(Error::invalid(format!("{kind:?} with {heap:?}")).within(STRUCTURE)),
+    }
+    bytes.pad_to(size);
+    Ok(bytes.into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::parse::testing::with_image;
+
+    fn to(address: u64) -> Reference {
+        Reference { file: None, address, region: None, attribute: None }
+    }
+
+    fn region() -> Option<Selected> {
+        let selection = Selection::Blocks { rank: 2, corners: vec![0, 1, 2, 3] };
+        Some(Selected { dims: None, selection })
+    }
+
+    fn check(kind: ReferenceKind, reference: &Reference) {
+        let object = heap_object(kind, reference, Oldest::V18).unwrap();
+        let place =
+            object.as_ref().map(|object| HeapObject { address: 64, index: 9, size: object.len() as u32 });
+        let element = encode(kind, Some(reference), place).unwrap();
+        assert_eq!(element.len() as u64, size(kind));
+        let found = with_image(&[], |image| {
+            parse::reference::parse_with(image, kind, &element, &mut |address, index| {
+                assert_eq!((address, index), (64, 9));
+                Ok(object.clone().unwrap())
+            })
+        });
+        assert_eq!(found.unwrap().as_ref(), Some(reference));
+        let null = encode(kind, None, None).unwrap();
+        let found = with_image(&[], |image| parse::reference::parse(image, kind, &null));
+        assert_eq!(found.unwrap(), None);
+        // A heap object too many, or missing.
+        let other = if place.is_some() { None } else { Some(HeapObject { address: 64, index: 9, size: 1 }) };
+        assert!(encode(kind, Some(reference), other).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        check(ReferenceKind::Object1, &to(96));
+        check(ReferenceKind::Region1, &Reference { region: region(), ..to(96) });
+        for file in [None, Some(Name::from("f.h5"))] {
+            let to = || Reference { file: file.clone(), ..to(96) };
+            check(ReferenceKind::Object2, &to());
+            check(ReferenceKind::Region2, &Reference { region: region(), ..to() });
+            check(ReferenceKind::Attribute, &Reference { attribute: Some("a".into()), ..to() });
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_written() {
+        let refused = |kind, reference: &Reference| {
+            assert!(heap_object(kind, reference, Oldest::V200).is_err(), "{reference:?}");
+        };
+        refused(ReferenceKind::Object1, &to(0));
+        refused(ReferenceKind::Object1, &Reference { region: region(), ..to(96) });
+        refused(ReferenceKind::Object1, &Reference { file: Some("f".into()), ..to(96) });
+        refused(ReferenceKind::Region1, &to(96));
+        refused(ReferenceKind::Region2, &to(96));
+        refused(ReferenceKind::Attribute, &Reference { region: region(), ..to(96) });
+        refused(ReferenceKind::Attribute, &Reference { attribute: Some("".into()), ..to(96) });
+        let all = Some(Selected { dims: None, selection: Selection::All });
+        refused(ReferenceKind::Region2, &Reference { region: all, ..to(96) });
+    }
+}
