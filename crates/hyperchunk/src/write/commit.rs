@@ -11,6 +11,7 @@ use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
 use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock};
 use hyperchunk_format::model::{Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
+use hyperchunk_format::parse::message::file_space::FileSpace;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -162,8 +163,8 @@ impl Inner {
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
         let mut addresses = vec![0; tree.nodes.len()];
-        let extension = |address: u64| self.extension(address);
-        let front = extension(0)?.map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
+        let extension = self.extension()?;
+        let front = extension.as_ref().map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
         // Sizes first: they do not depend on addresses.
         let mut offsets = Vec::with_capacity(order.len());
         let mut next = front;
@@ -179,7 +180,7 @@ impl Inner {
             addresses[id.0] = pinned.unwrap_or(start + offset + header);
         }
         let mut region = Vec::with_capacity(usize::try_from(next).unwrap_or(0));
-        region.extend(extension(start)?.unwrap_or_default());
+        region.extend(extension.unwrap_or_default());
         let mut pinned = Vec::new();
         for (id, (offset, _)) in order.iter().zip(&offsets) {
             region.resize(usize::try_from(*offset).unwrap_or(usize::MAX), 0);
@@ -202,9 +203,9 @@ impl Inner {
     }
 
     /// The superblock extension, where there is something to say.
-    fn extension(&self, _address: u64) -> Result<Option<Vec<u8>>> {
+    fn extension(&self) -> Result<Option<Vec<u8>>> {
         let FileLayout::InFront { page } = self.options.layout else { return Ok(None) };
-        let data: Vec<u8> = return Err(Error::unsupported(format!("pages of {page} bytes")));
+        let data = message::file_space::encode(&FileSpace { paged: true, page_size: page })?;
         let space = Message { kind: message::FILE_SPACE, flags: 0, creation_order: None, data };
         object_header::encode(&[space], &HeaderOptions::default()).map(Some)
     }
@@ -318,7 +319,9 @@ impl Inner {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
         }
         if let Data::External(files) = &node.data {
-            return Err(Error::unsupported(format!("{} external files", files.len())));
+            let external = message::external_files::encode(files, beside.next())?;
+            beside.bytes.extend(external.heap);
+            messages.push(plain(message::EXTERNAL_FILES, external.message));
         }
         Ok(messages)
     }

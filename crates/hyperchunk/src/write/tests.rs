@@ -383,3 +383,37 @@ fn many_links_and_attributes() {
         assert_eq!(object.group().unwrap().links().unwrap().len(), 300);
     }
 }
+
+#[test]
+fn structure_in_front() {
+    for page in [4096, 65_536] {
+        let made = made(|options| options.layout = FileLayout::InFront { page });
+        let options = chunked(space(&[4000]), &[10]).with_pipeline(deflate());
+        let dataset = made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+        dataset.write(&Choice::All, &numbers(0..4000)).unwrap();
+        made.file.close().unwrap();
+        let file = made.read();
+        assert_eq!(values(&file, "d", &Choice::All), (0..4000).collect::<Vec<_>>());
+        // 400 chunks do not fit into 4 KiB.
+        assert_eq!(file.superblock().root < page, page == 65_536);
+        assert!(file.superblock().extension.is_some());
+    }
+    let sink = Arc::new(MemorySink::default());
+    let wrong = CreateOptions { layout: FileLayout::InFront { page: 5000 }, ..CreateOptions::default() };
+    assert!(Writer::create_in(sink, None, &wrong).is_err());
+}
+
+#[test]
+fn data_in_other_files() {
+    use hyperchunk_format::model::ExternalFile;
+    let made = made(|_| ());
+    let files = vec![
+        ExternalFile { name: "a.raw".into(), offset: 4, size: Some(8) },
+        ExternalFile { name: "b.raw".into(), offset: 0, size: Some(32) },
+    ];
+    let options = DatasetOptions::new(int32(), space(&[10])).with_layout(NewLayout::External(files.clone()));
+    made.file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    made.file.close().unwrap();
+    let dataset = made.read().root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
+    assert_eq!(dataset.external(), files);
+}
