@@ -2,11 +2,13 @@
 //! H5Zszip.c, and what libaec's stand-in for the szip library does where the recommendation leaves it open.
 
 mod coder;
+mod encoder;
 
 use super::bits::Order;
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::{Error, ErrorKind, Result};
 use coder::Coder;
+use encoder::Encoder;
 
 /// Bits of the option mask: the most significant byte comes first; samples are predicted by their left neighbours. All
 /// others say nothing to a decoder.
@@ -15,6 +17,9 @@ const NEAREST_NEIGHBOUR: u32 = 32;
 
 /// At best, 9 to 11 bits stand for 64 blocks of 32 samples.
 const MOST_A_BYTE: u64 = 8192;
+
+/// libaec writes no more blocks in a scan line.
+const MOST_BLOCKS: usize = 4096;
 
 /// The codec.
 #[derive(Debug)]
@@ -43,6 +48,39 @@ impl Codec for Szip {
             return Err(damaged("shorter than any stream for its length"));
         }
         parameters.decode(stream, context.room(output, length.into())?)
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let parameters = Parameters::new(context.parameters)?;
+        let unit = parameters.width.wrapping_mul(parameters.planes);
+        let Some(length) =
+            u32::try_from(input.len()).ok().filter(|_| input.len().checked_rem(unit) == Some(0))
+        else {
+            return Ok(Encoded::Refused);
+        };
+        let samples = input.len().checked_div(parameters.width).unwrap_or(0);
+        let line = parameters.whole(parameters.line);
+        if line.checked_div(parameters.block).unwrap_or(0) > MOST_BLOCKS {
+            return Err(Error::invalid(format!("scan lines of more than {MOST_BLOCKS} blocks")));
+        }
+        let mut samples_of_line = vec![0_u32; line];
+        let lines = samples.div_ceil(parameters.line);
+        let bound = parameters.bound(lines.saturating_mul(line)).saturating_add(4);
+        let (header, stream) = context.room(output, bound)?.split_at_mut_checked(4).unwrap_or_default();
+        header.copy_from_slice(&length.to_le_bytes());
+        let mut encoder = Encoder::new(stream, parameters.bits, parameters.block, parameters.predicted);
+        let mut done = 0_usize;
+        while done < samples {
+            let wanted = parameters.line.min(samples.wrapping_sub(done));
+            let (given, padding) = samples_of_line.split_at_mut_checked(wanted).unwrap_or_default();
+            if !parameters.load(input, done, given) {
+                return Ok(Encoded::Refused);
+            }
+            padding.fill(if parameters.predicted { given.last().copied().unwrap_or(0) } else { 0 });
+            encoder.line(&mut samples_of_line);
+            done = done.wrapping_add(wanted);
+        }
+        Ok(Encoded::Written(encoder.finish().saturating_add(4)))
     }
 }
 
@@ -101,6 +139,50 @@ impl Parameters {
         })
     }
 
+    /// So many samples and what makes whole blocks of them.
+    fn whole(&self, samples: usize) -> usize {
+        samples.checked_next_multiple_of(self.block).unwrap_or(usize::MAX)
+    }
+
+    /// How many bytes the codes of so many samples take at most.
+    fn bound(&self, samples: usize) -> usize {
+        // The name of each block's code, and all bits of its samples.
+        let bits = samples.div_ceil(self.block).saturating_mul(8);
+        let bits = bits.saturating_add(samples.saturating_mul(self.bits as usize));
+        (bits / 8).saturating_add(16)
+    }
+
+    /// Reads samples from number `first` on. Nothing if one has more bits than it should.
+    fn load(&self, input: &[u8], first: usize, samples: &mut [u32]) -> bool {
+        let from = input.get(first.wrapping_mul(self.width)..).unwrap_or_default();
+        match (self.width, self.order) {
+            _ if self.planes > 1 => self.load_planes(input, first, samples),
+            (1, _) => load_as(from, samples, |[byte]| byte.into()),
+            (2, Order::Little) => load_as(from, samples, |bytes| u16::from_le_bytes(bytes).into()),
+            (2, Order::Big) => load_as(from, samples, |bytes| u16::from_be_bytes(bytes).into()),
+            (_, Order::Little) => load_as(from, samples, u32::from_le_bytes),
+            (_, Order::Big) => load_as(from, samples, u32::from_be_bytes),
+        }
+        let all = samples.iter().fold(0, |all, sample| all | *sample);
+        all.checked_shr(self.bits).unwrap_or(0) == 0
+    }
+
+    /// The reverse of [`Parameters::store_planes`].
+    fn load_planes(&self, input: &[u8], mut first: usize, mut samples: &mut [u32]) {
+        let count = input.len().checked_div(self.planes).unwrap_or(0);
+        while let (Some(plane), Some(element)) = (first.checked_div(count), first.checked_rem(count))
+            && !samples.is_empty()
+        {
+            let here = count.wrapping_sub(element).min(samples.len());
+            let (now, later) = samples.split_at_mut_checked(here).unwrap_or_default();
+            let start = element.wrapping_mul(self.planes).wrapping_add(plane);
+            let bytes = input.get(start..).unwrap_or_default().iter().step_by(self.planes);
+            now.iter_mut().zip(bytes).for_each(|(to, byte)| *to = (*byte).into());
+            samples = later;
+            first = first.wrapping_add(here);
+        }
+    }
+
     /// Decodes as much as `output` holds.
     fn decode(&self, stream: &[u8], output: &mut [u8]) -> Result<()> {
         let unit = self.width.wrapping_mul(self.planes);
@@ -109,7 +191,7 @@ impl Parameters {
         }
         let samples = output.len().checked_div(self.width).unwrap_or(0);
         // A scan line and what pads it, but not more than all that is wanted.
-        let whole = |samples: usize| samples.checked_next_multiple_of(self.block).unwrap_or(usize::MAX);
+        let whole = |samples| self.whole(samples);
         let mut line = vec![0_u32; whole(self.line).min(whole(samples))];
         let mut coder = Coder::new(stream, self.bits, self.block, self.predicted);
         let mut done = 0_usize;
@@ -166,6 +248,12 @@ impl Parameters {
 fn store_as<const WIDTH: usize>(samples: &[u32], output: &mut [u8], bytes: impl Fn(u32) -> [u8; WIDTH]) {
     for (to, sample) in output.as_chunks_mut().0.iter_mut().zip(samples) {
         *to = bytes(*sample);
+    }
+}
+
+fn load_as<const WIDTH: usize>(input: &[u8], samples: &mut [u32], number: impl Fn([u8; WIDTH]) -> u32) {
+    for (to, sample) in samples.iter_mut().zip(input.as_chunks().0) {
+        *to = number(*sample);
     }
 }
 

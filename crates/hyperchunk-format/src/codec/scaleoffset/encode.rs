@@ -140,13 +140,15 @@ fn integers(
 }
 
 /// A floating-point number, with the functions that C has for it.
-trait Real: Copy + PartialOrd + std::ops::Sub<Output = Self> + std::ops::Mul<Output = Self> {
+trait Real: Copy + PartialOrd {
     const ZERO: Self;
     /// Where whole numbers end that fit in as many bits.
     const END: Self;
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn power_of_ten(exponent: i32) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
     fn distance(self) -> Self;
     fn rounded(self) -> Self;
     fn whole(self) -> i64;
@@ -166,6 +168,12 @@ impl Real for f32 {
     }
     fn power_of_ten(exponent: i32) -> Self {
         power_of_ten_32(exponent)
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn times(self, other: Self) -> Self {
+        self * other
     }
     fn distance(self) -> Self {
         self.abs()
@@ -196,6 +204,12 @@ impl Real for f64 {
     }
     fn power_of_ten(exponent: i32) -> Self {
         power_of_ten_64(exponent)
+    }
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+    fn times(self, other: Self) -> Self {
+        self * other
     }
     fn distance(self) -> Self {
         self.abs()
@@ -230,7 +244,7 @@ fn floats<T: Real>(
     each(elements, |bits| {
         let value = T::from_bits(bits);
         no_number |= value.is_no_number();
-        if fill.is_some_and(|fill| (value - fill).wide().abs() < near_wide) {
+        if fill.is_some_and(|fill| value.minus(fill).wide().abs() < near_wide) {
             return;
         }
         let (least, most) = range.get_or_insert((value, value));
@@ -242,7 +256,7 @@ fn floats<T: Real>(
         }
     });
     let (least, most) = range.unwrap_or((T::ZERO, T::ZERO));
-    let span = most * scale - least * scale;
+    let span = most.times(scale).minus(least.times(scale));
     let plan = if span.rounded() > T::END {
         Plan { bits: full, minimum: 0 }
     } else if no_number || span.is_no_number() {
@@ -258,13 +272,13 @@ fn floats<T: Real>(
         whole(elements, to);
         return Ok(Encoded::Written(size));
     }
-    let least = least * scale;
+    let least = least.times(scale);
     let mut packer = Packer::new(to);
     pack(elements, (&mut packer, plan.bits), |bits| {
         let value = T::from_bits(bits);
         match fill {
-            Some(fill) if (value - fill).distance() < near => u64::MAX,
-            _ => (value * scale - least).whole().cast_unsigned(),
+            Some(fill) if value.minus(fill).distance() < near => u64::MAX,
+            _ => value.times(scale).minus(least).whole().cast_unsigned(),
         }
     });
     packer.finish();

@@ -18,20 +18,25 @@ pub(super) struct Coder<'a> {
 }
 
 /// A run of this many blocks of zeros goes to the end of its segment.
-const REST_OF_SEGMENT: u32 = 5;
+pub(super) const REST_OF_SEGMENT: u32 = 5;
 /// Blocks of a segment.
-const SEGMENT: usize = 64;
+pub(super) const SEGMENT: usize = 64;
 /// The sums of two samples that the second extension knows are below this.
 const SUMS: u32 = 13;
 
+/// Bits of the names of codes.
+pub(super) fn name_bits(bits: u32) -> u32 {
+    match bits {
+        0..=8 => 3,
+        9..=16 => 4,
+        _ => 5,
+    }
+}
+
 impl<'a> Coder<'a> {
     pub(super) fn new(stream: &'a [u8], bits: u32, block: usize, predicted: bool) -> Self {
-        let name = match bits {
-            0..=8 => 3,
-            9..=16 => 4,
-            _ => 5,
-        };
-        Self { stream: Stream { bytes: stream, at: 0 }, bits, name, block, predicted }
+        let stream = Stream { bytes: stream, at: 0 };
+        Self { stream, bits, name: name_bits(bits), block, predicted }
     }
 
     /// Decodes the blocks of one scan line, of which it has `count`; `samples` may leave out its end. If samples are

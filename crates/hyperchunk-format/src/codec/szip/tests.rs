@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::testing::{Dice, Packer, decoded, hex, hurt};
+use crate::codec::testing::{Dice, Packer, decoded, encoded, hex, hurt};
 
 /// Little-endian integers of `size` bytes, or big-endian ones.
 fn integers(values: impl Iterator<Item = u64>, size: usize, order: Order) -> Vec<u8> {
@@ -57,18 +57,19 @@ fn samples() -> Vec<(&'static [u32], Vec<u8>, Vec<u8>)> {
 fn as_libaec_has_it() {
     for (parameters, stored, bytes) in samples() {
         assert_eq!(decoded(&Szip, &stored, parameters, bytes.len()).unwrap(), bytes, "{parameters:?}");
+        assert_eq!(encoded(&Szip, &bytes, parameters).unwrap(), stored, "{parameters:?}");
     }
 }
 
 /// An encoder that takes any code that can hold a block.
-struct Encoder<'a> {
+struct AnyEncoder<'a> {
     dice: &'a mut Dice,
     out: Packer,
     bits: u32,
     name: u32,
 }
 
-impl Encoder<'_> {
+impl AnyEncoder<'_> {
     fn zeros(&mut self, count: u32) {
         self.out.put(0, count);
         self.out.put(1, 1);
@@ -146,7 +147,7 @@ fn distance(before: u32, sample: u32, bits: u32) -> u32 {
 /// The stream for samples.
 fn stream(dice: &mut Dice, samples: &[u32], parameters: &Parameters) -> Vec<u8> {
     let name = [3, 4, 5][[8, 16].iter().filter(|bound| parameters.bits > **bound).count()];
-    let mut encoder = Encoder { dice, out: Packer::default(), bits: parameters.bits, name };
+    let mut encoder = AnyEncoder { dice, out: Packer::default(), bits: parameters.bits, name };
     for line in samples.chunks(parameters.line) {
         let mut line = line.to_vec();
         let whole = parameters.line.next_multiple_of(parameters.block);
@@ -194,6 +195,10 @@ fn every_code_width_and_shape() {
         stored.extend(stream(&mut dice, &samples, &parameters));
         let done = decoded(&Szip, &stored, &numbers, bytes.len()).unwrap();
         assert!(done == bytes, "{round} {parameters:?} {smooth} {count}");
+        let own = encoded(&Szip, &bytes, &numbers).unwrap();
+        // The other one takes any code, and does not always fill up the last line.
+        let line = parameters.whole(parameters.line);
+        assert!(own.len() <= stored.len() + parameters.bound(line), "{round} {parameters:?}");
     }
 }
 
