@@ -135,6 +135,7 @@ fn check_map(kind: Kind, map: &ChunkMap<'_>) -> Result<Format> {
 fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Result<Vec<&'c Chunk>> {
     let counts: Vec<u64> =
         map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
+    // By number in the extent, which is far faster to compare than places are; those from 2⁶⁴ on by place.
     let mut inside = Vec::with_capacity(chunks.len());
     for chunk in chunks {
         if chunk.scaled.len() != counts.len() {
@@ -143,15 +144,20 @@ fn in_order<'c>(map: &ChunkMap<'_>, format: &Format, chunks: &'c [Chunk]) -> Res
         }
         if chunk.scaled.iter().zip(&counts).all(|(at, count)| at < count) {
             check(chunk, map, format)?;
-            inside.push(chunk);
+            let axes = chunk.scaled.iter().zip(&counts);
+            let number = axes.fold(0_u64, |key, (at, count)| key.saturating_mul(*count).saturating_add(*at));
+            inside.push((number, chunk));
         }
     }
-    // Where writers work side by side, chunks are nearly in order: a stable sort makes use of that.
-    inside.sort_by(|one, other| one.scaled.cmp(&other.scaled));
-    if let Some((chunk, _)) = inside.iter().zip(inside.iter().skip(1)).find(|(a, b)| a.scaled == b.scaled) {
+    let compare = |one: &(u64, &Chunk), other: &(u64, &Chunk)| {
+        one.0.cmp(&other.0).then_with(|| one.1.scaled.cmp(&other.1.scaled))
+    };
+    inside.sort_unstable_by(compare);
+    let mut pairs = inside.iter().zip(inside.iter().skip(1));
+    if let Some(((_, chunk), _)) = pairs.find(|(one, other)| compare(one, other).is_eq()) {
         return Err(Error::invalid(format!("chunk {:?} is there twice", chunk.scaled)));
     }
-    Ok(inside)
+    Ok(inside.into_iter().map(|(_, chunk)| chunk).collect())
 }
 
 /// Checks that an index can describe the chunk.

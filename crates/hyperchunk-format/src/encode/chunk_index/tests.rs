@@ -279,6 +279,25 @@ fn chunks_without_a_structure() {
 }
 
 #[test]
+fn extents_of_many_more_chunks_than_have_a_number() {
+    let dims = [u64::MAX, 1 << 62, 1 << 40];
+    let places =
+        [[5, 3, 1], [5, 1 << 61, 7], [5, (1 << 61) + 1, 0], [(1 << 63) - 1, 1, 1], [(1 << 63) - 1, 2, 0]];
+    let chunks = [2, 0, 4, 1, 3].map(|place| Chunk {
+        scaled: places[place].to_vec(),
+        address: 100 + place as u64,
+        size: 8,
+        filter_mask: 0,
+    });
+    for kind in [Kind::BTreeV1, Kind::BTreeV2] {
+        let case = Case::new(kind, &[2, 1, 1], &dims, &[None; 3], false);
+        case.check(&chunks);
+        let twice = [chunks.as_slice(), &chunks[2..3]].concat();
+        case.refused(&twice, ErrorKind::Invalid, "chunk [9223372036854775807, 2, 0] is there twice");
+    }
+}
+
+#[test]
 fn version_2_trees_of_any_depth() {
     for filtered in [false, true] {
         // About the ends of a leaf, and of a tree with one level above the leaves.
