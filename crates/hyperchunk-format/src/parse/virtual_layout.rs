@@ -28,7 +28,11 @@ pub fn mappings(image: Image<'_>, heap: (u64, u32)) -> Result<Vec<VirtualMapping
     parse(image, object, offset).map_err(|error| error.within(NAME).at(offset))
 }
 
-fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<VirtualMapping>> {
+/// The mappings in the bytes of a global heap object that lies at `offset`.
+///
+/// # Errors
+/// As [`mappings`].
+pub fn parse(image: Image<'_>, object: &[u8], offset: u64) -> Result<Vec<VirtualMapping>> {
     let mut cursor = Cursor::new(crate::checksum::split_checked(object)?, NAME, offset);
     let version = cursor.version(0..=1)?;
     let count = cursor.length(image.sizes)?;

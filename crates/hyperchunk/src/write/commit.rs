@@ -6,9 +6,10 @@ use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
 use super::writer::{Inner, Writer};
 use crate::{Error, Result};
+use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
-use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock};
+use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock, virtual_layout};
 use hyperchunk_format::model::{Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::file_space::FileSpace;
@@ -314,6 +315,7 @@ impl Inner {
         });
         let layout = self.layout(node, frozen, beside)?;
         messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&node.fill)?));
+        let oldest = node.oldest(oldest);
         messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
         if !node.pipeline.is_empty() {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
@@ -340,7 +342,16 @@ impl Inner {
                     frozen.dataspace.elements().and_then(|count| count.checked_mul(node.datatype.size));
                 Layout::Contiguous { address: None, size }
             }
-            Data::Virtual(_) => return Err(Error::unsupported("virtual datasets cannot be written yet")),
+            Data::Virtual(mappings) => {
+                let oldest = node.oldest(self.options.oldest);
+                let encoded = virtual_layout::encode(mappings, oldest)?;
+                let mut collection = Builder::new(Builder::size_for(encoded.len()));
+                let address = beside.next();
+                let number = collection.add(&encoded);
+                let number = number.ok_or_else(|| Error::limit("mappings larger than their collection"))?;
+                beside.bytes.extend(collection.encode());
+                Layout::Virtual { heap: Some((address, number.into())) }
+            }
             Data::Chunked(chunks) => {
                 let Dataspace::Simple { dims, max } = &frozen.dataspace else {
                     return Err(Error::invalid("chunks of a dataset without dimensions"));

@@ -8,12 +8,13 @@ use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::checksum::lookup3;
-use hyperchunk_format::encode::{Oldest, message as encode};
+use hyperchunk_format::encode::{Oldest, message as encode, virtual_layout};
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, ExternalFile, FillValue, Name, Pipeline,
 };
 use hyperchunk_format::parse::message as parse;
-use hyperchunk_format::{Cursor, Sizes};
+use hyperchunk_format::parse::virtual_layout::parse as parse_mappings;
+use hyperchunk_format::{Blocks, Cursor, Fuel, Image, Sizes};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -471,7 +472,10 @@ impl Made {
                     number(bytes, file.size.unwrap_or(u64::MAX));
                 }
             }
-            NewLayout::Virtual(_) => bytes.push(4),
+            NewLayout::Virtual(mappings) => {
+                bytes.push(4);
+                put(bytes, &virtual_layout::encode(mappings, Oldest::V200)?);
+            }
         }
         let pipeline = &self.pipeline;
         put(bytes, &if pipeline.is_empty() { Vec::new() } else { encode::pipeline::encode(pipeline)? });
@@ -498,7 +502,13 @@ impl Made {
                 }
                 NewLayout::External(files)
             }
-            _ => NewLayout::Virtual(Vec::new()),
+            4 => {
+                let (nothing, limits) = (Blocks::default(), Limits::default());
+                let fuel = Fuel::new(&limits);
+                let image = Image::new(&nothing, 0, SIZES, &limits, &fuel);
+                NewLayout::Virtual(parse_mappings(image, taken(cursor)?, 0)?)
+            }
+            other => return Err(Error::corrupt(format!("a layout of kind {other} in the journal"))),
         };
         let mut pipeline = part(cursor)?;
         let pipeline =

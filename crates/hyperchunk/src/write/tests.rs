@@ -417,3 +417,33 @@ fn data_in_other_files() {
     let dataset = made.read().root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
     assert_eq!(dataset.external(), files);
 }
+
+#[test]
+fn virtual_datasets() {
+    use hyperchunk_format::model::{Selection, SourceName, VirtualMapping};
+    let folder = Folder::new("virtual");
+    let path = folder.0.join("a.h5");
+    let name = |text: &str| SourceName { parts: vec![Name::from(text)] };
+    let mapping = VirtualMapping {
+        file: name("."),
+        dataset: name("/source"),
+        source: Selection::All,
+        target: Selection::All,
+    };
+    for killed in [false, true] {
+        let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+        let source = file.create_dataset(NodeId::ROOT, b"source", chunked(space(&[10]), &[5])).unwrap();
+        source.write(&Choice::All, &numbers(0..10)).unwrap();
+        let options =
+            DatasetOptions::new(int32(), space(&[10])).with_layout(NewLayout::Virtual(vec![mapping.clone()]));
+        file.create_dataset(NodeId::ROOT, b"v", options).unwrap();
+        if killed {
+            drop((file, source));
+            recover(&path).unwrap();
+        } else {
+            file.close().unwrap();
+        }
+        let file = File::open(&path, &OpenOptions::default()).unwrap();
+        assert_eq!(values(&file, "v", &Choice::All), (0..10).collect::<Vec<_>>());
+    }
+}

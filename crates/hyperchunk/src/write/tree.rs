@@ -2,6 +2,7 @@
 
 use super::chunks::Data;
 use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, Pipeline,
 };
@@ -90,6 +91,11 @@ pub(super) struct DatasetNode {
 impl DatasetNode {
     pub(super) fn dataspace(&self) -> Dataspace {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The oldest release that it is written for: none before 1.10 has virtual datasets.
+    pub(super) fn oldest(&self, asked: Oldest) -> Oldest {
+        if matches!(self.data, Data::Virtual(_)) { asked.max(Oldest::V110) } else { asked }
     }
 
     pub(super) fn id(&self) -> NodeId {
