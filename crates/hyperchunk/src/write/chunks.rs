@@ -10,6 +10,7 @@ use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Chunk, ExternalFile, FillTime, FillWhen, VirtualMapping};
 use hyperchunk_format::select::{Axis, Choice, Piece, pieces, runs};
+use rustc_hash::FxHashMap;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +40,8 @@ pub(super) struct Chunks {
     pub(super) dims: Vec<u64>,
     /// The size of a chunk before its filters.
     pub(super) bytes: usize,
-    stored: Mutex<HashMap<Box<[u64]>, Stored>>,
+    /// By their numbers, which come from the caller's own program: no enemy chooses them.
+    stored: Mutex<FxHashMap<Box<[u64]>, Stored>>,
     /// Whoever changes a chunk that is stored holds this.
     changing: Mutex<()>,
     waiting: Mutex<Waiting>,
@@ -170,20 +172,7 @@ impl Chunks {
             if node.has_vlen {
                 inner.heap.flush(&inner.space, &*inner.sink)?;
             }
-            let mut next = address;
-            let mut entries = Vec::with_capacity(chunks.len());
-            for (scaled, bytes, mask) in chunks {
-                entries.push(Entry::Chunk(Placed {
-                    object: node.id(),
-                    scaled: (*scaled).into(),
-                    address: next,
-                    size: bytes.len() as u64,
-                    mask: *mask,
-                    digest: digest(bytes),
-                }));
-                next += bytes.len() as u64;
-            }
-            inner.note(&entries)?;
+            inner.note_chunks(node.id(), chunks, address)?;
         }
         let mut next = address;
         let mut stored = locked(&self.stored);
@@ -217,6 +206,9 @@ impl Chunks {
 
     /// What waits of a chunk is not wanted any more.
     pub(super) fn forget_waiting(&self, inner: &Inner, scaled: &[u64]) {
+        if inner.waiting_bytes.load(Ordering::Acquire) == 0 {
+            return;
+        }
         let mut waiting = locked(&self.waiting);
         if waiting.take(scaled).is_some() {
             inner.waiting_bytes.fetch_sub(self.bytes, Ordering::Relaxed);

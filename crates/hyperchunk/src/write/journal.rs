@@ -4,6 +4,7 @@
 //! Data come first, the entry that leads to them second; nothing that an entry leads to is written over before another entry
 //! says so. An entry is its length, a checksum and its bytes: the first that is torn ends the journal.
 
+use super::chunks::NewChunk;
 use super::options::NewLayout;
 use super::tree::{NewLink, NodeId};
 use crate::{Error, ErrorKind, Limits, Result};
@@ -168,20 +169,29 @@ impl Journal {
     pub(super) fn add(&self, entries: &[Entry]) -> Result<()> {
         let mut bytes = Vec::new();
         for entry in entries {
-            let start = bytes.len();
-            bytes.extend_from_slice(&[0; 8]);
-            entry.encode(&mut bytes)?;
-            let body = &bytes[start + 8..];
-            let length = u32::try_from(body.len())
-                .ok()
-                .filter(|_| body.len() <= LARGEST)
-                .ok_or_else(|| Error::limit("an attribute or dataset too large for the journal"))?;
-            let checksum = lookup3(body);
-            bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
-            bytes[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
+            framed(&mut bytes, |bytes| entry.encode(bytes))?;
         }
+        self.append(&bytes)
+    }
+
+    /// Adds an entry for each of some chunks that lie one behind the other.
+    pub(super) fn add_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
+        let mut bytes = Vec::with_capacity(chunks.len() * 96);
+        let mut next = address;
+        for (scaled, data, mask) in chunks {
+            let size = data.len() as u64;
+            framed(&mut bytes, |bytes| {
+                chunk(bytes, object, scaled, [next, size, u64::from(*mask), digest(data)]);
+                Ok(())
+            })?;
+            next += size;
+        }
+        self.append(&bytes)
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(&bytes).map_err(|error| {
+        file.write_all(bytes).map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot write the journal: {error}")).file(self.path.display())
         })
     }
@@ -248,6 +258,30 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Entry>, u64)> {
         rest = behind.get(length..).unwrap_or_default();
     }
     Ok((entries, rest.len() as u64))
+}
+
+/// Adds an entry: its length, a checksum, and what `body` adds.
+fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 8]);
+    body(bytes)?;
+    let body = &bytes[start + 8..];
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|_| body.len() <= LARGEST)
+        .ok_or_else(|| Error::limit("an attribute or dataset too large for the journal"))?;
+    let checksum = lookup3(body);
+    bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    bytes[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
+/// The body of an entry for a chunk; `rest` is its address, size, mask and digest.
+fn chunk(bytes: &mut Vec<u8>, object: NodeId, scaled: &[u64], rest: [u64; 4]) {
+    bytes.push(12);
+    number(bytes, object.0 as u64);
+    numbers(bytes, scaled);
+    rest.into_iter().for_each(|value| number(bytes, value));
 }
 
 /// Bytes with their length before them.
@@ -367,13 +401,8 @@ impl Entry {
                 numbers(bytes, dims);
             }
             Self::Chunk(placed) => {
-                bytes.push(12);
-                number(bytes, placed.object.0 as u64);
-                numbers(bytes, &placed.scaled);
-                number(bytes, placed.address);
-                number(bytes, placed.size);
-                number(bytes, placed.mask.into());
-                number(bytes, placed.digest);
+                let Placed { object, scaled, address, size, mask, digest } = placed;
+                chunk(bytes, *object, scaled, [*address, *size, u64::from(*mask), *digest]);
             }
             Self::Begins { object, address } => {
                 bytes.push(13);

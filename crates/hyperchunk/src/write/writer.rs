@@ -1,6 +1,6 @@
 //! A file that is being written.
 
-use super::chunks::{Chunks, Data};
+use super::chunks::{Chunks, Data, NewChunk};
 use super::dataset::DatasetWriter;
 use super::heap::Heap;
 use super::journal::{Entry, Journal, Made};
@@ -96,6 +96,13 @@ impl Inner {
             return Ok(());
         }
         journal.add(entries)?;
+        if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
+    }
+
+    /// Notes that chunks were placed, one behind the other from `address` on.
+    pub(super) fn note_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.add_chunks(object, chunks, address)?;
         if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
     }
 
