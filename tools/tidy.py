@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk": {"hyperchunk-format"},
+    "hyperchunk-c": {"hyperchunk"},
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},

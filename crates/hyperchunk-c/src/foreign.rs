@@ -1,0 +1,66 @@
+//! Memory of the C program: every look at it is here.
+
+use hyperchunk::{Error, Result};
+use std::ffi::{CStr, c_char};
+
+/// A string of the program, as bytes.
+///
+/// # Safety
+/// It is NULL, or ends with NUL and stays as it is while the result is used.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a [u8]> {
+    if pointer.is_null() {
+        return Err(Error::invalid(format!("{what} is NULL")));
+    }
+    // SAFETY: not NULL; the rest is the caller's promise.
+    Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes())
+}
+
+/// An array of the program; `None` for NULL.
+///
+/// # Safety
+/// It is NULL, or has `count` values that stay as they are while the result is used.
+pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, count: usize) -> Result<Option<&'a [T]>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    if !pointer.is_aligned()
+        || count.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err())
+    {
+        return Err(Error::invalid(format!("{count} values at an address where none can be")));
+    }
+    // SAFETY: not NULL, aligned, not too large; the rest is the caller's promise.
+    Ok(Some(unsafe { std::slice::from_raw_parts(pointer, count) }))
+}
+
+/// An array that must be there, unless it has no values.
+///
+/// # Safety
+/// As [`array`].
+pub(crate) unsafe fn needed<'a, T: Copy>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    // SAFETY: the caller's promise.
+    match unsafe { array(pointer, count) }? {
+        Some(values) => Ok(values),
+        None if count == 0 => Ok(&[]),
+        None => Err(Error::invalid(format!("{what} is NULL"))),
+    }
+}
+
+/// Gives the program a value, if it wants it.
+///
+/// # Safety
+/// `place` is NULL, or a value can be written there.
+pub(crate) unsafe fn give<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: not NULL; the rest is the caller's promise.
+        unsafe { place.write_unaligned(value) }
+    }
+}
+
+/// Gives the program bytes.
+///
+/// # Safety
+/// As many bytes can be written to `place`, which is not NULL.
+pub(crate) unsafe fn give_all(place: *mut u8, bytes: &[u8]) {
+    // SAFETY: the caller's promise; memory of this library is not the program's.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) }
+}

@@ -1,0 +1,318 @@
+//! The writer for C. `include/hyperchunk.h` says what each function does.
+//!
+//! Every entry goes through one guard, and every look at the program's memory through `foreign`.
+
+mod foreign;
+mod guard;
+mod handles;
+mod types;
+
+use guard::guard;
+use handles::Handle;
+use hyperchunk::codec;
+use hyperchunk::io::RemoteOptions;
+use hyperchunk::model::{Attribute, CharacterSet, Class, Dataspace, Datatype, Name, StringPadding};
+use hyperchunk::select::Choice;
+use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, Writer};
+use hyperchunk::{Error, Result};
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// A dataset has no more dimensions.
+const MOST_DIMENSIONS: usize = 32;
+/// What stands for an extent without a bound.
+const UNLIMITED: u64 = u64::MAX;
+/// `HC_EXCL`: the file must not be there.
+const EXCLUSIVE: c_uint = 1;
+
+const SHUFFLE: u16 = 2;
+const DEFLATE: u16 = 1;
+
+fn rank(rank: c_int) -> Result<usize> {
+    let found = usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMENSIONS);
+    found.ok_or_else(|| Error::invalid(format!("{rank} dimensions")))
+}
+
+/// What went wrong last on this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn hc_error() -> *const c_char {
+    guard::last()
+}
+
+/// Starts a file.
+///
+/// # Safety
+/// `name` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_create(name: *const c_char, flags: c_uint) -> i64 {
+    guard(|| {
+        // SAFETY: the program's promise.
+        let name = unsafe { foreign::text(name, "the name") }?;
+        if flags & !EXCLUSIVE != 0 {
+            return Err(Error::invalid(format!("unknown flags: {flags}")));
+        }
+        let mut options = CreateOptions::default();
+        options.replace = flags & EXCLUSIVE == 0;
+        let name = std::str::from_utf8(name).map_err(|_| Error::invalid("a file name that is not UTF-8"))?;
+        Writer::create_url(name, &options, &RemoteOptions::default()).map(|file| Handle::File(file).open())
+    })
+}
+
+/// Makes what was written so far readable.
+#[unsafe(no_mangle)]
+pub extern "C" fn hc_flush(id: i64) -> c_int {
+    guard(|| Handle::get(id)?.file().flush().map(|()| 0))
+}
+
+/// Ends a file, or forgets a group or dataset.
+#[unsafe(no_mangle)]
+pub extern "C" fn hc_close(id: i64) -> c_int {
+    guard(|| {
+        if let Handle::File(file) = Handle::get(id)? {
+            file.close()?;
+        }
+        Handle::forget(id);
+        Ok(0)
+    })
+}
+
+/// Gives a file up.
+#[unsafe(no_mangle)]
+pub extern "C" fn hc_discard(id: i64) -> c_int {
+    guard(|| {
+        let handle = Handle::get(id)?;
+        Handle::forget(id);
+        handle.file().discard().map(|()| 0)
+    })
+}
+
+/// Makes a group.
+///
+/// # Safety
+/// `name` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_create_group(parent: i64, name: *const c_char) -> i64 {
+    guard(|| {
+        let parent = Handle::get(parent)?;
+        // SAFETY: the program's promise.
+        let name = unsafe { named(name) }?;
+        let group = parent.file().create_group(parent.node(), name, false)?;
+        Ok(Handle::Group(parent.file().clone(), group).open())
+    })
+}
+
+/// The name of a new object. An empty one would make an object that nothing leads to.
+///
+/// # Safety
+/// As [`foreign::text`].
+unsafe fn named<'a>(name: *const c_char) -> Result<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    let name = unsafe { foreign::text(name, "the name") }?;
+    if name.is_empty() { Err(Error::invalid("an empty name")) } else { Ok(name) }
+}
+
+/// Makes a dataset.
+///
+/// # Safety
+/// `name` is a string; `dims`, and `max_dims` and `chunk_dims` unless they are NULL, have `rank` values.
+#[expect(clippy::too_many_arguments, reason = "C has no named options; a struct would be a version to keep")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_create_dataset(
+    parent: i64,
+    name: *const c_char,
+    number: c_int,
+    dimensions: c_int,
+    dims: *const u64,
+    max_dims: *const u64,
+    chunk_dims: *const u64,
+    shuffle: c_int,
+    deflate_level: c_int,
+) -> i64 {
+    guard(|| {
+        let (parent, rank, datatype) = (Handle::get(parent)?, rank(dimensions)?, types::datatype(number)?);
+        // SAFETY: the program's promise.
+        let (name, dims) = unsafe { (named(name)?, foreign::needed(dims, rank, "dims")?) };
+        // SAFETY: the program's promise.
+        let (max, chunk) = unsafe { (foreign::array(max_dims, rank)?, foreign::array(chunk_dims, rank)?) };
+        let max = max.unwrap_or(dims).iter().map(|max| Some(*max).filter(|max| *max != UNLIMITED)).collect();
+        let dataspace = match rank {
+            0 => Dataspace::Scalar,
+            _ => Dataspace::Simple { dims: dims.to_vec(), max },
+        };
+        let mut options = DatasetOptions::new(datatype, dataspace);
+        if let Some(chunk) = chunk {
+            options.layout = NewLayout::Chunked(chunk.to_vec());
+        }
+        let level = u32::try_from(deflate_level).ok();
+        let wanted = [(SHUFFLE, (shuffle != 0).then(Vec::new)), (DEFLATE, level.map(|level| vec![level]))];
+        for (id, values) in wanted {
+            let Some(values) = values else { continue };
+            let target = codec::Target {
+                datatype: &options.datatype,
+                chunk: chunk.unwrap_or_default(),
+                fill: &options.fill.value,
+            };
+            options.pipeline.push(codec::filter(id, &values, &target)?);
+        }
+        let dataset = parent.file().create_dataset(parent.node(), name, options)?;
+        Ok(Handle::Dataset(parent.file().clone(), dataset).open())
+    })
+}
+
+/// Writes a chunk as it will be stored.
+///
+/// # Safety
+/// `offset` has a value for each dimension, `buf` has `data_size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_write_chunk(
+    dset: i64,
+    _dxpl: i64,
+    filter_mask: u32,
+    offset: *const u64,
+    data_size: usize,
+    buf: *const c_void,
+) -> c_int {
+    guard(|| {
+        let dataset = Handle::dataset(dset)?;
+        // SAFETY: the program's promise.
+        let offset = unsafe { foreign::needed(offset, dataset.dims().len(), "offset") }?;
+        // SAFETY: the program's promise.
+        let bytes = unsafe { foreign::needed(buf.cast::<u8>(), data_size, "buf") }?;
+        dataset.write_chunk(offset, bytes, filter_mask).map(|()| 0)
+    })
+}
+
+/// Reads a chunk as it is stored.
+///
+/// # Safety
+/// `offset` has a value for each dimension; `filter_mask` is NULL or has room for a value; `buf_size` has a value and room
+/// for one; `buf` is NULL or has room for as many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_read_chunk(
+    dset: i64,
+    _dxpl: i64,
+    offset: *const u64,
+    filter_mask: *mut u32,
+    buf: *mut c_void,
+    buf_size: *mut usize,
+) -> c_int {
+    guard(|| {
+        let dataset = Handle::dataset(dset)?;
+        // SAFETY: the program's promise.
+        let offset = unsafe { foreign::needed(offset, dataset.dims().len(), "offset") }?;
+        // SAFETY: the program's promise.
+        let room = unsafe { foreign::needed(buf_size, 1, "buf_size") }?.first().copied().unwrap_or(0);
+        let Some((bytes, mask)) = dataset.read_chunk(offset)? else {
+            return Err(Error::invalid("no chunk was written there"));
+        };
+        if !buf.is_null() && room < bytes.len() {
+            let message = format!("a buffer of {room} bytes for a chunk of {}", bytes.len());
+            return Err(Error::invalid(message));
+        }
+        // SAFETY: the program's promise.
+        unsafe { foreign::give(filter_mask, mask) };
+        // SAFETY: the program's promise.
+        unsafe { foreign::give(buf_size, bytes.len()) };
+        if !buf.is_null() {
+            // SAFETY: there is room for `room` bytes, which are as many or more.
+            unsafe { foreign::give_all(buf.cast(), &bytes) };
+        }
+        Ok(0)
+    })
+}
+
+/// Writes a whole dataset.
+///
+/// # Safety
+/// `buf` has as many elements of that type as the dataset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_write(dset: i64, number: c_int, buf: *const c_void) -> c_int {
+    guard(|| {
+        let (dataset, datatype) = (Handle::dataset(dset)?, types::datatype(number)?);
+        let count = dataset.dims().iter().try_fold(datatype.size, |count, dim| count.checked_mul(*dim));
+        let size = count.and_then(|count| usize::try_from(count).ok());
+        let size = size.ok_or_else(|| Error::limit("a dataset larger than memory"))?;
+        // SAFETY: the program's promise.
+        let bytes = unsafe { foreign::needed(buf.cast::<u8>(), size, "buf") }?;
+        dataset.write_as(&Choice::All, &datatype, bytes).map(|()| 0)
+    })
+}
+
+/// Changes a dataset's extent.
+///
+/// # Safety
+/// `dims` has a value for each dimension.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_resize(dset: i64, dims: *const u64) -> c_int {
+    guard(|| {
+        let dataset = Handle::dataset(dset)?;
+        // SAFETY: the program's promise.
+        let dims = unsafe { foreign::needed(dims, dataset.dims().len(), "dims") }?;
+        dataset.resize(dims).map(|()| 0)
+    })
+}
+
+/// Sets an attribute.
+///
+/// # Safety
+/// As [`foreign::text`].
+unsafe fn set(
+    object: &Handle,
+    name: *const c_char,
+    datatype: Datatype,
+    dataspace: Dataspace,
+    data: Vec<u8>,
+) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    let name = Name::from(unsafe { named(name) }?);
+    let charset = if name.as_bytes().is_ascii() { CharacterSet::Ascii } else { CharacterSet::Utf8 };
+    let attribute =
+        Attribute { name, charset, datatype, committed: None, dataspace, data, creation_order: None };
+    object.file().set_attribute(object.node(), attribute).map(|()| 0)
+}
+
+/// Sets an attribute to numbers; to one number if `count` is 0.
+///
+/// # Safety
+/// `name` is a string, `values` has `count` values of that type, or one if `count` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_set_numbers(
+    object: i64,
+    name: *const c_char,
+    number: c_int,
+    count: usize,
+    values: *const c_void,
+) -> c_int {
+    guard(|| {
+        let (object, datatype) = (Handle::get(object)?, types::datatype(number)?);
+        let element = usize::try_from(datatype.size).unwrap_or(usize::MAX);
+        let size = count.max(1).checked_mul(element).ok_or_else(|| Error::limit("too many values"))?;
+        // SAFETY: the program's promise.
+        let data = unsafe { foreign::needed(values.cast::<u8>(), size, "values") }?.to_vec();
+        let dataspace = match count as u64 {
+            0 => Dataspace::Scalar,
+            count => Dataspace::Simple { dims: vec![count], max: vec![Some(count)] },
+        };
+        // SAFETY: the program's promise.
+        unsafe { set(&object, name, datatype, dataspace, data) }
+    })
+}
+
+/// Sets an attribute to a string.
+///
+/// # Safety
+/// `name` and `text` are strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hc_set_string(object: i64, name: *const c_char, text: *const c_char) -> c_int {
+    guard(|| {
+        let object = Handle::get(object)?;
+        // SAFETY: the program's promise.
+        let text = unsafe { foreign::text(text, "the text") }?;
+        if std::str::from_utf8(text).is_err() {
+            return Err(Error::invalid("a text that is not UTF-8"));
+        }
+        let element = object.file().store_sequence(text.len(), text)?;
+        let class = Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 };
+        // SAFETY: the program's promise.
+        unsafe { set(&object, name, Datatype { size: 16, class }, Dataspace::Scalar, element.to_vec()) }
+    })
+}

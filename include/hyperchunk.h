@@ -1,0 +1,121 @@
+/* Hyperchunk's writer of HDF5 files, for C. Any HDF5 library reads what it writes; none is needed to write.
+ *
+ * Numbers of objects are those of one process. All functions may be called from many threads at once, also for one dataset;
+ * hc_close of a number must come after all else with it. What returns a number or a status returns -1 if it failed: then
+ * hc_error says why. Dual licensed under MIT or Apache-2.0. */
+#ifndef HYPERCHUNK_H
+#define HYPERCHUNK_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A file, group or dataset. As HDF5's hid_t. */
+typedef int64_t hc_id;
+
+/* The type of an element, in this machine's byte order. */
+typedef enum hc_type {
+    HC_INT8 = 1,
+    HC_INT16 = 2,
+    HC_INT32 = 3,
+    HC_INT64 = 4,
+    HC_UINT8 = 5,
+    HC_UINT16 = 6,
+    HC_UINT32 = 7,
+    HC_UINT64 = 8,
+    HC_FLOAT32 = 9,
+    HC_FLOAT64 = 10
+} hc_type;
+
+/* As H5T_NATIVE_…. */
+#define HC_NATIVE_SCHAR HC_INT8
+#define HC_NATIVE_UCHAR HC_UINT8
+#define HC_NATIVE_SHORT HC_INT16
+#define HC_NATIVE_USHORT HC_UINT16
+#define HC_NATIVE_INT HC_INT32
+#define HC_NATIVE_UINT HC_UINT32
+#if LONG_MAX == INT_MAX
+#define HC_NATIVE_LONG HC_INT32
+#define HC_NATIVE_ULONG HC_UINT32
+#else
+#define HC_NATIVE_LONG HC_INT64
+#define HC_NATIVE_ULONG HC_UINT64
+#endif
+#define HC_NATIVE_LLONG HC_INT64
+#define HC_NATIVE_ULLONG HC_UINT64
+#define HC_NATIVE_FLOAT HC_FLOAT32
+#define HC_NATIVE_DOUBLE HC_FLOAT64
+
+/* For hc_create: replace a file of that name; or fail if there is one. */
+#define HC_TRUNC 0u
+#define HC_EXCL 1u
+
+/* In max_dims: without a bound. As H5S_UNLIMITED. */
+#define HC_UNLIMITED UINT64_MAX
+
+/* As deflate_level: no deflate. */
+#define HC_NO_DEFLATE (-1)
+
+/* For dxpl, as H5P_DEFAULT: nothing is looked at. */
+#define HC_DEFAULT ((hc_id)0)
+
+/* Why the last call on this thread that failed did so: one line, UTF-8, valid until the next failure on this thread. An empty
+ * string if none failed. */
+const char *hc_error(void);
+
+/* Starts a file. It has its name when it is flushed or closed; until then that is `name`.partial. `name` is UTF-8: a path, or
+ * in builds with object stores also a URL such as s3://bucket/key, with credentials from the environment. */
+hc_id hc_create(const char *name, unsigned flags);
+
+/* Makes what was written so far a whole file; `id` is the file or something in it. An object in a store is whole after the first. */
+int hc_flush(hc_id id);
+
+/* Of a file: makes it whole and ends it; what is in it cannot be written any more. If that fails, the number stays valid. Of
+ * a group or dataset: only the number ends. */
+int hc_close(hc_id id);
+
+/* Gives up a file that was neither flushed nor closed: nothing is left of it. */
+int hc_discard(hc_id file);
+
+/* Makes a group in a file or group. `name` is one name, without slashes. */
+hc_id hc_create_group(hc_id parent, const char *name);
+
+/* Makes a dataset in a file or group. `dims` has `rank` extents; `max_dims` how far they may grow, or is NULL for not at all;
+ * `chunk_dims` the extents of a chunk, or is NULL for a dataset in one piece, which has no filters and cannot grow. The
+ * filters are, in this order: shuffle if `shuffle` is not 0, deflate if `deflate_level` is from 0 to 9. */
+hc_id hc_create_dataset(hc_id parent, const char *name, hc_type type, int rank, const uint64_t *dims,
+                        const uint64_t *max_dims, const uint64_t *chunk_dims, int shuffle, int deflate_level);
+
+/* Writes a chunk as it is to be stored: after its filters. The parameters are those of H5DOwrite_chunk (H5Dwrite_chunk has
+ * them, too). A bit of `filter_mask` that is set says that the filter of that number was not applied; `offset` is the place of
+ * the chunk's first element. Nobody looks at the bytes. The buffer may be used again when this returns. A chunk at the
+ * edge has the size of the others; one that was written before is replaced. */
+int hc_write_chunk(hc_id dset, hc_id dxpl, uint32_t filter_mask, const uint64_t *offset, size_t data_size,
+                   const void *buf);
+
+/* Reads a chunk of a file that is being written, as it is stored. `*buf_size` is the size of `buf` before and of the chunk after; if `buf` is
+ * NULL, nothing else happens. `filter_mask` may be NULL. The parameters are those of H5Dread_chunk2. */
+int hc_read_chunk(hc_id dset, hc_id dxpl, const uint64_t *offset, uint32_t *filter_mask, void *buf, size_t *buf_size);
+
+/* Writes a whole dataset: `buf` has its elements, row by row, as `type`; they are converted where the dataset has another. Chunks
+ * are compressed on all cores. */
+int hc_write(hc_id dset, hc_type type, const void *buf);
+
+/* Changes the extent of a dataset. As H5Dset_extent. */
+int hc_resize(hc_id dset, const uint64_t *dims);
+
+/* Sets an attribute of a file's root, a group or a dataset to an array of `count` numbers, or to one number if `count` is 0. */
+int hc_set_numbers(hc_id object, const char *name, hc_type type, size_t count, const void *values);
+
+/* The same to a string, which is UTF-8. */
+int hc_set_string(hc_id object, const char *name, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
