@@ -14,6 +14,7 @@ use hyperchunk_format::model::{Attribute, Chunk, ChunkIndex, Chunked, Dataspace,
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::file_space::FileSpace;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
+use std::collections::HashMap;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -164,13 +165,14 @@ impl Inner {
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
         let mut addresses = vec![0; tree.nodes.len()];
+        let uses = tree.uses(order);
         let extension = self.extension()?;
         let front = extension.as_ref().map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
         // Sizes first: they do not depend on addresses.
         let mut offsets = Vec::with_capacity(order.len());
         let mut next = front;
         for id in order {
-            let blob = self.blob(tree, *id, frozen, 0, &addresses)?;
+            let blob = self.blob(tree, *id, frozen, 0, &addresses, &uses)?;
             offsets.push((next, blob.header as u64));
             next += blob.bytes.len().next_multiple_of(8) as u64;
         }
@@ -186,7 +188,7 @@ impl Inner {
         for (id, (offset, _)) in order.iter().zip(&offsets) {
             region.resize(usize::try_from(*offset).unwrap_or(usize::MAX), 0);
             let base = start + offset;
-            let blob = self.blob(tree, *id, frozen, base, &addresses)?;
+            let blob = self.blob(tree, *id, frozen, base, &addresses, &uses)?;
             if let Some(address) = blob.pinned {
                 let length = (blob.bytes.len() - blob.header) as u64;
                 let continuation = base + blob.header as u64;
@@ -207,7 +209,12 @@ impl Inner {
     fn extension(&self) -> Result<Option<Vec<u8>>> {
         let FileLayout::InFront { page } = self.options.layout else { return Ok(None) };
         let data = message::file_space::encode(&FileSpace { paged: true, page_size: page })?;
-        let space = Message { kind: message::FILE_SPACE, flags: 0, creation_order: None, data };
+        let space = Message {
+            kind: message::FILE_SPACE,
+            flags: message::file_space::FLAGS,
+            creation_order: None,
+            data,
+        };
         object_header::encode(&[space], &HeaderOptions::default()).map(Some)
     }
 
@@ -219,6 +226,7 @@ impl Inner {
         frozen: &[Option<Frozen>],
         base: u64,
         addresses: &[u64],
+        uses: &HashMap<u64, u32>,
     ) -> Result<Blob> {
         let node = tree.node(id)?;
         let mut beside = Beside { base, bytes: Vec::new() };
@@ -238,8 +246,11 @@ impl Inner {
         if let Some(comment) = &node.comment {
             messages.push(plain(message::COMMENT, message::comment::encode(comment)?));
         }
-        if node.links != 1 {
-            messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(node.links)));
+        // Who uses a committed datatype counts as a link to it.
+        let uses = node.pinned.and_then(|address| uses.get(&address)).copied().unwrap_or(0);
+        let links = node.links.saturating_add(uses);
+        if links != 1 {
+            messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
         let options = header_options(node);
         let header = beside.next() - base;

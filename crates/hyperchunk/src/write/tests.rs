@@ -233,6 +233,33 @@ fn links_attributes_and_references() {
 }
 
 #[test]
+fn who_uses_a_committed_datatype_counts_as_a_link_to_it() {
+    let made = made(|_| ());
+    let file = &made.file;
+    let used = file.commit_datatype(NodeId::ROOT, b"used", int32()).unwrap();
+    let unused = file.commit_datatype(NodeId::ROOT, b"unused", int32()).unwrap();
+    let [address, other] = [used, unused].map(|datatype| file.address(datatype).unwrap());
+    let options =
+        DatasetOptions { committed: Some(address), ..DatasetOptions::new(int32(), Dataspace::Scalar) };
+    let dataset = file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    let attribute = Attribute {
+        name: Name::from("a"),
+        charset: CharacterSet::Ascii,
+        datatype: int32(),
+        committed: Some(address),
+        dataspace: Dataspace::Scalar,
+        data: vec![0; 4],
+        creation_order: None,
+    };
+    file.set_attribute(dataset.id(), attribute.clone()).unwrap();
+    file.set_attribute(used, attribute).unwrap();
+    file.close().unwrap();
+    let read = made.read();
+    let count = |address| read.object(address).unwrap().header().reference_count;
+    assert_eq!((count(address), count(other)), (4, 1));
+}
+
+#[test]
 fn a_file_has_its_name_when_it_is_committed() {
     let folder = std::env::temp_dir().join(format!("hyperchunk-write-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -6,7 +6,7 @@ use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
     Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, Pipeline,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// An object of a file that is being written.
@@ -224,6 +224,22 @@ impl Tree {
     /// All objects, also those that no link leads to.
     pub(super) fn all(&self) -> Vec<NodeId> {
         (0..self.nodes.len()).map(NodeId).collect()
+    }
+
+    /// How many of these objects and their attributes use each committed datatype, by its address.
+    pub(super) fn uses(&self, order: &[NodeId]) -> HashMap<u64, u32> {
+        let mut uses = HashMap::new();
+        for node in order.iter().filter_map(|id| self.nodes.get(id.0)) {
+            let dataset = match &node.kind {
+                NodeKind::Dataset(dataset) => dataset.committed,
+                _ => None,
+            };
+            for address in node.attributes.values().filter_map(|a| a.committed).chain(dataset) {
+                let count: &mut u32 = uses.entry(address).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        uses
     }
 
     /// Everything that hard links lead to from the root, level by level; and which group each link is in.
