@@ -1,6 +1,7 @@
 //! Datatypes, extents and layouts in a few words.
 
 use hyperchunk::Dataset;
+use hyperchunk::encode::Oldest;
 use hyperchunk::model::{
     ByteOrder, Class, Dataspace, Datatype, Filter, Float, Layout, ReferenceKind, StringPadding,
 };
@@ -216,6 +217,15 @@ pub(crate) fn small_integer(datatype: &Datatype, bytes: &[u8]) -> Option<String>
     let number = u64::from_le_bytes(number);
     let shift = 64 - precision;
     Some(if signed { ((number.cast_signed() << shift) >> shift).to_string() } else { number.to_string() })
+}
+
+/// A release of HDF5.
+pub(crate) fn oldest(oldest: Oldest) -> &'static str {
+    match oldest {
+        Oldest::V18 => "1.8",
+        Oldest::V110 => "1.10",
+        Oldest::V200 => "2.0",
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod json;
 mod key;
 mod ls;
 mod output;
+mod pack;
 mod progress;
 mod recover;
 mod source;
@@ -47,6 +48,8 @@ enum Command {
     Get(get::Arguments),
     /// Tell whether a file is fit for object stores: what reading it there costs, and why.
     Check(check::Arguments),
+    /// Pack files into a new one: chunked, compressed, laid out anew; h5repack's job on all processors.
+    Pack(pack::Arguments),
     /// Make an index of a file, with which reading it takes one round trip.
     Index(index::Arguments),
     /// Get back what a program that was killed wrote.
@@ -101,6 +104,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Dump(command) => dump::run(&command),
         Command::Get(command) => get::run(&command),
         Command::Check(command) => check::run(&command),
+        Command::Pack(command) => pack::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Udf(command) => udf::run(command, library),

@@ -16,6 +16,9 @@ use sha2::{Digest as _, Sha256};
 /// How many bytes are read at a time.
 const AT_ONCE: u64 = 16 << 20;
 
+/// What a reference leads to, in bytes of its own.
+pub(crate) type Follow<'a> = dyn Fn(&Reference) -> Vec<u8> + 'a;
+
 /// A digest, and over which form of the values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
@@ -30,15 +33,24 @@ pub struct Digest {
 /// # Errors
 /// Those of reading it; Limit if it has more than `max_bytes`.
 pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
-    if *dataset.dataspace() == Dataspace::Null {
-        return Ok(null());
-    }
     let size = dataset.elements()?.checked_mul(dataset.datatype().size);
     if size.is_none_or(|size| size > max_bytes) {
         return Err(dataset.name(Error::limit(format!("more than {max_bytes} bytes of data"))));
     }
+    digest_of(dataset, None)
+}
+
+/// As [`dataset`], of any size; for references, `follow` says what they lead to.
+pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Digest> {
+    digest_of(dataset, Some(follow))
+}
+
+fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
+    if *dataset.dataspace() == Dataspace::Null {
+        return Ok(null());
+    }
     let file = dataset.object().file();
-    let mut hasher = Hasher::new(file, dataset.datatype())?;
+    let mut hasher = Hasher::new(file, dataset.datatype(), follow)?;
     let mut buffer = Vec::new();
     for slab in slabs(dataset, AT_ONCE) {
         let count = slab.count(dataset.dims())?;
@@ -55,10 +67,19 @@ pub fn dataset(dataset: &Dataset, max_bytes: u64) -> Result<Digest> {
 /// # Errors
 /// If a part of it in the global heap cannot be read.
 pub fn attribute(file: &File, attribute: &Attribute) -> Result<Digest> {
+    attribute_of(file, attribute, None)
+}
+
+/// As [`attribute`]; for references, `follow` says what they lead to.
+pub(crate) fn attribute_following(file: &File, attribute: &Attribute, follow: &Follow<'_>) -> Result<Digest> {
+    attribute_of(file, attribute, Some(follow))
+}
+
+fn attribute_of(file: &File, attribute: &Attribute, follow: Option<&Follow<'_>>) -> Result<Digest> {
     if attribute.dataspace == Dataspace::Null {
         return Ok(null());
     }
-    let mut hasher = Hasher::new(file, &attribute.datatype)?;
+    let mut hasher = Hasher::new(file, &attribute.datatype, follow)?;
     hasher.update(&attribute.data)?;
     Ok(hasher.finish())
 }
@@ -70,19 +91,27 @@ fn null() -> Digest {
 struct Hasher<'a> {
     sha: Sha256,
     sequences: Sequences<'a>,
-    file: &'a File,
+    ends: Ends<'a>,
     size: usize,
     /// `None`: elements are taken as they are.
     canonical: Option<Form>,
 }
 
+/// Where references lead to.
+#[derive(Clone, Copy)]
+struct Ends<'a> {
+    file: &'a File,
+    follow: Option<&'a Follow<'a>>,
+}
+
 impl<'a> Hasher<'a> {
-    fn new(file: &'a File, datatype: &Datatype) -> Result<Self> {
+    fn new(file: &'a File, datatype: &Datatype, follow: Option<&'a Follow<'a>>) -> Result<Self> {
         let canonical =
             if datatype.any(&mut |part| is_canonical(part)) { Some(Form::new(datatype)?) } else { None };
         let size = usize::try_from(datatype.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
-        Ok(Self { sha: Sha256::new(), sequences: file.sequences(), file, size, canonical })
+        let ends = Ends { file, follow };
+        Ok(Self { sha: Sha256::new(), sequences: file.sequences(), ends, size, canonical })
     }
 
     fn update(&mut self, elements: &[u8]) -> Result<()> {
@@ -92,7 +121,7 @@ impl<'a> Hasher<'a> {
         };
         elements
             .chunks_exact(self.size)
-            .try_for_each(|element| form.add(element, self.file, &mut self.sequences, &mut self.sha))
+            .try_for_each(|element| form.add(element, self.ends, &mut self.sequences, &mut self.sha))
     }
 
     fn finish(self) -> Digest {
@@ -191,7 +220,7 @@ impl Form {
     fn add(
         &self,
         element: &[u8],
-        file: &File,
+        ends: Ends<'_>,
         sequences: &mut Sequences<'_>,
         sha: &mut Sha256,
     ) -> Result<()> {
@@ -235,14 +264,14 @@ impl Form {
                 // The heap is asked again inside.
                 let bytes = bytes.to_vec();
                 let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
-                bytes.chunks_exact(size).try_for_each(|element| form.add(element, file, sequences, sha))?;
+                bytes.chunks_exact(size).try_for_each(|element| form.add(element, ends, sequences, sha))?;
             }
             Self::Parts(parts) => {
                 for (offset, size, form) in parts {
                     let part = element.get(*offset..offset + size);
                     form.add(
                         part.ok_or_else(|| Error::corrupt("a member outside its element"))?,
-                        file,
+                        ends,
                         sequences,
                         sha,
                     )?;
@@ -251,11 +280,14 @@ impl Form {
             Self::Array { size, form } => {
                 element
                     .chunks_exact(*size)
-                    .try_for_each(|element| form.add(element, file, sequences, sha))?;
+                    .try_for_each(|element| form.add(element, ends, sequences, sha))?;
             }
-            Self::Reference(kind) => match file.reference(*kind, element) {
+            Self::Reference(kind) => match ends.file.reference(*kind, element) {
+                Ok(Some(reference)) if ends.follow.is_some() => {
+                    sha.update(ends.follow.map_or_else(Vec::new, |follow| follow(&reference)));
+                }
                 Ok(None) => sha.update([0; 8]),
-                Ok(Some(reference)) if can_follow(file, &reference)? => {
+                Ok(Some(reference)) if can_follow(ends.file, &reference)? => {
                     sha.update(reference.address.to_le_bytes())
                 }
                 Err(error) if error.is_of_reading() => return Err(error),

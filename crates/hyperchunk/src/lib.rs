@@ -15,6 +15,7 @@ pub mod index;
 pub mod io;
 pub mod npy;
 mod object;
+pub mod pack;
 mod prefetch;
 mod read;
 mod recent;

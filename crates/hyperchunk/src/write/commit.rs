@@ -106,6 +106,22 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// How many bytes in front all structure would take that there is now, chunks and all.
+    pub(crate) fn front_size(&self) -> Result<u64> {
+        let tree = self.0.tree();
+        let frozen = freeze(&tree, false);
+        let mut size = 0;
+        self.0.structure(&tree, &tree.reachable(), &frozen, |length| {
+            size = length;
+            Ok(superblock::SIZE)
+        })?;
+        let front = self.0.front.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = front.as_ref().map_or(superblock::SIZE, |free| free.start.next_multiple_of(8));
+        start.checked_add(size).ok_or_else(|| Error::limit("a structure of 2^64 bytes"))
+    }
+}
+
 /// What may change in a dataset while others write, as it is in one commit.
 pub(super) struct Frozen {
     dataspace: Dataspace,
@@ -120,13 +136,12 @@ impl Inner {
         let frozen = freeze(&tree, true);
         // What elements lead to is older than they are.
         self.heap.flush(&self.space, &*self.sink)?;
+        self.front_heap.flush(&self.space, &*self.sink)?;
         self.sink.data_ended(self.space.end())?;
         let structure = self.structure(&tree, &tree.reachable(), &frozen, |length| {
-            if let FileLayout::InFront { page } = self.options.layout
-                && superblock::SIZE + length <= page
-                && !self.front_used.swap(true, Ordering::AcqRel)
-            {
-                return Ok(superblock::SIZE);
+            // What is in front is used once: the structure of an earlier commit is not written over.
+            if let Some(start) = self.take_front(length, true) {
+                return Ok(start);
             }
             let (start, gap) = self.space.take(length, 8);
             self.sink.skip(start - gap, gap)?;

@@ -7,7 +7,7 @@ use hyperchunk_format::encode::global_heap::Builder;
 use std::sync::{Mutex, PoisonError};
 
 /// A collection is this large; one with a single larger object is as large as that needs.
-const COLLECTION: usize = 64 << 10;
+pub(super) const COLLECTION: usize = 64 << 10;
 
 /// Gives objects their places, collection by collection.
 #[derive(Debug, Default)]
@@ -23,8 +23,15 @@ struct Open {
 }
 
 impl Heap {
-    /// Stores an object; returns the collection's address and the object's number in it.
-    pub(super) fn store(&self, bytes: &[u8], space: &Space, sink: &dyn Sink) -> Result<(u64, u32)> {
+    /// Stores an object; returns the collection's address and the object's number in it. New collections have `usual` bytes,
+    /// and lie where `take` says.
+    pub(super) fn store(
+        &self,
+        bytes: &[u8],
+        usual: usize,
+        take: impl FnOnce(u64) -> Result<u64>,
+        sink: &dyn Sink,
+    ) -> Result<(u64, u32)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = open.as_mut()
             && let Some(number) = open.collection.add(bytes)
@@ -32,14 +39,13 @@ impl Heap {
             return Ok((open.address, number.into()));
         }
         let needed = Builder::size_for(bytes.len());
-        let mut collection = Builder::new(needed.max(COLLECTION));
+        let mut collection = Builder::new(needed.max(usual));
         let size = collection.size();
-        let (address, gap) = space.take(size as u64, 8);
-        sink.skip(address - gap, gap)?;
+        let address = take(size as u64)?;
         let number =
             collection.add(bytes).ok_or_else(|| Error::limit("an object larger than its collection"))?;
         let fresh = Open { address, collection };
-        if needed > COLLECTION {
+        if needed > usual {
             // It is full: the one before goes on.
             sink.write_at(address, &fresh.collection.encode())?;
         } else if let Some(full) = open.replace(fresh) {

@@ -361,6 +361,10 @@ impl Entry {
                         put(bytes, file.as_bytes());
                         put(bytes, path.as_bytes());
                     }
+                    NewLink::User { class, data } => {
+                        bytes.extend([3, *class]);
+                        put(bytes, data);
+                    }
                 }
             }
             Self::Unlink { group, name } => {
@@ -433,6 +437,7 @@ impl Entry {
                 let target = match cursor.u8()? {
                     0 => NewLink::Hard(id(cursor)?),
                     1 => NewLink::Soft(name_of(cursor)?),
+                    3 => NewLink::User { class: cursor.u8()?, data: taken(cursor)?.to_vec() },
                     _ => NewLink::External { file: name_of(cursor)?, path: name_of(cursor)? },
                 };
                 Self::Link { group, name, target }

@@ -45,6 +45,9 @@ impl Tree {
                     }
                 }
                 NewLink::External { file, path } => return Ok(elsewhere(file, path, parts)),
+                NewLink::User { .. } => {
+                    return Err(missing(part, "only its application can follow the link"));
+                }
             }
         }
         Ok(Target::Here(at))

@@ -91,6 +91,7 @@ impl Writer {
             let tree = self.0.tree();
             let frozen = freeze(&tree, false);
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
+            self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
             // Behind everything that has a place: nothing else can be there.
             self.0.structure(&tree, &tree.all(), &frozen, |_| Ok(self.0.space.end().next_multiple_of(8)))?
         };

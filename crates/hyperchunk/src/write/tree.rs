@@ -32,6 +32,13 @@ pub enum NewLink {
         /// The path in it.
         path: Name,
     },
+    /// To what only an application knows.
+    User {
+        /// The application's class of links, 65 to 255.
+        class: u8,
+        /// Its data.
+        data: Vec<u8>,
+    },
 }
 
 #[derive(Debug)]
@@ -277,6 +284,7 @@ impl GroupNode {
                 NewLink::External { file, path } => {
                     LinkTarget::External { file: file.clone(), path: path.clone() }
                 }
+                NewLink::User { class, data } => LinkTarget::User { class: *class, data: data.clone() },
             },
         };
         self.links.iter().map(link).collect()

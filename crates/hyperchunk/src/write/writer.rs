@@ -2,7 +2,7 @@
 
 use super::chunks::{Chunks, Data, NewChunk};
 use super::dataset::DatasetWriter;
-use super::heap::Heap;
+use super::heap::{COLLECTION, Heap};
 use super::journal::{Entry, Journal, Made};
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink};
@@ -13,7 +13,7 @@ use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode::{self, Oldest, object_header};
+use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
 use hyperchunk_format::model::{
     AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
 };
@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 const FIRST: u64 = 2048;
 /// So much of a file that is streamed is for headers at promised addresses.
 const PROMISED: u64 = 64 << 10;
+/// Collections in front are small: their space is measured out.
+const SMALL_COLLECTION: usize = 4096;
 /// Longer data than this have no place in a file.
 const LONGEST: u64 = 1 << 62;
 /// Where it says how large it is, a compact dataset has 16 bits.
@@ -67,8 +69,10 @@ pub(super) struct Inner {
     pub(super) changes: AtomicU64,
     /// The last picture of the file, and at which change it was taken.
     pub(super) snapshot: Mutex<Option<Taken>>,
-    /// Whether the space in front holds the structure of an earlier commit.
-    pub(super) front_used: AtomicBool,
+    /// What is free in front, where structure is wanted there.
+    pub(super) front: Mutex<Option<Range<u64>>>,
+    /// Sequences and strings of attributes, where they are wanted in front.
+    pub(super) front_heap: Heap,
     /// One commit at a time; how many changes the last one had.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
@@ -87,6 +91,21 @@ impl Inner {
             self.sink.skip(start - gap, gap)?;
         }
         Ok(start)
+    }
+
+    /// A place in front, if there is one; `last`: and then there is none any more.
+    pub(super) fn take_front(&self, length: u64, last: bool) -> Option<u64> {
+        let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = front.as_mut()?;
+        let start = free.start.next_multiple_of(8);
+        let end = start.checked_add(length).filter(|end| *end <= free.end);
+        if let Some(end) = end {
+            free.start = end;
+        }
+        if last {
+            *front = None;
+        }
+        end.map(|_| start)
     }
 
     /// Notes what was done: data first, then this.
@@ -224,7 +243,11 @@ impl Writer {
             return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
         }
         sink.write_at(0, sink.unfinished())?;
-        Ok(Self::over(sink, name, options, journal, first))
+        let writer = Self::over(sink, name, options, journal, first);
+        if let FileLayout::InFront { page } = options.layout {
+            *writer.0.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(superblock::SIZE..page);
+        }
+        Ok(writer)
     }
 
     /// A writer whose data begin at `first`.
@@ -254,7 +277,8 @@ impl Writer {
             closed: AtomicBool::new(false),
             changes: AtomicU64::new(0),
             snapshot: Mutex::default(),
-            front_used: AtomicBool::new(false),
+            front: Mutex::new(None),
+            front_heap: Heap::default(),
             committing: Mutex::new(None),
             journal,
             name: name.map(str::to_owned),
@@ -444,6 +468,7 @@ impl Writer {
         encode::message::datatype::encode(&attribute.datatype, self.0.options.oldest)?;
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
+            self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
         }
         self.change(|tree, done| {
             tree.set_attribute(object, attribute.clone())?;
@@ -499,6 +524,11 @@ impl Writer {
             return Ok(address);
         }
         let size = object_header::pinned_size(&super::commit::header_options(node));
+        if let Some(address) = self.0.take_front(size, false) {
+            node.pinned = Some(address);
+            self.0.note(&[Entry::Pinned { object, address }])?;
+            return Ok(address);
+        }
         let mut promised = self.0.promised.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(range) = promised.as_mut() {
             if range.end - range.start < size {
@@ -524,17 +554,45 @@ impl Writer {
     /// # Errors
     /// Limit if it is too long; those of the sink.
     pub fn store_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
+        self.store(count, bytes, &self.0.heap)
+    }
+
+    /// As [`Writer::store_sequence`], for an attribute: with the structure, where that is wanted in front.
+    ///
+    /// # Errors
+    /// As [`Writer::store_sequence`].
+    pub fn store_attribute_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
+        let in_front = self.0.options.layout != FileLayout::AtEnd;
+        self.store(count, bytes, if in_front { &self.0.front_heap } else { &self.0.heap })
+    }
+
+    fn store(&self, count: usize, bytes: &[u8], heap: &Heap) -> Result<[u8; 16]> {
         self.0.open()?;
         let mut element = [0; 16];
         if count == 0 {
             return Ok(element);
         }
         let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
-        let (address, number) = self.0.heap.store(bytes, &self.0.space, &*self.0.sink)?;
+        let in_front = std::ptr::eq(heap, &self.0.front_heap);
+        let usual = if in_front { SMALL_COLLECTION } else { COLLECTION };
+        let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {
+            Some(address) => Ok(address),
+            None => {
+                let (address, gap) = self.0.space.take(length, 8);
+                self.0.sink.skip(address - gap, gap).map(|()| address)
+            }
+        };
+        let (address, number) = heap.store(bytes, usual, take, &*self.0.sink)?;
         element[..4].copy_from_slice(&length.to_le_bytes());
         element[4..12].copy_from_slice(&address.to_le_bytes());
         element[12..].copy_from_slice(&number.to_le_bytes());
         Ok(element)
+    }
+
+    /// How large the file is so far.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.0.space.end()
     }
 
     /// How many changes were made: if it is the same as before, so is what [`Writer::snapshot`] returns.

@@ -1,0 +1,214 @@
+//! Copying data, on all threads.
+
+use super::Packing;
+use super::data::{Piece, pieces};
+use super::list::Item;
+use super::make::Made;
+use super::plan::{How, Plan};
+use super::translate::Ends;
+use crate::io::ends_before;
+use crate::read::plan::joined_within;
+use crate::read::spread;
+use crate::write::{DatasetWriter, DirectChunk, Writer};
+use crate::{Dataset, Error, Result};
+use hyperchunk_format::codec::{Decoder, Encoder};
+use hyperchunk_format::model::{Chunk, Chunked, Class, Filter};
+use hyperchunk_format::select::Choice;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many pieces were copied, and how.
+#[derive(Debug, Default)]
+pub(super) struct Copied {
+    pub(super) as_they_are: u64,
+    pub(super) anew: u64,
+}
+
+/// A dataset and its copy.
+struct Pair<'a> {
+    item: &'a Item,
+    old: &'a Dataset,
+    new: &'a DatasetWriter,
+    plan: &'a Plan,
+}
+
+/// Copies the data of all datasets.
+pub(super) fn copy(
+    packing: &Packing,
+    writer: &Writer,
+    made: &Made,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Copied> {
+    let threads = packing.threads();
+    let memory = (packing.options.memory / threads.max(1) as u64).max(1);
+    let pairs = packing.contents.items.iter().zip(&packing.plans).zip(&made.datasets);
+    let pairs = pairs.filter_map(|((item, plan), new)| {
+        let (old, plan, new) = (item.dataset.as_ref()?, plan.as_ref()?, new.as_ref()?);
+        (plan.how != How::Nothing).then_some(Pair { item, old, new, plan })
+    });
+    let pairs: Vec<Pair<'_>> = pairs.collect();
+    let jobs =
+        pairs.iter().flat_map(|pair| match pieces(pair.old, pair.plan, memory, packing.options.cloud) {
+            Ok(pieces) => Box::new(pieces.map(move |piece| Ok((pair, piece)))),
+            Err(error) => {
+                Box::new(std::iter::once(Err(pair.old.name(error)))) as Box<dyn Iterator<Item = _> + Send>
+            }
+        });
+    let (as_they_are, anew) = (AtomicU64::new(0), AtomicU64::new(0));
+    spread(threads, jobs, Scratch::default, |scratch, job: Result<(&Pair<'_>, Piece)>| {
+        let (pair, piece) = job?;
+        let done = match piece {
+            Piece::Chunks(chunks) => {
+                let count = if pair.plan.how == How::Stored { &as_they_are } else { &anew };
+                count.fetch_add(chunks.len() as u64, Ordering::Relaxed);
+                copy_chunks(pair, &chunks, scratch)
+            }
+            Piece::Elements(choice) => {
+                anew.fetch_add(1, Ordering::Relaxed);
+                copy_elements(packing, writer, made, pair, &choice, scratch)
+            }
+        };
+        progress(done.map_err(|error| pair.old.name(error))?);
+        Ok(())
+    })?;
+    Ok(Copied { as_they_are: as_they_are.into_inner(), anew: anew.into_inner() })
+}
+
+/// One thread's buffers.
+#[derive(Default)]
+struct Scratch {
+    bytes: Vec<u8>,
+    decoder: Decoder,
+    encoder: Encoder,
+}
+
+/// Copies chunks; returns how many bytes they have without filters.
+fn copy_chunks(pair: &Pair<'_>, chunks: &[Chunk], scratch: &mut Scratch) -> Result<u64> {
+    let Some(chunked) = pair.old.chunked() else { return Err(Error::invalid("a dataset without chunks")) };
+    let size = chunked.dims.iter().fold(chunked.element_size, |size, dim| size.saturating_mul(*dim));
+    let stored = read(pair.old, chunks, &mut scratch.bytes)?;
+    let offsets: Vec<Vec<u64>> = chunks.iter().map(|chunk| offset(chunk, chunked)).collect();
+    let parts = chunks.iter().zip(&offsets).zip(&stored);
+    if pair.plan.how == How::Stored {
+        let many: Vec<DirectChunk<'_>> = parts
+            .map(|((chunk, offset), bytes)| {
+                let filters = filters(pair.old, chunked, offset);
+                let all_out = filters.is_empty() && !pair.old.pipeline().is_empty();
+                (&**offset, *bytes, if all_out { left_out(pair.old.pipeline()) } else { chunk.filter_mask })
+            })
+            .collect();
+        pair.new.write_chunks(&many)?;
+    } else {
+        let whole = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        for ((chunk, offset), bytes) in parts {
+            let filters = filters(pair.old, chunked, offset);
+            let decoded = scratch.decoder.decode(filters, chunk.filter_mask, bytes, whole);
+            let decoded = decoded.map_err(|error| error.within("chunk").at(chunk.address))?;
+            let (encoded, mask) = scratch.encoder.encode(&pair.plan.pipeline, decoded)?;
+            pair.new.write_chunk(offset, encoded, mask)?;
+        }
+    }
+    Ok(size.saturating_mul(chunks.len() as u64))
+}
+
+fn offset(chunk: &Chunk, chunked: &Chunked) -> Vec<u64> {
+    chunk.scaled.iter().zip(&chunked.dims).map(|(place, dim)| place.saturating_mul(*dim)).collect()
+}
+
+/// The filters that a chunk went through: chunks at the edge may be stored as they are.
+fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [Filter] {
+    let mut ends = offset.iter().zip(&chunked.dims).map(|(start, dim)| start.saturating_add(*dim));
+    let edge = dataset.dims().iter().any(|extent| ends.next().is_some_and(|end| end > *extent));
+    if chunked.edge_chunks_unfiltered && edge { &[] } else { dataset.pipeline() }
+}
+
+/// The mask of a chunk that went through none of the filters.
+fn left_out(pipeline: &[Filter]) -> u32 {
+    (0..pipeline.len()).fold(0, |mask, filter| mask | 1_u32.checked_shl(filter as u32).unwrap_or(0))
+}
+
+/// Reads chunks that lie near each other.
+fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Result<Vec<&'b [u8]>> {
+    let file = dataset.object().file();
+    let source = &*file.0.source;
+    let base = file.superblock().base;
+    let place = |chunk: &Chunk| -> Result<Range<u64>> {
+        let start = base.checked_add(chunk.address);
+        let end = start.and_then(|start| start.checked_add(chunk.size)).filter(|end| *end <= file.size());
+        let length = usize::try_from(chunk.size).unwrap_or(usize::MAX);
+        let range = start.zip(end).map(|(start, end)| start..end);
+        range.ok_or_else(|| ends_before(file.size(), chunk.address, length))
+    };
+    let ranges: Vec<Range<u64>> = chunks.iter().map(place).collect::<Result<_>>()?;
+    let narrow = |number: u64| usize::try_from(number).map_err(|_| Error::limit("larger than memory"));
+    let mut places = Vec::with_capacity(ranges.len());
+    if let Some(remote) = source.remote() {
+        let total = ranges.iter().map(|range| range.end - range.start).sum();
+        buffer.resize(narrow(total)?, 0);
+        let mut at = 0;
+        for range in &ranges {
+            let length = narrow(range.end - range.start)?;
+            places.push(at..at + length);
+            at += length;
+        }
+        let mut order: Vec<usize> = (0..ranges.len()).collect();
+        order.sort_by_key(|number| ranges[*number].start);
+        let options = remote.options();
+        let sorted = order.iter().map(|number| ranges[*number].clone());
+        let blocks = joined_within(sorted, options.gap, options.largest_request);
+        remote.fetch(&blocks, &mut |number, bytes| {
+            let block = &blocks[number];
+            let from = order.partition_point(|number| ranges[*number].start < block.start);
+            for number in order.iter().skip(from).take_while(|number| ranges[**number].start < block.end) {
+                let (range, place) = (&ranges[*number], places[*number].clone());
+                let start = narrow(range.start - block.start)?;
+                if let Some(part) = bytes.get(start..start.saturating_add(place.len())) {
+                    buffer[place].copy_from_slice(part);
+                }
+            }
+            Ok(())
+        })?;
+    } else {
+        let first = ranges.first().map_or(0, |range| range.start);
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(first);
+        let length = narrow(end - first)?;
+        if buffer.len() > length {
+            buffer.truncate(length);
+        } else {
+            buffer.resize(length, 0);
+        }
+        source.read_at(first, buffer)?;
+        for range in &ranges {
+            places.push(narrow(range.start - first)?..narrow(range.end - first)?);
+        }
+    }
+    Ok(places.into_iter().map(|place| buffer.get(place).unwrap_or_default()).collect())
+}
+
+/// Copies elements; returns how many bytes they have.
+fn copy_elements(
+    packing: &Packing,
+    writer: &Writer,
+    made: &Made,
+    pair: &Pair<'_>,
+    choice: &Choice,
+    scratch: &mut Scratch,
+) -> Result<u64> {
+    let count = choice.count(pair.old.dims())?;
+    let bytes = count.checked_mul(pair.old.datatype().size).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.ok_or_else(|| Error::limit("larger than the address space"))?;
+    scratch.bytes.resize(bytes, 0);
+    pair.old.read(choice, &mut scratch.bytes)?;
+    if pair.plan.translation.is_copy() {
+        pair.new.write(choice, &scratch.bytes)?;
+    } else {
+        let file = pair.item.object.file();
+        if matches!(pair.old.datatype().class, Class::Vlen { .. } | Class::VlenString { .. }) {
+            file.load_heaps(&scratch.bytes)?;
+        }
+        let address = |old| made.address(packing, writer, pair.item.input, old);
+        let ends = Ends { file, writer, address: &address, attribute: false };
+        pair.new.write(choice, &pair.plan.translation.run(&scratch.bytes, &ends)?)?;
+    }
+    Ok(bytes as u64)
+}

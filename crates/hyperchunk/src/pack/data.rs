@@ -1,0 +1,117 @@
+//! The pieces in which the data of a dataset are copied.
+
+use super::plan::{How, Plan};
+use super::shape::Boxes;
+use crate::slabs::slabs;
+use crate::write::NewLayout;
+use crate::{Dataset, Result};
+use hyperchunk_format::model::Chunk;
+use hyperchunk_format::select::Choice;
+
+/// How many bytes of stored chunks are copied at a time, if one has not more.
+const BATCH: u64 = 4 << 20;
+/// Gaps between chunks that are read over.
+const GAP: u64 = 64 << 10;
+/// How many chunks are copied at a time.
+const MANY: usize = 4096;
+
+/// A piece of a dataset.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Chunks that lie near each other, in order of their place in the file.
+    Chunks(Vec<Chunk>),
+    /// Elements.
+    Elements(Choice),
+}
+
+type Pieces = Box<dyn Iterator<Item = Piece> + Send>;
+
+/// All pieces of a dataset; none holds more than about `memory` bytes.
+pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool) -> Result<Pieces> {
+    Ok(match (plan.how, &plan.layout) {
+        (How::Nothing, _) => Box::new(std::iter::empty()),
+        (How::Stored | How::Recoded, _) => {
+            let remote = dataset.object().file().is_remote();
+            let batch = if remote { memory } else { BATCH };
+            let gap = if remote { u64::MAX } else { GAP };
+            Box::new(batches(stored(dataset, in_order)?, batch.min(memory), gap).map(Piece::Chunks))
+        }
+        (How::Elements, NewLayout::Chunked(chunk)) => {
+            let boxes = boxes(plan, chunk, memory);
+            match dataset.chunked() {
+                None => {
+                    let keys = boxes.all();
+                    Box::new(keys.map(move |key| Piece::Elements(boxes.choice(&key))))
+                }
+                Some(old) => {
+                    let chunks = dataset.chunks()?;
+                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &*chunk.scaled));
+                    Box::new(touched.into_iter().map(move |key| Piece::Elements(boxes.choice(&key))))
+                }
+            }
+        }
+        (How::Elements, _) => Box::new(slabs(dataset, memory).map(Piece::Elements)),
+    })
+}
+
+/// The boxes of new chunks in which elements are copied.
+fn boxes(plan: &Plan, chunk: &[u64], memory: u64) -> Boxes {
+    let bytes = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
+    Boxes::new(plan.dataspace.dims(), chunk, (memory / bytes.max(1)).max(1))
+}
+
+/// Where in the grid the new file will have chunks.
+pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>> {
+    let NewLayout::Chunked(chunk) = &plan.layout else { return Ok(Vec::new()) };
+    Ok(match (plan.how, dataset.chunked()) {
+        (How::Nothing, _) => Vec::new(),
+        (How::Stored | How::Recoded, _) => {
+            stored(dataset, false)?.into_iter().map(|chunk| chunk.scaled).collect()
+        }
+        (How::Elements, old) => {
+            let boxes = boxes(plan, chunk, 1);
+            match old {
+                None => boxes.all().flat_map(|key| boxes.places(&key)).collect(),
+                Some(old) => {
+                    let chunks = dataset.chunks()?;
+                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &*chunk.scaled));
+                    touched.iter().flat_map(|key| boxes.places(key)).collect()
+                }
+            }
+        }
+    })
+}
+
+/// The chunks that are stored, without those that lie outside of the extent: what an extent leaves that shrinks. In order of
+/// their place in the file, or in the grid.
+fn stored(dataset: &Dataset, in_order: bool) -> Result<Vec<Chunk>> {
+    let mut chunks = dataset.chunks()?;
+    let dims = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
+    chunks.retain(|chunk| {
+        let starts = chunk.scaled.iter().zip(&dims).map(|(place, dim)| place.saturating_mul(*dim));
+        starts.zip(dataset.dims()).all(|(start, extent)| start < *extent)
+    });
+    if !in_order {
+        chunks.sort_by_key(|chunk| chunk.address);
+    }
+    Ok(chunks)
+}
+
+/// Chunks that are read together.
+fn batches(chunks: Vec<Chunk>, most: u64, gap: u64) -> impl Iterator<Item = Vec<Chunk>> {
+    let mut chunks = chunks.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut batch = vec![chunks.next()?];
+        let mut bytes = batch[0].size;
+        while let Some(next) = chunks.peek() {
+            let last = batch.last().map_or(0, |chunk| chunk.address.saturating_add(chunk.size));
+            let near = gap == u64::MAX || (next.address >= last && next.address - last <= gap);
+            if !near || bytes.saturating_add(next.size) > most || batch.len() >= MANY {
+                break;
+            }
+            bytes += next.size;
+            batch.extend(chunks.next());
+        }
+        Some(batch)
+    })
+}

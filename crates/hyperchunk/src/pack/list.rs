@@ -1,0 +1,182 @@
+//! What is in the sources.
+
+use super::{Input, PackOptions};
+use crate::{Dataset, Error, ErrorKind, File, Object, Result};
+use hyperchunk_format::model::{Layout, Link, LinkTarget, Name, ObjectKind};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// How deep groups may nest.
+const DEPTH: usize = 1024;
+
+/// An object of a source.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// Which source it is in.
+    pub(super) input: usize,
+    pub(super) object: Object,
+    pub(super) dataset: Option<Dataset>,
+    /// Where it was met first, in its source.
+    pub(super) path: Vec<u8>,
+    /// A group's links, in the order in which they are made.
+    pub(super) links: Vec<Link>,
+}
+
+/// All objects of all sources, each source's root group first, groups before what is in them.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub(super) inputs: Vec<Input>,
+    pub(super) items: Vec<Item>,
+    /// Which item is each source's root.
+    pub(super) roots: Vec<usize>,
+    /// For each source, items by address.
+    places: Vec<HashMap<u64, usize>>,
+}
+
+impl Contents {
+    pub(super) fn list(inputs: Vec<Input>) -> Result<Self> {
+        let places = vec![HashMap::new(); inputs.len()];
+        let mut contents = Self { inputs, items: Vec::new(), roots: Vec::new(), places };
+        for input in 0..contents.inputs.len() {
+            let file = contents.inputs[input].file.clone();
+            let root = file.root()?;
+            if file.is_remote() {
+                file.prefetch(&root, true, None)?;
+            }
+            contents.roots.push(contents.items.len());
+            contents.add(input, root, b"/".to_vec())?;
+            contents.below(input, &file)?;
+        }
+        Ok(contents)
+    }
+
+    /// Adds all that hard links lead to from the last item.
+    fn below(&mut self, input: usize, file: &File) -> Result<()> {
+        let root = self.items.len() - 1;
+        // Groups that the walk is in, each with the number of the next link.
+        let mut open = vec![(root, 0)];
+        while let Some((group, next)) = open.last_mut() {
+            let item = &self.items[*group];
+            let Some(link) = item.links.get(*next) else {
+                open.pop();
+                continue;
+            };
+            *next += 1;
+            let LinkTarget::Hard(address) = link.target else { continue };
+            if self.places[input].contains_key(&address) {
+                continue;
+            }
+            let mut path = item.path.clone();
+            if path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend_from_slice(link.name.as_bytes());
+            let shown = Name::from(&*path).to_string();
+            let object = file.object(address).map_err(|error| error.object(&shown))?;
+            let number = self.items.len();
+            self.add(input, object.named(&shown), path)?;
+            if self.items[number].object.kind() == ObjectKind::Group {
+                if open.len() >= DEPTH {
+                    let message = format!("groups nest deeper than {DEPTH}");
+                    return Err(Error::limit(message).object(shown));
+                }
+                open.push((number, 0));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, input: usize, object: Object, path: Vec<u8>) -> Result<()> {
+        let mut item = Item { input, object, dataset: None, path, links: Vec::new() };
+        match item.object.kind() {
+            ObjectKind::Group => {
+                let group = item.object.group()?;
+                item.links = group.links()?;
+                if group.tracks_order()? {
+                    item.links.sort_by_key(|link| link.creation_order);
+                } else {
+                    item.links.sort_by(|a, b| a.name.cmp(&b.name));
+                }
+            }
+            ObjectKind::Dataset => item.dataset = Some(item.object.dataset()?),
+            ObjectKind::Datatype => {}
+        }
+        self.places[input].insert(item.object.address(), self.items.len());
+        self.items.push(item);
+        Ok(())
+    }
+
+    /// The item at an address of a source.
+    pub(super) fn find(&self, input: usize, address: u64) -> Option<usize> {
+        self.places.get(input)?.get(&address).copied()
+    }
+
+    /// The datasets that a path leads to: one of a source, or of the new file.
+    pub(super) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
+        let path = path.trim_matches('/');
+        let mut found = Vec::new();
+        for (input, Input { file, into }) in self.inputs.iter().enumerate() {
+            let inside = path.strip_prefix(into.trim_matches('/')).map(|path| path.trim_start_matches('/'));
+            for path in [Some(path), inside].into_iter().flatten() {
+                let object = match file.root()?.group()?.get(path.as_bytes()) {
+                    Err(error) if error.is_of_reading() => return Err(error),
+                    Err(_) => continue,
+                    Ok(object) => object,
+                };
+                let item = self.find(input, object.address()).filter(|_| object.file().same(file));
+                found.extend(item.filter(|item| self.items[*item].dataset.is_some()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The path that a path of a source has in the new file, if it begins at the root.
+    pub(super) fn moved(&self, input: usize, path: &[u8]) -> Option<Vec<u8>> {
+        let into = self.inputs[input].into.trim_matches('/');
+        (path.starts_with(b"/") && !into.is_empty())
+            .then(|| [b"/".as_slice(), into.as_bytes(), if path == b"/" { b"" } else { path }].concat())
+    }
+
+    /// The new file cannot take the place of one that is read.
+    pub(super) fn check_not_a_source(&self, path: &Path) -> Result<()> {
+        let Ok(out) = path.canonicalize() else { return Ok(()) };
+        let same = |input: &&Input| {
+            let path = input.file.path().and_then(|path| path.canonicalize().ok());
+            !input.file.is_remote() && path.is_some_and(|path| path == out)
+        };
+        match self.inputs.iter().find(same) {
+            Some(_) => {
+                let message = "the new file is one of the files that are packed";
+                Err(Error::new(ErrorKind::Invalid, message).file(path.display()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What the user should know.
+    pub(super) fn notes(&self, options: &PackOptions) -> Vec<String> {
+        let mut notes = Vec::new();
+        for input in &self.inputs {
+            let base = input.file.superblock().base;
+            if base > 0 {
+                let name = input.file.path().map_or_else(String::new, |path| path.display().to_string());
+                notes.push(format!("the user block of {name} ({base} bytes) is left out"));
+            }
+        }
+        let external =
+            |link: &&Link| matches!(&link.target, LinkTarget::External { .. } | LinkTarget::User { .. });
+        let links = self.items.iter().flat_map(|item| &item.links).filter(external).count();
+        let elsewhere = |dataset: &&Dataset| {
+            !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. })
+        };
+        let datasets = self.items.iter().filter_map(|item| item.dataset.as_ref()).filter(elsewhere).count();
+        if links > 0 {
+            notes.push(format!("{links} links lead to other files: they are kept as they are"));
+        }
+        if datasets > 0 && !options.embed {
+            let what = "lie in other files or datasets: they are kept as they are (--embed stores them)";
+            notes.push(format!("the data of {datasets} datasets {what}"));
+        }
+        notes
+    }
+}

@@ -1,0 +1,61 @@
+//! How large the structure of a new file will be: it is made once without data.
+
+use super::{Packing, data, make};
+use crate::write::{CreateOptions, FileLayout, NewLayout, Sink, Writer};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// The largest first page.
+const LARGEST: u64 = 1 << 30;
+
+/// Takes all that is written, and keeps nothing.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write_at(&self, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
+        Err(Error::unsupported("nothing was kept"))
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn publish(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The size of a page that all structure fits in.
+pub(super) fn page(packing: &Packing, options: &CreateOptions) -> Result<u64> {
+    let mut options = options.clone();
+    options.layout = FileLayout::InFront { page: LARGEST };
+    let writer = Writer::create_in(Arc::new(Nowhere), None, &options)?;
+    let made = make::make(packing, &writer)?;
+    let parts = packing.contents.items.iter().zip(&packing.plans).zip(&made.datasets);
+    for ((item, plan), new) in parts {
+        let (Some(old), Some(plan), Some(new)) = (&item.dataset, plan, new) else { continue };
+        let NewLayout::Chunked(chunk) = &plan.layout else { continue };
+        let places = data::new_chunks(old, plan)?;
+        if places.is_empty() {
+            continue;
+        }
+        // Without filters, chunks have one size; with them, any.
+        let size = chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim));
+        let size = if plan.pipeline.is_empty() { size } else { 1 };
+        let size = usize::try_from(size).map_err(|_| Error::limit("a chunk larger than memory"))?;
+        let bytes = vec![0; size];
+        for place in places {
+            let offset: Vec<u64> = place.iter().zip(chunk).map(|(place, dim)| place * dim).collect();
+            new.write_chunk(&offset, &bytes, 0)?;
+        }
+    }
+    let size = writer.front_size()?;
+    let page = size.checked_next_power_of_two().filter(|page| *page <= LARGEST);
+    page.map(|page| page.max(4096))
+        .ok_or_else(|| Error::limit(format!("a structure of {size} bytes: a page has 1 GiB at most")))
+}

@@ -1,0 +1,260 @@
+//! How each dataset will be stored.
+
+use super::list::{Contents, Item};
+use super::shape::good_chunk;
+use super::translate::Translation;
+use super::{Chunking, Filtering, LIVE, PackOptions, filters};
+use crate::write::NewLayout;
+use crate::{Dataset, Error, Result};
+use hyperchunk_format::codec::{self, Target};
+use hyperchunk_format::encode::{Oldest, message};
+use hyperchunk_format::model::{
+    Attribute, Dataspace, Datatype, Layout, Name, ObjectKind, Pipeline, VirtualMapping,
+};
+use std::collections::HashMap;
+
+/// Smaller datasets are left in one piece, in bytes.
+const SMALL: u64 = 16 << 10;
+/// Compact data have no more bytes.
+const LARGEST_COMPACT: u64 = 65_520;
+
+/// How a dataset will be stored.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) translation: Translation,
+    pub(super) dataspace: Dataspace,
+    pub(super) layout: NewLayout,
+    pub(super) pipeline: Pipeline,
+    pub(super) how: How,
+    /// How many bytes are copied, before compression.
+    pub(super) bytes: u64,
+}
+
+/// How its data come to the new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// There are none, or they stay elsewhere.
+    Nothing,
+    /// Chunks as they are stored.
+    Stored,
+    /// Chunks of the same extent with other filters.
+    Recoded,
+    /// Elements.
+    Elements,
+}
+
+/// The plans of all items, and the oldest release that can read the new file.
+pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Option<Plan>>, Oldest)> {
+    let mut plans = Vec::with_capacity(contents.items.len());
+    let mut oldest = Oldest::default();
+    let chunkings = ruled(contents, &options.chunk_rules)?;
+    let filterings = ruled(contents, &options.filter_rules)?;
+    for (number, item) in contents.items.iter().enumerate() {
+        let named = |error: Error| item.object.name(error);
+        let sizes = item.object.file().superblock().sizes;
+        let mut needs = |datatype: &Datatype| -> Result<()> {
+            let datatype = Translation::new(datatype, sizes).map_err(named)?.datatype;
+            oldest = oldest.max(needed(&datatype).map_err(named)?);
+            Ok(())
+        };
+        if item.object.kind() == ObjectKind::Datatype {
+            needs(&item.object.datatype()?)?;
+        }
+        for Attribute { datatype, .. } in item.object.attributes()? {
+            needs(&datatype)?;
+        }
+        let Some(dataset) = &item.dataset else {
+            plans.push(None);
+            continue;
+        };
+        needs(dataset.datatype())?;
+        let chunking = chunkings.get(&number).copied().unwrap_or(&options.chunks);
+        let filtering = filterings.get(&number).copied().unwrap_or(&options.filters);
+        let plan = dataset_plan(contents, item, dataset, options.embed, (chunking, filtering));
+        let plan = plan.map_err(named)?;
+        let chunk_bytes = match &plan.layout {
+            NewLayout::Chunked(chunk) => {
+                chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim))
+            }
+            NewLayout::Virtual(_) => {
+                oldest = oldest.max(Oldest::V110);
+                0
+            }
+            _ => 0,
+        };
+        if u32::try_from(chunk_bytes).is_err() {
+            oldest = Oldest::V200;
+        }
+        plans.push(Some(plan));
+    }
+    Ok((plans, oldest))
+}
+
+/// The oldest release that has a type.
+fn needed(datatype: &Datatype) -> Result<Oldest> {
+    let ages = [Oldest::V18, Oldest::V110];
+    let able = |age: &Oldest| message::datatype::encode(datatype, *age).is_ok();
+    match ages.into_iter().find(able) {
+        Some(age) => Ok(age),
+        None => message::datatype::encode(datatype, Oldest::V200).map(|_| Oldest::V200),
+    }
+}
+
+/// Which items rules name, by any path that leads to them: the last rule that names one counts.
+fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap<usize, &'o T>> {
+    let mut ruled = HashMap::new();
+    for (path, rule) in rules {
+        let found = contents.at_path(path)?;
+        if found.is_empty() {
+            return Err(Error::invalid("a rule names it, but there is no such dataset").object(path));
+        }
+        ruled.extend(found.into_iter().map(|item| (item, rule)));
+    }
+    Ok(ruled)
+}
+
+fn dataset_plan(
+    contents: &Contents,
+    item: &Item,
+    dataset: &Dataset,
+    embed: bool,
+    (chunking, filtering): (&Chunking, &Filtering),
+) -> Result<Plan> {
+    let sizes = dataset.object().file().superblock().sizes;
+    let translation = Translation::new(dataset.datatype(), sizes)?;
+    let elsewhere = |dataspace: Dataspace, layout| Plan {
+        translation: translation.clone(),
+        dataspace,
+        layout,
+        pipeline: dataset.pipeline().to_vec(),
+        how: How::Nothing,
+        bytes: 0,
+    };
+    let header = dataset.dataspace().clone();
+    if !embed && !dataset.external().is_empty() {
+        return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
+    }
+    if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
+        return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
+    }
+    let mut dataspace = header;
+    if let Dataspace::Simple { dims, max } = &mut dataspace {
+        // That of a virtual dataset is what its sources have now.
+        *dims = dataset.dims().to_vec();
+        for (dim, max) in dims.iter().zip(max) {
+            *max = max.map(|max| max.max(*dim));
+        }
+    }
+    let live = dataset.pipeline().iter().any(|filter| filter.id == LIVE);
+    let (chunking, filtering) =
+        if live { (&Chunking::Keep, &Filtering::Keep) } else { (chunking, filtering) };
+    let size = translation.datatype.size;
+    let bytes = dataset.elements()?.checked_mul(size).ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let chunk = chunk_of(dataset, &dataspace, &translation, chunking, filtering, bytes)?;
+    if let Dataspace::Simple { dims, max } = &mut dataspace
+        && chunk.is_none()
+    {
+        *max = dims.iter().copied().map(Some).collect();
+    }
+    let Some(chunk) = chunk else {
+        let compact = matches!(dataset.layout(), Layout::Compact { .. }) && bytes <= LARGEST_COMPACT;
+        let layout =
+            if compact && *chunking == Chunking::Keep { NewLayout::Compact } else { NewLayout::Contiguous };
+        let how = if is_empty(dataset)? || bytes == 0 { How::Nothing } else { How::Elements };
+        return Ok(Plan { translation, dataspace, layout, pipeline: Pipeline::new(), how, bytes });
+    };
+    let target = Target { datatype: &translation.datatype, chunk: &chunk, fill: &dataset.fill().value };
+    let same_chunk = dataset.chunked().is_some_and(|chunked| chunked.dims == chunk);
+    let pipeline = match filtering {
+        Filtering::None => Pipeline::new(),
+        // Handles and addresses do not compress, and what they lead to is not in the chunks.
+        Filtering::Preset(preset) if translation.is_copy() => codec::preset(preset, &target)?,
+        _ if same_chunk && translation.datatype == *dataset.datatype() => dataset.pipeline().to_vec(),
+        _ => filters::adapted(dataset.pipeline(), &target)?,
+    };
+    let how = match same_chunk && translation.is_copy() {
+        _ if is_empty(dataset)? || bytes == 0 => How::Nothing,
+        true if pipeline == dataset.pipeline() => How::Stored,
+        true => How::Recoded,
+        false => How::Elements,
+    };
+    if live && how == How::Elements {
+        return Err(Error::unsupported("a live dataset whose elements would have to be evaluated"));
+    }
+    Ok(Plan { translation, dataspace, layout: NewLayout::Chunked(chunk), pipeline, how, bytes })
+}
+
+/// The extent of its chunks; `None` if it is not to be chunked.
+fn chunk_of(
+    dataset: &Dataset,
+    dataspace: &Dataspace,
+    translation: &Translation,
+    chunking: &Chunking,
+    filtering: &Filtering,
+    bytes: u64,
+) -> Result<Option<Vec<u64>>> {
+    let Dataspace::Simple { dims, max } = dataspace else { return Ok(None) };
+    if dims.is_empty() {
+        return Ok(None);
+    }
+    let size = translation.datatype.size;
+    let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
+    let virtual_source = matches!(dataset.layout(), Layout::Virtual { .. });
+    let old = dataset.chunked().map(|chunked| chunked.dims.clone());
+    // Chunks cannot be larger than the dataset may become.
+    let clipped = |chunk: Vec<u64>| -> Vec<u64> {
+        let bounds = chunk.iter().zip(max);
+        bounds.map(|(chunk, max)| max.map_or(*chunk, |max| (*chunk).min(max.max(1)))).collect()
+    };
+    let small = bytes < SMALL && !grows;
+    Ok(match chunking {
+        Chunking::Keep if old.is_some() => old,
+        Chunking::Keep if matches!(filtering, Filtering::Preset(_)) && translation.is_copy() && !small => {
+            Some(good_chunk(dims, size))
+        }
+        // Data in one piece cannot grow.
+        Chunking::Keep => (virtual_source && grows).then(|| good_chunk(dims, size)),
+        Chunking::Auto if small => old,
+        Chunking::Auto => Some(clipped(good_chunk(dims, size))),
+        Chunking::Contiguous if grows && old.is_some() => {
+            return Err(Error::invalid("a dataset that can grow needs chunks"));
+        }
+        Chunking::Contiguous => None,
+        Chunking::Shape(shape) if shape.len() != dims.len() || shape.contains(&0) => {
+            let message = format!("chunks of {shape:?} for a dataset of {} dimensions", dims.len());
+            return Err(Error::invalid(message));
+        }
+        Chunking::Shape(shape) => Some(clipped(shape.clone())),
+    })
+}
+
+/// Whether nothing was ever written to it.
+fn is_empty(dataset: &Dataset) -> Result<bool> {
+    Ok(match dataset.layout() {
+        _ if !dataset.external().is_empty() => false,
+        Layout::Contiguous { address, .. } => address.is_none(),
+        _ => dataset.elements()? == 0,
+    })
+}
+
+/// The mappings of a virtual dataset, with its own file's datasets where they are now.
+pub(super) fn mappings(contents: &Contents, input: usize, dataset: &Dataset) -> Vec<VirtualMapping> {
+    let mut mappings = dataset.mappings().to_vec();
+    for mapping in &mut mappings {
+        let own = mapping.file.parts == [Name::from(".")];
+        if own
+            && let Some(first) = mapping.dataset.parts.first_mut()
+            && let Some(moved) = contents.moved(input, first.as_bytes())
+        {
+            *first = Name::from(&*moved);
+        } else if own
+            && let Some(moved) = contents.moved(input, b"/")
+            && let Some(first) = mapping.dataset.parts.first_mut()
+            && !first.as_bytes().starts_with(b"/")
+        {
+            // Names of the root group's datasets are written without a slash, too.
+            *first = Name::from(&*[&moved, b"/".as_slice(), first.as_bytes()].concat());
+        }
+    }
+    mappings
+}

@@ -1,0 +1,217 @@
+//! Chunks of a good size, and the parts in which data are written to them.
+
+use hyperchunk_format::select::{Axis, Choice};
+use std::collections::BTreeSet;
+
+/// What a chunk has at most, in bytes: what libraries of all ages keep of a dataset in memory.
+const GOOD: u64 = 1 << 20;
+
+/// The extent of good chunks for a dataset of this extent.
+pub(super) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
+    // An axis without indices yet grows.
+    let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
+    let most = (GOOD / size.max(1)).max(1);
+    while chunk.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim)) > most {
+        // The longest axis, the slowest of equals.
+        let longest = chunk.iter_mut().rev().max_by_key(|dim| **dim);
+        match longest {
+            Some(dim) if *dim > 1 => *dim = dim.div_ceil(2),
+            _ => break,
+        }
+    }
+    chunk
+}
+
+/// A grid of chunks, cut into boxes of whole chunks that follow each other in row-major order.
+#[derive(Debug)]
+pub(super) struct Boxes {
+    dims: Vec<u64>,
+    chunk: Vec<u64>,
+    grid: Vec<u64>,
+    /// Axes before this one are walked chunk by chunk, those after it are whole.
+    axis: usize,
+    /// How many chunks along that axis.
+    step: u64,
+}
+
+impl Boxes {
+    /// Boxes of at most `budget` chunks, but of one at least.
+    pub(super) fn new(dims: &[u64], chunk: &[u64], budget: u64) -> Self {
+        let grid: Vec<u64> =
+            dims.iter().zip(chunk).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1))).collect();
+        let (mut axis, mut step, mut inner) = (0, 1, 1_u64);
+        for (at, count) in grid.iter().enumerate().rev() {
+            axis = at;
+            step = (budget / inner).max(1).min((*count).max(1));
+            match inner.checked_mul(*count) {
+                Some(all) if all <= budget => inner = all.max(1),
+                _ => break,
+            }
+        }
+        Self { dims: dims.to_vec(), chunk: chunk.to_vec(), grid, axis, step }
+    }
+
+    /// How many places a box has along each axis that is walked.
+    fn counts(&self) -> Vec<u64> {
+        let walked = self.grid.iter().take(self.axis).copied();
+        walked.chain(self.grid.get(self.axis).map(|count| count.div_ceil(self.step))).collect()
+    }
+
+    /// All boxes, by key.
+    pub(super) fn all(&self) -> impl Iterator<Item = Vec<u64>> + use<> {
+        let counts = self.counts();
+        let mut next = (!self.grid.contains(&0)).then(|| vec![0; counts.len()]);
+        std::iter::from_fn(move || {
+            let key = next.take()?;
+            let mut after = key.clone();
+            for (place, count) in counts.iter().enumerate().rev() {
+                after[place] += 1;
+                if after[place] < *count {
+                    next = Some(after);
+                    break;
+                }
+                after[place] = 0;
+            }
+            Some(key)
+        })
+    }
+
+    /// The boxes that the chunks of another grid, of extent `other`, lie in.
+    pub(super) fn touched<'s>(
+        &self,
+        other: &[u64],
+        scaled: impl Iterator<Item = &'s [u64]>,
+    ) -> BTreeSet<Vec<u64>> {
+        let mut touched = BTreeSet::new();
+        for place in scaled {
+            // From which key to which, along each axis that is walked.
+            let mut ranges = Vec::with_capacity(self.axis + 1);
+            for at in 0..=self.axis.min(self.grid.len().saturating_sub(1)) {
+                let part = |values: &[u64]| values.get(at).copied().unwrap_or(1).max(1);
+                let first = place.get(at).copied().unwrap_or(0).saturating_mul(part(other));
+                let end = first.saturating_add(part(other)).min(part(&self.dims));
+                if first >= end {
+                    ranges.clear();
+                    break;
+                }
+                let step = if at == self.axis { self.step } else { 1 };
+                let one = part(&self.chunk).saturating_mul(step);
+                ranges.push((first / one, (end - 1) / one));
+            }
+            if ranges.is_empty() {
+                continue;
+            }
+            let mut key: Vec<u64> = ranges.iter().map(|(first, _)| *first).collect();
+            'keys: loop {
+                touched.insert(key.clone());
+                for (number, (first, last)) in key.iter_mut().zip(&ranges).rev() {
+                    if *number < *last {
+                        *number += 1;
+                        continue 'keys;
+                    }
+                    *number = *first;
+                }
+                break;
+            }
+        }
+        touched
+    }
+
+    /// The elements of a box.
+    pub(super) fn choice(&self, key: &[u64]) -> Choice {
+        let axes = self.dims.iter().zip(&self.chunk).enumerate().map(|(at, (dim, chunk))| {
+            let step = if at == self.axis { self.step } else { 1 };
+            match key.get(at) {
+                Some(number) => {
+                    let one = chunk.saturating_mul(step);
+                    let start = number.saturating_mul(one).min(*dim);
+                    Axis::range(start..start.saturating_add(one).min(*dim))
+                }
+                None => Axis::range(0..*dim),
+            }
+        });
+        Choice::Axes(axes.collect())
+    }
+
+    /// The places of the chunks of a box in their grid.
+    pub(super) fn places(&self, key: &[u64]) -> Vec<Vec<u64>> {
+        let ranges: Vec<_> = self
+            .grid
+            .iter()
+            .enumerate()
+            .map(|(at, count)| {
+                let step = if at == self.axis { self.step } else { 1 };
+                match key.get(at) {
+                    Some(number) => number * step..((number + 1) * step).min(*count),
+                    None => 0..*count,
+                }
+            })
+            .collect();
+        let mut places = vec![Vec::new()];
+        for range in ranges {
+            places = places
+                .into_iter()
+                .flat_map(|place| range.clone().map(move |number| [&place[..], &[number]].concat()))
+                .collect();
+        }
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_chunks() {
+        let check = |dims: &[u64], size, expected: &[u64]| assert_eq!(good_chunk(dims, size), expected);
+        check(&[100, 100], 4, &[100, 100]);
+        check(&[1 << 20], 4, &[1 << 18]);
+        check(&[1000, 1000, 1000], 4, &[63, 63, 63]);
+        check(&[0, 100], 8, &[1024, 100]);
+        check(&[5], 10 << 20, &[1]);
+        check(&[u64::MAX, 2], 1, &[1 << 19, 2]);
+    }
+
+    fn check(dims: &[u64], chunk: &[u64], budget: u64, boxes: usize) {
+        let grid = Boxes::new(dims, chunk, budget);
+        let keys: Vec<_> = grid.all().collect();
+        assert_eq!(keys.len(), boxes, "{grid:?}");
+        let elements: u64 = keys.iter().map(|key| grid.choice(key).count(dims).unwrap()).sum();
+        assert_eq!(elements, dims.iter().product::<u64>());
+        let mut places: Vec<_> = keys.iter().flat_map(|key| grid.places(key)).collect();
+        assert!(keys.iter().all(|key| grid.places(key).len() as u64 <= budget.max(1)));
+        let count = places.len();
+        places.sort();
+        places.dedup();
+        let all: u64 = dims.iter().zip(chunk).map(|(dim, chunk)| dim.div_ceil(*chunk)).product();
+        assert_eq!((places.len(), count as u64), (count, all));
+        // Every chunk of a grid of single elements, and of the same grid.
+        let same = grid.touched(chunk, places.iter().map(Vec::as_slice));
+        assert!(same.into_iter().eq(keys.iter().cloned()));
+    }
+
+    #[test]
+    fn boxes_are_all() {
+        check(&[10, 10], &[3, 3], 1, 16);
+        check(&[10, 10], &[3, 3], 4, 4);
+        check(&[10, 10], &[3, 3], 7, 4);
+        check(&[10, 10], &[3, 3], 8, 2);
+        check(&[10, 10], &[3, 3], 100, 1);
+        check(&[7], &[2], 3, 2);
+        check(&[0, 4], &[2, 2], 3, 0);
+        check(&[4, 5, 6], &[1, 5, 2], 3, 4);
+        check(&[4, 5, 6], &[1, 2, 2], 4, 12);
+    }
+
+    #[test]
+    fn boxes_that_are_touched() {
+        let grid = Boxes::new(&[100, 100], &[10, 10], 10);
+        let touched = |other: &[u64], place: &[u64]| {
+            grid.touched(other, [place].into_iter()).into_iter().map(|key| key[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(touched(&[25, 25], &[1, 0]), [2, 3, 4]);
+        assert_eq!(touched(&[1, 100], &[55, 0]), [5]);
+        assert_eq!(touched(&[100, 100], &[1, 0]), [0; 0]);
+    }
+}

@@ -1,0 +1,307 @@
+//! Elements that lead somewhere: references, sequences and strings of any length. In the new file, they lead to other
+//! addresses.
+
+use crate::heap::Sequences;
+use crate::write::Writer;
+use crate::{Error, File, Result};
+use hyperchunk_format::Sizes;
+use hyperchunk_format::model::{Class, Datatype, Member, ReferenceKind};
+
+/// How wide a handle into the heap is in the new file, and an address.
+const HANDLE: u64 = 16;
+const ADDRESS: usize = 8;
+
+/// How elements of a source become elements of the new file.
+#[derive(Debug, Clone)]
+pub(super) struct Translation {
+    /// Their type in the new file.
+    pub(super) datatype: Datatype,
+    form: Form,
+    /// The size of an element in the source.
+    size: usize,
+}
+
+/// Where elements lead to.
+pub(super) struct Ends<'a> {
+    pub(super) file: &'a File,
+    pub(super) writer: &'a Writer,
+    /// The address of an object in the new file, by that in the source; `None` if there is none.
+    pub(super) address: &'a dyn Fn(u64) -> Result<Option<u64>>,
+    /// Whether the elements are an attribute's.
+    pub(super) attribute: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Plain,
+    Object,
+    Region,
+    Revised,
+    Sequence(Box<Translation>),
+    Parts(Vec<Part>),
+    Array(Box<Translation>),
+}
+
+/// A member: where it lies in the source and in the new file.
+#[derive(Debug, Clone)]
+struct Part {
+    from: usize,
+    to: usize,
+    translation: Translation,
+}
+
+fn narrow(size: u64) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::limit("elements larger than the address space"))
+}
+
+impl Translation {
+    pub(super) fn new(datatype: &Datatype, sizes: Sizes) -> Result<Self> {
+        let size = narrow(datatype.size)?;
+        let same = |form| Self { datatype: datatype.clone(), form, size };
+        if !datatype.has_vlen() && !datatype.has_reference() {
+            return Ok(same(Form::Plain));
+        }
+        let resized = |new: u64, form| Self {
+            datatype: Datatype { size: new, class: datatype.class.clone() },
+            form,
+            size,
+        };
+        Ok(match &datatype.class {
+            Class::Reference(ReferenceKind::Object1) => resized(ADDRESS as u64, Form::Object),
+            Class::Reference(ReferenceKind::Region1) => resized(ADDRESS as u64 + 4, Form::Region),
+            Class::Reference(_) if usize::from(sizes.address) != ADDRESS => {
+                return Err(Error::unsupported("references of HDF5 1.12 in a file of narrow addresses"));
+            }
+            Class::Reference(_) => same(Form::Revised),
+            Class::VlenString { .. } => {
+                let byte = Datatype { size: 1, class: Class::Opaque { tag: Default::default() } };
+                resized(HANDLE, Form::Sequence(Box::new(Self::new(&byte, sizes)?)))
+            }
+            Class::Vlen { base } => {
+                let base = Self::new(base, sizes)?;
+                let class = Class::Vlen { base: Box::new(base.datatype.clone()) };
+                let datatype = Datatype { size: HANDLE, class };
+                Self { datatype, form: Form::Sequence(Box::new(base)), size }
+            }
+            Class::Array { dims, base } => {
+                let count = datatype.array_length();
+                let base = Self::new(base, sizes)?;
+                let new = base.datatype.size.checked_mul(count);
+                let new = new.ok_or_else(|| Error::limit("elements of 2^64 bytes"))?;
+                let class = Class::Array { dims: dims.clone(), base: Box::new(base.datatype.clone()) };
+                Self { datatype: Datatype { size: new, class }, form: Form::Array(Box::new(base)), size }
+            }
+            Class::Compound { members } => Self::compound(members, datatype.size, sizes)?,
+            _ => return Err(Error::unsupported("references inside of a type that is no compound")),
+        })
+    }
+
+    /// Members keep their gaps: those behind one that grows move.
+    fn compound(members: &[Member], size: u64, sizes: Sizes) -> Result<Self> {
+        let too_large = || Error::limit("elements of 2^64 bytes");
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        order.sort_by_key(|number| members[*number].offset);
+        let mut new: Vec<Member> = members.to_vec();
+        let mut parts = Vec::with_capacity(members.len());
+        let mut shift = 0_u64;
+        for number in order {
+            let member = &members[number];
+            let translation = Self::new(&member.datatype, sizes)?;
+            let offset = member.offset.checked_add(shift).ok_or_else(too_large)?;
+            // Types of the new file are never narrower.
+            shift = shift
+                .checked_add(translation.datatype.size.saturating_sub(member.datatype.size))
+                .ok_or_else(too_large)?;
+            new[number].offset = offset;
+            new[number].datatype = translation.datatype.clone();
+            parts.push(Part { from: narrow(member.offset)?, to: narrow(offset)?, translation });
+        }
+        let datatype = Datatype {
+            size: size.checked_add(shift).ok_or_else(too_large)?,
+            class: Class::Compound { members: new },
+        };
+        Ok(Self { datatype, form: Form::Parts(parts), size: narrow(size)? })
+    }
+
+    /// Whether elements stay as they are.
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.form, Form::Plain)
+    }
+
+    /// Elements of the source as those of the new file.
+    pub(super) fn run(&self, elements: &[u8], ends: &Ends<'_>) -> Result<Vec<u8>> {
+        if self.is_copy() {
+            return Ok(elements.to_vec());
+        }
+        let mut sequences = ends.file.sequences();
+        self.elements(elements, ends, &mut sequences)
+    }
+
+    fn elements(&self, elements: &[u8], ends: &Ends<'_>, sequences: &mut Sequences<'_>) -> Result<Vec<u8>> {
+        let size = narrow(self.datatype.size)?;
+        let count = elements.len().checked_div(self.size).unwrap_or(0);
+        let length = count.checked_mul(size).ok_or_else(|| Error::limit("larger than the address space"))?;
+        let mut new = Vec::new();
+        new.try_reserve_exact(length).map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
+        new.resize(length, 0);
+        for (from, to) in elements.chunks_exact(self.size.max(1)).zip(new.chunks_exact_mut(size.max(1))) {
+            self.element(from, to, ends, sequences)?;
+        }
+        Ok(new)
+    }
+
+    fn element(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        ends: &Ends<'_>,
+        sequences: &mut Sequences<'_>,
+    ) -> Result<()> {
+        match &self.form {
+            Form::Plain => to.copy_from_slice(from),
+            Form::Object => {
+                let width = ends.width();
+                let address = address(from, width)?;
+                // A null reference is 0.
+                let new = if address == 0 { 0 } else { ends.find(address)? };
+                put(to, 0, &new.to_le_bytes())?;
+            }
+            Form::Region => {
+                let width = ends.width();
+                let (place, index) = (address(from, width)?, number(from, width)?);
+                if place == 0 {
+                    to.fill(0);
+                } else {
+                    let object = sequences.object(place, index)?;
+                    let object = ends.moved(object, 0, width)?;
+                    put(to, 0, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())?;
+                }
+            }
+            Form::Revised => self.revised(from, to, ends, sequences)?,
+            Form::Sequence(base) => {
+                let found = sequences.get(
+                    from,
+                    &Datatype { size: base.size as u64, class: Class::Opaque { tag: Default::default() } },
+                )?;
+                match found {
+                    None => to.fill(0),
+                    Some((count, bytes)) => {
+                        // The heap is asked again inside.
+                        let bytes = bytes.to_vec();
+                        let bytes =
+                            if base.is_copy() { bytes } else { base.elements(&bytes, ends, sequences)? };
+                        put(to, 0, &ends.store(narrow(count)?, &bytes)?)?;
+                    }
+                }
+            }
+            Form::Parts(parts) => {
+                if from.len() == to.len() {
+                    to.copy_from_slice(from);
+                }
+                for Part { from: start, to: place, translation } in parts {
+                    let size = narrow(translation.datatype.size)?;
+                    let from = from.get(*start..start.saturating_add(translation.size));
+                    let to = to.get_mut(*place..place.saturating_add(size));
+                    let (from, to) =
+                        from.zip(to).ok_or_else(|| Error::corrupt("a member outside its element"))?;
+                    translation.element(from, to, ends, sequences)?;
+                }
+            }
+            Form::Array(base) => {
+                let size = narrow(base.datatype.size)?;
+                for (from, to) in from.chunks_exact(base.size.max(1)).zip(to.chunks_exact_mut(size.max(1))) {
+                    base.element(from, to, ends, sequences)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A reference of 1.12: an address with its width before it, in the element or in the heap. Source: HDF5 2.x `H5R__encode`.
+    fn revised(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        ends: &Ends<'_>,
+        sequences: &mut Sequences<'_>,
+    ) -> Result<()> {
+        const OBJECT: u8 = 2;
+        const EXTERNAL: u8 = 0x01;
+        to.copy_from_slice(from);
+        let [kind, flags, ..] = *from else { return Err(Error::corrupt("a reference of no bytes")) };
+        let external = flags & EXTERNAL != 0;
+        if kind == OBJECT && !external {
+            let moved = ends.token(from, 2)?;
+            return put(to, 0, &moved);
+        }
+        let place = from.get(6..).unwrap_or_default();
+        let (address, index) = (address(place, ADDRESS)?, number(place, ADDRESS)?);
+        if kind == 0 || address == 0 {
+            return Ok(());
+        }
+        let object = sequences.object(address, index)?;
+        // An address in another file stays what it is.
+        let object = if external { object.to_vec() } else { ends.token(object, 0)? };
+        put(to, 6, ends.store(object.len(), &object)?.get(4..).unwrap_or_default())
+    }
+}
+
+impl Ends<'_> {
+    fn width(&self) -> usize {
+        self.file.superblock().sizes.address.into()
+    }
+
+    fn store(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
+        if self.attribute {
+            self.writer.store_attribute_sequence(count, bytes)
+        } else {
+            self.writer.store_sequence(count, bytes)
+        }
+    }
+
+    /// The new address; one that nothing is at leads nowhere.
+    fn find(&self, address: u64) -> Result<u64> {
+        Ok((self.address)(address)?.unwrap_or(u64::MAX))
+    }
+
+    /// The bytes, with the address of `width` bytes at `at` replaced by the new one, of 8.
+    fn moved(&self, bytes: &[u8], at: usize, width: usize) -> Result<Vec<u8>> {
+        let old = address(bytes.get(at..).unwrap_or_default(), width)?;
+        let new = self.find(old)?;
+        let (head, tail) = (bytes.get(..at), bytes.get(at.saturating_add(width)..));
+        Ok([head.unwrap_or_default(), &new.to_le_bytes(), tail.unwrap_or_default()].concat())
+    }
+
+    /// As [`Ends::moved`], of an address with its width before it.
+    fn token(&self, bytes: &[u8], at: usize) -> Result<Vec<u8>> {
+        if bytes.get(at) != Some(&8) {
+            return Err(Error::unsupported("a reference whose address has not 8 bytes"));
+        }
+        self.moved(bytes, at + 1, ADDRESS)
+    }
+}
+
+fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> Result<()> {
+    let place = to.get_mut(at..at.saturating_add(bytes.len()));
+    place.ok_or_else(|| Error::corrupt("an element that is too short"))?.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// An address of `width` bytes.
+fn address(bytes: &[u8], width: usize) -> Result<u64> {
+    let bytes = bytes.get(..width).ok_or_else(|| Error::corrupt("an address that is cut short"))?;
+    if bytes.iter().all(|byte| *byte == 255) {
+        return Ok(u64::MAX);
+    }
+    let (low, high) = bytes.split_at(width.min(8));
+    if high.iter().any(|byte| *byte != 0) {
+        return Err(Error::corrupt("an address beyond 2^64"));
+    }
+    Ok(low.iter().rev().fold(0, |address, byte| address << 8 | u64::from(*byte)))
+}
+
+/// The number of 4 bytes behind an address.
+fn number(bytes: &[u8], width: usize) -> Result<u32> {
+    let four = bytes.get(width..).and_then(|bytes| bytes.first_chunk());
+    four.map(|four| u32::from_le_bytes(*four)).ok_or_else(|| Error::corrupt("a handle that is cut short"))
+}

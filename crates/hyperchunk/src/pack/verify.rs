@@ -1,0 +1,226 @@
+//! Comparing a new file with what it was made of.
+
+use super::list::Item;
+use super::plan::{How, mappings};
+use super::translate::Translation;
+use super::{LIVE, Packing};
+use crate::read::spread;
+use crate::write::NewLayout;
+use crate::{Dataset, Error, ErrorKind, File, Object, Result, digest};
+use hyperchunk_format::model::{Link, LinkTarget, Name, Reference};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many datasets.
+    pub datasets: u64,
+    /// How many attributes.
+    pub attributes: u64,
+    /// How many links.
+    pub links: u64,
+}
+
+/// An object and its copy.
+struct Pair<'a> {
+    number: usize,
+    item: &'a Item,
+    new: Object,
+}
+
+pub(super) fn verify(packing: &Packing, new: &File, progress: &(dyn Fn(u64) + Sync)) -> Result<Verified> {
+    let mut verified = Verified::default();
+    let pairs = pairs(packing, new, &mut verified)?;
+    // Items by the address that they have in the new file.
+    let places: HashMap<u64, usize> = pairs.iter().map(|pair| (pair.new.address(), pair.number)).collect();
+    let attributes = AtomicU64::new(0);
+    let datasets = AtomicU64::new(0);
+    spread(
+        packing.threads(),
+        pairs.iter(),
+        || (),
+        |(), pair| {
+            let compare = || -> Result<()> {
+                let count = compare_attributes(packing, pair, new, &places)?;
+                attributes.fetch_add(count, Ordering::Relaxed);
+                if pair.item.dataset.is_some() {
+                    datasets.fetch_add(1, Ordering::Relaxed);
+                    progress(compare_datasets(packing, pair, new, &places)?);
+                }
+                Ok(())
+            };
+            compare().map_err(|error| pair.item.object.name(error))
+        },
+    )?;
+    verified.attributes = attributes.into_inner();
+    verified.datasets = datasets.into_inner();
+    Ok(verified)
+}
+
+fn differs(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the new file is not the same: {what}"))
+}
+
+/// All objects with their copies, found by their links.
+fn pairs<'a>(packing: &'a Packing, new: &File, verified: &mut Verified) -> Result<Vec<Pair<'a>>> {
+    let contents = &packing.contents;
+    let mut copies: Vec<Option<Object>> = vec![None; contents.items.len()];
+    for (input, root) in contents.roots.iter().enumerate() {
+        let into = contents.inputs[input].into.as_bytes();
+        copies[*root] = Some(new.root()?.group()?.get(into)?);
+    }
+    let mut pairs = Vec::with_capacity(copies.len());
+    let merged = |number: usize| {
+        contents.roots.contains(&number)
+            && (contents.inputs.len() > 1 || !contents.inputs[0].into.trim_matches('/').is_empty())
+    };
+    for (number, item) in contents.items.iter().enumerate() {
+        let named = |error: Error| item.object.name(error);
+        let copy = copies[number].clone().ok_or_else(|| named(differs("it is missing")))?;
+        if copy.kind() != item.object.kind() {
+            return Err(named(differs("it is of another kind")));
+        }
+        if copy.comment()? != item.object.comment()? {
+            return Err(named(differs("its comment")));
+        }
+        if item.dataset.is_none() && item.object.group().is_ok() {
+            let links = copy.group()?.links()?;
+            if links.len() != item.links.len() && !merged(number) {
+                return Err(named(differs(format_args!("{} links", links.len()))));
+            }
+            let links: HashMap<&Name, &Link> = links.iter().map(|link| (&link.name, link)).collect();
+            for link in &item.links {
+                verified.links += 1;
+                let wrong = || named(differs(format_args!("the link {}", link.name)));
+                let found = links.get(&link.name).ok_or_else(wrong)?;
+                let LinkTarget::Hard(old) = link.target else {
+                    let expected = match &link.target {
+                        LinkTarget::Soft(path) => {
+                            let moved = contents.moved(item.input, path.as_bytes());
+                            LinkTarget::Soft(moved.map_or_else(|| path.clone(), |path| Name::from(&*path)))
+                        }
+                        other => other.clone(),
+                    };
+                    if found.target != expected {
+                        return Err(wrong());
+                    }
+                    continue;
+                };
+                let LinkTarget::Hard(address) = found.target else { return Err(wrong()) };
+                let to = contents.find(item.input, old).ok_or_else(wrong)?;
+                match &copies[to] {
+                    Some(known) if known.address() != address => return Err(wrong()),
+                    Some(_) => {}
+                    None => copies[to] = Some(new.object(address).map_err(named)?),
+                }
+            }
+        }
+        pairs.push(Pair { number, item, new: copy });
+    }
+    Ok(pairs)
+}
+
+/// What references lead to, in words that are the same for both files.
+fn follow<'a>(find: impl Fn(u64) -> Option<usize> + 'a) -> impl Fn(&Reference) -> Vec<u8> + 'a {
+    move |reference: &Reference| {
+        let region = reference.region.as_ref().map(|region| &region.selection);
+        let to = if reference.file.is_some() { Some(usize::MAX) } else { find(reference.address) };
+        format!("{to:?} {:?} {region:?} {:?}", reference.file, reference.attribute).into_bytes()
+    }
+}
+
+fn compare_attributes(
+    packing: &Packing,
+    pair: &Pair<'_>,
+    new: &File,
+    places: &HashMap<u64, usize>,
+) -> Result<u64> {
+    let old = pair.item.object.attributes()?;
+    let copies = pair.new.attributes()?;
+    let root = packing.contents.roots.contains(&pair.number);
+    if copies.len() != old.len() && !(root && packing.contents.inputs.len() > 1) {
+        return Err(differs(format_args!("{} attributes instead of {}", copies.len(), old.len())));
+    }
+    let copies: HashMap<&Name, _> = copies.iter().map(|copy| (&copy.name, copy)).collect();
+    let file = pair.item.object.file();
+    let input = pair.item.input;
+    for attribute in &old {
+        let wrong = || differs(format_args!("attribute {}", attribute.name));
+        let copy = copies.get(&attribute.name).ok_or_else(wrong)?;
+        let datatype = Translation::new(&attribute.datatype, file.superblock().sizes)?.datatype;
+        if copy.datatype != datatype || copy.dataspace != attribute.dataspace {
+            return Err(wrong());
+        }
+        let there = follow(|address| packing.contents.find(input, address));
+        let here = follow(|address| places.get(&address).copied());
+        if digest::attribute_following(file, attribute, &there)?
+            != digest::attribute_following(new, copy, &here)?
+        {
+            return Err(wrong());
+        }
+    }
+    Ok(old.len() as u64)
+}
+
+fn compare_datasets(
+    packing: &Packing,
+    pair: &Pair<'_>,
+    new: &File,
+    places: &HashMap<u64, usize>,
+) -> Result<u64> {
+    let copy = pair.new.dataset()?;
+    let none = || Error::invalid("a dataset without a plan");
+    let old = pair.item.dataset.as_ref().ok_or_else(none)?;
+    let plan = packing.plans.get(pair.number).and_then(Option::as_ref).ok_or_else(none)?;
+    if *copy.datatype() != plan.translation.datatype {
+        return Err(differs("its datatype"));
+    }
+    match &plan.layout {
+        // Their data are elsewhere.
+        NewLayout::External(files) => {
+            return if copy.external() == files { Ok(0) } else { Err(differs("its external files")) };
+        }
+        NewLayout::Virtual(_) => {
+            let same = copy.mappings() == mappings(&packing.contents, pair.item.input, old);
+            return if same { Ok(0) } else { Err(differs("its sources")) };
+        }
+        _ => {}
+    }
+    if *copy.dataspace() != plan.dataspace {
+        return Err(differs("its extent"));
+    }
+    if old.pipeline().iter().any(|filter| filter.id == LIVE) {
+        return compare_chunks(old, &copy).map(|()| plan.bytes);
+    }
+    if plan.how == How::Nothing && old.external().is_empty() && old.chunked().is_none() {
+        // As many fill values as the extent says, maybe very many.
+        let same = copy.fill_bytes()?.len() as u64 == plan.translation.datatype.size;
+        return if same { Ok(plan.bytes) } else { Err(differs("its fill value")) };
+    }
+    let input = pair.item.input;
+    let there = follow(|address| packing.contents.find(input, address));
+    let here = follow(|address| places.get(&address).copied());
+    let _ = new;
+    let (a, b) = (digest::dataset_following(old, &there)?, digest::dataset_following(&copy, &here)?);
+    if a == b { Ok(plan.bytes) } else { Err(differs("its values")) }
+}
+
+/// Of live datasets, what is stored is compared: nothing is evaluated.
+fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
+    let copies = copy.chunks()?;
+    let olds = old.chunks()?;
+    if olds.len() != copies.len() || copy.pipeline() != old.pipeline() {
+        return Err(differs("its chunks"));
+    }
+    for (one, other) in olds.iter().zip(&copies) {
+        let same = one.scaled == other.scaled
+            && one.filter_mask == other.filter_mask
+            && old.read_chunk_raw(one)? == copy.read_chunk_raw(other)?;
+        if !same {
+            return Err(differs("its chunks"));
+        }
+    }
+    Ok(())
+}
