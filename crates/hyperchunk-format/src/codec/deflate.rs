@@ -91,6 +91,12 @@ fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T
     })
 }
 
+/// Writes a stream of `from` to `to`; how many bytes it is, or nothing if it does not fit.
+#[cfg(feature = "blosc")]
+pub(super) fn deflate(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
+    with_compressor(level, |compressor| Ok(compressor.zlib_compress(from, to).ok()))
+}
+
 /// Writes what a stream was made from to `to`; how many bytes it is.
 #[cfg(feature = "blosc")]
 pub(super) fn inflate(from: &[u8], to: &mut [u8]) -> Result<usize> {

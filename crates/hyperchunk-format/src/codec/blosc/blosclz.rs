@@ -5,9 +5,23 @@
 //! length of a match less 2, where 7 goes on in further bytes, and its lower five bits the upper part of the distance.
 
 use crate::{Cursor, Error, ErrorKind, Result};
+use std::cell::RefCell;
 
 /// A near match is at most this far, and a far one farther by up to 65,535.
 const NEAR: usize = 8191;
+const FARTHEST: usize = NEAR + 65_535;
+/// The longest run of literals, and how many there are at least at the end of a stream.
+const MOST_LITERALS: usize = 32;
+const LAST_LITERALS: usize = 12;
+/// The shortest match that is worth its instruction.
+const SHORTEST: usize = 4;
+/// Bits of a hash.
+const HASH_BITS: u32 = 13;
+
+thread_local! {
+    /// Where four bytes with a hash were seen last, plus one.
+    static SEEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Fills `to` with what `from` was made from.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<()> {
@@ -96,6 +110,84 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
     Ok(end)
 }
 
+/// Writes instructions for `from` to `to`; how many bytes they are, or nothing if they do not fit.
+pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Option<usize> {
+    SEEN.with_borrow_mut(|seen| {
+        seen.clear();
+        seen.resize(1 << HASH_BITS, 0);
+        compress_with(seen, from, to)
+    })
+}
+
+fn compress_with(seen: &mut [u32], from: &[u8], to: &mut [u8]) -> Option<usize> {
+    let end = from.len().saturating_sub(LAST_LITERALS);
+    let inner = from.get(..end).unwrap_or_default();
+    // A stream starts with a literal.
+    let (mut at, mut literals, mut written, mut misses) = (1_usize, 0_usize, 0_usize, 0_usize);
+    while let Some(here) = four(inner, at) {
+        let hash = here.wrapping_mul(0x9e37_79b1) >> 32_u32.saturating_sub(HASH_BITS);
+        let place = u32::try_from(at).ok()?.saturating_add(1);
+        let before = std::mem::replace(seen.get_mut(usize::try_from(hash).ok()?)?, place);
+        let before = usize::try_from(before).ok()?.checked_sub(1);
+        let Some(before) = before
+            .filter(|before| at.saturating_sub(*before) <= FARTHEST && four(inner, *before) == Some(here))
+        else {
+            misses = misses.saturating_add(1);
+            at = at.saturating_add(misses / 64).saturating_add(1);
+            continue;
+        };
+        misses = 0;
+        let pairs = inner.get(at..)?.iter().zip(inner.get(before..)?);
+        let length = pairs.take_while(|(one, other)| one == other).count().max(SHORTEST);
+        written = put_literals(from.get(literals..at)?, to, written)?;
+        written = put_match(at.saturating_sub(before), length, to, written)?;
+        at = at.saturating_add(length);
+        literals = at;
+    }
+    put_literals(from.get(literals..)?, to, written)
+}
+
+#[inline]
+fn four(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
+}
+
+/// Puts runs of literals; where they end.
+fn put_literals(literals: &[u8], to: &mut [u8], mut at: usize) -> Option<usize> {
+    for run in literals.chunks(MOST_LITERALS) {
+        at = put(&[u8::try_from(run.len().saturating_sub(1)).ok()?], to, at)?;
+        at = put(run, to, at)?;
+    }
+    Some(at)
+}
+
+/// Puts a match; where it ends.
+fn put_match(distance: usize, length: usize, to: &mut [u8], at: usize) -> Option<usize> {
+    let distance = distance.saturating_sub(1);
+    let [high, low] = u16::try_from(distance.min(NEAR)).ok()?.to_be_bytes();
+    let short = length.saturating_sub(2);
+    let mut at = put(&[u8::try_from(short.min(7)).ok()? << 5 | high], to, at)?;
+    if let Some(mut more) = short.checked_sub(7) {
+        while more >= 255 {
+            at = put(&[255], to, at)?;
+            more = more.saturating_sub(255);
+        }
+        at = put(&[u8::try_from(more).ok()?], to, at)?;
+    }
+    at = put(&[low], to, at)?;
+    if distance >= NEAR {
+        at = put(&u16::try_from(distance.saturating_sub(NEAR)).ok()?.to_be_bytes(), to, at)?;
+    }
+    Some(at)
+}
+
+#[inline]
+fn put(bytes: &[u8], to: &mut [u8], at: usize) -> Option<usize> {
+    let end = at.saturating_add(bytes.len());
+    to.get_mut(at..end)?.copy_from_slice(bytes);
+    Some(end)
+}
+
 #[cold]
 fn damaged(message: &str) -> Error {
     Error::new(ErrorKind::Filter, format!("damaged BloscLZ data: {message}"))
@@ -104,6 +196,7 @@ fn damaged(message: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::testing::Dice;
 
     fn check(from: &[u8], expected: &[u8]) {
         let mut to = vec![0; expected.len()];
@@ -131,6 +224,21 @@ mod tests {
         expected.extend(&text[6..22]);
         expected.push(b'!');
         check(&from, &expected);
+    }
+
+    #[test]
+    fn compressed_and_back() {
+        let mut dice = Dice::new(2);
+        for length in [1, 2, 12, 13, 20, 100, 300, 5000, 100_000] {
+            let far: Vec<u8> = (0..length).map(|at| ((at % 30_000 * 40_503) >> 7) as u8).collect();
+            let sparse = dice.bytes(length).iter().map(|byte| if *byte < 20 { *byte } else { 0 }).collect();
+            for bytes in [vec![0; length], dice.bytes(length), far, sparse] {
+                let mut to = vec![9; length + length / 32 + 1];
+                let written = compress(&bytes, &mut to).unwrap();
+                check(&to[..written], &bytes);
+                assert_eq!(compress(&bytes, &mut vec![0; written - 1]), None);
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Blosc (32001): a chunk of Blosc 1, which says all about itself. The parameters do not matter here. Source: Blosc's
-//! README_CHUNK_FORMAT.
+//! Blosc (32001): a chunk of Blosc 1, which says all about itself. Parameters: two versions, the sizes of an element and of a
+//! chunk, the level, the shuffle, the compressor; they only matter for writing. Source: Blosc's README_CHUNK_FORMAT.
 
 mod blosclz;
 mod chunk;
+mod encode;
 mod filters;
 mod streams;
 #[cfg(test)]
@@ -11,8 +12,9 @@ mod tests;
 #[cfg(feature = "blosc2")]
 pub(super) use chunk::nan;
 pub(super) use chunk::{Chunk, State};
+pub(super) use encode::Settings;
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::Result;
 
 /// The codec.
@@ -35,5 +37,11 @@ impl Codec for Blosc {
     fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
         let chunk = Chunk::parse(input, None)?;
         State::with(|state| chunk.decode(state, output, context))
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let settings = Settings::new(context.parameters, false)?;
+        let room = context.room(output, settings.room(input.len()))?;
+        Ok(settings.chunk(input, room, context)?.map_or(Encoded::Refused, Encoded::Written))
     }
 }

@@ -62,3 +62,63 @@ impl<'a> Compressor<'a> {
         Err(damaged(format!("{written} bytes come out of a stream instead of {}", to.len())))
     }
 }
+
+/// A compressor of a chunk that is written, by its number in the filter's parameters, with its level.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Writer {
+    BloscLz,
+    Lz4,
+    Snappy,
+    Zlib(i32),
+    Zstd(i32),
+}
+
+impl Writer {
+    /// `second` for Blosc 2, which knows no Snappy.
+    pub(super) fn new(number: u32, level: u32, second: bool) -> Result<Self> {
+        let level = i32::try_from(level).unwrap_or(9);
+        Ok(match number {
+            0 => Self::BloscLz,
+            // LZ4 and its slower form have one format.
+            1 | 2 => Self::Lz4,
+            3 if !second => Self::Snappy,
+            4 => Self::Zlib(level),
+            // As Blosc has it.
+            5 => Self::Zstd(match level {
+                9 => 22,
+                8 => 20,
+                level => level.saturating_mul(2).saturating_sub(1),
+            }),
+            _ => return Err(Error::invalid(format!("no such compressor: {number}"))),
+        })
+    }
+
+    /// Its number in the header's flags.
+    pub(super) fn format(self) -> u8 {
+        match self {
+            Self::BloscLz => 0,
+            Self::Lz4 => 1,
+            Self::Snappy => 2,
+            Self::Zlib(_) => 3,
+            Self::Zstd(_) => 4,
+        }
+    }
+
+    /// Whether Blosc splits blocks for it.
+    pub(super) fn splits(self) -> bool {
+        !matches!(self, Self::Zstd(_))
+    }
+
+    /// Writes a stream to `to`, which has room for what LZ4 takes at most; nothing if it does not fit.
+    pub(super) fn compress(self, from: &[u8], to: &mut [u8]) -> Result<Option<usize>> {
+        let less = from.len().saturating_sub(1).min(to.len());
+        let fitting = to.get_mut(..less).unwrap_or_default();
+        match self {
+            Self::BloscLz => Ok(blosclz::compress(from, fitting)),
+            Self::Lz4 => lz4::compress(from, to).map(Some),
+            Self::Snappy => Ok(snap::raw::Encoder::new().compress(from, to).ok()),
+            Self::Zlib(level) => deflate::deflate(from, fitting, level),
+            Self::Zstd(level) => zstd::compress(from, fitting, level),
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::Blosc;
 use crate::codec::sample::{Sample, check};
-use crate::codec::testing::decoded;
+use crate::codec::testing::{Dice, decoded, encoded};
 use crate::{ErrorKind, Result};
 
 const SAMPLES: &[Sample] = &[
@@ -301,5 +301,25 @@ fn headers() {
         (&[(2, 0x10)], ErrorKind::Corrupt),
     ] {
         assert_eq!(with(changes).unwrap_err().kind(), kind, "{changes:?}");
+    }
+}
+
+#[test]
+fn encoded_and_back() {
+    let mut dice = Dice::new(1);
+    for compressor in 0..6 {
+        for (element, level, shuffle) in
+            [(4, 5, 1), (1, 1, 1), (2, 7, 2), (8, 3, 0), (17, 5, 1), (3, 5, 2), (300, 4, 1), (4, 0, 1)]
+        {
+            for length in [1, 127, 128, 1000, 4096, 70_000, 131_072] {
+                let noise = dice.bytes(length);
+                let sparse: Vec<u8> = noise.iter().map(|byte| if *byte < 20 { *byte } else { 0 }).collect();
+                for bytes in [vec![0; length], noise, sparse] {
+                    let parameters = [2, 2, element, length as u32, level, shuffle, compressor];
+                    let stored = encoded(&Blosc, &bytes, &parameters).unwrap();
+                    assert!(stored.len() <= length + 16, "{parameters:?}");
+                }
+            }
+        }
     }
 }

@@ -3,11 +3,12 @@
 //! element and a chunk, the level, the shuffle, the compressor; then the rank and the extent of the chunk.
 
 mod array;
+mod encode;
 mod frame;
 #[cfg(test)]
 mod tests;
 
-use super::{Codec, Context};
+use super::{Codec, Context, EncodeContext, Encoded};
 use crate::Result;
 use array::Array;
 use frame::Frame;
@@ -39,5 +40,9 @@ impl Codec for Blosc2 {
             }
             None => frame.decode(output, context),
         }
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        encode::encode(input, output, context)
     }
 }

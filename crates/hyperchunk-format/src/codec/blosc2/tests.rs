@@ -2,6 +2,7 @@
 
 use super::Blosc2;
 use crate::codec::sample::{Sample, check};
+use crate::codec::testing::{Dice, encoded};
 
 const SAMPLES: &[Sample] = &[
     Sample {
@@ -272,4 +273,34 @@ const SAMPLES: &[Sample] = &[
 #[test]
 fn frames() {
     check(&Blosc2, SAMPLES);
+}
+
+#[test]
+fn encoded_and_back() {
+    let mut dice = Dice::new(1);
+    for compressor in [0, 1, 2, 4, 5] {
+        for (element, level, shuffle) in
+            [(4, 5, 1), (1, 1, 1), (2, 7, 2), (17, 5, 1), (3, 5, 2), (300, 4, 1), (4, 0, 1)]
+        {
+            for length in [1, 127, 128, 1000, 4096, 70_000, 131_072] {
+                let noise = dice.bytes(length);
+                let sparse: Vec<u8> = noise.iter().map(|byte| if *byte < 20 { *byte } else { 0 }).collect();
+                for bytes in [vec![0; length], noise, sparse] {
+                    let parameters = [1, 0, element, length as u32, level, shuffle, compressor];
+                    let stored = encoded(&Blosc2, &bytes, &parameters).unwrap();
+                    assert!(stored.len() <= length + 204, "{parameters:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_are_the_library_s_own() {
+    // Where nothing is compressed.
+    let sample = SAMPLES.iter().find(|sample| sample.what == "level 0").unwrap();
+    let stored = sample.stored();
+    let bytes = stored[129..209].to_vec();
+    let own = encoded(&Blosc2, &bytes, sample.parameters).unwrap();
+    assert_eq!(own, stored[..284]);
 }
