@@ -73,6 +73,13 @@ impl Splitter {
             let planes = planes.chunks_exact_mut(row.saturating_mul(8));
             for (planes, from) in planes.zip(self.bytes.chunks_exact(width.saturating_mul(8))) {
                 let mut rows = [[0; WIDTH]; 8];
+                // The upper bytes of small numbers.
+                if from.iter().fold(0, |all, byte| all | byte) == 0 {
+                    for plane in planes.chunks_exact_mut(row) {
+                        plane.get_mut(start..end).unwrap_or_default().fill(0);
+                    }
+                    continue;
+                }
                 let heads = rows.each_mut().map(|row| row.get_mut(..width).unwrap_or_default());
                 self.weaver.split_eight(from, heads);
                 transpose(&mut rows);

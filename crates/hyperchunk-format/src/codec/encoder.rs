@@ -78,7 +78,7 @@ fn apply(codec: &dyn Codec, filter: &Filter, input: &[u8], output: &mut Vec<u8>)
             Ok(Encoded::Refused)
         }
         Encoded::Refused if !filter.optional => {
-            let message = "it cannot make this chunk smaller, and is not marked as optional";
+            let message = "it cannot take this chunk, or not make it smaller, and is not marked as optional";
             Err(Error::invalid(message).within(codec.name()))
         }
         done => Ok(done),
