@@ -26,6 +26,8 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> PyResult<RemoteOptions> {
             "block" => options.block = value.extract::<u64>()?.max(64),
             "gap" => options.gap = value.extract()?,
             "largest_request" => options.largest_request = value.extract::<u64>()?.max(1),
+            "part" => options.part = value.extract()?,
+            "parts_at_once" => options.parts_at_once = value.extract::<usize>()?.max(1),
             "over_read" => options.over_read = value.extract()?,
             other => {
                 return Err(PyTypeError::new_err(format!("unknown option of the network: {other:?}")));

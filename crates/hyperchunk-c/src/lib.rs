@@ -114,7 +114,6 @@ unsafe fn named<'a>(name: *const c_char) -> Result<&'a [u8]> {
 ///
 /// # Safety
 /// `name` is a string; `dims`, and `max_dims` and `chunk_dims` unless they are NULL, have `rank` values.
-#[expect(clippy::too_many_arguments, reason = "C has no named options; a struct would be a version to keep")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hc_create_dataset(
     parent: i64,

@@ -159,8 +159,8 @@ impl To {
         match made {
             Ok(Ok(made)) => {
                 if bytes > 0 {
-                    let speed = bytes as f64 / started.elapsed().as_secs_f64().max(1e-6);
-                    self.speed.store(speed as u64, Ordering::Relaxed);
+                    let speed = bytes as u128 * 1_000_000 / started.elapsed().as_micros().max(1);
+                    self.speed.store(u64::try_from(speed).unwrap_or(u64::MAX), Ordering::Relaxed);
                 }
                 Ok(made)
             }
