@@ -12,10 +12,11 @@ pub const PRESETS: [(&str, &str); 4] = [
     ("none", "no filters"),
 ];
 
-/// The level of deflate. libdeflate's first level is smaller than zlib's third, and at most 5 % larger than its sixth on
-/// what detectors write.
+/// The level of deflate. On Poisson counts of 1 to 20 a pixel, shuffle and libdeflate's first level take a twelfth to a
+/// fifteenth of the time of zlib's sixth level alone, and compress 1.3 times as well; against shuffle and zlib's sixth level,
+/// a fifth to a tenth of the time, and 0.96 to 1.02 of its ratio.
 const DEFLATE_LEVEL: u32 = 1;
-/// The level of zstd.
+/// The level of zstd: on such counts, as small as deflate's ninth level or smaller, three times as fast.
 const ZSTD_LEVEL: u32 = 12;
 
 /// The filters of a preset; see [`PRESETS`].
