@@ -1,6 +1,6 @@
 """Hyperchunk: HDF5 that computes, streams and scales.
 
-- :func:`open` reads HDF5 files, in h5py's shape and without libhdf5.
+- :func:`open` reads and writes HDF5 files, in h5py's shape and without libhdf5.
 - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
 - :mod:`hyperchunk.plugins` makes them readable for every HDF5 program.
 """
@@ -104,6 +104,11 @@ def open(name: Any, mode: str = "r", **options: Any) -> File:
     return File(name, mode, **options)
 
 
+def create(name: Any, **options: Any) -> File:
+    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``."""
+    return open(name, "w", **options)
+
+
 __all__ = [
     "AttributeManager",
     "AttributeReference",
@@ -131,6 +136,7 @@ __all__ = [
     "check_string_dtype",
     "check_vlen_dtype",
     "complex_compat_dtype",
+    "create",
     "enum_dtype",
     "exceptions",
     "is_hdf5",

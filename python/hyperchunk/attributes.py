@@ -10,7 +10,7 @@ import numpy as np
 from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Empty
 from hyperchunk.exceptions import ObjectNotFoundError
-from hyperchunk.objects import HLObject, MappingHDF5, encode, read_only
+from hyperchunk.objects import AnyFile, HLObject, MappingHDF5, encode, read_only
 
 
 class AttributeManager(MappingHDF5):
@@ -59,7 +59,7 @@ class AttributeManager(MappingHDF5):
     create = modify = read_only
 
 
-def _value(core: _core.File, attribute: tuple[_core.Datatype, tuple[int, ...] | None, bytes]) -> Any:
+def _value(core: AnyFile, attribute: tuple[_core.Datatype, tuple[int, ...] | None, bytes]) -> Any:
     datatype, shape, stored = attribute
     description = datatype.description
     if shape is None:

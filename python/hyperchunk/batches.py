@@ -57,7 +57,7 @@ def _is_plain(arg: Any) -> bool:
 def _read(wanted: list[tuple[Dataset, Any]]) -> list[Any]:
     planned = [_plan(dataset, index) for dataset, index in wanted]
     reads = [
-        (plan.dataset._data, plan.selection.choice, plan.plan.conversion, plan.out)
+        (plan.dataset._readable, plan.selection.choice, plan.plan.conversion, plan.out)
         for plan in planned
         if plan is not None and plan.out.size
     ]
@@ -85,7 +85,7 @@ def read_many(group: Group, wanted: Any) -> Any:
 def _datasets(group: Group, wanted: list[Any]) -> list[Dataset]:
     """The datasets of paths, found together."""
     core = group._opened.need()
-    if core.is_remote:
+    if isinstance(core, _core.File) and core.is_remote:
         # What is wrong with one is told when it is opened by itself.
         core.open_many(group._object, [encode(what) for what in wanted if not isinstance(what, HLObject)])
     found = []

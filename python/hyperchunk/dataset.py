@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from asyncio import wrap_future
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ import numpy.typing as npt
 from hyperchunk import _core, dimensions, dtypes, selections, values
 from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
-from hyperchunk.objects import HLObject, Opened, read_only, resolve_region
+from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, resolve_region
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection, Space
 from hyperchunk.values import Array, Plan
@@ -24,6 +25,10 @@ _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset
 _COMPRESSIONS = ("gzip", "lzf", "szip")
 # What the parameter of szip says about how it codes.
 _SZIP_ENTROPY, _SZIP_NEAREST = 4, 32
+
+
+#: What `_core` has of a dataset, whether it is read or written.
+AnyDataset = _core.Dataset | _core.DatasetWriter
 
 
 class VDSmap(NamedTuple):
@@ -44,20 +49,26 @@ class Dataset(HLObject):
 
     __slots__ = ("_core_data", "_dims", "_plan")
 
-    def __init__(self, opened: Opened, found: _core.Object | None, name: str | None) -> None:
+    def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         super().__init__(opened, found, name)
-        self._core_data: _core.Dataset | None = None
+        self._core_data: AnyDataset | None = None
         self._dims: tuple[int, ...] | None = None
         self._plan: Plan | None = None
 
     @property
-    def _data(self) -> _core.Dataset:
+    def _data(self) -> AnyDataset:
         """What `_core` has of it, parsed when it is first asked for."""
         self._opened.need()
         if self._core_data is None:
             self._core_data = self._object.dataset()
             self._dims = self._core_data.shape
         return self._core_data
+
+    @property
+    def _readable(self) -> _core.Dataset:
+        """The same, for many reads at once."""
+        data = self._data
+        return data if isinstance(data, _core.Dataset) else data.snapshot()
 
     # --- What it is ---
 
@@ -226,7 +237,7 @@ class Dataset(HLObject):
             out = plan.resolve(self._opened.need(), out)
         return out if out.ndim else out[()]
 
-    def _read_any(self, data: _core.Dataset, args: tuple[Any, ...], plan: Plan | None) -> Any:
+    def _read_any(self, data: AnyDataset, args: tuple[Any, ...], plan: Plan | None) -> Any:
         """Reads by an index that is not just slices and integers."""
         if any(arg is None for arg in args):
             raise TypeError("Indexing with None (or np.newaxis) is not supported")
@@ -251,13 +262,13 @@ class Dataset(HLObject):
         # `[...]` keeps an array without dimensions.
         return out if out.ndim or (whole and args != ()) else out[()]
 
-    def _read_into_new(self, data: _core.Dataset, selection: Selection, plan: Plan) -> Array:
+    def _read_into_new(self, data: AnyDataset, selection: Selection, plan: Plan) -> Array:
         out = plan.empty(selection.array_shape)
         if out.size:
             data.read(selection.choice, plan.conversion, out)
         return plan.finish(self._opened.need(), out)
 
-    def _read_region(self, data: _core.Dataset, reference: RegionReference, plan: Plan) -> Any:
+    def _read_region(self, data: AnyDataset, reference: RegionReference, plan: Plan) -> Any:
         dataset, selection = resolve_region(self._opened, reference)
         if dataset != self:
             raise ValueError("Region reference must point to this dataset")
@@ -298,6 +309,14 @@ class Dataset(HLObject):
             # Those that an integer selects from are no dimensions for NumPy.
             found = found.reshape([length for length, gone in zip(shape, target.scalar, strict=True) if not gone])
         dest[... if dest_sel is None else selections.numpy_index(dest_sel, dest.shape)] = found
+
+    def read_chunk(self, offset: Sequence[int]) -> tuple[int, bytes]:
+        """The chunk whose first element has the indices `offset`, as it is stored: which filters were left out (a bit
+        for each, 0 for none), and the bytes."""
+        found = self._data.read_chunk(list(offset))
+        if found is None:
+            raise ObjectNotFoundError(f"the chunk at {tuple(offset)} was never written (object {self.name})")
+        return found[1], found[0]
 
     def read_slices(self, indices: Iterable[Any]) -> list[Any]:
         """Reads by many indices as one: ``[dataset[index] for index in indices]``, but what they need is fetched and

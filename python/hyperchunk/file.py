@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 from hyperchunk import _core
 from hyperchunk.exceptions import HyperchunkError, NotFoundError, NotHdf5Error, ReadError, UnsupportedError
 from hyperchunk.group import Group
-from hyperchunk.objects import Opened, Recipe, read_only
+from hyperchunk.objects import Opened, Recipe
 from hyperchunk.sources import source_of
 
 # What h5py takes to tune libhdf5, and what means nothing here.
@@ -58,6 +58,14 @@ class File(Group):
     cache folder), `"beside"`, `"never"`, or its path. What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
+
+    def __new__(cls, name: Any = None, mode: str = "r", *_: Any, **__: Any) -> Self:
+        """A file to be written, where the mode says so."""
+        if cls is File and mode in ("w", "w-", "x"):
+            from hyperchunk.write.file import WritableFile
+
+            return super().__new__(WritableFile)  # type: ignore[return-value]
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -120,15 +128,17 @@ class File(Group):
         return cls._of(_from_bytes(bytes(data), name, "core", known | options))
 
     @classmethod
-    def in_memory(cls, file_image: bytes | None = None, **_: Any) -> Self:
-        """:meth:`from_bytes` by h5py's name."""
+    def in_memory(cls, file_image: bytes | None = None, **_: Any) -> File:
+        """:meth:`from_bytes` by h5py's name; without bytes, a new file that is written there."""
         if not file_image:
-            read_only()
+            from hyperchunk.write.file import WritableFile
+
+            return WritableFile("<memory>", driver="core")
         return cls.from_bytes(file_image)
 
     @classmethod
     def _of(cls, opened: Opened) -> Self:
-        file = cls.__new__(cls)
+        file = object.__new__(cls)
         Group.__init__(file, opened, opened.need().root, "/")
         return file
 
@@ -177,11 +187,13 @@ class File(Group):
     @property
     def index(self) -> str | None:
         """The sidecar index that is used (``hyperchunk index`` makes one); None without one."""
-        return self._opened.need().index[0]
+        core = self._opened.need()
+        return core.index[0] if isinstance(core, _core.File) else None
 
     def stats(self) -> Stats | None:
         """What was asked of the network for this file so far; None for files of this machine."""
-        found = self._opened.need().counters
+        core = self._opened.need()
+        found = core.counters if isinstance(core, _core.File) else None
         return None if found is None else Stats(*found)
 
     def close(self) -> None:
@@ -209,7 +221,7 @@ class File(Group):
 
 
 def _reopen(cls: type[File], recipe: Recipe) -> File:
-    file = cls.__new__(cls)
+    file = object.__new__(cls)
     Group.__init__(file, Opened(None, recipe), None, "/")
     return file
 
@@ -261,7 +273,10 @@ def _check(mode: str, driver: str | None, tuning: dict[str, Any]) -> None:
     if mode not in _MODES:
         raise ValueError("Invalid mode; must be one of r, r+, w, w-, x, a")
     if mode != "r":
-        raise UnsupportedError(f'mode {mode!r}: hyperchunk opens files for reading only, for now; use mode "r"')
+        raise UnsupportedError(
+            f'mode {mode!r}: a file that exists is changed with h5py; hyperchunk reads files (mode "r") and writes '
+            f'new ones ("w", "x")'
+        )
     if tuning.get("locking") not in _LOCKING:
         raise ValueError(f"Unsupported locking value: {tuning['locking']!r}")
     if driver not in _DRIVERS:

@@ -12,7 +12,7 @@ from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
 from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
-from hyperchunk.objects import HLObject, MappingHDF5, Opened, encode, read_only
+from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
@@ -38,12 +38,18 @@ class Group(HLObject, MappingHDF5):
         self._opened.need()
         if not path:
             raise ObjectNotFoundError(f"an empty name (object {self.name})")
-        found = self._object.get(path)
+        found = self._find(path)
         if found.elsewhere:
-            return wrap(self._opened.of(found), found, _name_elsewhere(self._object, path))
+            return wrap(self._opened.of(found), found, self._name_elsewhere(path))
         return wrap(
             self._opened, found, self._join(name if isinstance(name, str) else path.decode("utf-8", "surrogateescape"))
         )
+
+    def _find(self, path: bytes) -> AnyObject:
+        """What a path leads to."""
+        found = self._object.get(path)
+        assert not isinstance(found, tuple)
+        return found
 
     def _referred(self, reference: Reference) -> HLObject:
         core = self._opened.need()
@@ -56,6 +62,11 @@ class Group(HLObject, MappingHDF5):
         except HyperchunkError as error:
             raise _InvalidReferenceError(str(error)) from error
         return wrap(self._opened.of(found), found, None)
+
+    def _name_elsewhere(self, path: bytes) -> str | None:
+        """The name in its own file of what a path leads to through an external link."""
+        assert isinstance(self._object, _core.Object)
+        return _name_elsewhere(self._object, path)
 
     def _join(self, path: str) -> str | None:
         """The name of what a path from here leads to."""
@@ -87,7 +98,7 @@ class Group(HLObject, MappingHDF5):
         if name not in self:
             return default
         if not getlink:
-            return CLASSES[self._object.get(encode(name)).kind]
+            return CLASSES[self._find(encode(name)).kind]
         link = self._link(encode(name))
         return type(link) if getclass else link
 
@@ -239,9 +250,9 @@ class _InvalidReferenceError(HyperchunkError, ValueError):
 CLASSES = (Group, Dataset, Datatype)
 
 
-def wrap(opened: Opened, found: _core.Object, name: str | None) -> HLObject:
+def wrap(opened: Opened, found: AnyObject, name: str | None) -> HLObject:
     """The object as what it is."""
-    return CLASSES[found.kind](opened, found, name)
+    return (opened.classes or CLASSES)[found.kind](opened, found, name)
 
 
 def _link_of(target: tuple[Any, ...]) -> Link:
@@ -255,7 +266,6 @@ def _link_of(target: tuple[Any, ...]) -> Link:
 
 
 def _name_elsewhere(start: _core.Object, path: bytes) -> str | None:
-    """The name in its own file of what a path leads to through an external link."""
     at, parts = start, [part for part in path.split(b"/") if part not in (b"", b".")]
     if path.startswith(b"/"):
         at = start.file.root

@@ -30,19 +30,28 @@ class Recipe(NamedTuple):
     source: Any = None
 
 
+#: What `_core` has of a file, whether it is read or written.
+AnyFile = _core.File | _core.Writer
+#: What it has of an object.
+AnyObject = _core.Object | _core.Node
+
+
 class Opened:
     """An open file, shared by all objects that come from it. One that came here from another process opens when it is
     first used."""
 
     __slots__ = ("__weakref__", "_closed", "_core", "recipe")
 
-    def __init__(self, core: _core.File | None, recipe: Recipe) -> None:
+    #: The classes of groups, datasets and committed datatypes, where they are not those for reading.
+    classes: tuple[type[HLObject], ...] | None = None
+
+    def __init__(self, core: AnyFile | None, recipe: Recipe) -> None:
         self._core = core
         self._closed = False
         self.recipe = recipe
 
     @property
-    def core(self) -> _core.File | None:
+    def core(self) -> AnyFile | None:
         """What `_core` has of it; None once it is closed."""
         if self._core is None and not self._closed:
             from hyperchunk.file import open_core
@@ -69,7 +78,7 @@ class Opened:
         """Closes it."""
         self._core, self._closed = None, True
 
-    def need(self) -> _core.File:
+    def need(self) -> AnyFile:
         """The file, or an error if it is closed."""
         core = self._core
         if core is None:
@@ -78,9 +87,9 @@ class Opened:
             raise ClosedError(f"the file is closed (file {self.filename})")
         return core
 
-    def of(self, found: _core.Object) -> Opened:
+    def of(self, found: AnyObject) -> Opened:
         """The file that an object lies in, to which a link of this file may have led."""
-        if not found.elsewhere:
+        if not found.elsewhere or isinstance(found, _core.Node):
             return self
         other = found.file
         return Opened(other, self.recipe._replace(filename=str(other.path or self.filename)))
@@ -114,9 +123,15 @@ def encode(name: str | bytes) -> bytes:
     raise TypeError(f"A name should be string or bytes, not {type(name)}")
 
 
-def read_only(*_: Any, **__: Any) -> NoReturn:
-    """Stands for what changes a file."""
-    raise UnsupportedError("hyperchunk opens files for reading only, for now: there is no write intent on the file")
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise UnsupportedError(
+        "the file is open for reading: there is no write intent on it. Files that exist are changed with h5py; "
+        'new ones are written with mode "w" or "x"'
+    )
+
+
+#: Stands for what changes a file.
+read_only: Any = _refuse
 
 
 class HLObject:
@@ -124,17 +139,19 @@ class HLObject:
 
     __slots__ = ("__weakref__", "_found", "_name", "_opened")
 
-    def __init__(self, opened: Opened, found: _core.Object | None, name: str | None) -> None:
+    def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         self._opened = opened
-        self._found = found
+        self._found: AnyObject | None = found
         self._name = name
 
     @property
-    def _object(self) -> _core.Object:
+    def _object(self) -> AnyObject:
         """What `_core` has of it; found by its name when it is first used, if it came from another process."""
         if self._found is None:
             root = self._opened.need().root
-            self._found = root if self._name in (None, "/") else root.get(encode(self._name or "/"))
+            found = root if self._name in (None, "/") else root.get(encode(self._name or "/"))
+            assert not isinstance(found, tuple)
+            self._found = found
         return self._found
 
     @property

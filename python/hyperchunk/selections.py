@@ -63,6 +63,8 @@ class Selection(NamedTuple):
     simple: bool = True
     #: Which dimensions an integer selects from.
     scalar: tuple[bool, ...] = ()
+    #: Start, stride, count and block of each dimension; None where that does not say it all.
+    axes: tuple[tuple[int, int, int, int], ...] | None = None
 
 
 def slab(dims: Shape, args: tuple[Any, ...]) -> tuple[list[int], Shape] | None:
@@ -107,7 +109,8 @@ def select(dims: Shape, args: tuple[Any, ...]) -> Selection:
 
 def everything(dims: Shape) -> Selection:
     """All elements."""
-    return Selection(_core.Choice.all(), dims, dims, True, (False,) * len(dims))
+    axes = tuple((0, 1, length, 1) for length in dims)
+    return Selection(_core.Choice.all(), dims, dims, True, (False,) * len(dims), axes)
 
 
 def _masked(dims: Shape, mask: Array) -> Selection:
@@ -149,7 +152,8 @@ def _axes(dims: Shape, args: tuple[Any, ...]) -> Selection:
         scalar.append(is_scalar)
     shape = tuple(counts)
     array_shape = tuple(count for count, gone in zip(counts, scalar, strict=True) if not gone)
-    return Selection(_core.Choice.axes(axes), shape, array_shape, not has_list, tuple(scalar))
+    patterns = None if has_list else tuple(axis for axis in axes if not isinstance(axis, bytes))
+    return Selection(_core.Choice.axes(axes), shape, array_shape, not has_list, tuple(scalar), patterns)
 
 
 def _each_dimension(dims: Shape, args: tuple[Any, ...]) -> list[tuple[Any, int]]:

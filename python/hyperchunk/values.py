@@ -20,7 +20,9 @@ from hyperchunk.exceptions import ConversionError
 from hyperchunk.references import class_of
 
 Array = npt.NDArray[Any]
-Resolve = Callable[[_core.File, Array], Array]
+#: A file, whether it is read or written.
+AnyFile = _core.File | _core.Writer
+Resolve = Callable[[AnyFile, Array], Array]
 
 _LONG_DOUBLE_IS_X87 = np.finfo(np.longdouble).nmant == 63
 _NATIVE = "<" if np.little_endian else ">"
@@ -60,11 +62,11 @@ class Plan:
         """An array to read into."""
         return np.zeros(shape, self.wire) if self.clear else np.empty(shape, self.wire)
 
-    def finish(self, file: _core.File, array: Array) -> Array:
+    def finish(self, file: AnyFile, array: Array) -> Array:
         """The values of what was read."""
         return array if self.resolve is None else self.resolve(file, array)
 
-    def decode(self, file: _core.File, stored: bytes | bytearray, shape: tuple[int, ...]) -> Array:
+    def decode(self, file: AnyFile, stored: bytes | bytearray, shape: tuple[int, ...]) -> Array:
         """The values of stored elements that are in memory."""
         array = self.empty(shape)
         self.steps.run(stored, array)
@@ -96,25 +98,30 @@ def part(source: Description, dtype: Dtype) -> Part:
         return _sequences(source, dtype)
     if source[0] == "reference" and dtype.kind == "O":
         return _references(source, dtype)
-    return Part(dtype, dtype, _in_memory(source, dtype), None)
+    return Part(dtype, dtype, memory_of(source, dtype), None)
 
 
-def _in_memory(source: Description, dtype: Dtype) -> Description:
+def order_of(dtype: Dtype) -> str:
+    """The byte order of a dtype."""
+    return {"=": _NATIVE, "|": _NATIVE}.get(dtype.byteorder, dtype.byteorder)
+
+
+def memory_of(source: Description, dtype: Dtype) -> Description:
     """The datatype of a dtype without parts."""
-    size, order = dtype.itemsize, {"=": _NATIVE, "|": _NATIVE}.get(dtype.byteorder, dtype.byteorder)
+    size, order = dtype.itemsize, order_of(dtype)
     if source[0] == "opaque" and size == source[1]:
         return source
     match dtype.kind:
         case "i" | "u":
             return ("integer", size, order, dtype.kind == "i", 0, 8 * size)
         case "b" if source[0] == "enum":
-            return ("enum", 1, _in_memory((None,), np.dtype("i1")), ((b"FALSE", 0), (b"TRUE", 1)))
+            return ("enum", 1, memory_of((None,), np.dtype("i1")), ((b"FALSE", 0), (b"TRUE", 1)))
         case "b":
             return ("integer", 1, order, True, 0, 8)
         case "f":
-            return _float(size, order)
+            return float_description(size, order)
         case "c":
-            return ("complex", size, _float(size // 2, order))
+            return ("complex", size, float_description(size // 2, order))
         case "S":
             return ("string", size, "null-padded", source[3] if source[0] == "string" else "ascii")
         case "V":
@@ -127,7 +134,7 @@ def _in_memory(source: Description, dtype: Dtype) -> Description:
             raise TypeError(f"No conversion path for dtype: {dtype!r}")
 
 
-def _float(size: int, order: str) -> Description:
+def float_description(size: int, order: str) -> Description:
     """An IEEE number, or the machine's long double."""
     bits = {2: 5, 4: 8, 8: 11}.get(size, 15)
     bias = (1 << (bits - 1)) - 1
@@ -182,7 +189,7 @@ def _compound(source: Description, dtype: Dtype) -> Part:
 def _members(dtype: Dtype, parts: list[Part]) -> Resolve:
     names = dtype.names or ()
 
-    def resolve(file: _core.File, array: Array) -> Array:
+    def resolve(file: AnyFile, array: Array) -> Array:
         out = np.zeros(array.shape, dtype)
         for name, member in zip(names, parts, strict=True):
             values = array[name]
@@ -205,7 +212,7 @@ def _objects(values: list[Any], shape: tuple[int, ...], dtype: Dtype) -> Array:
 
 
 def _strings(source: Description, dtype: Dtype) -> Part:
-    def resolve(file: _core.File, array: Array) -> Array:
+    def resolve(file: AnyFile, array: Array) -> Array:
         found = file.strings(array.tobytes())
         if dtype.kind == "T":
             return np.array([_text(value) for value in found], dtype).reshape(array.shape)
@@ -219,12 +226,12 @@ def _strings(source: Description, dtype: Dtype) -> Part:
 def _fixed_strings(source: Description, dtype: Dtype) -> Part:
     wire = np.dtype(f"S{source[1]}")
 
-    def resolve(_: _core.File, array: Array) -> Array:
+    def resolve(_: AnyFile, array: Array) -> Array:
         if dtype.kind == "T":
             return np.array([_text(value) for value in array.flat], dtype).reshape(array.shape)
         return array.astype(dtype)
 
-    return Part(dtype, wire, _in_memory(source, wire), resolve)
+    return Part(dtype, wire, memory_of(source, wire), resolve)
 
 
 def _text(value: bytes) -> str:
@@ -235,7 +242,7 @@ def _references(source: Description, dtype: Dtype) -> Part:
     size, kind = source[1], source[2]
     make = class_of(kind)
 
-    def resolve(_: _core.File, array: Array) -> Array:
+    def resolve(_: AnyFile, array: Array) -> Array:
         raw = array.tobytes()
         found = [make(kind, raw[start : start + size]) for start in range(0, len(raw), size)]
         return _objects(found, array.shape, dtype)
@@ -258,7 +265,7 @@ def _sequences(source: Description, dtype: Dtype) -> Part:
     inner = part(element, _element_dtype(base))
     plan = Plan(element, inner)
 
-    def resolve(file: _core.File, array: Array) -> Array:
+    def resolve(file: AnyFile, array: Array) -> Array:
         counts, data = file.sequences(array.tobytes(), plan.stored)
         values = plan.decode(file, data, (sum(counts),))
         found, start = [], 0

@@ -5,9 +5,9 @@ use crate::datatype::{Conversion, Datatype};
 use crate::errors::to_python;
 use crate::memory::{fill, fill_all};
 use crate::names;
-use hyperchunk::Result;
-use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName};
+use hyperchunk::model::{Dataspace, FillWhen, Layout, SourceName, VirtualMapping};
 use hyperchunk::select;
+use hyperchunk::{Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -17,10 +17,11 @@ use pyo3::types::{PyBytes, PyTuple};
 pub(crate) struct Dataset(pub(crate) hyperchunk::Dataset);
 
 /// A filter: its number, its name and its parameters.
-type Filter<'py> = (u16, Bound<'py, PyAny>, Vec<u32>);
+pub(crate) type Filter<'py> = (u16, Bound<'py, PyAny>, Vec<u32>);
 
 /// A source of a virtual dataset: file, dataset, which part of the virtual dataset it gives, which part of it.
-type Mapping<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+pub(crate) type Mapping<'py> =
+    (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
 
 impl Dataset {
     fn read_into(
@@ -119,19 +120,11 @@ impl Dataset {
 
     /// The sources of a virtual dataset.
     fn mappings<'py>(&self, py: Python<'py>) -> PyResult<Vec<Mapping<'py>>> {
-        let mappings = self.0.mappings().iter().map(|mapping| {
-            Ok((
-                source_name(py, &mapping.file)?,
-                source_name(py, &mapping.dataset)?,
-                choice::describe(py, &mapping.target)?,
-                choice::describe(py, &mapping.source)?,
-            ))
-        });
-        mappings.collect()
+        describe_mappings(py, self.0.mappings())
     }
 
     /// Reads a selection into memory that has exactly its size.
-    fn read(
+    pub(crate) fn read(
         &self,
         py: Python<'_>,
         choice: &Choice,
@@ -145,7 +138,7 @@ impl Dataset {
     }
 
     /// As `read`, of every `step`th index from `start` on, `count` of them: these three for each dimension.
-    fn read_slab(
+    pub(crate) fn read_slab(
         &self,
         py: Python<'_>,
         slab: Vec<u64>,
@@ -156,6 +149,34 @@ impl Dataset {
             let choice = if slab.is_empty() { select::Choice::All } else { choice::slab(&slab) };
             read(dataset, &choice, conversion, out)
         })
+    }
+
+    /// A chunk as it is stored, and its mask; None if it was never written.
+    fn read_chunk<'py>(
+        &self,
+        py: Python<'py>,
+        offset: Vec<u64>,
+    ) -> PyResult<Option<(Bound<'py, PyBytes>, u32)>> {
+        let found = py.detach(|| {
+            let Some(dims) = self.0.chunked().map(|chunked| &chunked.dims) else {
+                return Err(Error::invalid("the dataset is not stored in chunks"));
+            };
+            let on_boundary = dims.len() == offset.len()
+                && dims
+                    .iter()
+                    .zip(&offset)
+                    .zip(self.0.dims())
+                    .all(|((chunk, at), dim)| at % chunk == 0 && at < dim);
+            if !on_boundary {
+                return Err(Error::invalid(format!("no chunk begins at {offset:?}")));
+            }
+            let scaled: Vec<u64> = dims.iter().zip(&offset).map(|(chunk, at)| at / chunk).collect();
+            let chunks = self.0.chunks()?;
+            let Some(chunk) = chunks.iter().find(|chunk| chunk.scaled == scaled) else { return Ok(None) };
+            Ok(Some((self.0.read_chunk_raw(chunk)?, chunk.filter_mask)))
+        });
+        let found = found.map_err(|e| to_python(py, &e))?;
+        Ok(found.map(|(bytes, mask)| (PyBytes::new(py, &bytes), mask)))
     }
 
     fn __repr__(&self) -> String {
@@ -193,6 +214,22 @@ pub(crate) fn read_many(py: Python<'_>, reads: Vec<Read<'_>>) -> PyResult<()> {
         let reads: Vec<_> = reads.collect();
         py.detach(|| hyperchunk::read_many(reads)).map_err(|e| to_python(py, &e))
     })
+}
+
+/// The sources of a virtual dataset, for Python.
+pub(crate) fn describe_mappings<'py>(
+    py: Python<'py>,
+    mappings: &[VirtualMapping],
+) -> PyResult<Vec<Mapping<'py>>> {
+    let mappings = mappings.iter().map(|mapping| {
+        Ok((
+            source_name(py, &mapping.file)?,
+            source_name(py, &mapping.dataset)?,
+            choice::describe(py, &mapping.target)?,
+            choice::describe(py, &mapping.source)?,
+        ))
+    });
+    mappings.collect()
 }
 
 /// A name with `%b` where a block's number goes, and `%%` for a percent sign where there are such.

@@ -245,7 +245,7 @@ impl File {
     }
 
     /// The strings of any length for stored elements, which lie one after another.
-    fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
+    pub(crate) fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let size = self.0.handle_size();
         let found = py.detach(|| {
             let mut sequences = self.0.sequences();
@@ -271,7 +271,7 @@ impl File {
     }
 
     /// The sequences for stored elements, which lie one after another: how many elements each has, and the bytes of all.
-    fn sequences<'py>(
+    pub(crate) fn sequences<'py>(
         &self,
         py: Python<'py>,
         elements: &[u8],

@@ -2,6 +2,7 @@
 
 mod choice;
 mod dataset;
+mod dataset_writer;
 mod datatype;
 mod edit;
 mod errors;
@@ -10,8 +11,10 @@ mod flat_buffer;
 mod memory;
 mod names;
 mod network;
+mod node;
 mod object;
 mod worker;
+mod writer;
 
 use pyo3::prelude::*;
 use std::ffi::{CString, OsString};
@@ -53,6 +56,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<datatype::Datatype>()?;
     module.add_class::<datatype::Conversion>()?;
     module.add_class::<choice::Choice>()?;
+    module.add_class::<writer::Writer>()?;
+    module.add_class::<node::Node>()?;
+    module.add_class::<dataset_writer::DatasetWriter>()?;
     module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
     module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;

@@ -52,6 +52,21 @@ pub(crate) fn fill_all<T>(
     work(slices.collect())
 }
 
+/// Calls `work` with the bytes of several objects, each as in [`look`], in their order.
+pub(crate) fn look_all<T>(
+    objects: &[Bound<'_, PyAny>],
+    work: impl FnOnce(Vec<&[u8]>) -> PyResult<T>,
+) -> PyResult<T> {
+    let held =
+        objects.iter().map(|object| Held::new(object, ffi::PyBUF_SIMPLE)).collect::<PyResult<Vec<_>>>()?;
+    let slices = held.iter().map(|held| {
+        let (start, length) = held.place();
+        // SAFETY: CPython promises `length` bytes at `start` until `held` is dropped.
+        unsafe { std::slice::from_raw_parts(start, length) }
+    });
+    work(slices.collect())
+}
+
 fn with_buffer<T>(
     object: &Bound<'_, PyAny>,
     flags: c_int,

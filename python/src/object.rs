@@ -47,7 +47,7 @@ impl Object {
 }
 
 /// The type, the shape and the stored elements of an attribute.
-type Value<'py> = (Datatype, Option<Bound<'py, PyTuple>>, Bound<'py, PyBytes>);
+pub(crate) type Value<'py> = (Datatype, Option<Bound<'py, PyTuple>>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl Object {
@@ -208,7 +208,7 @@ impl Object {
     }
 }
 
-fn value(py: Python<'_>, attribute: Attribute) -> PyResult<Value<'_>> {
+pub(crate) fn value(py: Python<'_>, attribute: Attribute) -> PyResult<Value<'_>> {
     let shape = match &attribute.dataspace {
         Dataspace::Null => None,
         other => Some(PyTuple::new(py, other.dims())?),

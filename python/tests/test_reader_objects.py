@@ -311,8 +311,8 @@ def test_what_a_file_may_be(path: Path, tmp_path: Path) -> None:
         hyperchunk.open(text)
     with pytest.raises(OSError, match="folder"):
         hyperchunk.open(tmp_path)
-    for mode in ("r+", "w", "w-", "x", "a"):
-        with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="reading only"):
+    for mode in ("r+", "a"):
+        with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="changed with h5py"):
             hyperchunk.open(path, mode)
     with pytest.raises(ValueError, match="Invalid mode"):
         hyperchunk.open(path, "rw")
@@ -336,7 +336,7 @@ def test_nothing_writes(files: tuple[Any, Any]) -> None:
         lambda: ours["g/x"].dims[0].attach_scale(ours["g/x"]),
     )
     for action in actions:
-        with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="reading only"):
+        with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="changed with h5py"):
             action()
 
 

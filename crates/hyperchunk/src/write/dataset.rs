@@ -153,7 +153,21 @@ impl DatasetWriter {
                 "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
             return Err(self.named(Error::limit(message)));
         }
+        // The indexes of newer files have so many bytes for the size of a chunk.
+        let width = (chunks.bytes.max(1).ilog2() + 8) / 8 + 1;
+        let room = 256_u64.checked_pow(width).unwrap_or(u64::MAX);
+        let newer = self.file.0.options.oldest > hyperchunk_format::encode::Oldest::V18;
+        if newer && !self.node.pipeline.is_empty() && data.len() as u64 >= room {
+            let message =
+                format!("{} bytes for a chunk of {}: the index has room for less", data.len(), chunks.bytes);
+            return Err(self.named(Error::limit(message)));
+        }
         Ok(())
+    }
+
+    /// A chunk of a dataset without filters has none to leave out.
+    fn mask(&self, filter_mask: u32) -> u32 {
+        if self.node.pipeline.is_empty() { 0 } else { filter_mask }
     }
 
     /// Writes a chunk as it will be stored: after its filters, without a look at the bytes. `offset` is that of its first
@@ -168,7 +182,7 @@ impl DatasetWriter {
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
         chunks.forget_waiting(&self.file.0, &scaled);
-        let placed = chunks.place(&self.file.0, &self.node, &scaled, data, filter_mask);
+        let placed = chunks.place(&self.file.0, &self.node, &scaled, data, self.mask(filter_mask));
         self.file.0.changed();
         placed.map_err(|error| self.named(error))
     }
@@ -186,7 +200,8 @@ impl DatasetWriter {
             numbers.push(self.scaled(own, offset)?);
         }
         let together = numbers.iter().zip(chunks);
-        let placed: Vec<_> = together.map(|(scaled, (_, data, mask))| (&**scaled, *data, *mask)).collect();
+        let placed: Vec<_> =
+            together.map(|(scaled, (_, data, mask))| (&**scaled, *data, self.mask(*mask))).collect();
         for (scaled, ..) in &placed {
             own.forget_waiting(&self.file.0, scaled);
         }

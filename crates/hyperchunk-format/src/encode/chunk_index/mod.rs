@@ -179,7 +179,9 @@ fn check(chunk: &Chunk, map: &ChunkMap<'_>, format: &Format) -> Result<()> {
             "chunk {scaled:?} of {size} bytes: more than 4 GiB need HDF5 2.0 and layouts of version 5"
         )));
     }
+    // Version 1 B-trees always have four bytes for it.
     if map.filtered
+        && map.chunked.version >= 4
         && *size >= 256_u64.checked_pow(format.size_width.try_into().unwrap_or(8)).unwrap_or(u64::MAX)
     {
         let message = format!("chunk {scaled:?} of {size} bytes: filters made it too large for the index");

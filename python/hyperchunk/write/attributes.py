@@ -1,0 +1,128 @@
+"""Attributes of objects that are being written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, dtypes
+from hyperchunk.attributes import AttributeManager
+from hyperchunk.datatype import Datatype
+from hyperchunk.dtypes import Dtype, Empty
+from hyperchunk.exceptions import ObjectNotFoundError
+from hyperchunk.objects import encode
+from hyperchunk.write import datatypes, elements
+from hyperchunk.write.opened import writing
+
+if TYPE_CHECKING:
+    from hyperchunk.write.objects import WritableObject
+
+
+class WritableAttributes(AttributeManager):
+    """The attributes of an object, to be changed: ``attrs[name] = value``."""
+
+    __slots__ = ()
+
+    def __init__(self, parent: WritableObject) -> None:
+        super().__init__(parent)
+
+    @property
+    def _node(self) -> _core.Node:
+        assert isinstance(self._object, _core.Node)
+        return self._object
+
+    def __setitem__(self, name: str | bytes, value: Any) -> None:
+        self.create(name, value)
+
+    def __delitem__(self, name: str | bytes) -> None:
+        self._opened.need()
+        if name not in self:
+            raise ObjectNotFoundError(f"no attribute of the name {name!r} (object {self._where()})")
+        self._node.delete_attribute(encode(name))
+
+    def create(
+        self,
+        name: str | bytes,
+        data: Any,
+        shape: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | Datatype | None = None,
+    ) -> None:
+        """Sets an attribute, in the place of one that is there; `shape` and `dtype` where they are not those of
+        `data`."""
+        writer = writing(self._opened).writer
+        committed = None
+        if isinstance(dtype, Datatype):
+            node = dtype._object
+            committed = node if isinstance(node, _core.Node) and dtype._opened is self._opened else None
+            description = node.datatype().description
+            wanted: Dtype | None = dtypes.dtype_of(description)
+        else:
+            description = None
+            wanted = None if dtype is None else np.dtype(dtype)
+        raw, as_utf8 = encode(name), not encode(name).isascii()
+        if isinstance(data, Empty):
+            description = description or datatypes.stored(wanted or data.dtype)
+            self._node.set_attribute(raw, _core.Datatype(description), None, b"", utf8=as_utf8, committed=committed)
+            return
+        array = elements.as_new(data, wanted)
+        if description is None:
+            description = datatypes.stored(array.dtype if wanted is None else wanted)
+        found = elements.ready(writer, description, array)
+        extent = found.shape
+        if shape is not None:
+            extent = (shape,) if isinstance(shape, int) else tuple(shape)
+            if int(np.prod(extent, dtype=np.int64)) != int(np.prod(found.shape, dtype=np.int64)):
+                raise ValueError("Shape of new attribute conflicts with shape of data")
+        stored = elements.stored_bytes(found, description)
+        self._node.set_attribute(
+            raw, _core.Datatype(description), list(extent), stored, utf8=as_utf8, committed=committed
+        )
+
+    def modify(self, name: str | bytes, value: Any) -> None:
+        """Changes the value of an attribute, which keeps its type and shape; makes it where there is none."""
+        found = self._object.attribute(encode(name))
+        if found is None:
+            self.create(name, value)
+            return
+        datatype, shape, _ = found
+        if shape is None:
+            raise ValueError("Empty attributes can't be modified")
+        writer = writing(self._opened).writer
+        description = datatype.description
+        array = elements.as_array(value, dtypes.dtype_of(description))
+        made = elements.ready(writer, description, array)
+        if int(np.prod(made.shape, dtype=np.int64)) != int(np.prod(shape, dtype=np.int64)):
+            raise TypeError(f"Shape of data is incompatible with existing attribute (new {made.shape}, old {shape})")
+        stored = elements.stored_bytes(made, description)
+        raw = encode(name)
+        self._node.set_attribute(raw, datatype, list(shape), stored, utf8=not raw.isascii())
+
+    def get_id(self, name: str | bytes) -> Any:
+        """What `_core` has of an attribute."""
+        return self._object.attribute(encode(name))
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute, which is set to `default` if there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Removes an attribute, and returns what it was."""
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def clear(self) -> None:
+        """Removes all."""
+        for name in list(self):
+            del self[name]
+
+    def update(self, *others: Any, **more: Any) -> None:
+        """Sets those of a mapping, or of pairs."""
+        for name, value in dict(*others, **more).items():
+            self[name] = value

@@ -1,0 +1,22 @@
+"""Extents of chunks, where a program does not say them."""
+
+from __future__ import annotations
+
+import math
+
+# A chunk has at least and at most so many bytes, and there are about so many chunks.
+_LEAST, _MOST, _COUNT = 16 << 10, 1 << 20, 64
+# What a dimension that can grow is taken for while it is empty.
+_EMPTY = 1024
+
+
+def guess(shape: tuple[int, ...], maxshape: tuple[int | None, ...] | None, size: int) -> tuple[int, ...]:
+    """Chunks for elements of `size` bytes: all dimensions are halved in turn until a chunk is small enough."""
+    dims = [dim or _EMPTY for dim in shape]
+    bounds = maxshape or shape
+    wanted = min(_MOST, max(_LEAST, math.prod(dims) * size // _COUNT))
+    axis = 0
+    while math.prod(dims) * size > wanted and any(dim > 1 for dim in dims):
+        dims[axis % len(dims)] = -(-dims[axis % len(dims)] // 2)
+        axis += 1
+    return tuple(dim if bound is None else max(1, min(dim, bound)) for dim, bound in zip(dims, bounds, strict=True))

@@ -1,0 +1,227 @@
+"""How datasets are made from what h5py's arguments say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperchunk import _core, dtypes
+from hyperchunk.dataset import Dataset
+from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.objects import encode
+from hyperchunk.values import Array
+from hyperchunk.write import chunking, elements
+from hyperchunk.write.filters import filters_of
+from hyperchunk.write.opened import Writing
+
+if TYPE_CHECKING:
+    from hyperchunk.write.group import WritableGroup
+
+Shape = tuple[int, ...]
+
+_FILTERS = ("filters", "compression", "compression_opts", "shuffle", "fletcher32", "scaleoffset")
+# What h5py takes and what changes nothing in the file.
+_IGNORED = frozenset(
+    ("allow_unknown_filter", "rdcc_nslots", "rdcc_nbytes", "rdcc_w0", "efile_prefix", "virtual_prefix")
+)
+
+
+def extent(shape: Any, array: Array | None, shown: Dtype) -> Shape:
+    """The extent of a dataset: as asked for, which must suit the data."""
+    own = None
+    if array is not None:
+        inner = shown.subdtype[1] if shown.subdtype is not None else ()
+        own = array.shape[: array.ndim - len(inner)] if inner else array.shape
+    if shape is None:
+        if own is None:
+            raise TypeError("One of data, shape or dtype must be specified")
+        return own
+    wanted = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+    if own is not None and int(np.prod(wanted, dtype=np.int64)) != int(np.prod(own, dtype=np.int64)):
+        raise ValueError("Shape tuple is incompatible with data")
+    return wanted
+
+
+def create(
+    writer: _core.Writer,
+    parent: _core.Node,
+    name: bytes,
+    description: Description,
+    committed: _core.Node | None,
+    shown: Dtype,
+    shape: Shape | None,
+    options: dict[str, Any],
+) -> _core.Node:
+    """Makes a dataset; `shape` is None for one without a dataspace."""
+    given = dict(options)
+    base = shown if shown.subdtype is None else shown.subdtype[0]
+    wanted = filters_of(base, **{key: given.pop(key) for key in _FILTERS if key in given})
+    chunks, maxshape = given.pop("chunks", None), given.pop("maxshape", None)
+    layout, external = given.pop("layout", None), given.pop("external", None)
+    fillvalue, fill_time = given.pop("fillvalue", None), given.pop("fill_time", None) or "ifset"
+    track_order, track_times = given.pop("track_order", None), given.pop("track_times", None)
+    if track_times:
+        raise UnsupportedError("track_times: hyperchunk does not write the times of objects")
+    if unknown := set(given) - _IGNORED:
+        raise TypeError(f"create_dataset() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    if fill_time not in ("alloc", "never", "ifset"):
+        raise ValueError(f"fill_time must be one of 'alloc', 'never' or 'ifset', not {fill_time!r}")
+    bounds = _bounds(shape, maxshape)
+    laid = _layout(layout, shape, bounds, chunks, bool(wanted), external)
+    extent = _chunks(chunks, shape, bounds, description[1]) if laid == "chunked" else ()
+    return parent.create_dataset(
+        name,
+        datatype=_core.Datatype(description),
+        committed=committed,
+        shape=None if shape is None else list(shape),
+        max_shape=None if bounds is None else list(bounds),
+        layout=laid,
+        chunks=list(extent),
+        external=_external(external),
+        preset=wanted.preset,
+        filters=wanted.filters,
+        fill=_fill(writer, description, shown, fillvalue),
+        fill_time=fill_time,
+        track_order=bool(track_order),
+    )
+
+
+def _bounds(shape: Shape | None, maxshape: Any) -> tuple[int | None, ...] | None:
+    if maxshape is None or maxshape is False:
+        return None
+    if not shape:
+        raise TypeError("Scalar/empty datasets don't support extensible dimensions")
+    if maxshape is True:
+        return (None,) * len(shape)
+    bounds = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
+    if len(bounds) != len(shape):
+        raise ValueError(f"maxshape {bounds} has another rank than the shape {shape}")
+    return bounds
+
+
+def _layout(
+    layout: str | None,
+    shape: Shape | None,
+    bounds: tuple[int | None, ...] | None,
+    chunks: Any,
+    filtered: bool,
+    external: Any,
+) -> str:
+    needs_chunks = filtered or (bounds is not None and not external) or bool(chunks)
+    if layout not in (None, "compact", "contiguous", "chunked"):
+        raise ValueError(f"layout must be 'compact', 'contiguous' or 'chunked', not {layout!r}")
+    if external:
+        if filtered or chunks or layout not in (None, "contiguous"):
+            raise ValueError("External storage cannot be used with chunks or filters")
+        return "external"
+    if layout is not None and layout != "chunked" and needs_chunks:
+        raise ValueError("Chunked format required for given storage options")
+    if chunks is False and needs_chunks:
+        raise ValueError("Chunked format required for given storage options")
+    if not shape:
+        if needs_chunks or layout == "chunked":
+            raise TypeError("Scalar/empty datasets don't support chunk/filter options")
+        return layout or "contiguous"
+    return layout or ("chunked" if needs_chunks else "contiguous")
+
+
+def _chunks(chunks: Any, shape: Shape | None, bounds: tuple[int | None, ...] | None, size: int) -> Shape:
+    assert shape is not None
+    if chunks is None or chunks is True:
+        return chunking.guess(shape, bounds, size)
+    extent = (chunks,) * len(shape) if isinstance(chunks, int) else tuple(int(length) for length in chunks)
+    if len(extent) != len(shape):
+        raise ValueError("Chunk shape must have the same rank as the dataset")
+    for chunk, length, bound in zip(extent, shape, bounds or shape, strict=True):
+        if chunk < 1:
+            raise ValueError(f"Chunk shape must not have dimensions of no elements: {extent}")
+        if bound is not None and chunk > max(bound, length):
+            raise ValueError(
+                f"Chunk shape must not be greater than data shape in any dimension. {extent} is not compatible with "
+                f"{shape}"
+            )
+    return extent
+
+
+def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
+    if not external:
+        return []
+    if isinstance(external, str | bytes | Path):
+        external = [(external,)]
+    found = []
+    for item in external:
+        parts = (item,) if isinstance(item, str | bytes | Path) else tuple(item)
+        name, offset, size = (*parts, *(0, _core_unlimited)[len(parts) - 1 :])[:3]
+        bounded = None if size in (_core_unlimited, -1) else int(size)
+        found.append((encode(str(name) if isinstance(name, Path) else name), int(offset), bounded))
+    return found
+
+
+_core_unlimited = 2**64 - 1
+
+
+def _fill(writer: _core.Writer, description: Description, shown: Dtype, value: Any) -> bytes | None:
+    if value is None:
+        return None
+    array = elements.as_array(value, shown)
+    inner = shown.subdtype[1] if shown.subdtype is not None else ()
+    if inner and array.shape != inner:
+        array = np.broadcast_to(array, inner)
+    elif not inner and array.shape != ():
+        array = array.reshape(())
+    return elements.to_stored(writer, description, array)
+
+
+def like(other: Dataset) -> dict[str, Any]:
+    """The options that make a dataset like another one."""
+    data = other._data
+    found: dict[str, Any] = {"maxshape": None, "track_order": other.track_order}
+    if other.shape is not None and other.maxshape != other.shape:
+        found["maxshape"] = other.maxshape
+    if data.layout in ("chunked", "compact"):
+        found["layout"] = data.layout
+    if data.chunks is not None:
+        found["chunks"] = data.chunks
+        found["filters"] = [(number, _options(number, parameters)) for number, _, parameters in data.filters]
+    if data.fill is not None and not dtypes._has_handle(data.datatype.description):
+        found["fillvalue"] = other.fillvalue
+    return found
+
+
+# Which of the stored parameters of a filter are a user's: from where on, and how many at most.
+_OWN = {1: (0, 1), 2: (0, 0), 3: (0, 0), 4: (0, 2), 5: (0, 0), 6: (0, 2), 32000: (0, 0), 32008: (3, 3)}
+
+
+def _options(number: int, parameters: list[int]) -> list[int]:
+    start, most = _OWN.get(number, (0, len(parameters)))
+    if number in (32001, 32026):
+        return parameters[:7]
+    options = parameters[start : start + most]
+    return [options[0] & 36, options[1]] if number == 4 and len(options) == 2 else options
+
+
+def write_many(group: WritableGroup, values: Any) -> None:
+    """Writes values to datasets, by their paths."""
+    for path, value in dict(values).items():
+        index, elements = value if isinstance(value, tuple) and len(value) == 2 else (..., value)
+        dataset = group[path]
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{path!r} is a {type(dataset).__name__}, not a Dataset")
+        dataset[index] = elements
+
+
+def elsewhere(opened: Writing, filename: str, path: str) -> _core.Object:
+    """The object of another file that a link leads to."""
+    from hyperchunk.file import File
+
+    beside = Path(opened.filename).parent / filename
+    try:
+        other = File(beside if beside.exists() else filename)
+        found = other._find(encode(path or "/"))
+    except OSError as error:
+        raise KeyError(f"the external file {filename} cannot be opened: {error}") from error
+    assert isinstance(found, _core.Object)
+    return found

@@ -1,0 +1,269 @@
+"""Datasets of files that are being written."""
+
+from __future__ import annotations
+
+from asyncio import wrap_future
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, selections
+from hyperchunk.dataset import AnyDataset, Dataset
+from hyperchunk.objects import resolve_region
+from hyperchunk.references import RegionReference
+from hyperchunk.selections import Selection
+from hyperchunk.values import Array
+from hyperchunk.write import elements
+from hyperchunk.write.dimensions import WritableDimensions, make_scale
+from hyperchunk.write.objects import WritableObject
+
+# Values that are broadcast are spread out in pieces of about so many bytes.
+_SPREAD = 64 << 20
+
+
+class WritableDataset(WritableObject, Dataset):
+    """A dataset of a file that is being written: ``dataset[index] = values``, with h5py's rules for what an index may
+    be, for broadcasting and for conversion."""
+
+    __slots__ = ()
+
+    @property
+    def _data(self) -> AnyDataset:
+        if self._core_data is None:
+            self._core_data = self._node.dataset()
+        self._opened.need()
+        self._dims = self._core_data.shape
+        return self._core_data
+
+    @property
+    def _out(self) -> _core.DatasetWriter:
+        data = self._data
+        assert isinstance(data, _core.DatasetWriter)
+        return data
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Its extent; None without a dataspace. Setting it is :meth:`resize`."""
+        return self._data.shape
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        self.resize(shape)
+
+    @property
+    def dims(self) -> WritableDimensions:
+        """Its dimensions, with their labels and scales."""
+        self._opened.need()
+        return WritableDimensions(self)
+
+    # --- Elements ---
+
+    def __setitem__(self, args: Any, values: Any) -> None:
+        args = args if isinstance(args, tuple) else (args,)
+        names = [arg for arg in args if isinstance(arg, str)]
+        if names:
+            self._write_fields(names, tuple(arg for arg in args if not isinstance(arg, str)), values)
+            return
+        plan = self._reading()
+        array = elements.as_array(values, plan.dtype)
+        if array.dtype.names is not None and plan.dtype.names is not None and array.dtype.names != plan.dtype.names:
+            missing = set(plan.dtype.names) - set(array.dtype.names)
+            if missing:
+                self._write_fields(list(array.dtype.names), args, array, whole=True)
+                return
+        self._write(args, array)
+
+    def _put(self, array: Array) -> None:
+        """Writes all elements, of a new dataset, whatever the shape of the array."""
+        made = self._ready(array)
+        self._out.write(_core.Choice.all(), made.memory_type, elements.flat(made.array))
+
+    def _ready(self, array: Array) -> elements.Ready:
+        return elements.ready(self._writing.writer, self._out.datatype.description, array)
+
+    def _write(self, args: tuple[Any, ...], array: Array) -> None:
+        data = self._out
+        dims = data.shape
+        if dims is None:
+            raise TypeError("Empty datasets cannot be written")
+        made = self._ready(array)
+        slab = selections.slab(dims, args)
+        if slab is not None and slab[1] == made.shape:
+            data.write_slab(slab[0], made.memory_type, elements.flat(made.array))
+            return
+        selection = self._chosen(dims, args)
+        wanted = 1
+        for length in selection.shape:
+            wanted *= length
+        if wanted == 0:
+            selections.broadcast_shape(made.shape, selection)
+            return
+        have = int(np.prod(made.shape, dtype=np.int64))
+        shape = selections.broadcast_shape(made.shape, selection)
+        if have == wanted:
+            data.write(selection.choice, made.memory_type, elements.flat(made.array))
+            return
+        inner = made.array.shape[len(made.shape) :]
+        source = made.array.reshape(shape + inner)
+        if wanted * source.dtype.itemsize <= _SPREAD or not selection.simple or not dims:
+            spread = np.broadcast_to(source, selection.shape + inner)
+            data.write(selection.choice, made.memory_type, elements.flat(spread))
+            return
+        self._write_spread(selection, source, inner, made.memory_type)
+
+    def _write_spread(
+        self, selection: Selection, source: Array, inner: tuple[int, ...], memory: _core.Datatype | None
+    ) -> None:
+        """Spreads out values piece by piece along the first dimension."""
+        assert selection.axes is not None
+        (start, stride, count, block), *rest = selection.axes
+        if block != 1 or count == 1:
+            spread = np.broadcast_to(source, selection.shape + inner)
+            self._out.write(selection.choice, memory, elements.flat(spread))
+            return
+        row = int(np.prod(selection.shape[1:] + inner, dtype=np.int64)) * source.dtype.itemsize
+        step = max(1, _SPREAD // max(row, 1))
+        chunks = self._out.chunks
+        if chunks is not None and stride == 1:
+            # Whole chunks need not wait for their rest.
+            step = max(step // chunks[0] * chunks[0], chunks[0]) if start % chunks[0] == 0 else step
+        for first in range(0, count, step):
+            some = min(step, count - first)
+            part = source if source.shape[0] == 1 else source[first : first + some]
+            spread = np.broadcast_to(part, (some, *selection.shape[1:], *inner))
+            choice = _core.Choice.axes([(start + first * stride, stride, some, 1), *rest])
+            self._out.write(choice, memory, elements.flat(spread))
+
+    def _chosen(self, dims: tuple[int, ...], args: tuple[Any, ...]) -> Selection:
+        if any(arg is None for arg in args):
+            raise TypeError("Indexing with None (or np.newaxis) is not supported")
+        if len(args) == 1 and isinstance(args[0], RegionReference):
+            found: Selection = resolve_region(self._opened, args[0])[1]
+            return found
+        whole = args == () or (len(args) == 1 and args[0] is Ellipsis)
+        if dims == () and not whole:
+            raise ValueError("Illegal slicing argument for scalar dataspace")
+        return selections.everything(dims) if whole else selections.select(dims, args)
+
+    def _write_fields(self, names: list[str], args: tuple[Any, ...], values: Any, *, whole: bool = False) -> None:
+        """Changes some members of elements, and leaves the others as they are."""
+        dtype = self._reading().dtype
+        if dtype.names is None:
+            raise ValueError("Field names only allowed for compound types")
+        for name in names:
+            if name not in dtype.names:
+                raise ValueError(f"Field {name} does not appear in this type.")
+        now = np.array(self[args or (...,)], dtype)
+        single = len(names) == 1 and not whole
+        given = elements.as_array(values, dtype[names[0]]) if single else np.asarray(values)
+        if given.dtype.names is not None and not single:
+            for name in names:
+                now[name] = given[name]
+        elif (
+            single and given.dtype.names is not None and names[0] in given.dtype.names and dtype[names[0]].names is None
+        ):
+            now[names[0]] = given[names[0]]
+        elif single:
+            now[names[0]] = given
+        else:
+            for name in names:
+                now[name] = given
+        self._write(args or (...,), now)
+
+    def write_direct(self, source: npt.NDArray[Any], source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Writes from an array; the selections are what ``numpy.s_[…]`` makes."""
+        if not source.flags.c_contiguous:
+            raise TypeError("Array must be C-contiguous")
+        self[... if dest_sel is None else dest_sel] = source if source_sel is None else source[source_sel]
+
+    def write_future(self, index: Any, values: Any) -> Future[None]:
+        """``dataset[index] = values`` in the background. The values must not change before it is done."""
+        from hyperchunk.batches import submit
+
+        return submit(lambda pair: self.__setitem__(*pair), (index, values))
+
+    async def write_async(self, index: Any, values: Any) -> None:
+        """``dataset[index] = values`` for asyncio."""
+        await wrap_future(self.write_future(index, values))
+
+    # --- Chunks as they are stored ---
+
+    def write_chunk(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> None:
+        """Writes a chunk as it will be stored: `data`, any object with contiguous memory, is what its filters made of
+        it, and is neither looked at nor copied. `offset` has the indices of the chunk's first element. A bit of
+        `filter_mask` says that the filter of that number was left out for this chunk: 0 if none was. Nothing of `data`
+        is needed when this returns. Other threads may write other chunks at the same time."""
+        self._out.write_chunk(_offset(offset), data, filter_mask)
+
+    def write_chunks(self, chunks: Iterable[tuple[Any, ...]]) -> None:
+        """As :meth:`write_chunk`, many at once, which is cheaper where chunks are small: tuples of an offset, the bytes
+        and, if it is not 0, a filter mask. One that cannot be written is an error before any is."""
+        self._out.write_chunks([(_offset(offset), data, mask[0] if mask else 0) for offset, data, *mask in chunks])
+
+    def write_chunk_future(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> Future[None]:
+        """:meth:`write_chunk` in the background. `data` must not change before it is done."""
+        from hyperchunk.batches import submit
+
+        return submit(lambda chunk: self.write_chunk(*chunk), (offset, data, filter_mask))
+
+    # --- Extent ---
+
+    def resize(self, size: int | tuple[int, ...], axis: int | None = None) -> None:
+        """Changes the extent; with `axis`, of that dimension only. What is outside is lost; what is new has the fill
+        value."""
+        data = self._out
+        if data.chunks is None:
+            raise TypeError("Only chunked datasets can be resized")
+        assert data.shape is not None
+        if axis is not None:
+            if not 0 <= axis < len(data.shape):
+                raise ValueError(f"Invalid axis (0 to {len(data.shape) - 1} allowed)")
+            assert isinstance(size, int | np.integer)
+            new = [*data.shape]
+            new[axis] = int(size)
+        else:
+            new = [int(size)] if isinstance(size, int) else [int(length) for length in size]
+        data.resize(new)
+
+    def append(self, values: Any, axis: int = 0) -> None:
+        """Makes the dataset longer along `axis` by `values`, and writes them there."""
+        plan = self._reading()
+        array = elements.as_array(values, plan.dtype)
+        shape = self._out.shape
+        if not shape:
+            raise TypeError("Only datasets with dimensions can be appended to")
+        inner = plan.dtype.subdtype[1] if plan.dtype.subdtype is not None else ()
+        rank = array.ndim - len(inner)
+        if rank == len(shape) - 1:
+            array = np.expand_dims(array, axis)
+        elif rank != len(shape):
+            raise ValueError(f"values of {rank} dimensions for a dataset of {len(shape)}")
+        more, start = array.shape[axis], shape[axis]
+        for at, length in enumerate(shape):
+            if at != axis and array.shape[at] != length:
+                raise ValueError(f"values of shape {array.shape} cannot be appended to {shape} along axis {axis}")
+        self.resize(start + more, axis)
+        where: list[Any] = [slice(None)] * len(shape)
+        where[axis] = slice(start, start + more)
+        if array.size:
+            self._write(tuple(where), array)
+
+    # --- Dimension scales ---
+
+    def make_scale(self, name: str = "") -> None:
+        """Makes it a dimension scale."""
+        make_scale(self, name)
+
+    def flush(self) -> None:
+        """Commits the file: see :meth:`WritableFile.flush`."""
+        self.file.flush()
+
+
+def _offset(offset: Sequence[int]) -> list[int]:
+    found = [int(number) for number in offset]
+    if any(number < 0 for number in found):
+        raise ValueError(f"a negative offset: {tuple(found)}")
+    return found

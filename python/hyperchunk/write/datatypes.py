@@ -1,0 +1,95 @@
+"""From NumPy dtypes to HDF5 datatypes: the inverse of :mod:`hyperchunk.dtypes`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import dtypes
+from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.references import RegionReference
+from hyperchunk.values import float_description, order_of
+
+# What leads to a string or a sequence: its length, an address, a number.
+HANDLE = 16
+
+
+@lru_cache(maxsize=1024)
+def _plain(text: str) -> Description:
+    """The datatype of numbers, by the dtype's text."""
+    dtype = np.dtype(text)
+    size, order = dtype.itemsize, order_of(dtype)
+    match dtype.kind:
+        case "i" | "u":
+            return ("integer", size, order, dtype.kind == "i", 0, 8 * size)
+        case "f":
+            return float_description(size, order)
+        case _:
+            part = float_description(size // 2, order)
+            return ("compound", size, ((b"r", 0, part), (b"i", size // 2, part)))
+
+
+def stored(dtype: Dtype) -> Description:
+    """The datatype that values of a dtype are stored as: what h5py chooses."""
+    if dtype.subdtype is not None:
+        base, dims = dtype.subdtype
+        element = stored(base)
+        return ("array", element[1] * int(np.prod(dims)), tuple(map(int, dims)), element)
+    if dtype.names is not None:
+        return _compound(dtype)
+    if dtypes.check_opaque_dtype(dtype):
+        return ("opaque", dtype.itemsize, b"NUMPY:" + dtype.str.encode("ascii"))
+    if (values := dtypes.check_enum_dtype(dtype)) is not None:
+        return enum(dtype, values)
+    if (element := dtypes.check_vlen_dtype(dtype)) is not None:
+        return _sequence(element)
+    if (reference := dtypes.check_ref_dtype(dtype)) is not None:
+        return ("reference", 12, 1) if issubclass(reference, RegionReference) else ("reference", 8, 0)
+    match dtype.kind:
+        case "i" | "u" | "f" | "c":
+            return _plain(dtype.str)
+        case "b":
+            return ("enum", 1, _plain("|i1"), ((b"FALSE", 0), (b"TRUE", 1)))
+        case "S":
+            info = dtypes.check_string_dtype(dtype)
+            if dtype.itemsize == 0:
+                raise ValueError("strings of length 0 cannot be stored: give the dtype a length")
+            return ("string", dtype.itemsize, "null-padded", "ascii" if info is None else info.encoding)
+        case "V":
+            return ("opaque", dtype.itemsize, b"")
+        case "O":
+            raise TypeError(f"Object dtype {dtype!r} has no native HDF5 equivalent")
+        case _:
+            raise TypeError(f"No conversion path for dtype: {dtype!r}")
+
+
+def _sequence(element: Any) -> Description:
+    if element is str:
+        return ("vlen-string", HANDLE, "null-terminated", "utf-8")
+    if element is bytes:
+        return ("vlen-string", HANDLE, "null-terminated", "ascii")
+    return ("vlen", HANDLE, stored(np.dtype(element)))
+
+
+def enum(dtype: Dtype, values: dict[Any, int]) -> Description:
+    """An enumeration of names with their values."""
+    members = tuple(
+        (name if isinstance(name, bytes) else str(name).encode("utf-8", "surrogateescape"), int(value))
+        for name, value in values.items()
+    )
+    return ("enum", dtype.itemsize, _plain(np.dtype(dtype.str).str), members)
+
+
+def _compound(dtype: Dtype) -> Description:
+    """Members where NumPy has them; what lies in a heap has another size in files, and moves those behind it."""
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    found, grown = {}, 0
+    for name in sorted(dtype.names, key=lambda name: dtype.fields[name][1]):  # type: ignore[index]
+        member, offset = dtype.fields[name][:2]
+        description = stored(member)
+        found[name] = (name.encode("utf-8", "surrogateescape"), offset + grown, description)
+        grown += description[1] - member.itemsize
+    return ("compound", dtype.itemsize + grown, tuple(found[name] for name in dtype.names))

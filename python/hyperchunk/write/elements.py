@@ -1,0 +1,380 @@
+"""From NumPy values to stored elements: the inverse of :mod:`hyperchunk.values`.
+
+Numbers, strings of fixed length and what is made of them are handed over as they lie in memory: `_core` converts them
+while it writes. Strings and sequences of any length are stored first; in their places are the handles that lead to
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hyperchunk import _core, dtypes, values
+from hyperchunk.dtypes import Description, Dtype, Empty
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.references import Reference, RegionReference
+from hyperchunk.values import Array
+from hyperchunk.write import datatypes
+
+Lower = Callable[["_core.Writer", Array], Array]
+
+
+class Part(NamedTuple):
+    """How elements of a dtype become elements of a datatype."""
+
+    #: The dtype of the array that is handed over.
+    wire: Dtype
+    #: The datatype of the same.
+    memory: Description
+    #: Makes that array; None where it is there.
+    lower: Lower | None
+
+
+# --- Values of unknown type ---
+
+
+def _item_type(value: Any) -> type | None:
+    """The type of all items of nested lists; None if there are several."""
+    if isinstance(value, list | tuple):
+        kinds = {_item_type(item) for item in value}
+        return kinds.pop() if len(kinds) == 1 else None
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "U":
+            return str
+        if value.dtype.kind == "O" and dtypes.check_dtype(vlen=value.dtype) is None:
+            kinds = {type(item) for item in value.flat}
+            return kinds.pop() if len(kinds) == 1 else None
+    return str if isinstance(value, str) else type(value)
+
+
+def guess(value: Any) -> Dtype | None:
+    """The dtype of values that NumPy has none for."""
+    if isinstance(value, RegionReference):
+        return dtypes.regionref_dtype
+    if isinstance(value, Reference):
+        return dtypes.ref_dtype
+    kind = _item_type(value)
+    if kind is str:
+        return dtypes.string_dtype()
+    if kind is bytes:
+        return dtypes.string_dtype("ascii")
+    if kind is not None and issubclass(kind, Reference):
+        return dtypes.regionref_dtype if issubclass(kind, RegionReference) else dtypes.ref_dtype
+    return None
+
+
+def as_new(value: Any, dtype: Dtype | None) -> Array:
+    """The array for a new dataset or attribute; `dtype` is what was asked for."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OU":
+        return value
+    if dtype is not None and dtype.metadata is not None and dtype.kind == "O":
+        return as_array(value, dtype)
+    guessed = guess(value)
+    if guessed is not None:
+        return objects(value, guessed) if guessed.kind == "O" else np.asarray(value)
+    if isinstance(value, np.ndarray):
+        return value
+    if dtype is not None and not hasattr(value, "dtype") and not hasattr(value, "__array__"):
+        return as_array(value, dtype)
+    return np.asarray(value)
+
+
+def objects(value: Any, dtype: Dtype) -> Array:
+    """An array of Python objects, each of which is a value."""
+    if isinstance(value, str | bytes | Reference):
+        array = np.empty((), dtype)
+        array[()] = value
+        return array
+    return np.asarray(value, dtype=object).astype(dtype)
+
+
+def as_array(value: Any, dtype: Dtype) -> Array:
+    """The array of values for elements that are shown as `dtype`."""
+    if isinstance(value, Empty):
+        raise TypeError("an Empty has no values")
+    base = dtype if dtype.subdtype is None else dtype.subdtype[0]
+    element = dtypes.check_vlen_dtype(base)
+    if element in (str, bytes):
+        if isinstance(value, np.ndarray) and value.dtype.kind in "OSUT":
+            return value
+        return objects(value, dtypes.string_dtype())
+    if element is not None:
+        return _sequences_of(value, base, np.dtype(element))
+    if dtypes.check_ref_dtype(base) is not None:
+        return value if isinstance(value, np.ndarray) and value.dtype.kind == "O" else objects(value, base)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind != "U":
+        return np.asarray(value)
+    if base.kind == "S":
+        return _fixed(value, base)
+    if base.kind == "T":
+        return np.asarray(value, dtype=object)
+    return np.asarray(value, dtype=base)
+
+
+def _fixed(value: Any, dtype: Dtype) -> Array:
+    """Strings of fixed length, as UTF-8."""
+    array = np.asarray(value)
+    if array.dtype.kind in "UOT":
+        encoded = [item if isinstance(item, bytes) else str(item).encode("utf-8") for item in array.flat]
+        return np.array(encoded, dtype=dtype).reshape(array.shape)
+    return np.asarray(array, dtype=dtype)
+
+
+def objects_of(value: Any, dtype: Dtype) -> Array:
+    """An array without dimensions of one Python object."""
+    array: Array = np.empty((), dtype)
+    array[()] = value
+    return array
+
+
+def _sequences_of(value: Any, dtype: Dtype, element: Dtype) -> Array:
+    """An array of sequences: rows of an array of numbers, or what nested lists hold."""
+    if not (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
+        try:
+            plain = np.asarray(value, dtype=element)
+        except (ValueError, TypeError):
+            plain = None
+        if plain is not None and element.kind != "O":
+            if plain.ndim == 0:
+                raise TypeError("a sequence is needed for an element of variable length")
+            rows: Array = np.empty(plain.shape[:-1], dtype)
+            for place in np.ndindex(rows.shape):
+                rows[place] = plain[place]
+            return rows
+        value = list(value)
+        if element.kind == "O" and not any(isinstance(item, list | tuple | np.ndarray) for item in value):
+            return objects_of(value, dtype)
+        rows = np.empty(len(value), dtype)
+        for index, item in enumerate(value):
+            rows[index] = item
+        return rows
+    return value
+
+
+# --- Elements ---
+
+
+def part(target: Description, dtype: Dtype) -> Part:
+    """How elements of `dtype` become elements of `target`; arrays of arrays are the caller's."""
+    kind = target[0]
+    if dtype.subdtype is not None:
+        base, dims = dtype.subdtype
+        inner = part(element_of(target), base)
+        memory = array_of(dims_of(target) or (dims,), inner.memory)
+        return Part(np.dtype((inner.wire, dims)), memory, inner.lower)
+    if kind == "compound" and dtype.names is not None:
+        return _compound(target, dtype)
+    if kind == "compound" and dtype.kind == "c":
+        half = values.float_description(dtype.itemsize // 2, values.order_of(dtype))
+        names = [name for name, _, _ in target[2]]
+        if len(names) == 2:
+            members = ((names[0], 0, half), (names[1], dtype.itemsize // 2, half))
+            return Part(dtype, ("compound", dtype.itemsize, members), None)
+    if kind == "vlen-string" and dtype.kind in "OSUT":
+        return Part(_bytes(target[1]), target, _strings)
+    if kind == "string" and dtype.kind in "OUT":
+        wire = np.dtype(f"S{target[1]}")
+        return Part(wire, values.memory_of(target, wire), lambda _, array: _fixed(array, wire))
+    if kind == "vlen" and dtype.kind == "O":
+        return Part(_bytes(target[1]), target, lambda writer, array: _sequences(writer, array, target[2]))
+    if kind == "reference" and dtype.kind == "O":
+        return Part(_bytes(target[1]), target, lambda writer, array: _references(writer, array, target))
+    if kind == "enum" and dtype.kind in "iub":
+        return _enum(target, dtype)
+    if kind == "opaque" and dtype.itemsize == target[1]:
+        return Part(_bytes(dtype.itemsize), target, None)
+    return Part(dtype, values.memory_of(target, dtype), None)
+
+
+def element_of(target: Description) -> Description:
+    """The innermost element of arrays."""
+    while target[0] == "array":
+        target = target[3]
+    return target
+
+
+def dims_of(target: Description) -> tuple[tuple[int, ...], ...]:
+    """The dimensions of each array of arrays, from the outside."""
+    found = []
+    while target[0] == "array":
+        found.append(target[2])
+        target = target[3]
+    return tuple(found)
+
+
+def array_of(nested: Iterable[tuple[int, ...]], memory: Description) -> Description:
+    """Arrays of arrays of an element."""
+    for level in reversed(list(nested)):
+        size = memory[1]
+        for dim in level:
+            size *= dim
+        memory = ("array", size, tuple(level), memory)
+    return memory
+
+
+def _bytes(size: int) -> Dtype:
+    return np.dtype(f"V{size}")
+
+
+def _enum(target: Description, dtype: Dtype) -> Part:
+    base = dtypes.from_description(target[2])
+    native = base.newbyteorder("=")
+    memory = ("enum", native.itemsize, values.memory_of((None,), native), target[3])
+    if dtype == native or (dtype.kind == "b" and native.itemsize == 1):
+        return Part(dtype, memory, None)
+    return Part(native, memory, lambda _, array: array.astype(native))
+
+
+def _compound(target: Description, dtype: Dtype) -> Part:
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    members = {name.decode("utf-8", "surrogateescape"): member for name, _, member in target[2]}
+    for name in dtype.names:
+        if name not in members:
+            raise ValueError(f"Field {name} does not appear in this type.")
+    names = dtype.names
+    parts = [part(members[name], dtype[name]) for name in names]
+    wire, lower = dtype, None
+    if any(member.lower is not None for member in parts):
+        wire = np.dtype([(name, member.wire) for name, member in zip(names, parts, strict=True)])
+
+        def lower(writer: _core.Writer, array: Array) -> Array:
+            out = np.zeros(array.shape, wire)
+            for name, member in zip(names, parts, strict=True):
+                column = array[name]
+                out[name] = column if member.lower is None else member.lower(writer, column)
+            return out
+
+    assert wire.fields is not None
+    described = tuple(
+        (name.encode("utf-8", "surrogateescape"), wire.fields[name][1], member.memory)
+        for name, member in zip(names, parts, strict=True)
+    )
+    return Part(wire, ("compound", wire.itemsize, described), lower)
+
+
+def _strings(writer: _core.Writer, array: Array) -> Array:
+    encoded = [_text(value) for value in array.flat]
+    return _stored(writer, [len(text) for text in encoded], 1, b"".join(encoded), array.shape)
+
+
+def _text(value: Any) -> bytes:
+    if value is None or (isinstance(value, int | float) and value == 0):
+        # An element of a new array of objects.
+        return b""
+    text: bytes = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
+    if b"\0" in text:
+        raise ValueError("VLEN strings do not support embedded NULLs")
+    return text
+
+
+def _stored(writer: _core.Writer, counts: list[int], size: int, data: Any, shape: tuple[int, ...]) -> Array:
+    handles = writer.store(counts, size, data)
+    return np.frombuffer(handles, _bytes(datatypes.HANDLE)).reshape(shape)
+
+
+def _sequences(writer: _core.Writer, array: Array, element: Description) -> Array:
+    shown = dtypes.dtype_of(element)
+    rows = []
+    for value in array.flat:
+        missing = value is None or (isinstance(value, int) and value == 0)
+        rows.append(np.empty(0, _base(shown)) if missing else as_array(value, shown))
+    counts = [len(row) if row.ndim else 0 for row in rows]
+    if any(row.ndim == 0 for row in rows):
+        raise TypeError("a sequence is needed for an element of variable length")
+    plain = [row for row in rows if len(row)]
+    joined = _joined(plain, shown)
+    data = to_stored(writer, element, joined)
+    return _stored(writer, counts, element[1], data, array.shape)
+
+
+def _base(shown: Dtype) -> Dtype:
+    return shown if shown.subdtype is None else shown.subdtype[0]
+
+
+def _joined(rows: list[Array], shown: Dtype) -> Array:
+    if not rows:
+        return np.empty((0, *(shown.subdtype[1] if shown.subdtype is not None else ())), _base(shown))
+    if len({row.dtype for row in rows}) > 1:
+        rows = [row.astype(_base(shown)) for row in rows]
+    return np.concatenate(rows)
+
+
+def _references(writer: _core.Writer, array: Array, target: Description) -> Array:
+    size = target[1]
+    raw = bytearray()
+    for value in array.flat:
+        if value is None or (isinstance(value, int) and value == 0):
+            raw += bytes(size)
+            continue
+        if not isinstance(value, Reference):
+            raise TypeError(f"a reference is needed, not {type(value).__name__}")
+        stored = value._raw or bytes(size)
+        if value._region is not None:
+            raise UnsupportedError("region references cannot be written yet")
+        if len(stored) != size:
+            raise TypeError(f"{value!r} is of another kind than the references stored here")
+        raw += stored
+    return np.frombuffer(bytes(raw), _bytes(size)).reshape(array.shape)
+
+
+@lru_cache(maxsize=256)
+def _datatype(description: Description) -> _core.Datatype:
+    return _core.Datatype(description)
+
+
+class Ready(NamedTuple):
+    """Elements in memory, to be written."""
+
+    #: In one piece.
+    array: Array
+    #: The shape of the elements: without the dimensions of elements that are arrays.
+    shape: tuple[int, ...]
+    #: The datatype of what is in memory; None if it is as stored.
+    memory: Description | None
+
+    @property
+    def memory_type(self) -> _core.Datatype | None:
+        """The same for `_core`."""
+        return None if self.memory is None else _datatype(self.memory)
+
+
+def ready(writer: _core.Writer, target: Description, array: Array) -> Ready:
+    """Makes the elements of an array what `target` can be made of."""
+    nested = dims_of(target)
+    dims = sum(nested, ())
+    shape = array.shape
+    if dims:
+        if array.shape[len(array.shape) - len(dims) :] != dims or len(array.shape) < len(dims):
+            raise TypeError(f"Can't write an array of shape {array.shape} to elements of shape {dims}")
+        shape = array.shape[: len(array.shape) - len(dims)]
+    how = part(element_of(target), array.dtype)
+    if how.lower is not None:
+        array = how.lower(writer, array)
+    memory = array_of(nested, how.memory)
+    return Ready(array, shape, None if memory == target else memory)
+
+
+def to_stored(writer: _core.Writer, target: Description, array: Array) -> bytes:
+    """The elements of an array as they are stored."""
+    return stored_bytes(ready(writer, target, array), target)
+
+
+def stored_bytes(found: Ready, target: Description) -> bytes:
+    """Elements in memory as they are stored."""
+    data = flat(found.array)
+    if found.memory is None:
+        return data.tobytes()
+    count = int(np.prod(found.shape, dtype=np.int64))
+    out = np.zeros(count * target[1], np.uint8)
+    if count:
+        _core.Conversion(_core.Datatype(found.memory), _core.Datatype(target)).run(data, out)
+    return out.tobytes()
+
+
+def flat(array: Array) -> Array:
+    """The bytes of an array, one element behind the other."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

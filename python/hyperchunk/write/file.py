@@ -1,0 +1,160 @@
+"""Files that are being written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hyperchunk import _core
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.file import _TUNING, File, is_url
+from hyperchunk.objects import Recipe
+from hyperchunk.write.group import WritableGroup
+from hyperchunk.write.opened import Writing
+
+# The oldest release of HDF5 that must be able to read a file, by h5py's names for bounds.
+_OLDEST = {
+    "earliest": "v18",
+    "v108": "v18",
+    "v110": "v110",
+    "v112": "v110",
+    "v114": "v110",
+    "v200": "v200",
+    "latest": "v200",
+}
+# The first page of a file for object stores, where nothing else is said.
+_PAGE = 1 << 20
+_SYNC = {None: "commit", "commit": "commit", "never": "never", "write": "write", False: "never", True: "commit"}
+
+
+class WritableFile(WritableGroup, File):
+    """A new HDF5 file, and its root group.
+
+    `name` is a path, or a binary file-like object that gets the bytes at the end. The file is whole when it is flushed
+    or closed, and has its name from then on; before that it is ``NAME.partial``. ``"w"`` replaces a file that is
+    there, ``"x"`` (or ``"w-"``) does not.
+
+    `libver` is the oldest release of HDF5 that must be able to read it: ``"earliest"`` or ``"v108"`` (the default),
+    ``"v110"``, ``"v200"`` or ``"latest"``. `sync` says when data must have reached the disk: ``"commit"``,
+    ``"never"`` or ``"write"`` (each write). ``layout="cloud"`` puts all structure into a first page of `page_size`
+    bytes, so that a reader over a network fetches it with one request. Chunks begin at multiples of `alignment` bytes.
+    `threads` bounds how many processors compress. `journal` keeps what ``hyperchunk recover`` needs if this program is
+    killed. `waiting_bytes` bounds what waits in memory of chunks that are written in part."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        name: Any,
+        mode: str = "w",
+        driver: str | None = None,
+        libver: str | tuple[str, str] | None = None,
+        userblock_size: int | None = None,
+        swmr: bool = False,
+        *,
+        track_order: bool | None = None,
+        threads: int | None = None,
+        sync: str | bool | None = None,
+        layout: str | None = None,
+        page_size: int | None = None,
+        alignment: int = 1,
+        journal: bool = True,
+        waiting_bytes: int = 64 << 20,
+        **tuning: Any,
+    ) -> None:
+        if mode not in ("w", "w-", "x"):
+            raise ValueError("a file is made with mode w, w- or x")
+        if userblock_size:
+            raise UnsupportedError("userblock_size: hyperchunk writes files without a user block")
+        if swmr:
+            raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
+        if unknown := set(tuning) - _TUNING:
+            raise TypeError(f"File() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+        if sync not in _SYNC:
+            raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
+        if layout not in (None, "cloud"):
+            raise ValueError(f"layout must be 'cloud' or None, not {layout!r}")
+        options: dict[str, Any] = {
+            "oldest": _oldest(libver),
+            "threads": threads or 0,
+            "sync": _SYNC[sync],
+            "page": (page_size or _PAGE) if layout == "cloud" or page_size else None,
+            "alignment": alignment,
+            "replace": mode == "w",
+            "journal": journal,
+            "waiting_bytes": waiting_bytes,
+        }
+        if hasattr(name, "write") and hasattr(name, "seek"):
+            writer = _core.Writer.in_memory(repr(name), **options)
+            recipe = Recipe(repr(name), "fileobj", options, name)
+        elif driver == "core":
+            writer = _core.Writer.in_memory(os.fsdecode(name), **options)
+            recipe = Recipe(os.fsdecode(name), "core", options)
+        elif is_url(path := os.fsdecode(name)):
+            raise UnsupportedError(f"{path}: files are written to this machine, or to a file-like object")
+        else:
+            path = path.removeprefix("file://")
+            writer = _core.Writer.create(path, **options)
+            recipe = Recipe(path, "sec2", options)
+        if track_order:
+            writer.track_root_order(True)
+        opened = Writing(writer, recipe)
+        super(File, self).__init__(opened, writer.root, "/")
+
+    @property
+    def mode(self) -> str:
+        """Always ``"r+"``, as h5py has it for what can be changed."""
+        self._opened.need()
+        return "r+"
+
+    @property
+    def libver(self) -> tuple[str, str]:
+        """The oldest release of HDF5 that can read it; and the newest, which is all."""
+        self._opened.need()
+        oldest = self._opened.recipe.options["oldest"]
+        return ({"v18": "earliest"}.get(oldest, oldest), "v200")
+
+    @property
+    def swmr_mode(self) -> bool:
+        """Never: see :meth:`flush`."""
+        self._opened.need()
+        return False
+
+    def flush(self) -> None:
+        """Commits what was written so far: whoever opens the file from now on finds this state, whole, until the next
+        commit, also if this program is killed. Costs space for the structure each time."""
+        self._writing.writer.flush()
+
+    def close(self) -> None:
+        """Commits the file and closes it; nothing that comes from it can be used after that."""
+        self._opened.close()
+
+    def getbuffer(self) -> bytes:
+        """The bytes of a file in memory (``driver="core"``) as they were last committed."""
+        data = self._writing.writer.bytes()
+        if data is None:
+            raise UnsupportedError("the file does not lie in memory")
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened.is_open:
+            self.close()
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<Closed HDF5 file>"
+        return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
+
+
+def _oldest(libver: str | tuple[str, str] | None) -> str:
+    low = "earliest" if libver is None else libver if isinstance(libver, str) else libver[0]
+    if low not in _OLDEST:
+        raise ValueError(f"libver must be one of {', '.join(_OLDEST)}, not {low!r}")
+    return _OLDEST[low]

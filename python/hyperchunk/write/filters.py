@@ -1,0 +1,135 @@
+"""Filters, as h5py's arguments say them, or by one name."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hyperchunk.dtypes import Dtype
+
+_SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET = 2, 3, 4, 6
+_NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
+# Of szip's option mask.
+_SZIP_MASKS = {"ec": 4, "nn": 32}
+
+
+class Filters(NamedTuple):
+    """The filters of a dataset."""
+
+    #: The number of each, and its options.
+    filters: list[tuple[int, list[int]]]
+    #: Their name, if they have one.
+    preset: str | None
+
+    def __bool__(self) -> bool:
+        return bool(self.filters) or self.preset not in (None, "none")
+
+
+def filters_of(
+    dtype: Dtype,
+    *,
+    filters: Any = None,
+    compression: Any = None,
+    compression_opts: Any = None,
+    shuffle: bool | None = None,
+    fletcher32: bool | None = None,
+    scaleoffset: int | bool | None = None,
+) -> Filters:
+    """What the arguments of ``create_dataset`` mean."""
+    if filters is not None:
+        if any(argument not in (None, False) for argument in (compression, compression_opts, shuffle, scaleoffset)):
+            raise TypeError("filters says it all: compression, shuffle and scaleoffset cannot be given with it")
+        if isinstance(filters, str):
+            if fletcher32:
+                raise TypeError("a preset has no checksums: give the filters one by one")
+            return Filters([], filters)
+        listed = [_one(item) for item in filters]
+        return Filters([*listed, (_FLETCHER32, [])] if fletcher32 else listed, None)
+    found: list[tuple[int, list[int]]] = []
+    scaled = scaleoffset is not None and scaleoffset is not False
+    compressor = _compressor(compression, compression_opts)
+    if scaled:
+        if fletcher32:
+            raise ValueError("fletcher32 cannot be used with potentially lossy scale/offset filter")
+        found.append((_SCALEOFFSET, _scaleoffset(dtype, scaleoffset)))
+    if shuffle:
+        found.append((_SHUFFLE, []))
+    if compressor is not None:
+        found.append(compressor)
+    if fletcher32:
+        found.append((_FLETCHER32, []))
+    return Filters(found, None)
+
+
+def _one(item: Any) -> tuple[int, list[int]]:
+    """A filter by its number; with its options; or as a package of plugins has it."""
+    if isinstance(item, Mapping):
+        return int(item["compression"]), _numbers(item.get("compression_opts", ()))
+    if isinstance(item, str):
+        known = {**_NAMES, "shuffle": _SHUFFLE, "fletcher32": _FLETCHER32}
+        if item not in known:
+            raise ValueError(f"no filter {item!r}: give its number")
+        return known[item], []
+    if isinstance(item, Sequence):
+        number, *options = item
+        return int(number), _numbers(options[0] if len(options) == 1 and not isinstance(options[0], int) else options)
+    return operator.index(item), []
+
+
+def _numbers(options: Any) -> list[int]:
+    return [operator.index(option) & 0xFFFF_FFFF for option in options]
+
+
+def _scaleoffset(dtype: Dtype, setting: Any) -> list[int]:
+    if dtype.kind in "iu":
+        bits = 0 if setting is True else operator.index(setting)
+        if bits < 0:
+            raise ValueError("scale factor must be >= 0")
+        return [2, bits]
+    if dtype.kind == "f":
+        if setting is True:
+            raise ValueError("integer scaleoffset must be provided for floating point types")
+        return [0, operator.index(setting) & 0xFFFF_FFFF]
+    raise TypeError("scale/offset filter only supported for integer and floating-point types")
+
+
+def _compressor(compression: Any, options: Any) -> tuple[int, list[int]] | None:
+    if isinstance(compression, Mapping):
+        return _one(compression)
+    if compression is None or compression is False:
+        if options is not None:
+            raise TypeError("Compression method must be specified")
+        return None
+    if compression is True:
+        compression = "gzip"
+    if isinstance(compression, int) and 0 <= compression < 10:
+        if options is not None:
+            raise TypeError("Conflict in compression options")
+        compression, options = "gzip", compression
+    if compression == "gzip":
+        level = 4 if options is None else options
+        if level not in range(10):
+            raise ValueError(f"GZIP setting must be an integer from 0-9, not {level!r}")
+        return 1, [int(level)]
+    if compression == "lzf":
+        if options is not None:
+            raise ValueError("LZF compression filter accepts no options")
+        return _NAMES["lzf"], []
+    if compression == "szip":
+        return _SZIP, _szip(("nn", 8) if options is None else options)
+    if isinstance(compression, str):
+        raise ValueError(f'Compression filter "{compression}" is unavailable')
+    return operator.index(compression), _numbers(options or ())
+
+
+def _szip(options: Any) -> list[int]:
+    try:
+        method, pixels = options
+    except (TypeError, ValueError):
+        raise TypeError("SZIP options must be a 2-tuple") from None
+    if method not in _SZIP_MASKS:
+        raise ValueError("SZIP compression method must be 'ec' or 'nn'")
+    if not (0 < pixels <= 32 and pixels % 2 == 0):
+        raise ValueError("SZIP pixels-per-block must be an even number, at most 32")
+    return [_SZIP_MASKS[method], pixels]

@@ -1,0 +1,274 @@
+"""Groups of files that are being written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, dtypes
+from hyperchunk.dataset import Dataset
+from hyperchunk.datatype import Datatype
+from hyperchunk.dtypes import Description, Dtype, Empty
+from hyperchunk.exceptions import ObjectNotFoundError, UnsupportedError
+from hyperchunk.group import Group, wrap
+from hyperchunk.links import ExternalLink, HardLink, SoftLink
+from hyperchunk.objects import AnyObject, HLObject, Opened, encode
+from hyperchunk.write import creation, datatypes, elements
+from hyperchunk.write.dataset import WritableDataset
+from hyperchunk.write.objects import WritableObject
+from hyperchunk.write.opened import Writing
+
+
+class WritableDatatype(WritableObject, Datatype):
+    """A datatype that is an object of a file that is being written."""
+
+    __slots__ = ()
+
+
+class WritableGroup(WritableObject, Group):
+    """A group of a file that is being written."""
+
+    __slots__ = ()
+
+    # --- Groups ---
+
+    def create_group(self, name: str | bytes | None, track_order: bool | None = None) -> WritableGroup:
+        """Makes a group, and those that its path names. Without a name, no link leads to it yet."""
+        parent, last = self._place(name)
+        made = parent.create_group(last, bool(track_order))
+        return WritableGroup(self._opened, made, self._made(name))
+
+    def require_group(self, name: str | bytes) -> Group:
+        """The group of that name, which is made if it is not there."""
+        if name not in self:
+            return self.create_group(name)
+        found = self[name]
+        if not isinstance(found, Group):
+            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        return found
+
+    # --- Datasets ---
+
+    def create_dataset(
+        self,
+        name: str | bytes | None,
+        shape: int | tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike | Datatype | None = None,
+        data: Any = None,
+        **options: Any,
+    ) -> WritableDataset:
+        """Makes a dataset: of `shape` and `dtype`, or those of `data`.
+
+        `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
+        ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
+        ``track_order``, ``external``; and two of our own. ``filters`` is a preset (``"deflate"``, ``"fast"``,
+        ``"small"``, ``"none"``), or a list of filters: names, numbers with their options, or objects of hdf5plugin.
+        ``layout`` is ``"compact"``, ``"contiguous"`` or ``"chunked"``."""
+        if isinstance(data, Empty):
+            dtype, shape_of = data.dtype if dtype is None else dtype, None
+        else:
+            shape_of = shape
+        description, committed, shown, array = self._type(dtype, data)
+        extent = creation.extent(shape_of, array, shown) if not isinstance(data, Empty) else None
+        if extent is None and shape is not None and not isinstance(data, Empty):
+            raise TypeError("One of data, shape or dtype must be specified")
+        parent, last = self._place(name)
+        made = creation.create(self._writing.writer, parent, last, description, committed, shown, extent, options)
+        dataset = WritableDataset(self._opened, made, self._made(name))
+        if array is not None and array.size:
+            dataset._put(array)
+        return dataset
+
+    def _type(self, dtype: Any, data: Any) -> tuple[Description, _core.Node | None, Dtype, npt.NDArray[Any] | None]:
+        """The datatype that is stored, by itself and committed, the dtype that is shown, and the array of `data`."""
+        committed = None
+        if isinstance(dtype, Datatype):
+            node = dtype._object
+            description: Description = node.datatype().description
+            if isinstance(node, _core.Node) and dtype._opened is self._opened:
+                committed = node
+            wanted: Dtype | None = dtypes.dtype_of(description)
+        else:
+            wanted = None if dtype is None else np.dtype(dtype)
+            description = () if wanted is None else datatypes.stored(wanted)
+        array = None
+        if data is not None and not isinstance(data, Empty):
+            array = elements.as_new(data, wanted)
+        if wanted is None:
+            wanted = np.dtype("=f4") if array is None else array.dtype
+            description = datatypes.stored(wanted)
+        return description, committed, wanted, array
+
+    def create_dataset_like(self, name: str | bytes | None, other: Dataset, **options: Any) -> WritableDataset:
+        """Makes a dataset with the type, shape, chunks and filters of another one, which may be of another file;
+        `options` say what is different."""
+        given = creation.like(other) | options
+        shape, dtype = given.pop("shape", other.shape), given.pop("dtype", None)
+        if dtype is None and shape is not None:
+            description = other._data.datatype.description
+            parent, last = self._place(name)
+            shown = dtypes.dtype_of(description)
+            extent = (shape,) if isinstance(shape, int) else tuple(shape)
+            made = creation.create(self._writing.writer, parent, last, description, None, shown, extent, given)
+            return WritableDataset(self._opened, made, self._made(name))
+        if shape is None:
+            return self.create_dataset(name, data=Empty(other.dtype), **given)
+        return self.create_dataset(name, shape, dtype, **given)
+
+    def require_dataset(
+        self, name: str | bytes, shape: int | tuple[int, ...], dtype: npt.DTypeLike, exact: bool = False, **options: Any
+    ) -> Dataset:
+        """The dataset of that name, which is made if it is not there. `exact` wants the very dtype."""
+        if name not in self:
+            return self.create_dataset(name, shape, dtype, **options)
+        extent = (shape,) if isinstance(shape, int) else tuple(shape)
+        found = self[name]
+        if not isinstance(found, Dataset):
+            raise TypeError(f"Incompatible object ({type(found).__name__}) already exists")
+        if extent != found.shape and ("maxshape" not in options or options["maxshape"] != found.maxshape):
+            raise TypeError(f"Shapes do not match (existing {found.shape} vs new {extent})")
+        wanted = np.dtype(dtype)
+        if exact and wanted != found.dtype:
+            raise TypeError(f"Datatypes do not exactly match (existing {found.dtype} vs new {wanted})")
+        if not np.can_cast(wanted, found.dtype):
+            raise TypeError(f"Datatypes cannot be safely cast (existing {found.dtype} vs new {wanted})")
+        return found
+
+    # --- Links ---
+
+    def __setitem__(self, name: str | bytes, value: Any) -> None:
+        """Makes a link to an object of this file, a soft or an external link, a committed datatype, or a dataset."""
+        if isinstance(value, HLObject):
+            if value._opened is not self._opened:
+                raise ValueError("Unable to create link (the object is of another file)")
+            parent, last = self._place(name)
+            assert isinstance(value._object, _core.Node)
+            parent.link_hard(last, value._object)
+        elif isinstance(value, SoftLink):
+            parent, last = self._place(name)
+            parent.link_soft(last, encode(value.path))
+        elif isinstance(value, ExternalLink):
+            parent, last = self._place(name)
+            parent.link_external(last, encode(value.filename), encode(value.path))
+        elif isinstance(value, HardLink):
+            raise TypeError("a hard link is made by giving the object itself")
+        elif isinstance(value, np.dtype):
+            parent, last = self._place(name)
+            parent.commit_datatype(last, _core.Datatype(datatypes.stored(value)))
+        else:
+            dataset = self.create_dataset(None, data=value)
+            parent, last = self._place(name)
+            parent.link_hard(last, dataset._node)
+
+    def __delitem__(self, name: str | bytes) -> None:
+        """Removes a link; an object that no link leads to is gone when the file is closed."""
+        if name not in self:
+            raise KeyError(f"Couldn't delete link (no link of the name {name!r})")
+        parent, last = self._place(name, make=False)
+        parent.unlink(last)
+
+    def move(self, source: str | bytes, dest: str | bytes) -> None:
+        """Gives a link another name."""
+        link = self.get(source, getlink=True)
+        if source not in self:
+            raise ObjectNotFoundError(f"no link of the name {source!r} (object {self.name})")
+        self[dest] = self[source] if isinstance(link, HardLink) else link
+        del self[source]
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The object of that name; made of `default` if there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Removes a link, and returns the object that it led to."""
+        if name not in self and default:
+            return default[0]
+        found = self[name]
+        del self[name]
+        return found
+
+    def clear(self) -> None:
+        """Removes all links."""
+        for name in list(self):
+            del self[name]
+
+    def update(self, *others: Any, **more: Any) -> None:
+        """Sets the items of a mapping, or of pairs."""
+        for name, value in dict(*others, **more).items():
+            self[name] = value
+
+    # --- Many at once ---
+
+    def write_many(self, values: Any) -> None:
+        """Writes to many datasets: a mapping of paths to values, or to pairs of an index and values."""
+        creation.write_many(self, values)
+
+    def write_many_future(self, values: Any) -> Any:
+        """:meth:`write_many` in the background."""
+        from hyperchunk.batches import submit
+
+        return submit(self.write_many, values)
+
+    async def write_many_async(self, values: Any) -> None:
+        """:meth:`write_many` for asyncio."""
+        from asyncio import wrap_future
+
+        await wrap_future(self.write_many_future(values))
+
+    # --- How names become places ---
+
+    def _place(self, name: str | bytes | None, *, make: bool = True) -> tuple[_core.Node, bytes]:
+        """The group that a path's last name belongs to, and that name; groups on the way are made."""
+        node = self._node
+        if name is None:
+            return node, b""
+        path = encode(name)
+        parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+        if not parts:
+            raise ValueError(f"Unable to create link (name already exists): {name!r}")
+        if path.startswith(b"/"):
+            node = self._writing.writer.root
+        for part in parts[:-1]:
+            if make and not node.has_link(part):
+                node = node.create_group(part, False)
+                continue
+            found = node.get(part)
+            if not isinstance(found, _core.Node):
+                raise UnsupportedError(f"{name!r} leads to another file, which is not being written")
+            node = found
+        if node.kind != 0:
+            raise ValueError(f"Unable to create link ({name!r}: what should hold it is not a group)")
+        return node, parts[-1]
+
+    def _made(self, name: str | bytes | None) -> str | None:
+        """The name of an object that was made here."""
+        if name is None:
+            return None
+        return self._join(name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"))
+
+    def _find(self, path: bytes) -> AnyObject:
+        found = self._node.get(path)
+        if isinstance(found, _core.Node):
+            return found
+        return creation.elsewhere(self._writing, *found)
+
+    def _name_elsewhere(self, path: bytes) -> str | None:
+        found = self._node.get(path)
+        if isinstance(found, _core.Node):
+            return None
+        return "/" + "/".join(part for part in found[1].split("/") if part not in ("", "."))
+
+    def __getitem__(self, name: Any) -> Any:
+        if isinstance(name, str | bytes) and name:
+            found = self._find(encode(name))
+            if isinstance(found, _core.Object):
+                recipe = self._opened.recipe._replace(filename=str(found.file.path), driver="sec2")
+                return wrap(Opened(found.file, recipe), found, self._name_elsewhere(encode(name)))
+        return super().__getitem__(name)
+
+
+Writing.classes = (WritableGroup, WritableDataset, WritableDatatype)

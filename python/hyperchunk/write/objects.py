@@ -1,0 +1,66 @@
+"""What groups, datasets and committed datatypes of a file that is being written have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hyperchunk import _core
+from hyperchunk.file import File
+from hyperchunk.objects import HLObject, RegionProxy
+from hyperchunk.references import OBJECT1, REGION1, Reference, RegionReference
+from hyperchunk.write.attributes import WritableAttributes
+from hyperchunk.write.opened import Writing
+
+
+class WritableObject(HLObject):
+    """An object of a file that is being written."""
+
+    __slots__ = ()
+
+    @property
+    def _writing(self) -> Writing:
+        opened = self._opened
+        assert isinstance(opened, Writing)
+        opened.writer  # noqa: B018 - an error if it is closed
+        return opened
+
+    @property
+    def _node(self) -> _core.Node:
+        """What `_core` has of it."""
+        self._writing  # noqa: B018
+        assert isinstance(self._found, _core.Node)
+        return self._found
+
+    @property
+    def file(self) -> File:
+        """The file that it lies in."""
+        from hyperchunk.write.file import WritableFile
+
+        return WritableFile._of(self._writing)
+
+    @property
+    def attrs(self) -> WritableAttributes:
+        """Its attributes."""
+        self._opened.need()
+        return WritableAttributes(self)
+
+    @property
+    def ref(self) -> Reference:
+        """A reference to it."""
+        return Reference(OBJECT1, self._node.pin().to_bytes(8, "little"))
+
+    @property
+    def regionref(self) -> RegionProxy:
+        """``regionref[index]`` makes a reference to a part of a dataset."""
+        return _WritableRegions(self)
+
+
+class _WritableRegions(RegionProxy):
+    def __getitem__(self, args: Any) -> RegionReference:
+        made = super().__getitem__(args)
+        return RegionReference(REGION1, made._raw, made._region)
+
+
+def track(track_order: bool | None) -> bool:
+    """Whether order is tracked, where nothing is said."""
+    return bool(track_order)

@@ -1,0 +1,400 @@
+//! Objects of files that are being written: to Python they have what [`crate::object::Object`] has, and more.
+
+use crate::dataset_writer::DatasetWriter;
+use crate::datatype::Datatype;
+use crate::errors::to_python;
+use crate::names;
+use crate::object::{Value, value};
+use hyperchunk::codec;
+use hyperchunk::model::{
+    AllocationTime, Attribute, CharacterSet, Dataspace, ExternalFile, FillTime, FillValue, FillWhen, Name,
+    ObjectKind,
+};
+use hyperchunk::write::{self, DatasetOptions, NewLayout, NewLink, NodeId, Target};
+use hyperchunk::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+/// An object of a file that is being written.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) file: write::Writer,
+    pub(crate) id: NodeId,
+}
+
+/// Objects have their addresses late: until then, a number with this bit stands for one.
+const NUMBERED: u64 = 1 << 63;
+
+/// How a dataset is made, by keywords.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options<'py> {
+    datatype: PyRef<'py, Datatype>,
+    committed: Option<PyRef<'py, Node>>,
+    /// None without a dataspace.
+    shape: Option<Vec<u64>>,
+    max_shape: Option<Vec<Option<u64>>>,
+    /// `compact`, `contiguous`, `chunked` or `external`.
+    layout: String,
+    chunks: Vec<u64>,
+    /// Name, offset and size, none for one without a bound.
+    external: Vec<(Vec<u8>, u64, Option<u64>)>,
+    /// Filters by name; or each by its number, with its options.
+    preset: Option<String>,
+    filters: Vec<(u16, Vec<u32>)>,
+    /// An element as stored.
+    fill: Option<Vec<u8>>,
+    fill_time: String,
+    track_order: bool,
+}
+
+impl Options<'_> {
+    fn dataset(self, py: Python<'_>) -> PyResult<DatasetOptions> {
+        let dataspace = dataspace(self.shape, self.max_shape);
+        let mut options = DatasetOptions::new(self.datatype.0.clone(), dataspace);
+        options.committed = match &self.committed {
+            Some(node) => Some(node.file.address(node.id).map_err(|e| to_python(py, &e))?),
+            None => None,
+        };
+        options.layout = match self.layout.as_str() {
+            "compact" => NewLayout::Compact,
+            "contiguous" => NewLayout::Contiguous,
+            "chunked" => NewLayout::Chunked(self.chunks),
+            "external" => {
+                let file = |(name, offset, size): (Vec<u8>, u64, Option<u64>)| ExternalFile {
+                    name: Name::from(&name[..]),
+                    offset,
+                    size,
+                };
+                NewLayout::External(self.external.into_iter().map(file).collect())
+            }
+            other => return Err(PyValueError::new_err(format!("unknown layout: {other}"))),
+        };
+        options.fill = FillValue {
+            value: self.fill.map_or(FillWhen::Default, FillWhen::User),
+            allocation: AllocationTime::Default,
+            time: match self.fill_time.as_str() {
+                "alloc" => FillTime::Allocation,
+                "never" => FillTime::Never,
+                "ifset" => FillTime::IfSet,
+                other => return Err(PyValueError::new_err(format!("unknown time to fill: {other}"))),
+            },
+        };
+        options.track_order = self.track_order;
+        let chunk = if let NewLayout::Chunked(chunk) = &options.layout { &chunk[..] } else { &[] };
+        let target = codec::Target { datatype: &options.datatype, chunk, fill: &options.fill.value };
+        let pipeline = match &self.preset {
+            Some(preset) => codec::preset(preset, &target),
+            None => self.filters.iter().map(|(id, given)| codec::filter(*id, given, &target)).collect(),
+        };
+        options.pipeline = pipeline.map_err(|e| to_python(py, &e))?;
+        Ok(options)
+    }
+}
+
+fn dataspace(shape: Option<Vec<u64>>, max: Option<Vec<Option<u64>>>) -> Dataspace {
+    match shape {
+        None => Dataspace::Null,
+        Some(dims) if dims.is_empty() => Dataspace::Scalar,
+        Some(dims) => {
+            let max = max.unwrap_or_else(|| dims.iter().copied().map(Some).collect());
+            Dataspace::Simple { dims, max }
+        }
+    }
+}
+
+impl Node {
+    /// The object that a number stands for.
+    pub(crate) fn id_of(address: u64) -> Option<NodeId> {
+        if address & NUMBERED == 0 { None } else { NodeId::from_number(address & !NUMBERED) }
+    }
+
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&write::Writer, NodeId) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&self.file, self.id)).map_err(|e| to_python(py, &e))
+    }
+
+    fn other(&self, id: NodeId) -> Self {
+        Self { file: self.file.clone(), id }
+    }
+
+    /// The group of a link, and its name there; None for the path of a group itself.
+    fn link_at(&self, path: &[u8]) -> Result<Option<NewLink>> {
+        let mut parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+        let Some(name) = parts.next_back() else { return Ok(None) };
+        let parts: Vec<&[u8]> = parts.collect();
+        let start = if path.starts_with(b"/") { &b"/"[..] } else { b"" };
+        match self.file.resolve(self.id, &[start, &parts.join(&b"/"[..])].concat())? {
+            Target::Here(group) => match self.file.find(group, name)? {
+                Some(link) => Ok(Some(link)),
+                None => Err(Error::new(ErrorKind::NotFound, format!("no link {}", Name::from(name)))),
+            },
+            Target::Elsewhere { file, .. } => {
+                let message = format!("the path leads to another file, {file}");
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+        }
+    }
+}
+
+fn target<'py>(py: Python<'py>, target: &NewLink) -> PyResult<Bound<'py, PyTuple>> {
+    match target {
+        NewLink::Hard(id) => (0, id.number() | NUMBERED).into_pyobject(py),
+        NewLink::Soft(path) => (1, names::decode(py, path.as_bytes())?).into_pyobject(py),
+        NewLink::External { file, path } => {
+            (2, names::decode(py, file.as_bytes())?, names::decode(py, path.as_bytes())?).into_pyobject(py)
+        }
+    }
+}
+
+#[pymethods]
+impl Node {
+    /// 0 for groups, 1 for datasets, 2 for committed datatypes.
+    #[getter]
+    fn kind(&self, py: Python<'_>) -> PyResult<u8> {
+        let kind = self.file.kind(self.id).map_err(|e| to_python(py, &e))?;
+        Ok(match kind {
+            ObjectKind::Group => 0,
+            ObjectKind::Dataset => 1,
+            ObjectKind::Datatype => 2,
+        })
+    }
+
+    /// What stands for its address.
+    #[getter]
+    fn address(&self) -> u64 {
+        self.id.number() | NUMBERED
+    }
+
+    /// The address that it will have, for references.
+    fn pin(&self, py: Python<'_>) -> PyResult<u64> {
+        self.run(py, |file, id| file.address(id))
+    }
+
+    /// Never.
+    #[getter]
+    fn elsewhere(&self) -> bool {
+        false
+    }
+
+    /// A path to it.
+    #[getter]
+    fn path(&self) -> Option<String> {
+        let path = self.file.find_path(self.id).ok().flatten()?;
+        Some(String::from_utf8_lossy(&path).into_owned())
+    }
+
+    /// Its comment.
+    #[getter]
+    fn comment<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let comment = self.run(py, |file, id| file.comment(id))?;
+        comment.map(|comment| names::decode(py, comment.as_bytes())).transpose()
+    }
+
+    /// Sets its comment.
+    fn set_comment(&self, py: Python<'_>, comment: Option<&[u8]>) -> PyResult<()> {
+        self.run(py, |file, id| file.set_comment(id, comment.map(Name::from)))
+    }
+
+    /// Whether the order in which its attributes and links are made is tracked.
+    #[getter]
+    fn attribute_order_tracked(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, |file, id| file.tracks_order(id))
+    }
+
+    // --- Attributes ---
+
+    /// An attribute's type, shape and stored elements; None if there is none of that name.
+    fn attribute<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Option<Value<'py>>> {
+        let found = self.run(py, |file, id| file.attribute(id, name))?;
+        found.map(|attribute| value(py, attribute)).transpose()
+    }
+
+    /// All attributes.
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Bound<'py, PyAny>, Option<Value<'py>>)>> {
+        let found = self.run(py, |file, id| {
+            let names = file.attribute_names(id)?.into_iter();
+            names.map(|name| Ok((file.attribute(id, name.as_bytes())?, name))).collect::<Result<Vec<_>>>()
+        })?;
+        let pairs = found.into_iter().map(|(found, name)| {
+            Ok((names::decode(py, name.as_bytes())?, found.map(|found| value(py, found)).transpose()?))
+        });
+        pairs.collect()
+    }
+
+    /// The names of all attributes.
+    fn attribute_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let all = self.run(py, |file, id| file.attribute_names(id))?;
+        let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
+        PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// How many attributes it has.
+    fn attribute_count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.run(py, |file, id| file.attribute_names(id)).map(|names| names.len())
+    }
+
+    /// Sets an attribute: `shape` is None without a dataspace, `data` its elements as stored.
+    #[pyo3(signature = (name, datatype, shape, data, *, utf8, committed=None))]
+    #[expect(clippy::too_many_arguments, reason = "what an attribute is made of")]
+    fn set_attribute(
+        &self,
+        py: Python<'_>,
+        name: &[u8],
+        datatype: &Datatype,
+        shape: Option<Vec<u64>>,
+        data: &[u8],
+        utf8: bool,
+        committed: Option<&Self>,
+    ) -> PyResult<()> {
+        self.run(py, |file, id| {
+            let committed = committed.map(|node| node.file.address(node.id)).transpose()?;
+            let attribute = Attribute {
+                name: name.into(),
+                charset: if utf8 { CharacterSet::Utf8 } else { CharacterSet::Ascii },
+                datatype: datatype.0.clone(),
+                committed,
+                dataspace: dataspace(shape, None),
+                data: data.to_vec(),
+                creation_order: None,
+            };
+            file.set_attribute(id, attribute)
+        })
+    }
+
+    /// Removes an attribute.
+    fn delete_attribute(&self, py: Python<'_>, name: &[u8]) -> PyResult<()> {
+        self.run(py, |file, id| file.delete_attribute(id, name))
+    }
+
+    // --- Of groups ---
+
+    /// How many links it has.
+    fn link_count(&self, py: Python<'_>) -> PyResult<usize> {
+        self.run(py, |file, id| file.names(id)).map(|names| names.len())
+    }
+
+    /// The names of its links.
+    fn link_names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let all = self.run(py, |file, id| file.names(id))?;
+        let all = all.iter().map(|name| names::decode(py, name.as_bytes()));
+        PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Its links: names and targets.
+    #[pyo3(signature = (*, by_name=false))]
+    fn links<'py>(
+        &self,
+        py: Python<'py>,
+        by_name: bool,
+    ) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyTuple>)>> {
+        let mut names = self.run(py, |file, id| file.names(id))?;
+        if by_name {
+            names.sort_unstable();
+        }
+        let links = names.into_iter().filter_map(|name| {
+            let found = self.file.find(self.id, name.as_bytes()).transpose()?;
+            Some(found.map(|found| (name, found)))
+        });
+        let links = links.collect::<Result<Vec<_>>>().map_err(|e| to_python(py, &e))?;
+        let links = links.iter();
+        links.map(|(name, found)| Ok((names::decode(py, name.as_bytes())?, target(py, found)?))).collect()
+    }
+
+    /// The target of the link that a path ends with; None if the path is that of a group itself.
+    fn link<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let found = self.link_at(path).map_err(|e| to_python(py, &e))?;
+        found.map(|found| target(py, &found)).transpose()
+    }
+
+    /// Whether a path ends with a link that is there, whether or not that leads anywhere.
+    fn has_link(&self, py: Python<'_>, path: &[u8]) -> PyResult<bool> {
+        if path.is_empty() {
+            return Ok(false);
+        }
+        match self.link_at(path) {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(false),
+            Err(error) => Err(to_python(py, &error)),
+        }
+    }
+
+    /// The object that a path leads to; where that is in another file, its name and the path in it.
+    fn get<'py>(&self, py: Python<'py>, path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        match self.run(py, |file, id| file.resolve(id, path))? {
+            Target::Here(id) => Ok(Bound::new(py, self.other(id))?.into_any()),
+            Target::Elsewhere { file, path } => {
+                let file = names::decode(py, file.as_bytes())?;
+                Ok((file, names::decode(py, path.as_bytes())?).into_pyobject(py)?.into_any())
+            }
+        }
+    }
+
+    /// Makes a group; an empty name makes one without.
+    fn create_group(&self, py: Python<'_>, name: &[u8], track_order: bool) -> PyResult<Self> {
+        self.run(py, |file, id| file.create_group(id, name, track_order)).map(|id| self.other(id))
+    }
+
+    /// Makes a committed datatype; an empty name makes one without.
+    fn commit_datatype(&self, py: Python<'_>, name: &[u8], datatype: &Datatype) -> PyResult<Self> {
+        let made = self.run(py, |file, id| file.commit_datatype(id, name, datatype.0.clone()));
+        made.map(|id| self.other(id))
+    }
+
+    /// Makes a dataset; an empty name makes one without.
+    #[pyo3(signature = (name, **keywords))]
+    fn create_dataset(
+        &self,
+        py: Python<'_>,
+        name: &[u8],
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let missing = || PyValueError::new_err("the options are missing");
+        let options = keywords.ok_or_else(missing)?.extract::<Options<'_>>()?.dataset(py)?;
+        let made = self.run(py, |file, id| file.create_dataset(id, name, options))?;
+        Ok(self.other(made.id()))
+    }
+
+    /// Makes a hard link.
+    fn link_hard(&self, py: Python<'_>, name: &[u8], to: &Self) -> PyResult<()> {
+        self.run(py, |file, id| file.link(id, name, NewLink::Hard(to.id)))
+    }
+
+    /// Makes a soft link.
+    fn link_soft(&self, py: Python<'_>, name: &[u8], path: &[u8]) -> PyResult<()> {
+        self.run(py, |file, id| file.link(id, name, NewLink::Soft(path.into())))
+    }
+
+    /// Makes an external link.
+    fn link_external(&self, py: Python<'_>, name: &[u8], other: &[u8], path: &[u8]) -> PyResult<()> {
+        let link = NewLink::External { file: other.into(), path: path.into() };
+        self.run(py, |file, id| file.link(id, name, link))
+    }
+
+    /// Removes a link.
+    fn unlink(&self, py: Python<'_>, name: &[u8]) -> PyResult<()> {
+        self.run(py, |file, id| file.unlink(id, name))
+    }
+
+    // --- Of others ---
+
+    /// It as a dataset.
+    fn dataset(&self, py: Python<'_>) -> PyResult<DatasetWriter> {
+        self.run(py, |file, id| file.dataset(id))
+            .map(|dataset| DatasetWriter::new(self.file.clone(), dataset))
+    }
+
+    /// It as a committed datatype.
+    fn datatype(&self, py: Python<'_>) -> PyResult<Datatype> {
+        self.run(py, |file, id| file.datatype(id)).map(Datatype)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?} {}", self.file.kind(self.id).ok(), self.id.number())
+    }
+}

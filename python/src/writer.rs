@@ -1,0 +1,244 @@
+//! Files that are being written: to Python they have what [`crate::file::File`] has, and more.
+
+use crate::choice;
+use crate::datatype::{Datatype, reference_kind};
+use crate::errors::{opening, to_python};
+use crate::file::File;
+use crate::memory::look;
+use crate::names;
+use crate::node::Node;
+use hyperchunk::encode::Oldest;
+use hyperchunk::write::{self, CreateOptions, FileLayout, MemorySink, NodeId, Sync};
+use hyperchunk::{Error, Result};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A file that is being written.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) file: write::Writer,
+    /// Its bytes, if it has no name.
+    memory: Option<Arc<MemorySink>>,
+}
+
+/// As [`crate::file::File::dereference`] returns.
+type Referred<'py> = (Node, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny>>);
+
+/// How a file is made, by keywords.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
+    oldest: String,
+    threads: usize,
+    sync: String,
+    page: Option<u64>,
+    alignment: u64,
+    replace: bool,
+    journal: bool,
+    waiting_bytes: usize,
+}
+
+fn unknown(what: &str, name: &str) -> PyErr {
+    PyValueError::new_err(format!("unknown {what}: {name}"))
+}
+
+fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
+    let keywords = keywords.ok_or_else(|| PyTypeError::new_err("the options are missing"))?;
+    let given: Options = keywords.extract()?;
+    let mut options = CreateOptions::default();
+    options.oldest = match given.oldest.as_str() {
+        "v18" => Oldest::V18,
+        "v110" => Oldest::V110,
+        "v200" => Oldest::V200,
+        other => return Err(unknown("release of HDF5", other)),
+    };
+    options.sync = match given.sync.as_str() {
+        "never" => Sync::Never,
+        "commit" => Sync::Commit,
+        "write" => Sync::Write,
+        other => return Err(unknown("policy of sync", other)),
+    };
+    options.layout = given.page.map_or(FileLayout::AtEnd, |page| FileLayout::InFront { page });
+    options.threads = given.threads;
+    options.alignment = given.alignment;
+    options.replace = given.replace;
+    options.journal = given.journal;
+    options.waiting_bytes = given.waiting_bytes;
+    Ok(options)
+}
+
+impl Writer {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&write::Writer) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&self.file)).map_err(|e| to_python(py, &e))
+    }
+
+    fn node(&self, id: NodeId) -> Node {
+        Node { file: self.file.clone(), id }
+    }
+}
+
+#[pymethods]
+impl Writer {
+    /// Starts a file; it has its name when it is first flushed or closed.
+    #[staticmethod]
+    #[pyo3(signature = (path, **keywords))]
+    fn create(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(keywords)?;
+        let made = py.detach(|| write::Writer::create(path, &options));
+        made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
+    }
+
+    /// Starts a file that lies in memory; `name` is for messages.
+    #[staticmethod]
+    #[pyo3(signature = (name, **keywords))]
+    fn in_memory(py: Python<'_>, name: &str, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = options(keywords)?;
+        let memory = Arc::new(MemorySink::default());
+        let made = write::Writer::create_in(Arc::<MemorySink>::clone(&memory), Some(name), &options);
+        made.map(|file| Self { file, memory: Some(memory) }).map_err(|e| to_python(py, &e))
+    }
+
+    /// The bytes of a file in memory.
+    fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.memory.as_ref().map(|memory| PyBytes::new(py, &memory.bytes()))
+    }
+
+    /// Commits what was written so far.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::flush)
+    }
+
+    /// Commits the file and ends it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::close)
+    }
+
+    /// Whether links and attributes of the root keep their order.
+    fn track_root_order(&self, py: Python<'_>, track: bool) -> PyResult<()> {
+        self.run(py, |file| file.track_root_order(track))
+    }
+
+    /// The file as it is now, to be read.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<File> {
+        self.run(py, write::Writer::snapshot).map(File)
+    }
+
+    /// The elements that lead to stored strings or sequences: `sizes` has the bytes of each, `counts` its elements.
+    fn store<'py>(
+        &self,
+        py: Python<'py>,
+        counts: Vec<usize>,
+        size: usize,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let handles = look(data, |data| {
+            self.run(py, |file| {
+                let mut rest = data;
+                let mut handles = Vec::with_capacity(counts.len().saturating_mul(16));
+                for count in &counts {
+                    let cut = count.checked_mul(size).and_then(|bytes| rest.split_at_checked(bytes));
+                    let (bytes, behind) =
+                        cut.ok_or_else(|| Error::invalid("sequences that end too early"))?;
+                    rest = behind;
+                    handles.extend_from_slice(&file.store_sequence(*count, bytes)?);
+                }
+                Ok(handles)
+            })
+        })?;
+        Ok(PyBytes::new(py, &handles))
+    }
+
+    // --- As of a file that is read ---
+
+    /// Its changes are in memory.
+    #[getter]
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// The root group.
+    #[getter]
+    fn root(&self) -> Node {
+        self.node(NodeId::ROOT)
+    }
+
+    /// The object of an address.
+    #[pyo3(signature = (address, path=None))]
+    fn object(&self, py: Python<'_>, address: u64, path: Option<&Bound<'_, PyString>>) -> PyResult<Node> {
+        let _ = path;
+        let found = Node::id_of(address).or_else(|| self.file.object_at(address));
+        let id = found.ok_or_else(|| Error::invalid("no object is at this address"));
+        id.and_then(|id| self.file.kind(id).map(|_| self.node(id))).map_err(|e| to_python(py, &e))
+    }
+
+    /// Where the superblock lies.
+    #[getter]
+    fn base(&self) -> u64 {
+        0
+    }
+
+    /// How many bytes an address has.
+    #[getter]
+    fn address_size(&self) -> u8 {
+        8
+    }
+
+    /// Nothing is far away.
+    #[pyo3(signature = (start, *, attributes, depth))]
+    fn prefetch(&self, start: &Node, attributes: bool, depth: Option<u32>) {
+        let _ = (start, attributes, depth);
+    }
+
+    /// A path that leads to the object of an address.
+    fn find_path<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let id = self.object(py, address, None)?.id;
+        let path = self.run(py, |file| file.find_path(id))?;
+        Ok(path.map(|path| PyBytes::new(py, &path)))
+    }
+
+    /// What a stored reference leads to.
+    fn dereference<'py>(&self, py: Python<'py>, kind: usize, raw: &[u8]) -> PyResult<Referred<'py>> {
+        let kind = reference_kind(kind)?;
+        let found = self.run(py, |file| {
+            let snapshot = file.snapshot()?;
+            let Some(reference) = snapshot.reference(kind, raw)? else { return Ok(None) };
+            let object = snapshot.dereference(&reference)?;
+            let id = file.snapshot_node(object.address())?;
+            let id = id.ok_or_else(|| Error::invalid("the reference leads to no object of this file"))?;
+            Ok(Some((id, reference)))
+        });
+        let Some((id, reference)) = found? else {
+            return Err(PyValueError::new_err("a null reference leads nowhere"));
+        };
+        let region = reference.region.map(|region| choice::describe(py, &region.selection)).transpose()?;
+        let attribute = reference.attribute.map(|name| names::decode(py, name.as_bytes())).transpose()?;
+        Ok((self.node(id), region, attribute))
+    }
+
+    /// The strings of any length for stored elements.
+    fn strings<'py>(&self, py: Python<'py>, elements: &[u8]) -> PyResult<Bound<'py, PyList>> {
+        self.snapshot(py)?.strings(py, elements)
+    }
+
+    /// The sequences for stored elements.
+    fn sequences<'py>(
+        &self,
+        py: Python<'py>,
+        elements: &[u8],
+        base: &Datatype,
+    ) -> PyResult<(Vec<u64>, Bound<'py, PyByteArray>)> {
+        self.snapshot(py)?.sequences(py, elements, base)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.file.options())
+    }
+}
