@@ -15,7 +15,7 @@ const ALL: u32 = 3;
 /// As many as there are.
 const UNLIMITED: u64 = u64::MAX;
 /// How many numbers the corners of a regular pattern may have where HDF5 knows lists of blocks only.
-const MOST_CORNERS: u64 = 10_000_000;
+const MOST_CORNERS: u64 = 1_000_000;
 
 /// A selection, of the lowest version that can hold it. For HDF5 1.8, which knows no patterns of blocks, those become lists of
 /// blocks.
