@@ -14,7 +14,7 @@ use hyperchunk::write::{self, DatasetOptions, NewLayout, NewLink, NodeId, Target
 use hyperchunk::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 /// An object of a file that is being written.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -149,6 +149,7 @@ fn target<'py>(py: Python<'py>, target: &NewLink) -> PyResult<Bound<'py, PyTuple
         NewLink::External { file, path } => {
             (2, names::decode(py, file.as_bytes())?, names::decode(py, path.as_bytes())?).into_pyobject(py)
         }
+        NewLink::User { class, data } => (3, *class, PyBytes::new(py, data)).into_pyobject(py),
     }
 }
 

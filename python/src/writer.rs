@@ -106,6 +106,30 @@ impl Writer {
         made.map(|file| Self { file, memory: Some(memory) }).map_err(|e| to_python(py, &e))
     }
 
+    /// Starts a file that is streamed to an object store, with the options of a network.
+    #[staticmethod]
+    #[pyo3(signature = (url, network, **keywords))]
+    fn create_url(
+        py: Python<'_>,
+        url: &str,
+        network: &Bound<'_, PyDict>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let (options, remote) = (options(keywords)?, crate::network::options(network)?);
+        let made = py.detach(|| write::Writer::create_url(url, &options, &remote));
+        made.map(|file| Self { file, memory: None }).map_err(|e| opening(py, &e))
+    }
+
+    /// The size and ETag of the object that a streamed file became.
+    fn stored(&self) -> Option<(u64, Option<String>)> {
+        self.file.stored().map(|stored| (stored.size, stored.etag))
+    }
+
+    /// Gives the file up: what was not committed is nowhere.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, write::Writer::discard)
+    }
+
     /// The bytes of a file in memory.
     fn bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.memory.as_ref().map(|memory| PyBytes::new(py, &memory.bytes()))

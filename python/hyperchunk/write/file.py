@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hyperchunk import _core
 from hyperchunk.exceptions import UnsupportedError
-from hyperchunk.file import _TUNING, File, is_url
+from hyperchunk.file import _TUNING, File, is_url, store_options
 from hyperchunk.objects import Recipe
 from hyperchunk.write.group import WritableGroup
 from hyperchunk.write.opened import Writing
@@ -62,6 +62,8 @@ class WritableFile(WritableGroup, File):
         alignment: int = 1,
         journal: bool = True,
         waiting_bytes: int = 64 << 20,
+        storage_options: dict[str, Any] | None = None,
+        network: dict[str, Any] | None = None,
         **tuning: Any,
     ) -> None:
         if mode not in ("w", "w-", "x"):
@@ -93,7 +95,11 @@ class WritableFile(WritableGroup, File):
             writer = _core.Writer.in_memory(os.fsdecode(name), **options)
             recipe = Recipe(os.fsdecode(name), "core", options)
         elif is_url(path := os.fsdecode(name)):
-            raise UnsupportedError(f"{path}: files are written to this machine, or to a file-like object")
+            settings = (network or {}) | {"store": store_options(storage_options or {})}
+            writer = _core.Writer.create_url(path, settings, **options)
+            recipe = Recipe(path, "network", options)
+        elif storage_options or network:
+            raise TypeError(f"storage_options and network are for files over a network, not for {path!r}")
         else:
             path = path.removeprefix("file://")
             writer = _core.Writer.create(path, **options)
@@ -131,6 +137,11 @@ class WritableFile(WritableGroup, File):
         """Commits the file and closes it; nothing that comes from it can be used after that."""
         self._opened.close()
 
+    def stored(self) -> tuple[int, str | None] | None:
+        """The size and ETag of the object that a file in a store became; None before it is closed, and for others."""
+        assert isinstance(self._opened, Writing)
+        return self._opened.stored()
+
     def getbuffer(self) -> bytes:
         """The bytes of a file in memory (``driver="core"``) as they were last committed."""
         data = self._writing.writer.bytes()
@@ -144,7 +155,9 @@ class WritableFile(WritableGroup, File):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._opened.is_open:
+        if kind is not None and self._opened.recipe.driver == "network" and isinstance(self._opened, Writing):
+            self._opened.discard()
+        elif self._opened.is_open:
             self.close()
 
     def __repr__(self) -> str:

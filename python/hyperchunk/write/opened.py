@@ -15,11 +15,12 @@ class Writing(Opened):
     """A file that is being written, shared by all objects that come from it. It is committed when it is closed; at the
     latest when nothing of it is used any more, or the program ends."""
 
-    __slots__ = ("_close",)
+    __slots__ = ("_close", "_stored")
 
     def __init__(self, writer: _core.Writer, recipe: Recipe) -> None:
         super().__init__(writer, recipe)
-        self._close = weakref.finalize(self, _commit, writer, recipe.source, os.getpid())
+        end = _give_up if recipe.driver == "network" else _commit
+        self._close = weakref.finalize(self, end, writer, recipe.source, os.getpid())
 
     @property
     def writer(self) -> _core.Writer:
@@ -42,7 +43,19 @@ class Writing(Opened):
         self._close.detach()
         writer.close()
         _deliver(writer, self.recipe.source)
+        self._stored = writer.stored()
         super().close()
+
+    def discard(self) -> None:
+        """Gives the file up, and closes it."""
+        self._close.detach()
+        self._stored = None
+        self.writer.discard()
+        super().close()
+
+    def stored(self) -> tuple[int, str | None] | None:
+        """What the store says about the object that it became."""
+        return self._stored if self._closed else self.writer.stored()
 
     def portable(self) -> Recipe:
         """Files that are being written stay where they are."""
@@ -54,6 +67,13 @@ def _commit(writer: _core.Writer, target: Any, process: int) -> None:
     if os.getpid() == process:
         writer.close()
         _deliver(writer, target)
+
+
+def _give_up(writer: _core.Writer, target: Any, process: int) -> None:
+    # What is streamed to a store and was never closed may lack anything.
+    del target
+    if os.getpid() == process:
+        writer.discard()
 
 
 def _deliver(writer: _core.Writer, target: Any) -> None:

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Bytes per second below which a part counts as stalled, until it is known how fast the network is.
@@ -28,6 +29,8 @@ const SLOWEST: f64 = 256e3;
 const PATIENCE: f64 = 16.0;
 /// How long giving up may take.
 const ABORT: Duration = Duration::from_secs(5);
+/// How long after that it is looked whether it worked.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// An object that is being written.
 pub(super) struct ObjectUpload {
@@ -35,6 +38,8 @@ pub(super) struct ObjectUpload {
     id: MultipartId,
     replace: bool,
     parts: Arc<Mutex<BTreeMap<usize, PartId>>>,
+    /// What is under way. (If this is dropped, it goes on.)
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What all requests for one object need. Cheap to clone.
@@ -92,7 +97,7 @@ fn start(location: &Location, options: &RemoteOptions, replace: bool) -> Result<
             let id = to.repeat(0, || to.multipart.create_multipart(&to.path)).await?;
             Ok((id, to))
         })?;
-        Ok(ObjectUpload { to, id, replace, parts: Arc::default() })
+        Ok(ObjectUpload { to, id, replace, parts: Arc::default(), tasks: Mutex::default() })
     })
 }
 
@@ -256,7 +261,7 @@ impl Upload for ObjectUpload {
             Err(error) => return tell.tell(Err(error)),
         };
         let (to, id, parts) = (self.to.clone(), self.id.clone(), Arc::clone(&self.parts));
-        process.runtime.spawn(async move {
+        let task = process.runtime.spawn(async move {
             let _held = process.enter(to.options.concurrency).await;
             let (length, payload) = (bytes.len(), PutPayload::from(Bytes::from(bytes)));
             let request = || to.multipart.put_part(&to.path, &id, number, payload.clone());
@@ -268,6 +273,9 @@ impl Upload for ObjectUpload {
             drop(payload);
             tell.tell(sent.map_err(|error| error.file(&to.shown)));
         });
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
     }
 
     fn complete(&self, parts: usize, size: u64) -> Result<Stored> {
@@ -284,11 +292,22 @@ impl Upload for ObjectUpload {
     fn abort(&self) {
         let Ok(process) = Process::get() else { return };
         let (to, id) = (self.to.clone(), self.id.clone());
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let (done, wait) = std::sync::mpsc::channel();
         process.runtime.spawn(async move {
-            let given_up = to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
+            tasks.iter().for_each(JoinHandle::abort);
+            let mut any = false;
+            for task in tasks {
+                any |= task.await.is_err();
+            }
+            let given_up = || to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
             // What cannot be given up ends by the bucket's rules.
-            drop(timeout(ABORT, given_up).await);
+            drop(timeout(ABORT, given_up()).await);
+            if any {
+                // A part that the server had got when its request was torn down may have come back.
+                tokio::time::sleep(AGAIN).await;
+                drop(timeout(ABORT, given_up()).await);
+            }
             let _ = done.send(());
         });
         let _ = wait.recv_timeout(ABORT);
