@@ -124,7 +124,7 @@ fn filters<'d>(dataset: &'d Dataset, chunked: &Chunked, offset: &[u64]) -> &'d [
 
 /// The mask of a chunk that went through none of the filters.
 fn left_out(pipeline: &[Filter]) -> u32 {
-    (0..pipeline.len()).fold(0, |mask, filter| mask | 1_u32.checked_shl(filter as u32).unwrap_or(0))
+    (0..32).zip(pipeline).fold(0, |mask, (filter, _)| mask | 1 << filter)
 }
 
 /// Reads chunks that lie near each other.
