@@ -15,10 +15,10 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 #[derive(Args, Debug)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Arguments {
     /// The files to pack, which may be URLs; then the file to make.
-    #[arg(value_name = "IN... OUT", num_args = 2.., required = true)]
+    #[arg(value_name = "FILE", num_args = 2.., required = true)]
     files: Vec<String>,
     /// Replace OUT if it is there.
     #[arg(long)]
