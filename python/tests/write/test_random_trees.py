@@ -150,18 +150,19 @@ class Builder:
             "deflate": {"compression": 4, "shuffle": True, "chunks": tuple(max(1, length) for length in shape)},
             "checked": {"fletcher32": True, "chunks": tuple(max(1, length) for length in shape)},
             "lzf": {"compression": "lzf", "chunks": tuple(max(1, length) for length in shape)},
-            "scaled": {"scaleoffset": 3, "chunks": tuple(max(1, length) for length in shape)},
+            "scaled": {"scaleoffset": 0, "chunks": tuple(max(1, length) for length in shape)},
         }[layout]
         zero_sized = any(length == 0 for length in shape)
         if not shape or (zero_sized and layout != "growing twice"):
             options = {}
         if dtype.hasobject and "fletcher32" in options:
             options = {}
-        half = dtype.itemsize == 2 and dtype.kind == "f"
-        if "scaleoffset" in options and (dtype.kind not in "iuf" or half or kind == "enum"):
+        # For floats it is lossy, and anything may come of numbers as wide as these.
+        if "scaleoffset" in options and (dtype.kind not in "iu" or kind == "enum"):
             options.pop("scaleoffset", None)
         values = _values(self.library, kind, shape, seed, self.known[seed % len(self.known)])
-        if seed % 2:
+        # h5py takes rows of the same length for an array.
+        if seed % 2 and kind != "vlen":
             made = group.create_dataset(name, shape, dtype, track_order=track_order, **options)
             if shape and shape[0] > 1 and values.size:
                 made[1:] = values[1:]
@@ -240,6 +241,11 @@ def _run(*command: Any) -> None:
     assert done.returncode == 0, (command[0], done.stdout[-2000:], done.stderr[-2000:])
 
 
+def _works(*command: Any) -> bool:
+    done = subprocess.run([str(part) for part in command], capture_output=True, check=False, timeout=60)
+    return done.returncode == 0
+
+
 def _check(tree: Any, libver: str, *, tools: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "ours.h5", Path(folder) / "theirs.h5"
@@ -251,15 +257,17 @@ def _check(tree: Any, libver: str, *, tools: bool) -> None:
         comparison.run()
         assert comparison.differences == []
         if tools and libver != "v200" and _tools():
-            _run("h5dump", ours)
-            _run("h5stat", ours)
-            for path in (ours, theirs):
-                _run("h5repack", path, path.with_suffix(".repacked"))
+            for tool in ("h5dump", "h5stat"):
+                # Not all that is in a file of h5py suits the tools: links that lead nowhere, for one.
+                if _works(tool, theirs):
+                    _run(tool, ours)
+            if not _works("h5repack", theirs, theirs.with_suffix(".repacked")):
+                return
+            _run("h5repack", ours, ours.with_suffix(".repacked"))
             # What h5diff cannot compare, it calls different: also a file of h5py and its copy.
             again = theirs.with_suffix(".again")
             _run("h5repack", theirs.with_suffix(".repacked"), again)
-            command = ["h5diff", "-q", theirs.with_suffix(".repacked"), again]
-            if subprocess.run(command, check=False, capture_output=True, timeout=60).returncode == 0:
+            if _works("h5diff", "-q", theirs.with_suffix(".repacked"), again):
                 _run("h5diff", ours.with_suffix(".repacked"), theirs.with_suffix(".repacked"))
 
 
