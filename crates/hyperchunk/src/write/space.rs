@@ -1,6 +1,6 @@
 //! Which bytes of the file are whose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,8 +16,10 @@ pub(super) struct Space {
 
 #[derive(Debug, Default)]
 struct Free {
-    /// By length, what may be used again.
-    now: BTreeMap<u64, Vec<u64>>,
+    /// What may be used again: where it begins and how long it is. Pieces never touch.
+    now: BTreeMap<u64, u64>,
+    /// The same, by length and beginning.
+    by_length: BTreeSet<(u64, u64)>,
     /// What the last commit still leads to: free after the next one.
     later: Vec<(u64, u64)>,
 }
@@ -69,7 +71,7 @@ impl Space {
         if committed {
             free.later.push((start, length));
         } else {
-            free.now.entry(length).or_default().push(start);
+            free.add(start, length);
             self.any_free.store(true, Ordering::Release);
         }
     }
@@ -83,28 +85,50 @@ impl Space {
     pub(super) fn committed(&self, unused: Vec<(u64, u64)>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         for (start, length) in unused {
-            free.now.entry(length).or_default().push(start);
+            free.add(start, length);
             self.any_free.store(true, Ordering::Release);
         }
     }
 }
 
 impl Free {
-    /// From the smallest free piece that fits; what is left of it stays free.
+    /// Adds a piece, joined with what it touches.
+    fn add(&mut self, mut start: u64, mut length: u64) {
+        let before = self.now.range(..start).next_back().map(|(start, length)| (*start, *length));
+        if let Some((before, size)) = before.filter(|(before, size)| before + size == start) {
+            self.remove(before, size);
+            (start, length) = (before, length + size);
+        }
+        if let Some(size) = self.now.get(&(start + length)).copied() {
+            self.remove(start + length, size);
+            length += size;
+        }
+        self.now.insert(start, length);
+        self.by_length.insert((length, start));
+    }
+
+    fn remove(&mut self, start: u64, length: u64) {
+        self.now.remove(&start);
+        self.by_length.remove(&(length, start));
+    }
+
+    /// From the smallest piece that fits; what is left of it stays free.
     fn take(&mut self, length: u64, alignment: u64) -> Option<u64> {
-        let (size, start) = self.now.range(length..).find_map(|(size, starts)| {
-            let start = starts.iter().copied().find(|start| start.is_multiple_of(alignment))?;
-            Some((*size, start))
+        let mut fitting = self.by_length.range((length, 0)..);
+        let (size, start) = fitting.find_map(|(size, start)| {
+            let skipped = start.next_multiple_of(alignment) - start;
+            (skipped + length <= *size).then_some((*size, *start))
         })?;
-        let starts = self.now.get_mut(&size)?;
-        starts.retain(|other| *other != start);
-        if starts.is_empty() {
-            self.now.remove(&size);
+        self.remove(start, size);
+        let first = start.next_multiple_of(alignment);
+        if first > start {
+            self.add(start, first - start);
         }
-        if size > length {
-            self.now.entry(size - length).or_default().push(start + length);
+        let left = start + size - (first + length);
+        if left > 0 {
+            self.add(first + length, left);
         }
-        Some(start)
+        Some(first)
     }
 }
 
@@ -127,5 +151,15 @@ mod tests {
         space.committed(unused);
         assert_eq!(space.take(10, 1), (192, 0));
         assert_eq!(space.end(), 243);
+        // Neighbours become one piece, whatever their order.
+        for start in [10, 30, 20] {
+            space.give_back(start, 10, false);
+        }
+        assert_eq!(space.take(30, 1), (10, 0));
+        space.give_back(10, 30, false);
+        assert_eq!(space.take(8, 16), (16, 0));
+        assert_eq!(space.take(16, 1), (24, 0));
+        assert_eq!(space.take(6, 1), (10, 0));
+        assert_eq!(space.take(1, 1), (243, 0));
     }
 }
