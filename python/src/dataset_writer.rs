@@ -9,8 +9,9 @@ use crate::names;
 use hyperchunk::model::{Dataspace, FillWhen};
 use hyperchunk::write::{self, NewLayout};
 use hyperchunk::{Result, select};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use std::sync::{Mutex, PoisonError};
 
 /// A dataset of a file that is being written.
@@ -23,8 +24,15 @@ pub(crate) struct DatasetWriter {
     read: Mutex<Option<(u64, hyperchunk::Dataset)>>,
 }
 
-/// A chunk: its offset, its bytes, its mask.
-type Direct<'py> = (Vec<u64>, Bound<'py, PyAny>, u32);
+/// A chunk: its offset, its bytes, and its mask, which may be missing.
+fn direct<'py>(chunk: &Bound<'py, PyAny>) -> PyResult<(Vec<u64>, Bound<'py, PyAny>, u32)> {
+    let parts = chunk.cast::<PyTuple>()?;
+    let mask = if parts.len() > 2 { parts.get_item(2)?.extract()? } else { 0 };
+    if !(2..=3).contains(&parts.len()) {
+        return Err(PyValueError::new_err("a chunk is an offset, its bytes and, maybe, a filter mask"));
+    }
+    Ok((parts.get_item(0)?.extract()?, parts.get_item(1)?, mask))
+}
 
 impl DatasetWriter {
     pub(crate) fn new(file: write::Writer, dataset: write::DatasetWriter) -> Self {
@@ -228,10 +236,14 @@ impl DatasetWriter {
     }
 
     /// Writes many chunks as they are stored.
-    fn write_chunks(&self, py: Python<'_>, chunks: Vec<Direct<'_>>) -> PyResult<()> {
-        let data: Vec<Bound<'_, PyAny>> = chunks.iter().map(|(_, data, _)| data.clone()).collect();
-        let places: Vec<(Vec<u64>, u32)> =
-            chunks.into_iter().map(|(offset, _, mask)| (offset, mask)).collect();
+    fn write_chunks(&self, py: Python<'_>, chunks: &Bound<'_, PyList>) -> PyResult<()> {
+        let mut data = Vec::with_capacity(chunks.len());
+        let mut places = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let (offset, bytes, mask) = direct(&chunk)?;
+            data.push(bytes);
+            places.push((offset, mask));
+        }
         look_all(&data, |data| {
             let chunks = places.iter().zip(data).map(|((offset, mask), data)| (&offset[..], data, *mask));
             let chunks: Vec<_> = chunks.collect();

@@ -196,12 +196,19 @@ class WritableDataset(WritableObject, Dataset):
         it, and is neither looked at nor copied. `offset` has the indices of the chunk's first element. A bit of
         `filter_mask` says that the filter of that number was left out for this chunk: 0 if none was. Nothing of `data`
         is needed when this returns. Other threads may write other chunks at the same time."""
-        self._out.write_chunk(_offset(offset), data, filter_mask)
+        try:
+            self._out.write_chunk(offset, data, filter_mask)
+        except OverflowError:
+            raise ValueError(f"an offset or mask out of range: {offset}, {filter_mask}") from None
 
     def write_chunks(self, chunks: Iterable[tuple[Any, ...]]) -> None:
         """As :meth:`write_chunk`, many at once, which is cheaper where chunks are small: tuples of an offset, the bytes
         and, if it is not 0, a filter mask. One that cannot be written is an error before any is."""
-        self._out.write_chunks([(_offset(offset), data, mask[0] if mask else 0) for offset, data, *mask in chunks])
+        every = chunks if isinstance(chunks, list) else list(chunks)
+        try:
+            self._out.write_chunks(every)
+        except OverflowError:
+            raise ValueError("an offset or mask out of range") from None
 
     def write_chunk_future(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> Future[None]:
         """:meth:`write_chunk` in the background. `data` must not change before it is done."""
@@ -260,10 +267,3 @@ class WritableDataset(WritableObject, Dataset):
     def flush(self) -> None:
         """Commits the file: see :meth:`WritableFile.flush`."""
         self.file.flush()
-
-
-def _offset(offset: Sequence[int]) -> list[int]:
-    found = [int(number) for number in offset]
-    if any(number < 0 for number in found):
-        raise ValueError(f"a negative offset: {tuple(found)}")
-    return found
