@@ -173,30 +173,32 @@ def small(folder: Path, rounds: int) -> None:
     """100,000 chunks of 4 KiB."""
     count, chunk = 100_000, np.arange(1024, dtype=np.int32).tobytes()
     shape, chunks = (count * 1024,), (1024,)
+    offsets = [(number * 1024,) for number in range(count)]
+    batches = [[(offset, chunk) for offset in offsets[first : first + 1000]] for first in range(0, count, 1000)]
 
     def one_by_one(path: Path) -> None:
         with hyperchunk.open(path, "w", sync="never") as file:
             made = file.create_dataset("d", shape, "<i4", chunks=chunks)
-            for number in range(count):
-                made.write_chunk((number * 1024,), chunk)
+            for offset in offsets:
+                made.write_chunk(offset, chunk)
 
     def together(path: Path) -> None:
         with hyperchunk.open(path, "w", sync="never") as file:
             made = file.create_dataset("d", shape, "<i4", chunks=chunks)
-            for first in range(0, count, 1000):
-                made.write_chunks([((number * 1024,), chunk) for number in range(first, first + 1000)])
+            for batch in batches:
+                made.write_chunks(batch)
 
     def their(path: Path) -> None:
         with h5py.File(path, "w") as file:
             made = file.create_dataset("d", shape, "<i4", chunks=chunks)
-            for number in range(count):
-                made.id.write_direct_chunk((number * 1024,), chunk)
+            for offset in offsets:
+                made.id.write_direct_chunk(offset, chunk)
 
     def latest(path: Path) -> None:
         with h5py.File(path, "w", libver="latest") as file:
             made = file.create_dataset("d", shape, "<i4", chunks=chunks)
-            for number in range(count):
-                made.id.write_direct_chunk((number * 1024,), chunk)
+            for offset in offsets:
+                made.id.write_direct_chunk(offset, chunk)
 
     writers = {
         "`os.write`": lambda path: plain([chunk] * count)(path, False),
@@ -229,8 +231,9 @@ def small(folder: Path, rounds: int) -> None:
 def compressing(folder: Path, rounds: int) -> None:
     """Detector-like data, compressed while they are written."""
     draw = np.random.default_rng(3)
-    frames = draw.poisson(0.3, (100, 1000, 250)).astype(np.int32)
-    frames[draw.random(frames.shape) < 0.001] *= 1000
+    y, x = np.ogrid[-1:1:1000j, -1:1:250j]
+    rings = 0.5 + 6 * np.exp(-(((np.hypot(x, y) * 8) % 1 - 0.5) ** 2) * 30) * np.exp(-np.hypot(x, y))
+    frames = draw.poisson(rings, (100, 1000, 250)).astype(np.int32)
 
     def their(path: Path) -> None:
         with h5py.File(path, "w") as file:
