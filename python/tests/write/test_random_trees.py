@@ -197,7 +197,7 @@ class Difference:
             assert (ours.shape, ours.maxshape, ours.chunks) == (theirs.shape, theirs.maxshape, theirs.chunks)
             plists = [dataset.id.get_create_plist() for dataset in (ours, theirs)]
             assert plists[0].get_layout() == plists[1].get_layout()
-            # Optional filters of elements of variable length are not prepared by libhdf5: they have no parameters there.
+            # libhdf5 does not prepare optional filters of elements of variable length: they have no parameters.
             end = 2 if ours.dtype.hasobject else 3
             filters = [[plist.get_filter(at)[:end] for at in range(plist.get_nfilters())] for plist in plists]
             assert filters[0] == filters[1]
