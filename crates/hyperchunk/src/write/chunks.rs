@@ -241,10 +241,9 @@ impl Chunks {
         extents.fold(1, u64::saturating_mul)
     }
 
-    /// After the extent shrank: chunks outside are given up, elements outside are the fill value again.
+    /// After the extent shrank, and nothing waits: chunks outside are given up, elements outside are the fill value again.
     pub(super) fn shrink(&self, inner: &Inner, node: &DatasetNode, dims: &[u64]) -> Result<()> {
         let _changing = locked(&self.changing);
-        self.flush(inner, node)?;
         let all: Vec<Box<[u64]>> = locked(&self.stored).keys().cloned().collect();
         let whole = self.dims.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim));
         for scaled in all {

@@ -230,6 +230,10 @@ impl DatasetWriter {
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
         let chunks = self.chunks()?;
+        if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
+            // Before the extent changes: what waits outside the new one must not be noted as stored after it.
+            chunks.flush(&self.file.0, &self.node).map_err(|error| self.named(error))?;
+        }
         let shrinks = {
             let mut dataspace = self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner);
             let Dataspace::Simple { dims: old, max } = &mut *dataspace else {

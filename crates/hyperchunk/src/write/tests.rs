@@ -474,3 +474,28 @@ fn virtual_datasets() {
         assert_eq!(values(&file, "v", &Choice::All), (0..10).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn what_waits_outside_a_smaller_extent_is_gone() {
+    let part = Choice::Axes(vec![Axis::index(7)]);
+    // Without a journal, the chunk that waits is stored already, and is written over in place.
+    let made = made(|_| ());
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", chunked(endless(&[8]), &[4])).unwrap();
+    dataset.write(&Choice::All, &numbers(1..9)).unwrap();
+    dataset.write(&part, &numbers(50..51)).unwrap();
+    dataset.resize(&[2]).unwrap();
+    dataset.resize(&[8]).unwrap();
+    made.file.close().unwrap();
+    assert_eq!(values(&made.read(), "d", &Choice::All), [1, 2, 0, 0, 0, 0, 0, 0]);
+
+    let folder = Folder::new("shrunk");
+    let path = folder.0.join("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let dataset = file.create_dataset(NodeId::ROOT, b"d", chunked(endless(&[8]), &[4])).unwrap();
+    dataset.write(&part, &numbers(50..51)).unwrap();
+    dataset.resize(&[2]).unwrap();
+    dataset.resize(&[8]).unwrap();
+    drop((file, dataset));
+    recover(&path).unwrap();
+    assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), [0; 8]);
+}
