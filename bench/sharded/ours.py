@@ -1,0 +1,98 @@
+"""Hyperchunk's ways to write, beside those of peers.py: from Python, and through the VOL from unmodified h5py."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import hyperchunk
+from pattern import Transfer
+from peers import Case, Done, Peer, read_h5
+
+HERE = Path(__file__).resolve().parent
+
+
+class Store(Peer, key="store", label="**Hyperchunk**, checksums"):
+    """A writer in each process; one gather of their tickets to commit."""
+
+    checksum: ClassVar[bool] = True
+    statistics: ClassVar[bool] = False
+
+    @property
+    def path(self) -> Path:
+        """What a user would call the file."""
+        return self.case.folder / "store.h5"
+
+    def write(self) -> None:
+        from hyperchunk import store
+
+        case = self.case
+        how = {"checksum": self.checksum, "statistics": self.statistics}
+        made: Any = None
+        if case.rank == 0:
+            each = store.Dataset((case.pattern.length,), case.pattern.dtype)
+            made = store.create(self.path, dict.fromkeys(case.names(), each), **how)
+        made = case.comm.bcast(made)
+        writer = made.writer(**how)
+        for transfer in case.transfers:
+            writer.write(f"v{transfer.dataset}", transfer.start, transfer.array)
+        tickets = case.comm.gather(writer.close())
+        if case.rank == 0:
+            made.commit(tickets)
+
+    def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:
+        with hyperchunk.open(self.path) as file:
+            read_h5(file, transfers, self.case.scratch, done)
+
+
+class StorePlain(Store, key="store-plain", label="**Hyperchunk**, no checksums"):
+    """The same without them."""
+
+    checksum = False
+
+
+class StoreStatistics(Store, key="store-statistics", label="**Hyperchunk**, checksums and statistics"):
+    """The same with count, minimum, maximum, their place and the sum of each record."""
+
+    statistics = True
+
+
+class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
+    """A process of its own for each rank, so that HDF5 is loaded with the connector; it waits between rounds."""
+
+    info: ClassVar[str] = ""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case)
+        pattern = case.pattern
+        numbers = [case.rank, pattern.ranks, pattern.datasets, pattern.transfers, pattern.count]
+        command = [sys.executable, HERE / "vol_program.py", pattern.name, *numbers]
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.answer()
+
+    def answer(self) -> Any:
+        """What the program says."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise ChildProcessError(f"vol_program.py ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def write(self) -> None:
+        assert self.process.stdin
+        print(self.case.folder / "vol.h5", file=self.process.stdin)
+        self.answer()
+
+    def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:
+        with hyperchunk.open(self.case.folder / "vol.h5") as file:
+            read_h5(file, transfers, self.case.scratch, done)
+
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()

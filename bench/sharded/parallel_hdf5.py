@@ -1,0 +1,114 @@
+"""Builds parallel HDF5 2.2.0 and the functions in parallel_hdf5.c over it; once, in a cache folder (ten minutes).
+
+    python bench/sharded/parallel_hdf5.py        # prints the library that it built, or found
+
+The source is that of the crate `hdf5-metno-src`, from cargo's registry; the compiler is `mpicc` of PyPI's `mpich`, and
+CMake and Ninja are of PyPI, too (requirements.txt). No h5py with MPI is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+VERSION = "0.10.4"
+CRATE = f"hdf5-metno-src-{VERSION}"
+HERE = Path(__file__).resolve().parent
+ON = ["HDF5_ENABLE_PARALLEL", "CMAKE_POSITION_INDEPENDENT_CODE"]
+OFF = [
+    "BUILD_SHARED_LIBS",
+    "BUILD_TESTING",
+    "HDF5_BUILD_CPP_LIB",
+    "HDF5_BUILD_EXAMPLES",
+    "HDF5_BUILD_FORTRAN",
+    "HDF5_BUILD_HL_LIB",
+    "HDF5_BUILD_JAVA",
+    "HDF5_BUILD_TOOLS",
+    "HDF5_BUILD_UTILS",
+    "HDF5_ENABLE_SZIP_SUPPORT",
+    "HDF5_ENABLE_ZLIB_SUPPORT",
+    "HDF5_ENABLE_Z_LIB_SUPPORT",
+]
+
+
+def cache() -> Path:
+    """Where builds stay."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hyperchunk" / "parallel-hdf5"
+
+
+def run(*command: str | Path, **options: Any) -> None:
+    """A command, with the least priority; its output is shown only where it fails."""
+    done = subprocess.run(["nice", "-n", "19", *map(str, command)], capture_output=True, text=True, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+
+
+def crate() -> Path:
+    """The crate's source in cargo's registry, which is asked for it where it is not there."""
+    home = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    for _ in range(2):
+        if found := sorted(home.glob(f"registry/src/*/{CRATE}")):
+            return found[0]
+        with tempfile.TemporaryDirectory() as folder:
+            package = '[package]\nname = "f"\nversion = "0.0.0"\nedition = "2021"\n'
+            needs = f'[dependencies]\nhdf5-metno-src = "={VERSION}"\n'
+            Path(folder, "Cargo.toml").write_text(package + needs)
+            Path(folder, "src").mkdir()
+            Path(folder, "src/lib.rs").touch()
+            run("cargo", "fetch", cwd=folder)
+    sys.exit(f"cargo did not fetch {CRATE}")
+
+
+def tool(name: str) -> str:
+    """A program of this Python's environment, or of the system."""
+    mine = Path(sys.executable).parent / name
+    found = str(mine) if mine.exists() else shutil.which(name)
+    return found or sys.exit(f"needs {name}: pip install -r bench/sharded/requirements.txt")
+
+
+def hdf5(jobs: int) -> Path:
+    """The installed static library's folder."""
+    built = cache() / "2.2.0"
+    if (built / "done").exists():
+        return built
+    work = cache() / "build"
+    shutil.rmtree(work, ignore_errors=True)
+    settings = [f"-D{name}=ON" for name in ON] + [f"-D{name}=OFF" for name in OFF]
+    settings += [f"-DCMAKE_C_COMPILER={tool('mpicc')}", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
+    settings += [
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DHDF5_NO_PACKAGES=ON",
+        f"-DCMAKE_INSTALL_PREFIX={built}",
+        "-DCMAKE_INSTALL_LIBDIR=lib",
+    ]
+    run(tool("cmake"), "-G", "Ninja", "-S", crate() / "ext" / "hdf5", "-B", work, *settings)
+    run(tool("ninja"), "-C", work, "-j", str(jobs), "install")
+    (built / "done").touch()
+    shutil.rmtree(work)
+    return built
+
+
+def library(jobs: int = 2) -> Path:
+    """Our functions, built over it."""
+    source = HERE / "parallel_hdf5.c"
+    made = cache() / f"phdf5-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.so"
+    if not made.exists():
+        built = hdf5(jobs)
+        archive = min((built / "lib").glob("libhdf5*.a"))
+        hidden = ["-fvisibility=hidden", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic"]
+        flags = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-shared", *hidden]
+        partial = made.with_suffix(f".{os.getpid()}")
+        run(tool("mpicc"), *flags, f"-I{built / 'include'}", source, archive, "-lm", "-ldl", "-lpthread", "-o", partial)
+        partial.replace(made)
+    return made
+
+
+if __name__ == "__main__":
+    print(library(int(sys.argv[1]) if len(sys.argv) > 1 else 2))

@@ -1,0 +1,79 @@
+"""Tables of what write.py measured.
+
+    python bench/sharded/report.py sharded-write.jsonl
+
+prints one for each pattern, number of ranks and sizes in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+LIMIT = 2.0
+
+
+def rows(path: Path) -> list[Row]:
+    """What a file of JSON lines has."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def ratios(found: list[Row], peer: str, what: str) -> list[float]:
+    """A peer's times to the floor's of the same rounds, less round 0."""
+    base = {row["round"]: row[what] for row in found if row["peer"] == "floor" and what in row}
+    return [row[what] / base[row["round"]] for row in found if row["peer"] == peer and row["round"] and what in row]
+
+
+def unsteady(found: list[Row], what: str) -> float:
+    """How much the floor varies: its longest round to its shortest."""
+    times = [row[what] for row in found if row["peer"] == "floor" and row["round"] and what in row]
+    return max(times) / min(times) if times else 1.0
+
+
+def shown(values: list[float]) -> str:
+    """Median [least..most]."""
+    if not values:
+        return "-"
+    return f"{statistics.median(values):.2f} [{min(values):.2f}..{max(values):.2f}]"
+
+
+def table(found: list[Row]) -> str:
+    """The table of one run of one pattern."""
+    first = found[0]
+    rounds = max(row["round"] for row in found)
+    size = first["count"] * (4 if first["pattern"] == "vpic" else 1)
+    lines = [
+        f"\n{first['pattern']}: {first['ranks']} ranks, {first['datasets']} datasets, {first['transfers']} x {size:,} bytes"
+        + f" a rank, {first['total'] / 1e6:.0f} MB; {rounds} rounds, median [least..most]\n"
+    ]
+    for what in ("write", "read"):
+        if (spread := unsteady(found, what)) > LIMIT:
+            lines.append(f"NO RESULT ({what}): the floor itself varies by {spread:.1f}\n")
+    lines += [
+        "| way | write, to the floor | read, to the floor | write, MB/s | files and folders |",
+        "|---|---|---|---|---|",
+    ]
+    for peer, label in {row["peer"]: row["label"] for row in found}.items():
+        mine = [row for row in found if row["peer"] == peer and row["round"]]
+        speed = first["total"] / 1e6 / statistics.median(row["write"] for row in mine)
+        cells = [label, shown(ratios(found, peer, "write")), shown(ratios(found, peer, "read"))]
+        lines.append(f"| {' | '.join(cells)} | {speed:.0f} | {mine[0]['entries']} |")
+    return "\n".join(lines)
+
+
+def runs(found: list[Row]) -> list[list[Row]]:
+    """Rows of a file, run by run: the same pattern, sizes and ranks."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in found:
+        key = tuple(row[name] for name in ("pattern", "ranks", "datasets", "transfers", "count"))
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+if __name__ == "__main__":
+    for run in runs(rows(Path(sys.argv[1]))):
+        print(table(run))

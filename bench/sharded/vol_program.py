@@ -1,0 +1,32 @@
+"""One rank of a program that knows nothing of Hyperchunk: plain h5py, every rank creates the same file.
+
+    python vol_program.py PATTERN RANK RANKS DATASETS TRANSFERS COUNT
+
+Reads paths on its standard input and writes to each; says on its standard output that it has. `ours.py` starts it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import h5py
+from pattern import Pattern
+
+
+def main() -> None:
+    """The program."""
+    name, rank, *numbers = sys.argv[1], *map(int, sys.argv[2:])
+    pattern = Pattern(name, *numbers)
+    transfers = pattern.of(rank)
+    print(json.dumps("ready"), flush=True)
+    for line in sys.stdin:
+        with h5py.File(line.rstrip("\n"), "w") as file:
+            made = [file.create_dataset(f"v{i}", (pattern.length,), pattern.dtype) for i in range(pattern.datasets)]
+            for transfer in transfers:
+                made[transfer.dataset][transfer.start : transfer.start + transfer.array.size] = transfer.array
+        print(json.dumps("written"), flush=True)
+
+
+if __name__ == "__main__":
+    main()
