@@ -21,6 +21,7 @@ mod read;
 mod recent;
 pub mod references;
 pub mod slabs;
+pub mod store;
 mod survey;
 pub mod walk;
 pub mod write;

@@ -11,6 +11,7 @@ mod object_store;
 mod object_store;
 mod pages;
 mod percent;
+pub(crate) mod positioned;
 mod remote;
 pub(crate) mod rounds;
 pub(crate) mod upload;

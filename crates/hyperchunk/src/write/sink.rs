@@ -1,5 +1,6 @@
 //! Where the bytes of a new file go.
 
+use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
@@ -274,42 +275,6 @@ fn extend(file: &File, size: u64) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn extend(file: &File, size: u64) -> io::Result<()> {
     file.set_len(size)
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(unix)]
-fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-        if count == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
-        }
-        offset += count as u64;
-        bytes = &bytes[count..];
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn read_exact_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-    while !buffer.is_empty() {
-        let count = std::os::windows::fs::FileExt::seek_read(file, buffer, offset)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        offset += count as u64;
-        buffer = &mut buffer[count..];
-    }
-    Ok(())
 }
 
 /// Writes all parts with as few calls as the system allows.

@@ -1,0 +1,180 @@
+//! Names without a registry: of writers, of stores, of datasets.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use twox_hash::XxHash3_128;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub [u8; 16]);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl $name {
+            /// From its 32 hexadecimal digits.
+            #[must_use]
+            pub fn from_hex(text: &str) -> Option<Self> {
+                let digits = text.as_bytes();
+                if digits.len() != 32 {
+                    return None;
+                }
+                let mut id = [0; 16];
+                for (byte, pair) in id.iter_mut().zip(digits.chunks_exact(2)) {
+                    let digit = |at: usize| {
+                        let digit = char::from(*pair.get(at)?);
+                        if digit.is_ascii_uppercase() { None } else { digit.to_digit(16) }
+                    };
+                    *byte = u8::try_from(digit(0)? * 16 + digit(1)?).ok()?;
+                }
+                Some(Self(id))
+            }
+        }
+    };
+}
+
+id! {
+    /// A writer: a process that writes to a store, and its log. Needs no rank, no counter and no lock.
+    WriterId
+}
+id! {
+    /// A store: tells a log of this one from a stray one.
+    StoreId
+}
+id! {
+    /// A dataset: the hash of its definition, so that all writers that define it alike mean the same.
+    DatasetId
+}
+id! {
+    /// The processes that belong together: the hash of a job's name. Zeros where nothing is known.
+    Session
+}
+
+impl WriterId {
+    /// A new one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(random())
+    }
+}
+
+impl StoreId {
+    /// A new one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(random())
+    }
+}
+
+impl Session {
+    /// The session of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self(hash(name.as_bytes()))
+    }
+
+    /// What the launcher of this process says: `HYPERCHUNK_SESSION`, else the job and step of an MPI or SLURM launcher.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if let Some(name) = variable("HYPERCHUNK_SESSION") {
+            return Self::named(&name);
+        }
+        if let Some(job) = variable("SLURM_JOB_ID").filter(|_| variable("SLURM_PROCID").is_some()) {
+            return Self::named(&format!("slurm {job} {}", variable("SLURM_STEP_ID").unwrap_or_default()));
+        }
+        for name in ["PMIX_NAMESPACE", "PMI_JOBID", "OMPI_MCA_ess_base_jobid"] {
+            if let Some(job) = variable(name) {
+                return Self::named(&format!("{name} {job}"));
+            }
+        }
+        if variable("PMI_RANK").is_some() {
+            // The launcher's proxy is the parent of each rank.
+            return Self::named(&format!("hydra {} {:?}", parent(), started(parent())));
+        }
+        Self::default()
+    }
+
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How many writers the launcher of this process started, if one did.
+#[must_use]
+pub fn launched() -> Option<u32> {
+    let number = |name: &str| std::env::var(name).ok()?.parse().ok();
+    number("PMI_SIZE")
+        .or_else(|| number("OMPI_COMM_WORLD_SIZE"))
+        .or_else(|| std::env::var_os("SLURM_PROCID").and_then(|_| number("SLURM_NTASKS")))
+        .filter(|size| *size > 0)
+}
+
+#[cfg(unix)]
+fn parent() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
+#[cfg(not(unix))]
+fn parent() -> u32 {
+    0
+}
+
+/// When a process was started, in ticks since the machine was: tells it from one that had the number before.
+fn started(process: u32) -> Option<String> {
+    let line = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may have spaces; the start is the 20th field after it.
+    line.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
+}
+
+/// xxh3 of 128 bits.
+pub(super) fn hash(bytes: &[u8]) -> [u8; 16] {
+    XxHash3_128::oneshot(bytes).to_be_bytes()
+}
+
+/// Two processes never get the same: the system's randomness, the time, the process and a counter go in.
+fn random() -> [u8; 16] {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let mut bytes = Vec::new();
+    // Its keys come from the system; after a fork the process and the counter differ.
+    for salt in 0..2_u8 {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u8(salt);
+        bytes.extend_from_slice(&hasher.finish().to_le_bytes());
+    }
+    bytes.extend_from_slice(&time.to_le_bytes());
+    bytes.extend_from_slice(&std::process::id().to_le_bytes());
+    bytes.extend_from_slice(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    hash(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_their_digits() {
+        let id = WriterId::new();
+        assert_eq!(WriterId::from_hex(&id.to_string()), Some(id));
+        assert_ne!(id, WriterId::new());
+        for text in ["", "00", "zz000000000000000000000000000000", "AB000000000000000000000000000000"] {
+            assert_eq!(DatasetId::from_hex(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The index of a log: where everything is, without looking at the batches. It can always be made again from them.
+
+use super::bytes::{Out, blob, count, extents, number};
+use super::id::{DatasetId, WriterId};
+use super::packing::PackedPieces;
+use super::piece::Extent;
+use super::statistics::Statistics;
+use crate::{Error, Result};
+use hyperchunk_format::Cursor;
+
+/// A definition in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Defined {
+    /// Its identity.
+    pub id: DatasetId,
+    /// Its bytes ([`super::Definition::decode`]).
+    pub bytes: Vec<u8>,
+}
+
+/// The writer's groups, links, attributes and small data: an HDF5 file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// Where it begins in the log.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub length: u64,
+    /// xxh3 of it.
+    pub checksum: u64,
+    /// Its number among all that was done.
+    pub order: u64,
+}
+
+/// What was written to one dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// Its pieces.
+    pub pieces: PackedPieces,
+    /// Its changes of extent.
+    pub extents: Vec<Extent>,
+    /// What its elements are like, if that was asked for. Places count from the first element written.
+    pub statistics: Option<Statistics>,
+}
+
+impl Written {
+    /// Nothing, to a dataset of so many dimensions.
+    #[must_use]
+    pub fn nothing(rank: usize) -> Self {
+        Self { pieces: PackedPieces::new(rank), extents: Vec::new(), statistics: None }
+    }
+
+    /// Whether there is anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.extents.is_empty()
+    }
+
+    /// Takes in what was written later in the same log.
+    pub(super) fn append(&mut self, later: &Self) {
+        self.pieces.append(&later.pieces);
+        self.extents.extend_from_slice(&later.extents);
+        match (&mut self.statistics, &later.statistics) {
+            (Some(statistics), Some(later)) => statistics.merge(later),
+            (statistics @ None, later) => *statistics = *later,
+            _ => {}
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Out) {
+        self.pieces.encode(out);
+        out.number(self.extents.len() as u64);
+        for extent in &self.extents {
+            out.number(extent.order);
+            out.numbers(&extent.dims);
+        }
+        match &self.statistics {
+            Some(statistics) => {
+                out.u8(1);
+                statistics.encode(out);
+            }
+            None => out.u8(0),
+        }
+    }
+
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let pieces = PackedPieces::decode(cursor)?;
+        let many = count(cursor, 2)?;
+        let extents = (0..many)
+            .map(|_| Ok(Extent { order: number(cursor)?, dims: extents(cursor)? }))
+            .collect::<Result<_>>()?;
+        let statistics = if cursor.u8()? == 0 { None } else { Some(Statistics::decode(cursor)?) };
+        Ok(Self { pieces, extents, statistics })
+    }
+}
+
+/// What was done since the index before.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Index {
+    /// New datasets; the first has the number `known`.
+    pub(super) known: u32,
+    pub(super) defined: Vec<Defined>,
+    /// By a dataset's number.
+    pub(super) written: Vec<(u32, Written)>,
+    /// The last image, also if it was made earlier.
+    pub(super) image: Option<Image>,
+    /// The finished writers that this one hid when it began the file anew.
+    pub(super) hidden: Vec<WriterId>,
+}
+
+impl Index {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Out::default();
+        out.number(u64::from(self.known));
+        out.number(self.defined.len() as u64);
+        for defined in &self.defined {
+            out.bytes(&defined.id.0);
+            out.blob(&defined.bytes);
+        }
+        out.number(self.written.len() as u64);
+        for (dataset, written) in &self.written {
+            out.number(u64::from(*dataset));
+            written.encode(&mut out);
+        }
+        out.u8(u8::from(self.image.is_some()));
+        if let Some(image) = &self.image {
+            for value in [image.offset, image.length, image.checksum, image.order] {
+                out.u64(value);
+            }
+        }
+        out.number(self.hidden.len() as u64);
+        self.hidden.iter().for_each(|writer| out.bytes(&writer.0));
+        out.0
+    }
+
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, "log index", offset);
+        let short =
+            |number: u64| u32::try_from(number).map_err(|_| Error::corrupt("a dataset's number").at(offset));
+        let known = short(number(&mut cursor)?)?;
+        let many = count(&mut cursor, 17)?;
+        let mut defined = Vec::with_capacity(many);
+        for _ in 0..many {
+            defined.push(Defined { id: DatasetId(cursor.array()?), bytes: blob(&mut cursor)?.to_vec() });
+        }
+        let many = count(&mut cursor, 4)?;
+        let mut written = Vec::with_capacity(many);
+        for _ in 0..many {
+            written.push((short(number(&mut cursor)?)?, Written::decode(&mut cursor)?));
+        }
+        let image = if cursor.u8()? == 0 {
+            None
+        } else {
+            Some(Image {
+                offset: cursor.u64()?,
+                length: cursor.u64()?,
+                checksum: cursor.u64()?,
+                order: cursor.u64()?,
+            })
+        };
+        let many = count(&mut cursor, 16)?;
+        let hidden = (0..many).map(|_| Ok(WriterId(cursor.array()?))).collect::<Result<_>>()?;
+        Ok(Self { known, defined, written, image, hidden })
+    }
+}

@@ -1,0 +1,709 @@
+//! A writer: one process, one log.
+
+use super::header::{HEADER, LogHeader, Trailer};
+use super::id::{DatasetId, Session, StoreId, WriterId, hash};
+use super::index::{Defined, Image, Index, Written};
+use super::manifest::Manifest;
+use super::piece::{Extent, Piece, Place, Slab};
+use super::record::{self, Body, Record};
+use super::statistics::{BLOCK, Looks, Pass, Statistics};
+use super::{Definition, Ticket, folder_of};
+use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
+const LARGE: usize = 64 << 10;
+/// So many bytes are gathered at most.
+const GATHERED: usize = 256 << 10;
+/// So many records are gathered at most: a regular pattern of writes is then a regular pattern of batches.
+const RECORDS: usize = 1024;
+/// Large payloads begin at a multiple of this.
+const ALIGNED: usize = 64;
+
+/// Whether a writer begins the file anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// It adds to what is there, and sees it.
+    #[default]
+    Join,
+    /// What is there now is not to be seen any more once this is committed.
+    Truncate,
+}
+
+/// What a writer must know of its store. Who made the store knows it, and hands it to the others: then they need not look.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The store.
+    pub store: StoreId,
+    /// The newest epoch; 0 for none.
+    pub epoch: u64,
+}
+
+/// How a writer writes.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct WriterOptions {
+    /// Whether it begins the file anew.
+    pub mode: Mode,
+    /// Which processes it belongs together with.
+    pub session: Session,
+    /// Whether each write gets a checksum.
+    pub checksum: bool,
+    /// Whether smallest and largest value, sum and the like are found while writing.
+    pub statistics: bool,
+    /// When data must have reached the disk.
+    pub sync: Sync,
+    /// Between writers of one epoch, the higher one's data lie over the others'.
+    pub priority: i32,
+    /// What is known of the store; looked up if nothing is.
+    pub known: Option<Known>,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Join,
+            session: Session::of_process(),
+            checksum: true,
+            statistics: false,
+            sync: Sync::Commit,
+            priority: 0,
+            known: None,
+        }
+    }
+}
+
+/// A writer: one process, one log. Cheap to clone; all clones may be used from many threads at once. A process that was
+/// forked from the writer's must make its own.
+///
+/// ```no_run
+/// use hyperchunk::model::{ByteOrder, Datatype};
+/// use hyperchunk::store::{Definition, LogWriter, WriterOptions};
+///
+/// let writer = LogWriter::create("run.h5".as_ref(), &WriterOptions::default())?;
+/// let data = writer.define(&Definition::new("/data", Datatype::ieee(4, ByteOrder::Little), vec![100, 10]))?;
+/// writer.write_box(data, &[0, 0], &[50, 10], &[0; 2000])?;
+/// let ticket = writer.close()?;
+/// # Ok::<(), hyperchunk::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct LogWriter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    log: PathBuf,
+    file: File,
+    header: LogHeader,
+    options: WriterOptions,
+    base: Option<Arc<Manifest>>,
+    process: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Where the next batch goes.
+    end: u64,
+    /// The number of the next record, those that wait included.
+    next: u64,
+    /// What waits to be written together.
+    waiting: Vec<Record>,
+    payload: Vec<u8>,
+    datasets: Vec<Dataset>,
+    ids: HashMap<DatasetId, u32>,
+    /// How many datasets the last index knew.
+    indexed: usize,
+    image: Option<Image>,
+    hidden: Vec<WriterId>,
+    trailer: u64,
+    ticket: Option<Ticket>,
+    /// Whether there is anything that the last index does not have.
+    changed: bool,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Dataset {
+    definition: Arc<Definition>,
+    bytes: Vec<u8>,
+    id: DatasetId,
+    dims: Vec<u64>,
+    looks: Looks,
+    /// Since the last index.
+    written: Written,
+    /// Before it.
+    before: Written,
+}
+
+/// What a writer knows of a dataset of its own.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// What the dataset is.
+    pub definition: Arc<Definition>,
+    /// Its identity.
+    pub id: DatasetId,
+    /// Its extent.
+    pub dims: Vec<u64>,
+}
+
+impl LogWriter {
+    /// Begins a log for the store of the file at `path`. The store's folder is made if it is not there.
+    ///
+    /// # Errors
+    /// Io from the system; Corrupt if the store's newest epoch cannot be read.
+    pub fn create(path: &Path, options: &WriterOptions) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
+        let base = match (&options.known, options.mode) {
+            (Some(known), Mode::Truncate) | (Some(known @ Known { epoch: 0, .. }), _) => {
+                (known.clone(), None)
+            }
+            (Some(known), Mode::Join) => (known.clone(), Some(Manifest::epoch(&path, known.epoch)?)),
+            (None, mode) => {
+                let newest = Manifest::newest(&path)?;
+                let known = newest.as_ref().map(|base| Known { store: base.store, epoch: base.number });
+                (known.unwrap_or_default(), newest.filter(|_| mode == Mode::Join))
+            }
+        };
+        let (known, base) = base;
+        let truncates = options.mode == Mode::Truncate;
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let header = LogHeader {
+            writer: WriterId::new(),
+            store: known.store,
+            session: options.session,
+            floor: if truncates { known.epoch } else { 0 },
+            base: known.epoch,
+            priority: options.priority,
+            process: std::process::id(),
+            started: u64::try_from(started).unwrap_or(u64::MAX),
+            truncates,
+        };
+        let folder = folder_of(&path);
+        let log = folder.join(format!("{}.log", header.writer));
+        let open = || File::options().create_new(true).read(true).write(true).open(&log);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
+                open()
+            }
+            other => other,
+        };
+        let file = file.map_err(|error| refused("create", &log, &error))?;
+        write_all_at(&file, 0, &header.encode()).map_err(|error| refused("write to", &log, &error))?;
+        let state = Mutex::new(State { end: HEADER as u64, changed: true, ..State::default() });
+        let process = std::process::id();
+        let options = options.clone();
+        Ok(Self(Arc::new(Inner { path, log, file, header, options, base, process, state })))
+    }
+
+    /// The file that the store belongs to.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.0.log
+    }
+
+    /// What its log says of it.
+    #[must_use]
+    pub fn header(&self) -> &LogHeader {
+        &self.0.header
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> WriterId {
+        self.0.header.writer
+    }
+
+    /// The epoch that it adds to.
+    #[must_use]
+    pub fn base(&self) -> Option<&Arc<Manifest>> {
+        self.0.base.as_ref()
+    }
+
+    /// Whether this is the process that made it.
+    #[must_use]
+    pub fn is_of_this_process(&self) -> bool {
+        self.0.process == std::process::id()
+    }
+
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        if !self.is_of_this_process() {
+            let message = format!(
+                "this writer belongs to process {}: after a fork, each process makes its own",
+                self.0.process
+            );
+            return Err(Error::invalid(message).file(self.0.log.display()));
+        }
+        let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return Err(Error::invalid("the writer is closed").file(self.0.log.display()));
+        }
+        Ok(state)
+    }
+
+    /// Says what a dataset is; returns its number in this log. Saying it again changes nothing.
+    ///
+    /// # Errors
+    /// Unsupported for a datatype that cannot be stored; Invalid for one whose elements lie elsewhere; Io.
+    pub fn define(&self, definition: &Definition) -> Result<u32> {
+        let id = definition.id()?;
+        let mut state = self.state()?;
+        if let Some(number) = state.ids.get(&id) {
+            return Ok(*number);
+        }
+        if definition.datatype.has_vlen() || definition.datatype.has_reference() {
+            let message = "sequences, strings of any length and references are no data of a log: they belong to the writer's own file";
+            return Err(Error::invalid(message).object(String::from_utf8_lossy(&definition.path)));
+        }
+        let rank = definition.dims.len();
+        Slab::new(vec![0; rank], definition.dims.clone()).check(rank)?;
+        let bytes = definition.encode()?;
+        let number = u32::try_from(state.datasets.len()).map_err(|_| Error::limit("2^32 datasets"))?;
+        let record = Record {
+            dataset: number,
+            length: bytes.len() as u64,
+            checksum: super::statistics::checksum(&bytes),
+            statistics: None,
+            body: Body::Define,
+        };
+        let stored = self.0.base.as_ref().and_then(|base| base.dataset(&id));
+        let dataset = Dataset {
+            definition: Arc::new(definition.clone()),
+            bytes: bytes.clone(),
+            id,
+            dims: stored.map_or_else(|| definition.dims.clone(), |stored| stored.extent.clone()),
+            looks: Looks::of(&definition.datatype),
+            written: Written::nothing(rank),
+            before: Written::nothing(rank),
+        };
+        state.datasets.push(dataset);
+        state.ids.insert(id, number);
+        self.gather(&mut state, record, &bytes)?;
+        Ok(number)
+    }
+
+    /// What a dataset of that number is.
+    ///
+    /// # Errors
+    /// NotFound.
+    pub fn dataset(&self, dataset: u32) -> Result<Own> {
+        let state = self.state()?;
+        let dataset = state.dataset(dataset)?;
+        Ok(Own { definition: Arc::clone(&dataset.definition), id: dataset.id, dims: dataset.dims.clone() })
+    }
+
+    /// The number of a dataset that was defined here.
+    ///
+    /// # Errors
+    /// Invalid after a fork, or once it is closed.
+    pub fn number(&self, id: &DatasetId) -> Result<Option<u32>> {
+        Ok(self.state()?.ids.get(id).copied())
+    }
+
+    /// Writes elements of a box, in C order and as the dataset's datatype has them.
+    ///
+    /// # Errors
+    /// Invalid for a box outside the extent or bytes that are not as many as it needs; Io.
+    pub fn write_box(&self, dataset: u32, start: &[u64], count: &[u64], bytes: &[u8]) -> Result<()> {
+        self.write_boxes(dataset, &[Slab::new(start, count)], bytes)
+    }
+
+    /// Writes elements of many boxes at once, one behind the other: they share a checksum.
+    ///
+    /// # Errors
+    /// As [`LogWriter::write_box`].
+    pub fn write_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+        let mut state = self.state()?;
+        let known = state.dataset(dataset)?;
+        let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
+        let mut needed = 0_u64;
+        for slab in boxes {
+            slab.check(known.dims.len()).map_err(name)?;
+            let inside = slab.start.iter().zip(&slab.count).zip(&known.dims);
+            if slab.count.contains(&0) || inside.into_iter().any(|((start, count), dim)| start + count > *dim)
+            {
+                if slab.count.contains(&0) {
+                    continue;
+                }
+                let message =
+                    format!("a box of {:?} at {:?} in an extent of {:?}", slab.count, slab.start, known.dims);
+                return Err(name(Error::invalid(message)));
+            }
+            let size = slab.elements().map_err(name)?.checked_mul(known.definition.element_size());
+            needed = size
+                .and_then(|size| needed.checked_add(size))
+                .ok_or_else(|| name(Error::limit("2^64 bytes")))?;
+        }
+        if needed != bytes.len() as u64 {
+            return Err(name(Error::invalid(format!("{} bytes for boxes of {needed}", bytes.len()))));
+        }
+        let boxes: Vec<Slab> = boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect();
+        if boxes.is_empty() {
+            return Ok(());
+        }
+        let looks = self.0.options.statistics.then_some(known.looks);
+        self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
+    }
+
+    /// Writes a chunk as it is to be stored: through the filters of the dataset that the mask does not leave out. The bytes
+    /// are not looked at.
+    ///
+    /// # Errors
+    /// Invalid if the dataset has no chunks, or the offset is not that of one inside the extent; Io.
+    pub fn write_chunk(&self, dataset: u32, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state()?;
+        let known = state.dataset(dataset)?;
+        let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
+        let Some(chunk) = &known.definition.chunk else {
+            return Err(name(Error::invalid("the dataset has no chunks")));
+        };
+        let fits = offset.len() == chunk.len()
+            && offset.iter().zip(chunk).zip(&known.dims).all(|((at, size), dim)| at % size == 0 && at < dim);
+        if !fits {
+            let message =
+                format!("no chunk begins at {offset:?}: chunks of {chunk:?}, extent {:?}", known.dims);
+            return Err(name(Error::invalid(message)));
+        }
+        self.put(&mut state, dataset, Body::Chunk { offset: offset.to_vec(), mask }, bytes, None)
+    }
+
+    /// Gives a dataset another extent. Shrinking forgets what lies outside, also if it grows again.
+    ///
+    /// # Errors
+    /// Invalid for an extent beyond the largest one; Io.
+    pub fn set_extent(&self, dataset: u32, dims: &[u64]) -> Result<()> {
+        let mut state = self.state()?;
+        let known = state.dataset(dataset)?;
+        let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
+        let max = &known.definition.max;
+        let within = dims.iter().zip(max).all(|(dim, max)| max.is_none_or(|max| *dim <= max));
+        if dims.len() != known.dims.len() || !within {
+            return Err(name(Error::invalid(format!("an extent of {dims:?} where the largest is {max:?}"))));
+        }
+        Slab::new(vec![0; dims.len()], dims).check(dims.len()).map_err(name)?;
+        if known.dims == dims {
+            return Ok(());
+        }
+        self.put(&mut state, dataset, Body::Extent(dims.to_vec()), &[], None)
+    }
+
+    /// Keeps the writer's own file: its groups, links, attributes and small data. The last one counts.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn put_image(&self, hdf5: &[u8]) -> Result<()> {
+        let mut state = self.state()?;
+        self.put(&mut state, 0, Body::Image, hdf5, None)
+    }
+
+    /// Says that what finished writers left, which nobody has committed, is not to be seen: this writer began the file anew.
+    ///
+    /// # Errors
+    /// Invalid if it did not; Io.
+    pub fn hide(&self, writers: &[WriterId]) -> Result<()> {
+        let mut state = self.state()?;
+        if self.0.options.mode != Mode::Truncate {
+            return Err(Error::invalid("a writer that did not begin the file anew hides nobody"));
+        }
+        state.hidden.extend_from_slice(writers);
+        let bytes: Vec<u8> = writers.iter().flat_map(|writer| writer.0).collect();
+        self.put(&mut state, 0, Body::Hides, &bytes, None)
+    }
+
+    /// What this writer wrote to a dataset: a later piece lies over an earlier one, and an extent clips what is before it.
+    ///
+    /// # Errors
+    /// NotFound; Io.
+    pub fn written(&self, dataset: u32) -> Result<Written> {
+        let mut state = self.state()?;
+        self.write_waiting(&mut state)?;
+        let dataset = state.dataset(dataset)?;
+        let mut written = dataset.before.clone();
+        written.append(&dataset.written);
+        Ok(written)
+    }
+
+    /// Reads bytes of its log.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut state = self.state()?;
+        self.write_waiting(&mut state)?;
+        read_exact_at(&self.0.file, offset, out)
+            .map_err(|error| refused("read", &self.0.log, &error).at(offset))
+    }
+
+    /// Writes everything that waits and an index of it. The ticket leads to what was written until now.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn flush(&self) -> Result<Ticket> {
+        let mut state = self.state()?;
+        self.end(&mut state, false)
+    }
+
+    /// As [`LogWriter::flush`]; nothing more will be written.
+    ///
+    /// # Errors
+    /// Io; Invalid if it is closed already.
+    pub fn close(&self) -> Result<Ticket> {
+        let mut state = self.state()?;
+        let ticket = self.end(&mut state, true)?;
+        state.closed = true;
+        Ok(ticket)
+    }
+
+    /// One thing that was done: straight to the log if it is large, else together with others.
+    fn put(
+        &self,
+        state: &mut State,
+        dataset: u32,
+        body: Body,
+        bytes: &[u8],
+        looks: Option<Looks>,
+    ) -> Result<()> {
+        let checksum = self.0.options.checksum || matches!(body, Body::Image);
+        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks);
+        let wants = looks.is_some_and(Looks::any);
+        let statistics = wants.then_some(Statistics::NONE);
+        let mut record = Record { dataset, length: bytes.len() as u64, checksum: 0, statistics, body };
+        if bytes.len() < LARGE {
+            pass.look(bytes);
+            (record.checksum, record.statistics) = pass.end();
+            return self.gather(state, record, bytes);
+        }
+        self.write_waiting(state)?;
+        let records = [record];
+        let header = padded(record::encode(state.next, &records));
+        let [mut record] = records;
+        let place = state.end + header.len() as u64;
+        let put = |offset, bytes: &[u8]| {
+            write_all_at(&self.0.file, offset, bytes)
+                .map_err(|error| refused("write to", &self.0.log, &error).at(offset))
+        };
+        if pass.is_idle() {
+            put(place, bytes)?;
+        } else {
+            // Looked at and written while it is in the processor's cache.
+            for (number, block) in bytes.chunks(BLOCK).enumerate() {
+                pass.look(block);
+                put(place + (number * BLOCK) as u64, block)?;
+            }
+        }
+        (record.checksum, record.statistics) = pass.end();
+        let batch_at = state.end;
+        let records = [record];
+        // Last: a batch that is torn has no header.
+        put(batch_at, &padded(record::encode(state.next, &records)))?;
+        state.end = (place + bytes.len() as u64).next_multiple_of(8);
+        let first = state.next;
+        state.next += 1;
+        state.note(first, batch_at, place, &records);
+        if self.0.options.sync == Sync::Write { self.sync() } else { Ok(()) }
+    }
+
+    fn gather(&self, state: &mut State, record: Record, bytes: &[u8]) -> Result<()> {
+        if state.payload.len() + bytes.len() > GATHERED || state.waiting.len() >= RECORDS {
+            self.write_waiting(state)?;
+        }
+        if let Body::Extent(dims) = &record.body
+            && let Some(dataset) = state.datasets.get_mut(record.dataset as usize)
+        {
+            dataset.dims.clone_from(dims);
+        }
+        state.payload.extend_from_slice(bytes);
+        state.waiting.push(record);
+        state.next += 1;
+        state.changed = true;
+        if self.0.options.sync == Sync::Write {
+            self.write_waiting(state)?;
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn write_waiting(&self, state: &mut State) -> Result<()> {
+        if state.waiting.is_empty() {
+            return Ok(());
+        }
+        let first = state.next - state.waiting.len() as u64;
+        let mut bytes = record::encode(first, &state.waiting);
+        let (batch_at, place) = (state.end, state.end + bytes.len() as u64);
+        bytes.extend_from_slice(&state.payload);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        write_all_at(&self.0.file, batch_at, &bytes)
+            .map_err(|error| refused("write to", &self.0.log, &error).at(batch_at))?;
+        state.end = batch_at + bytes.len() as u64;
+        let records = std::mem::take(&mut state.waiting);
+        state.payload.clear();
+        state.note(first, batch_at, place, &records);
+        Ok(())
+    }
+
+    fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
+        self.write_waiting(state)?;
+        if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
+            return Ok(ticket);
+        }
+        let index = state.index().encode();
+        let record = Record {
+            dataset: 0,
+            length: index.len() as u64,
+            checksum: super::statistics::checksum(&index),
+            statistics: None,
+            body: Body::Index,
+        };
+        let mut bytes = record::encode(state.next, &[record]);
+        let place = state.end + bytes.len() as u64;
+        bytes.extend_from_slice(&index);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let at = state.end + bytes.len() as u64;
+        let trailer = Trailer {
+            index: place,
+            length: index.len() as u64,
+            previous: state.trailer,
+            hash: hash(&index),
+            next: state.next + 1,
+            closed: closing,
+        };
+        let ending = trailer.encode();
+        bytes.extend_from_slice(&ending);
+        write_all_at(&self.0.file, state.end, &bytes)
+            .map_err(|error| refused("write to", &self.0.log, &error).at(state.end))?;
+        if self.0.options.sync != Sync::Never {
+            self.sync()?;
+        }
+        state.end += bytes.len() as u64;
+        state.next += 1;
+        state.trailer = at;
+        state.indexed = state.datasets.len();
+        state.changed = false;
+        for dataset in &mut state.datasets {
+            let written = std::mem::replace(&mut dataset.written, Written::nothing(dataset.dims.len()));
+            dataset.before.append(&written);
+        }
+        let ticket = Ticket { writer: self.id(), trailer: at, hash: hash(&ending) };
+        state.ticket = Some(ticket);
+        Ok(ticket)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.file.sync_data().map_err(|error| refused("write out", &self.0.log, &error))
+    }
+}
+
+impl State {
+    fn dataset(&self, number: u32) -> Result<&Dataset> {
+        let found = self.datasets.get(number as usize);
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("the writer has no dataset of number {number}"))
+        })
+    }
+
+    /// Notes where records of a batch lie.
+    fn note(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
+        self.changed = true;
+        for (order, record) in (first..).zip(records) {
+            match &record.body {
+                Body::Image => {
+                    let (length, checksum) = (record.length, record.checksum);
+                    self.image = Some(Image { offset: place, length, checksum, order });
+                }
+                Body::Boxes(_) | Body::Chunk { .. } | Body::Extent(_) => {
+                    if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
+                        let element = dataset.definition.element_size();
+                        let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();
+                        dataset.written.add(record, order, head, place, element, chunk);
+                        if let Body::Extent(dims) = &record.body {
+                            dataset.dims.clone_from(dims);
+                        }
+                    }
+                }
+                Body::Define | Body::Hides | Body::Index => {}
+            }
+            place += record.length;
+        }
+    }
+
+    fn index(&mut self) -> Index {
+        let defined = self.datasets[self.indexed..].iter();
+        let defined =
+            defined.map(|dataset| Defined { id: dataset.id, bytes: dataset.bytes.clone() }).collect();
+        let written = self.datasets.iter_mut().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());
+        let written = written.map(|(dataset, number)| {
+            dataset.written.pieces.pack();
+            (number, dataset.written.clone())
+        });
+        let written = written.collect();
+        Index { known: self.indexed as u32, defined, written, image: self.image, hidden: self.hidden.clone() }
+    }
+}
+
+impl Written {
+    /// Adds what a record has, whose payload lies at `place`.
+    pub(super) fn add(
+        &mut self,
+        record: &Record,
+        order: u64,
+        head: u64,
+        place: u64,
+        element: u64,
+        chunk: &[u64],
+    ) {
+        match &record.body {
+            Body::Boxes(boxes) => {
+                let mut offset = place;
+                for slab in boxes {
+                    let length = slab.count.iter().fold(element, |size, count| size.saturating_mul(*count));
+                    let slab = slab.clone();
+                    self.pieces.push(&Piece { slab, offset, length, place: Place::Raw, order, head });
+                    offset = offset.saturating_add(length);
+                }
+            }
+            Body::Chunk { offset, mask } => {
+                let slab = Slab::new(offset.clone(), chunk);
+                let place_of = Place::Chunk { mask: *mask };
+                self.pieces.push(&Piece {
+                    slab,
+                    offset: place,
+                    length: record.length,
+                    place: place_of,
+                    order,
+                    head,
+                });
+            }
+            Body::Extent(dims) => self.extents.push(Extent { order, dims: dims.clone() }),
+            _ => {}
+        }
+        if let Some(found) = &record.statistics {
+            self.statistics.get_or_insert(Statistics::NONE).merge(found);
+        }
+    }
+}
+
+/// With zeros behind, so that what follows is aligned.
+fn padded(mut header: Vec<u8>) -> Vec<u8> {
+    let length = header.len().next_multiple_of(ALIGNED);
+    record::pad(&mut header, length);
+    header
+}
+
+fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+}

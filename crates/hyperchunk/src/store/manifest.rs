@@ -1,0 +1,337 @@
+//! Epochs: each one manifest, which says everything that a reader must know.
+
+use super::bytes::{Out, blob, count, extents, number};
+use super::id::{DatasetId, StoreId, WriterId, hash};
+use super::index::Written;
+use super::piece::Slab;
+use super::{Definition, folder_of};
+use crate::io::positioned::write_all_at;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::Cursor;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAGIC: [u8; 8] = *b"HCEPOCH\x01";
+/// No manifest is larger.
+const LARGEST: u64 = 1 << 34;
+
+/// What a store is at one time: all that a reader must know.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Manifest {
+    /// The store.
+    pub store: StoreId,
+    /// The epoch's number, from 1.
+    pub number: u64,
+    /// The epoch that it goes on from; 0 for none.
+    pub parent: u64,
+    /// Nothing of the epochs up to this one is to be seen.
+    pub floor: u64,
+    /// When it was made, in nanoseconds since 1970. For people: nothing is decided by it.
+    pub time: u64,
+    /// The logs that it has something of.
+    pub logs: Vec<LogPart>,
+    /// Finished logs that a later writer hid by beginning the file anew.
+    pub hidden: Vec<WriterId>,
+    /// The datasets.
+    pub datasets: Vec<Stored>,
+    /// Where writers of one epoch wrote different things.
+    pub conflicts: Vec<Conflict>,
+    /// The skeleton: an HDF5 file with everything but the data of those datasets.
+    pub image: Vec<u8>,
+    pub(super) numbers: HashMap<DatasetId, usize>,
+}
+
+/// How far a log is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogPart {
+    /// Whose log it is.
+    pub writer: WriterId,
+    /// Up to here it is committed.
+    pub length: u64,
+    /// The last trailer that is committed; 0 where none is.
+    pub trailer: u64,
+    /// The epoch that committed something of it last.
+    pub epoch: u64,
+    /// Whether its writer was done.
+    pub finished: bool,
+    /// Whether it was read from its batches, its writer being stopped.
+    pub salvaged: bool,
+    /// Between writers of one epoch, the higher one's data lie over the others'.
+    pub priority: i32,
+}
+
+/// A dataset of a store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its identity.
+    pub id: DatasetId,
+    /// What it is.
+    pub definition: Definition,
+    /// Its extent.
+    pub extent: Vec<u64>,
+    /// What was written to it. A later part lies over an earlier one.
+    pub parts: Vec<Part>,
+}
+
+/// What was written to a dataset by one writer in one epoch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Its log, by its number in [`Manifest::logs`].
+    pub log: u32,
+    /// The epoch that committed it.
+    pub epoch: u64,
+    /// What was written.
+    pub written: Written,
+}
+
+/// Two writers of one epoch wrote different things to the same place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path of the object.
+    pub path: Vec<u8>,
+    /// Where, in a dataset; nothing for definitions, attributes and links.
+    pub slab: Slab,
+    /// What the conflict is about.
+    pub what: String,
+    /// Whose data are seen.
+    pub kept: WriterId,
+    /// Whose are not.
+    pub other: WriterId,
+}
+
+impl Manifest {
+    /// The newest epoch of the store of a file; `None` if nothing was ever committed.
+    ///
+    /// # Errors
+    /// Io; Unsupported for a manifest of a later version.
+    pub fn newest(path: &Path) -> Result<Option<Arc<Self>>> {
+        let mut numbers = Self::numbers(path)?;
+        while let Some(number) = numbers.pop() {
+            match Self::epoch(path, number) {
+                Ok(manifest) => return Ok(Some(manifest)),
+                // Whoever made it was stopped: there is no such epoch.
+                Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The numbers of all epochs that were begun, in order.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn numbers(path: &Path) -> Result<Vec<u64>> {
+        let folder = folder_of(path);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(refused("read", &folder, &error)),
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| refused("read", &folder, &error))?;
+            numbers.extend(entry.file_name().to_str().and_then(number_of));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// An epoch by its number.
+    ///
+    /// # Errors
+    /// NotFound if there is none; Truncated if whoever made it was stopped; Corrupt; Io.
+    pub fn epoch(path: &Path, number: u64) -> Result<Arc<Self>> {
+        let name = Self::path(path, number);
+        let size = fs::metadata(&name).map_err(|error| refused("open", &name, &error))?.len();
+        if size > LARGEST {
+            return Err(Error::limit(format!("a manifest of {size} bytes")).file(name.display()));
+        }
+        let bytes = fs::read(&name).map_err(|error| refused("read", &name, &error))?;
+        Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(name.display()))
+    }
+
+    /// Where the manifest of an epoch is.
+    #[must_use]
+    pub fn path(path: &Path, number: u64) -> PathBuf {
+        folder_of(path).join(name_of(number))
+    }
+
+    /// Makes it an epoch, if no other has its number. Returns whether it is one now.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn publish(&self, path: &Path, sync: bool) -> Result<bool> {
+        let name = Self::path(path, self.number);
+        let bytes = self.encode()?;
+        let open = || File::options().create_new(true).write(true).open(&name);
+        let file = match open() {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(refused("create", &name, &error)),
+        };
+        let written =
+            write_all_at(&file, 0, &bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+        written.map_err(|error| refused("write", &name, &error))?;
+        if sync {
+            let folder = folder_of(path);
+            File::open(&folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| refused("write out", &folder, &error))?;
+        }
+        Ok(true)
+    }
+
+    /// The dataset of that identity.
+    #[must_use]
+    pub fn dataset(&self, id: &DatasetId) -> Option<&Stored> {
+        self.datasets.get(*self.numbers.get(id)?)
+    }
+
+    /// How far a writer's log is committed.
+    #[must_use]
+    pub fn log(&self, writer: &WriterId) -> Option<&LogPart> {
+        self.logs.iter().find(|log| log.writer == *writer)
+    }
+
+    /// Must be called when `datasets` was changed.
+    pub fn renumber(&mut self) {
+        self.numbers = self.datasets.iter().enumerate().map(|(number, stored)| (stored.id, number)).collect();
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// As [`Definition::encode`].
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let mut out = Out::default();
+        out.bytes(&MAGIC);
+        out.bytes(&self.store.0);
+        for value in [self.number, self.parent, self.floor, self.time] {
+            out.u64(value);
+        }
+        out.number(self.logs.len() as u64);
+        for log in &self.logs {
+            out.bytes(&log.writer.0);
+            out.number(log.length);
+            out.number(log.trailer);
+            out.number(log.epoch);
+            out.u8(u8::from(log.finished) | u8::from(log.salvaged) << 1);
+            out.u32(log.priority.cast_unsigned());
+        }
+        out.number(self.hidden.len() as u64);
+        self.hidden.iter().for_each(|writer| out.bytes(&writer.0));
+        out.number(self.datasets.len() as u64);
+        for stored in &self.datasets {
+            out.bytes(&stored.id.0);
+            out.blob(&stored.definition.encode()?);
+            out.numbers(&stored.extent);
+            out.number(stored.parts.len() as u64);
+            for part in &stored.parts {
+                out.number(u64::from(part.log));
+                out.number(part.epoch);
+                part.written.encode(&mut out);
+            }
+        }
+        out.number(self.conflicts.len() as u64);
+        for conflict in &self.conflicts {
+            out.blob(&conflict.path);
+            out.numbers(&conflict.slab.start);
+            out.numbers(&conflict.slab.count);
+            out.blob(conflict.what.as_bytes());
+            out.bytes(&conflict.kept.0);
+            out.bytes(&conflict.other.0);
+        }
+        out.blob(&self.image);
+        let checksum = hash(&out.0);
+        out.bytes(&checksum);
+        Ok(out.0)
+    }
+
+    /// The manifest that these bytes are.
+    ///
+    /// # Errors
+    /// Truncated if its checksum does not hold: there is no such epoch; Corrupt; Unsupported for a later version.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let body = bytes.split_last_chunk::<16>();
+        let Some((body, _)) = body.filter(|(body, checksum)| hash(body) == **checksum) else {
+            return Err(Error::new(
+                ErrorKind::Truncated,
+                "the epoch is incomplete: whoever made it was stopped",
+            ));
+        };
+        let mut cursor = Cursor::new(body, "manifest", 0);
+        let magic: [u8; 8] = cursor.array()?;
+        if magic != MAGIC {
+            return Err(Error::unsupported("this is no manifest of a store, or of a later version"));
+        }
+        let mut manifest = Self {
+            store: StoreId(cursor.array()?),
+            number: cursor.u64()?,
+            parent: cursor.u64()?,
+            floor: cursor.u64()?,
+            time: cursor.u64()?,
+            ..Self::default()
+        };
+        for _ in 0..count(&mut cursor, 24)? {
+            let (writer, length, trailer) = (cursor.array()?, number(&mut cursor)?, number(&mut cursor)?);
+            let (epoch, flags, priority) = (number(&mut cursor)?, cursor.u8()?, cursor.u32()?);
+            manifest.logs.push(LogPart {
+                writer: WriterId(writer),
+                length,
+                trailer,
+                epoch,
+                finished: flags & 1 != 0,
+                salvaged: flags & 2 != 0,
+                priority: priority.cast_signed(),
+            });
+        }
+        for _ in 0..count(&mut cursor, 16)? {
+            manifest.hidden.push(WriterId(cursor.array()?));
+        }
+        for _ in 0..count(&mut cursor, 20)? {
+            let id = DatasetId(cursor.array()?);
+            let definition = Definition::decode(blob(&mut cursor)?)?;
+            let extent = extents(&mut cursor)?;
+            let mut parts = Vec::new();
+            for _ in 0..count(&mut cursor, 6)? {
+                let log = u32::try_from(number(&mut cursor)?).unwrap_or(u32::MAX);
+                if log as usize >= manifest.logs.len() {
+                    return Err(cursor.error(format!("log {log} of {}", manifest.logs.len())));
+                }
+                let epoch = number(&mut cursor)?;
+                parts.push(Part { log, epoch, written: Written::decode(&mut cursor)? });
+            }
+            manifest.datasets.push(Stored { id, definition, extent, parts });
+        }
+        for _ in 0..count(&mut cursor, 36)? {
+            let path = blob(&mut cursor)?.to_vec();
+            let slab = Slab::new(extents(&mut cursor)?, extents(&mut cursor)?);
+            let what = String::from_utf8_lossy(blob(&mut cursor)?).into_owned();
+            let (kept, other) = (WriterId(cursor.array()?), WriterId(cursor.array()?));
+            manifest.conflicts.push(Conflict { path, slab, what, kept, other });
+        }
+        manifest.image = blob(&mut cursor)?.to_vec();
+        manifest.renumber();
+        Ok(manifest)
+    }
+}
+
+/// The name of an epoch's manifest in the store's folder.
+#[must_use]
+pub(super) fn name_of(number: u64) -> String {
+    format!("epoch-{number:010}.manifest")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("epoch-")?.strip_suffix(".manifest")?;
+    digits.parse().ok().filter(|number| name_of(*number) == name)
+}
+
+fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+}

@@ -1,0 +1,71 @@
+//! Sharded stores: any number of processes write one logical file, each to a log of its own.
+//!
+//! Beside the file at the user's path, the *skeleton*, lies a folder of the same name with `.d` behind. Each writer has one log
+//! there and appends to it what it writes: raw elements, chunks, definitions of datasets, its own small HDF5 file with groups
+//! and attributes. Nobody waits for anybody. A commit makes an *epoch*: one manifest, which names what of which log belongs to
+//! it, and says where everything lies; and a new skeleton.
+//!
+//! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, of which this keeps the idea, a
+//! log a process, and not the layout, a container a dataset.
+
+mod bytes;
+mod definition;
+mod header;
+mod id;
+mod index;
+mod log;
+mod manifest;
+mod packing;
+mod piece;
+mod record;
+mod scan;
+mod statistics;
+
+pub use definition::Definition;
+pub use header::LogHeader;
+pub use id::{DatasetId, Session, StoreId, WriterId, launched};
+pub use index::{Defined, Image, Written};
+pub use log::{Known, LogWriter, Mode, Own, WriterOptions};
+pub use manifest::{Conflict, LogPart, Manifest, Part, Stored};
+pub use packing::PackedPieces;
+pub use piece::{Extent, Piece, Place, Slab};
+pub use scan::{Ending, Log};
+pub use statistics::{Extreme, Statistics};
+
+use std::path::{Path, PathBuf};
+
+/// What a writer hands to whoever commits: it leads to what was written until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The writer.
+    pub writer: WriterId,
+    /// Where in its log the trailer of the last index is.
+    pub(crate) trailer: u64,
+    /// xxh3 of the trailer.
+    pub(crate) hash: [u8; 16],
+}
+
+impl Ticket {
+    /// How many bytes it has ([`Ticket::to_bytes`]).
+    pub const SIZE: usize = 40;
+}
+
+/// Where the logs of a file's store are.
+#[must_use]
+pub fn folder_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".d");
+    PathBuf::from(name)
+}
+
+/// Where the log of a writer is.
+#[must_use]
+pub fn log_of(path: &Path, writer: WriterId) -> PathBuf {
+    folder_of(path).join(format!("{writer}.log"))
+}
+
+/// What the name of the external file that marks a store's dataset begins with. There must never be such a folder.
+pub const MARKER: &str = "/.hyperchunk-store/";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The parts of a dataset, each where a log has it.
+
+use super::bytes::LARGEST_RANK;
+use crate::{Error, Result};
+
+/// A box of elements: where it starts, and how far it reaches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Slab {
+    /// Its first element, slowest dimension first.
+    pub start: Vec<u64>,
+    /// How many elements it has along each dimension.
+    pub count: Vec<u64>,
+}
+
+impl Slab {
+    /// A box.
+    #[must_use]
+    pub fn new(start: impl Into<Vec<u64>>, count: impl Into<Vec<u64>>) -> Self {
+        Self { start: start.into(), count: count.into() }
+    }
+
+    /// How many elements it has.
+    ///
+    /// # Errors
+    /// Limit if more than 2⁶⁴ - 1.
+    pub fn elements(&self) -> Result<u64> {
+        let product = self.count.iter().try_fold(1_u64, |product, count| product.checked_mul(*count));
+        product.ok_or_else(|| Error::limit("more than 2^64 elements"))
+    }
+
+    /// Whether it makes sense for a dataset of so many dimensions.
+    pub(super) fn check(&self, rank: usize) -> Result<()> {
+        if self.start.len() != rank || self.count.len() != rank || rank > LARGEST_RANK {
+            let message = format!(
+                "a box of {} and {} dimensions for a dataset of {rank}",
+                self.start.len(),
+                self.count.len()
+            );
+            return Err(Error::invalid(message));
+        }
+        for (start, count) in self.start.iter().zip(&self.count) {
+            if start.checked_add(*count).is_none() {
+                return Err(Error::invalid(format!("a box of {count} elements that starts at {start}")));
+            }
+        }
+        self.elements().map(drop)
+    }
+
+    /// What it has in common with another.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
+        let mut common = Self::default();
+        for ((start, count), (other_start, other_count)) in
+            self.start.iter().zip(&self.count).zip(other.start.iter().zip(&other.count))
+        {
+            let first = *start.max(other_start);
+            let end = start.saturating_add(*count).min(other_start.saturating_add(*other_count));
+            if end <= first {
+                return None;
+            }
+            common.start.push(first);
+            common.count.push(end - first);
+        }
+        Some(common)
+    }
+
+    /// What of it lies inside an extent.
+    #[must_use]
+    pub fn clipped(&self, dims: &[u64]) -> Option<Self> {
+        self.intersection(&Self::new(vec![0; dims.len()], dims))
+    }
+}
+
+/// How the bytes of a piece are to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Elements as the dataset's datatype has them, in C order of the box.
+    Raw,
+    /// A chunk as it was written: through the filters that the mask does not leave out.
+    Chunk {
+        /// Which filters were left out.
+        mask: u32,
+    },
+}
+
+/// A part of a dataset, where a log has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The elements. A chunk may reach beyond the extent.
+    pub slab: Slab,
+    /// Where its bytes begin in the log.
+    pub offset: u64,
+    /// How many there are.
+    pub length: u64,
+    /// What they are.
+    pub place: Place,
+    /// Its number among all that was done in its log: a later one lies over it.
+    pub order: u64,
+    /// Where the batch with its checksum begins.
+    pub head: u64,
+}
+
+/// A change of extent in a log: it clips what the same writer and earlier epochs wrote before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent {
+    /// Its number among all that was done in its log.
+    pub order: u64,
+    /// The extent from then on.
+    pub dims: Vec<u64>,
+}

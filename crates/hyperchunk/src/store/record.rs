@@ -1,0 +1,248 @@
+//! The batches of a log: what was written, each record with a header that says so.
+
+use super::bytes::{LARGEST_RANK, Out, extents, number};
+use super::piece::Slab;
+use super::statistics::Statistics;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::Cursor;
+use twox_hash::XxHash3_64;
+
+/// What a batch begins with.
+const MAGIC: [u8; 4] = *b"HCB\x01";
+/// The part of a header that tells how long the rest is.
+pub(super) const FIXED: usize = 40;
+/// No header is longer.
+const LONGEST_HEADER: u64 = 1 << 30;
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Body {
+    /// Elements of boxes.
+    Boxes(Vec<Slab>),
+    /// A chunk through its filters.
+    Chunk { offset: Vec<u64>, mask: u32 },
+    /// The dataset has a new extent.
+    Extent(Vec<u64>),
+    /// The payload is a definition; the dataset has the next number.
+    Define,
+    /// The payload is an HDF5 file: the writer's groups, links, attributes and small data.
+    Image,
+    /// The payload is the names of finished writers that this one hides.
+    Hides,
+    /// The payload is an index of the log.
+    Index,
+}
+
+/// One thing that was done, and how many bytes of the payload are its.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Record {
+    pub(super) dataset: u32,
+    pub(super) length: u64,
+    /// xxh3 of its bytes; 0 where none was wanted.
+    pub(super) checksum: u64,
+    pub(super) statistics: Option<Statistics>,
+    pub(super) body: Body,
+}
+
+/// The header of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Batch {
+    /// The number of its first record among all of the log.
+    pub(super) first: u64,
+    /// How many bytes the records have together.
+    pub(super) payload: u64,
+    pub(super) records: Vec<Record>,
+    /// How many bytes the header has.
+    pub(super) header: u64,
+}
+
+/// How many bytes a header says it has, and its payload.
+pub(super) fn lengths(fixed: &[u8; FIXED]) -> Option<(u64, u64)> {
+    let mut cursor = Cursor::new(fixed, "batch", 0);
+    if cursor.array().ok()? != MAGIC {
+        return None;
+    }
+    let header = u64::from(cursor.u32().ok()?);
+    let payload = cursor.u64().ok()?;
+    (header >= FIXED as u64 && header <= LONGEST_HEADER).then_some((header, payload))
+}
+
+/// The header of records that come together. Its length does not depend on checksums and statistics.
+pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
+    let payload: u64 = records.iter().map(|record| record.length).sum();
+    let mut out = Out(vec![0; FIXED]);
+    for record in records {
+        put(&mut out, record);
+    }
+    let length = out.0.len() as u32;
+    let mut fixed = Out::default();
+    fixed.bytes(&MAGIC);
+    fixed.u32(length);
+    fixed.u64(payload);
+    fixed.u64(first);
+    fixed.u32(records.len() as u32);
+    fixed.u32(0);
+    fixed.u64(0);
+    out.0[..FIXED].copy_from_slice(&fixed.0);
+    let checksum = XxHash3_64::oneshot(&out.0);
+    out.0[FIXED - 8..FIXED].copy_from_slice(&checksum.to_le_bytes());
+    out.0
+}
+
+/// Makes a header longer: what follows it is aligned then.
+pub(super) fn pad(header: &mut Vec<u8>, length: usize) {
+    if length <= header.len() {
+        return;
+    }
+    header.resize(length, 0);
+    header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+    header[FIXED - 8..FIXED].fill(0);
+    let checksum = XxHash3_64::oneshot(header);
+    header[FIXED - 8..FIXED].copy_from_slice(&checksum.to_le_bytes());
+}
+
+fn put(out: &mut Out, record: &Record) {
+    let kind = match &record.body {
+        Body::Boxes(_) => 1,
+        Body::Chunk { .. } => 2,
+        Body::Extent(_) => 3,
+        Body::Define => 4,
+        Body::Image => 5,
+        Body::Hides => 6,
+        Body::Index => 7,
+    };
+    out.u8(kind | if record.statistics.is_some() { 0x80 } else { 0 });
+    out.number(u64::from(record.dataset));
+    out.number(record.length);
+    out.u64(record.checksum);
+    if let Some(statistics) = &record.statistics {
+        let before = out.0.len();
+        statistics.encode(out);
+        out.0.resize(before + Statistics::SIZE, 0);
+    }
+    match &record.body {
+        Body::Boxes(boxes) => {
+            out.number(boxes.len() as u64);
+            out.number(boxes.first().map_or(0, |slab| slab.start.len()) as u64);
+            let mut before = Slab::default();
+            for slab in boxes {
+                before.start.resize(slab.start.len(), 0);
+                before.count.resize(slab.count.len(), 0);
+                for (value, before) in slab.start.iter().zip(&before.start) {
+                    out.difference(value.wrapping_sub(*before));
+                }
+                for (value, before) in slab.count.iter().zip(&before.count) {
+                    out.difference(value.wrapping_sub(*before));
+                }
+                before.clone_from(slab);
+            }
+        }
+        Body::Chunk { offset, mask } => {
+            out.numbers(offset);
+            out.u32(*mask);
+        }
+        Body::Extent(dims) => out.numbers(dims),
+        Body::Define | Body::Image | Body::Hides | Body::Index => {}
+    }
+}
+
+/// The header that these bytes are, which lie at `offset` of the log.
+pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Batch> {
+    let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).within("batch").at(offset);
+    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or_else(|| corrupt("its header is cut off"))?;
+    let (header, payload) = lengths(fixed).ok_or_else(|| corrupt("no header"))?;
+    if bytes.len() as u64 != header {
+        return Err(corrupt("its header is cut off"));
+    }
+    let mut cursor = Cursor::new(bytes, "batch", offset);
+    cursor.skip(16)?;
+    let first = cursor.u64()?;
+    let records = cursor.u32()?;
+    cursor.skip(4)?;
+    let checksum = cursor.u64()?;
+    let mut zeroed = bytes.to_vec();
+    zeroed[FIXED - 8..FIXED].fill(0);
+    if XxHash3_64::oneshot(&zeroed) != checksum {
+        return Err(corrupt("its checksum does not hold"));
+    }
+    let mut batch = Batch { first, payload, records: Vec::new(), header };
+    for _ in 0..records {
+        batch.records.push(get(&mut cursor)?);
+    }
+    let sum = batch.records.iter().try_fold(0_u64, |sum, record| sum.checked_add(record.length));
+    if sum != Some(payload) {
+        return Err(corrupt("its records are not as long as it is"));
+    }
+    Ok(batch)
+}
+
+fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
+    let kind = cursor.u8()?;
+    let dataset =
+        u32::try_from(number(cursor)?).map_err(|_| cursor.error("a dataset's number".to_owned()))?;
+    let length = number(cursor)?;
+    let checksum = cursor.u64()?;
+    let statistics = if kind & 0x80 == 0 {
+        None
+    } else {
+        let bytes = cursor.take(Statistics::SIZE)?;
+        Some(Statistics::decode(&mut Cursor::new(bytes, "statistics", 0))?)
+    };
+    let body = match kind & 0x7f {
+        1 => {
+            let many = number(cursor)?;
+            let rank = usize::try_from(number(cursor)?).unwrap_or(usize::MAX);
+            if rank > LARGEST_RANK || many > (cursor.left() / (2 * rank).max(1)) as u64 {
+                return Err(cursor.error(format!("{many} boxes of {rank} dimensions")));
+            }
+            let mut boxes = Vec::new();
+            let mut before = Slab::new(vec![0; rank], vec![0; rank]);
+            for _ in 0..many {
+                for value in before.start.iter_mut().chain(&mut before.count) {
+                    *value = value.wrapping_add(super::bytes::difference(cursor)?);
+                }
+                boxes.push(before.clone());
+            }
+            Body::Boxes(boxes)
+        }
+        2 => Body::Chunk { offset: extents(cursor)?, mask: cursor.u32()? },
+        3 => Body::Extent(extents(cursor)?),
+        4 => Body::Define,
+        5 => Body::Image,
+        6 => Body::Hides,
+        7 => Body::Index,
+        other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
+    };
+    Ok(Record { dataset, length, checksum, statistics, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back_and_damage_is_seen() {
+        let record = |body| Record { dataset: 3, length: 10, checksum: 7, statistics: None, body };
+        let mut with = record(Body::Chunk { offset: vec![4, 0], mask: 5 });
+        with.statistics = Some(Statistics { count: 3, ..Statistics::NONE });
+        let records = vec![
+            record(Body::Boxes(vec![Slab::new([1, 2], [3, 4]), Slab::new([0, 9], [1, 1])])),
+            record(Body::Boxes(vec![])),
+            with,
+            record(Body::Extent(vec![7, 8])),
+            record(Body::Define),
+            record(Body::Image),
+            record(Body::Hides),
+            record(Body::Index),
+        ];
+        let bytes = encode(77, &records);
+        let batch = decode(&bytes, 0).unwrap();
+        assert_eq!((batch.first, batch.payload, &batch.records), (77, 80, &records));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(decode(&damaged, 0).is_err(), "byte {at}");
+            assert!(decode(&bytes[..at], 0).is_err());
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Reading a log: by its indexes, or, where its writer was stopped, from what it did.
+
+use super::Ticket;
+use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
+use super::id::{WriterId, hash};
+use super::index::{Defined, Image, Index, Written};
+use super::record::{self, Batch, Body, FIXED};
+use super::statistics::checksum;
+use super::{Definition, id};
+use crate::io::{LocalFile, Source};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::Cursor;
+use std::path::Path;
+
+/// So much of a payload is looked at at once.
+const STEP: u64 = 4 << 20;
+/// No index is larger.
+const LARGEST_INDEX: u64 = 1 << 32;
+
+/// How a log ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Its writer is done.
+    Finished,
+    /// Its writer wrote everything out and may go on.
+    Flushed,
+    /// Its writer is at work, or was stopped: behind the last index there is more, or there is none yet.
+    Unfinished,
+}
+
+/// What a log has.
+#[derive(Debug)]
+pub struct Log {
+    /// What it says of itself.
+    pub header: LogHeader,
+    /// How it ends.
+    pub ending: Ending,
+    /// All datasets that its writer knows, by their numbers.
+    pub defined: Vec<Defined>,
+    /// What was written behind the place from which it was read, by the number of a dataset.
+    pub written: Vec<(u32, Written)>,
+    /// The writer's own file, if there is one.
+    pub image: Option<Image>,
+    /// The finished writers that its writer hid when it began the file anew.
+    pub hidden: Vec<WriterId>,
+    /// Up to here, all of it is known.
+    pub length: u64,
+    /// Where its last trailer is; 0 for none.
+    pub trailer: u64,
+    /// Whether it was read from its batches, behind the last index.
+    pub salvaged: bool,
+    source: LocalFile,
+}
+
+impl Log {
+    /// Opens a log up to its last index, or to that of a ticket; `written` is only what came behind the trailer at `after`.
+    ///
+    /// # Errors
+    /// NotFound or Io; Corrupt if its header or an index is damaged, or a ticket is of another log.
+    pub fn open(path: &Path, ticket: Option<&Ticket>, after: u64) -> Result<Self> {
+        Self::begin(path)
+            .and_then(|mut log| {
+                match ticket {
+                    Some(ticket) => log.read_to(ticket, after)?,
+                    None => log.read_to_end(after)?,
+                }
+                Ok(log)
+            })
+            .map_err(|error| error.file(path.display()))
+    }
+
+    /// Opens a log whose writer was stopped, up to the last batch that is whole; checksums are verified. `after` is where a
+    /// batch begins, 0 for all.
+    ///
+    /// # Errors
+    /// NotFound or Io; Corrupt if its header is damaged.
+    pub fn salvage(path: &Path, after: u64) -> Result<Self> {
+        let salvaged = Self::begin(path).and_then(|mut log| {
+            log.read_batches(after)?;
+            Ok(log)
+        });
+        salvaged.map_err(|error| error.file(path.display()))
+    }
+
+    fn begin(path: &Path) -> Result<Self> {
+        let source = LocalFile::open(path)?;
+        let mut header = [0; HEADER];
+        if source.size() < HEADER as u64 {
+            let message = format!("a log of {} bytes: its writer was stopped at once", source.size());
+            return Err(Error::new(ErrorKind::Truncated, message));
+        }
+        source.read_at(0, &mut header)?;
+        let header = LogHeader::decode(&header)?;
+        Ok(Self {
+            header,
+            ending: Ending::Unfinished,
+            defined: Vec::new(),
+            written: Vec::new(),
+            image: None,
+            hidden: Vec::new(),
+            length: HEADER as u64,
+            trailer: 0,
+            salvaged: false,
+            source,
+        })
+    }
+
+    /// Whose log it is.
+    #[must_use]
+    pub fn writer(&self) -> WriterId {
+        self.header.writer
+    }
+
+    /// How many bytes the file has, those that belong to nothing included.
+    #[must_use]
+    pub fn file_size(&self) -> u64 {
+        self.source.size()
+    }
+
+    /// The dataset of a number.
+    ///
+    /// # Errors
+    /// Corrupt if there is none, or its definition does not have the identity that it should have.
+    pub fn definition(&self, number: u32) -> Result<(id::DatasetId, Definition)> {
+        let defined = self.defined.get(number as usize);
+        let defined = defined.ok_or_else(|| Error::corrupt(format!("no dataset of number {number}")))?;
+        let definition = Definition::decode(&defined.bytes)?;
+        if definition.id()? != defined.id {
+            return Err(Error::corrupt(format!(
+                "the definition of dataset {} is of another one",
+                defined.id
+            )));
+        }
+        Ok((defined.id, definition))
+    }
+
+    /// Reads bytes of it.
+    ///
+    /// # Errors
+    /// Truncated or Io.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.source.read_at(offset, out)
+    }
+
+    /// The writer's own file.
+    ///
+    /// # Errors
+    /// Truncated or Io; Corrupt if its checksum does not hold.
+    pub fn read_image(&self) -> Result<Option<Vec<u8>>> {
+        let Some(image) = self.image else { return Ok(None) };
+        let bytes = self.bytes(image.offset, image.length)?;
+        if checksum(&bytes) != image.checksum {
+            return Err(
+                Error::corrupt("the checksum of the writer's own file does not hold").at(image.offset)
+            );
+        }
+        Ok(Some(bytes))
+    }
+
+    fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        if offset.checked_add(length).is_none_or(|end| end > self.source.size()) {
+            return Err(Error::new(ErrorKind::Truncated, format!("{length} bytes are not there")).at(offset));
+        }
+        let length = usize::try_from(length).map_err(|_| Error::limit("larger than memory"))?;
+        let mut bytes = vec![0; length];
+        self.source.read_at(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn trailer_at(&self, offset: u64) -> Result<Option<Trailer>> {
+        let inside = offset >= HEADER as u64
+            && offset.checked_add(TRAILER_SIZE as u64).is_some_and(|end| end <= self.source.size());
+        if !inside {
+            return Ok(None);
+        }
+        let mut bytes = [0; TRAILER_SIZE];
+        self.source.read_at(offset, &mut bytes)?;
+        Ok(Trailer::decode(&bytes))
+    }
+
+    fn read_to(&mut self, ticket: &Ticket, after: u64) -> Result<()> {
+        let trailer = self.trailer_at(ticket.trailer)?;
+        let trailer = trailer
+            .filter(|trailer| ticket.writer == self.writer() && hash(&trailer.encode()) == ticket.hash);
+        let Some(trailer) = trailer else {
+            let message = "the ticket leads to nothing: the log is another one, or shorter than when the ticket was given";
+            return Err(Error::corrupt(message).at(ticket.trailer));
+        };
+        self.read_indexes(ticket.trailer, trailer, after)
+    }
+
+    fn read_to_end(&mut self, after: u64) -> Result<()> {
+        let last = self.source.size().saturating_sub(TRAILER_SIZE as u64);
+        match self.trailer_at(last)? {
+            Some(trailer) => self.read_indexes(last, trailer, after),
+            None => Ok(()),
+        }
+    }
+
+    fn read_indexes(&mut self, at: u64, last: Trailer, after: u64) -> Result<()> {
+        let (mut trailer, mut place) = (last, at);
+        let mut indexes = Vec::new();
+        loop {
+            if trailer.length > LARGEST_INDEX {
+                return Err(Error::limit(format!("an index of {} bytes", trailer.length)).at(trailer.index));
+            }
+            let bytes = self.bytes(trailer.index, trailer.length)?;
+            if hash(&bytes) != trailer.hash {
+                return Err(Error::corrupt("the checksum of an index does not hold").at(trailer.index));
+            }
+            indexes.push((place, Index::decode(&bytes, trailer.index)?));
+            if trailer.previous == 0 {
+                break;
+            }
+            let before = if trailer.previous < place { self.trailer_at(trailer.previous)? } else { None };
+            let Some(before) = before else {
+                return Err(Error::corrupt("the index before this one is not where it should be").at(place));
+            };
+            (place, trailer) = (trailer.previous, before);
+        }
+        for (place, index) in indexes.into_iter().rev() {
+            if index.known as usize != self.defined.len() {
+                return Err(Error::corrupt("an index does not go on where the one before ended").at(place));
+            }
+            self.defined.extend(index.defined);
+            self.image = index.image;
+            self.hidden = index.hidden;
+            if place > after {
+                for (dataset, written) in &index.written {
+                    self.take(*dataset, written);
+                }
+            }
+        }
+        self.trailer = at;
+        self.length = at + TRAILER_SIZE as u64;
+        self.ending = match (self.length == self.source.size(), last.closed) {
+            (true, true) => Ending::Finished,
+            (true, false) => Ending::Flushed,
+            _ => Ending::Unfinished,
+        };
+        Ok(())
+    }
+
+    fn take(&mut self, dataset: u32, written: &Written) {
+        match self.written.iter_mut().find(|(number, _)| *number == dataset) {
+            Some((_, known)) => known.append(written),
+            None => self.written.push((dataset, written.clone())),
+        }
+    }
+
+    /// Goes from batch to batch, until one is not whole.
+    fn read_batches(&mut self, after: u64) -> Result<()> {
+        let mut at = HEADER as u64;
+        let mut known: Vec<(u64, Vec<u64>)> = Vec::new();
+        let mut next = 0;
+        let mut closed = false;
+        loop {
+            if let Some(trailer) = self.trailer_at(at)? {
+                self.trailer = at;
+                closed = trailer.closed;
+                at += TRAILER_SIZE as u64;
+                continue;
+            }
+            let Some(batch) = self.batch_at(at)? else { break };
+            if batch.first != next {
+                break;
+            }
+            let mut place = at + batch.header;
+            for (order, record) in (batch.first..).zip(&batch.records) {
+                match &record.body {
+                    Body::Define => {
+                        let bytes = self.bytes(place, record.length)?;
+                        let definition = Definition::decode(&bytes)?;
+                        known.push((definition.element_size(), definition.chunk.clone().unwrap_or_default()));
+                        self.defined.push(Defined { id: definition.id()?, bytes });
+                    }
+                    Body::Image => {
+                        let (length, checksum) = (record.length, record.checksum);
+                        self.image = Some(Image { offset: place, length, checksum, order });
+                    }
+                    Body::Hides => {
+                        let bytes = self.bytes(place, record.length)?;
+                        self.hidden.extend(bytes.as_chunks().0.iter().map(|id| WriterId(*id)));
+                    }
+                    Body::Boxes(_) | Body::Chunk { .. } | Body::Extent(_) if at >= after => {
+                        let Some((element, chunk)) = known.get(record.dataset as usize) else {
+                            return Err(
+                                Error::corrupt(format!("no dataset of number {}", record.dataset)).at(at)
+                            );
+                        };
+                        let rank = match &record.body {
+                            Body::Boxes(boxes) => boxes.first().map_or(0, |slab| slab.start.len()),
+                            Body::Chunk { offset, .. } => offset.len(),
+                            Body::Extent(dims) => dims.len(),
+                            _ => 0,
+                        };
+                        let mut written = Written::nothing(rank);
+                        written.add(record, order, at, place, *element, chunk);
+                        self.take(record.dataset, &written);
+                    }
+                    _ => {}
+                }
+                place += record.length;
+            }
+            next += batch.records.len() as u64;
+            at = place.next_multiple_of(8);
+        }
+        for (_, written) in &mut self.written {
+            written.pieces.pack();
+        }
+        self.length = at.min(self.source.size());
+        self.salvaged = true;
+        self.ending =
+            if closed && self.length == self.source.size() { Ending::Finished } else { Ending::Unfinished };
+        Ok(())
+    }
+
+    /// The batch that begins there, if it is whole.
+    fn batch_at(&self, at: u64) -> Result<Option<Batch>> {
+        let size = self.source.size();
+        let mut fixed = [0; FIXED];
+        if at.saturating_add(FIXED as u64) > size {
+            return Ok(None);
+        }
+        self.source.read_at(at, &mut fixed)?;
+        let Some((header, payload)) = record::lengths(&fixed) else { return Ok(None) };
+        let end = at.checked_add(header).and_then(|end| end.checked_add(payload));
+        if end.is_none_or(|end| end > size) {
+            return Ok(None);
+        }
+        let Ok(batch) = record::decode(&self.bytes(at, header)?, at) else { return Ok(None) };
+        let mut place = at + header;
+        for record in &batch.records {
+            if record.checksum != 0 && self.checksum(place, record.length)? != record.checksum {
+                return Ok(None);
+            }
+            place += record.length;
+        }
+        Ok(Some(batch))
+    }
+
+    fn checksum(&self, at: u64, length: u64) -> Result<u64> {
+        let mut pass = super::statistics::Pass::new(true, None);
+        let mut done = 0;
+        while done < length {
+            let step = STEP.min(length - done);
+            pass.look(&self.bytes(at + done, step)?);
+            done += step;
+        }
+        Ok(pass.end().0)
+    }
+
+    /// Compares everything that was written with its checksum; returns how many bytes were looked at.
+    ///
+    /// # Errors
+    /// Corrupt, with the place of the first record that is not as it was written; Truncated or Io.
+    pub fn verify(&self) -> Result<u64> {
+        let (mut at, mut looked) = (HEADER as u64, 0);
+        while at < self.length {
+            if self.trailer_at(at)?.is_some() {
+                at += TRAILER_SIZE as u64;
+                continue;
+            }
+            let mut fixed = [0; FIXED];
+            if at + FIXED as u64 > self.length {
+                return Err(Error::corrupt("no batch").at(at));
+            }
+            self.source.read_at(at, &mut fixed)?;
+            let (header, _) = record::lengths(&fixed).ok_or_else(|| Error::corrupt("no batch").at(at))?;
+            let batch = record::decode(&self.bytes(at, header)?, at)?;
+            let mut place = at + header;
+            for record in &batch.records {
+                if record.checksum != 0 && self.checksum(place, record.length)? != record.checksum {
+                    let message = format!("{} bytes are not as they were written", record.length);
+                    return Err(Error::corrupt(message).within("log").at(place));
+                }
+                looked += record.length;
+                place += record.length;
+            }
+            at = place.next_multiple_of(8);
+        }
+        Ok(looked)
+    }
+}
+
+/// The checksum and length of the record whose payload begins at `place` in the batch at `head`, for readers that have its
+/// header: `None` if no record begins there or none was wanted.
+pub(super) fn checksum_of(header: &[u8], head: u64, place: u64) -> Result<Option<(u64, u64)>> {
+    let batch = record::decode(header, head)?;
+    let mut at = head + batch.header;
+    for record in &batch.records {
+        if at == place && !matches!(record.body, Body::Define | Body::Hides | Body::Index) {
+            return Ok((record.checksum != 0).then_some((record.checksum, record.length)));
+        }
+        at += record.length;
+    }
+    Ok(None)
+}
+
+impl Ticket {
+    /// Its bytes, for a message to whoever commits.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..16].copy_from_slice(&self.writer.0);
+        bytes[16..24].copy_from_slice(&self.trailer.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.hash);
+        bytes
+    }
+
+    /// The ticket that these bytes are.
+    ///
+    /// # Errors
+    /// Invalid if they are not as many as a ticket has.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() != Self::SIZE {
+            return Err(Error::invalid(format!("a ticket of {} bytes; it has {}", bytes.len(), Self::SIZE)));
+        }
+        let mut cursor = Cursor::new(bytes, "ticket", 0);
+        Ok(Self { writer: WriterId(cursor.array()?), trailer: cursor.u64()?, hash: cursor.array()? })
+    }
+}
