@@ -46,10 +46,9 @@ def table(found: list[Row]) -> str:
     first = found[0]
     rounds = max(row["round"] for row in found)
     size = first["count"] * (4 if first["pattern"] == "vpic" else 1)
-    lines = [
-        f"\n{first['pattern']}: {first['ranks']} ranks, {first['datasets']} datasets, {first['transfers']} x {size:,} bytes"
-        + f" a rank, {first['total'] / 1e6:.0f} MB; {rounds} rounds, median [least..most]\n"
-    ]
+    sizes = f"{first['datasets']} datasets, {first['transfers']} x {size:,} bytes a rank each"
+    run = f"{first['pattern']}: {first['ranks']} ranks, {sizes}, {first['total'] / 1e6:.0f} MB"
+    lines = [f"\n{run}; {rounds} rounds, median [least..most]\n"]
     for what in ("write", "read"):
         if (spread := unsteady(found, what)) > LIMIT:
             lines.append(f"NO RESULT ({what}): the floor itself varies by {spread:.1f}\n")

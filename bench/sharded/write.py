@@ -25,19 +25,13 @@ from typing import Any
 
 import environment
 import report
+from gate import Gate
 
 PEERS = (
     "floor,store-plain,store,store-statistics,vol,paper,shared,mpiio,mpiio-collective,phdf5,phdf5-collective,"
     "h5py-lock,h5py-lock-block,h5py-each,bp5,bp5-plain"
 )
 OWN = "store-plain,store,store-statistics,vol"
-
-
-def gate(comm: Any) -> None:
-    """A barrier whose waiting ranks sleep: those of MPI spin, and would take the cores from who still works."""
-    request = comm.Ibarrier()
-    while not request.Test():
-        time.sleep(50e-6)
 
 
 class Rank:
@@ -51,14 +45,16 @@ class Rank:
         self.smallest, self.largest = MPI.MIN, MPI.MAX
         self.pattern = pattern(options.pattern, self.comm.size, options.datasets, options.transfers, options.count)
         self.own = self.pattern.of(self.comm.rank)
+        self.folder = Path(options.folder) / "bench"
+        self.gate = Gate(Path(options.folder) / "gate", self.comm.rank, self.comm.size)
 
     def timed(self, work: Callable[[], None]) -> float:
         """From the first start to the last end; all clocks are the one of this machine."""
-        gate(self.comm)
+        self.gate.wait()
         start = time.perf_counter()
         work()
         end = time.perf_counter()
-        gate(self.comm)
+        self.gate.wait()
         return float(self.comm.allreduce(end, self.largest) - self.comm.allreduce(start, self.smallest))
 
     def run(self) -> None:
@@ -69,7 +65,7 @@ class Rank:
         if set(self.options.peers.split(",")) & set(OWN.split(",")):
             import ours  # noqa: F401
 
-        folder = Path(self.options.folder)
+        folder = self.folder
         case = Case(self.comm, self.pattern, folder, self.own)
         names = self.options.peers.split(",")
         peers = {name: Peer.all[name](case) for name in names}
@@ -91,7 +87,7 @@ class Rank:
                     row["read"] = self.timed(lambda peer=peer: peer.read(self.comm.rank, self.own, lambda *_: None))
                 if number == 0:
                     peer.read(neighbour, self.pattern.of(neighbour), compare)
-                    gate(self.comm)
+                    self.gate.wait()
                 if self.comm.rank == 0:
                     self.record(row, folder)
         for peer in peers.values():
@@ -113,7 +109,8 @@ def measure(pattern: str, options: argparse.Namespace, out: Path, **more: Any) -
     before = len(report.rows(out))
     with tempfile.TemporaryDirectory(dir=chosen.get("folder")) as folder:
         program: list[str | Path] = [Path(__file__), "--rank", "--pattern", pattern, "--out", out]
-        program += ["--folder", Path(folder) / "bench"]
+        program += ["--folder", folder]
+        Gate.prepare(Path(folder) / "gate")
         for name in ("peers", "rounds", "datasets", "transfers", "count"):
             program += [f"--{name}", str(chosen[name])]
         environment.mpiexec(chosen["ranks"], program + ["--no-read"] * bool(chosen.get("no_read")))
