@@ -45,6 +45,11 @@ def variables() -> dict[str, str]:
     return {**os.environ, **SETTINGS, "PYTHONPATH": os.pathsep.join(paths)}
 
 
+def run(command: Sequence[str | Path]) -> int:
+    """Runs a program with them; its exit status."""
+    return subprocess.run(list(map(str, command)), env=variables()).returncode
+
+
 def mpiexec(ranks: int, program: Sequence[str | Path], before: Sequence[str | Path] = (), **more: str) -> None:
     """Runs a Python program in `ranks` processes; `before` stands before the interpreter (strace)."""
     interpreter = python()

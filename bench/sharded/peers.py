@@ -92,6 +92,11 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 NEW = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 
 
+def touch(path: Path) -> None:
+    """An empty file."""
+    os.close(os.open(path, NEW, 0o644))
+
+
 def write_all(descriptor: int, array: Array) -> None:
     """All of an array."""
     rest = memoryview(array).cast("B")
@@ -140,8 +145,9 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
     def write(self) -> None:
         item, rank = self.case.pattern.dtype.itemsize, self.case.rank
         root = self.case.folder / "Sample.h5"
-        with contextlib.suppress(FileExistsError):
-            root.mkdir()
+        if not root.exists():
+            with contextlib.suppress(FileExistsError):
+                root.mkdir()
         containers = [self.container(root / name) for name in self.case.names()]
         for transfer in self.case.transfers:
             container = containers[transfer.dataset]
@@ -163,20 +169,20 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
         position: int = 0
 
     def container(self, path: Path) -> Container:
-        """Opens one, and makes what is not there; the process that makes it puts its attributes, a file each."""
+        """Opens one; who finds no access file makes what is missing, and its attributes, a file each."""
         rank = self.case.rank
-        made = False
-        with contextlib.suppress(FileExistsError):
-            path.mkdir()
-            made = True
-        for folder in ("meta", "hostdir.0"):
-            with contextlib.suppress(FileExistsError):
-                (path / folder).mkdir()
-        if made:
-            (path / ".plfsaccess").touch()
-            (path / "meta" / "xattr.dims").write_text(str(self.case.pattern.length))
-            (path / "meta" / "xattr.type").write_text(self.case.pattern.dtype.str)
-        (path / "meta" / f"open.{rank}").touch()
+        if not (path / ".plfsaccess").exists():
+            made = False
+            for folder in (path, path / "meta", path / "hostdir.0"):
+                with contextlib.suppress(FileExistsError):
+                    folder.mkdir()
+                    made = made or folder == path
+            if made:
+                for key, value in (("dims", str(self.case.pattern.length)), ("type", self.case.pattern.dtype.str)):
+                    with opened(path / "meta" / f"xattr.{key}", NEW) as file:
+                        os.write(file, value.encode())
+                touch(path / ".plfsaccess")
+        touch(path / "meta" / f"open.{rank}")
         droppings = [os.open(path / "hostdir.0" / f"dropping.{kind}.{rank}", NEW, 0o644) for kind in ("data", "index")]
         return self.Container(path, *droppings)
 
@@ -186,7 +192,7 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
         os.write(container.entries, b"".join(container.index))
         os.close(container.entries)
         os.close(container.data)
-        (container.path / "meta" / f"{self.case.pattern.length}.{container.position}.{rank}").touch()
+        touch(container.path / "meta" / f"{self.case.pattern.length}.{container.position}.{rank}")
         (container.path / "meta" / f"open.{rank}").unlink()
 
     def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:
@@ -216,9 +222,11 @@ class PaperLayout(Peer, key="paper", label="the paper's layout"):
     def index(self, host: Path) -> list[tuple[int, int, int, int]]:
         """What every process wrote to a dataset, in order."""
         found = []
-        for path in host.glob("dropping.index.*"):
-            for logical, physical, length, _, _, writer in self.ENTRY.iter_unpack(path.read_bytes()):
-                found.append((logical, physical, length, writer))
+        for path in host.iterdir():
+            if path.name.startswith("dropping.index."):
+                with opened(path, os.O_RDONLY) as file:
+                    for logical, physical, length, _, _, writer in self.ENTRY.iter_unpack(os.read(file, 1 << 24)):
+                        found.append((logical, physical, length, writer))
         return sorted(found)
 
 

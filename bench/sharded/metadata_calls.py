@@ -1,0 +1,154 @@
+"""What a parallel file system's metadata server would see of each rank: calls counted, so no noise.
+
+    .venv/bin/python bench/sharded/metadata_calls.py             # 4 ranks; 1, 10 and 100 datasets
+    .venv/bin/python bench/sharded/metadata_calls.py --index     # bytes of the index of 10^6 interleaved writes
+
+Needs strace. Counted are the calls between two marks that name something in the benchmark's folder (open, create, stat,
+mkdir, rename, unlink, …), whatever their result, by all threads and children of a rank; and apart from those the calls
+through a descriptor that are no data (fstat, fsync, truncate, locks, …). `close` and `lseek` reach no server here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import environment
+
+BEGIN, END = "/hyperchunk-mark-begin", "/hyperchunk-mark-end"
+DATA = {"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2"}
+FREE = DATA | {"close", "lseek", "mmap", "munmap", "dup", "dup2", "dup3", "fadvise64", "ioctl", "poll", "ppoll"}
+CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)")
+PEERS = "shared,store,vol,paper,mpiio,h5py-lock,h5py-lock-block,h5py-each,bp5"
+OWN = {"store", "vol"}
+
+
+def rank(options: argparse.Namespace) -> None:
+    """What each rank does between the marks: writes once, as in write.py."""
+    from mpi4py import MPI
+    from pattern import Pattern
+    from peers import Case, Peer
+
+    if OWN & {options.peer}:
+        import ours  # noqa: F401
+
+    comm = MPI.COMM_WORLD
+    pattern = Pattern("contiguous", comm.size, options.datasets, 1, 1 << 16)
+    folder = Path(options.folder)
+    peer = Peer.all[options.peer](Case(comm, pattern, folder, pattern.of(comm.rank)))
+    comm.Barrier()
+    Path(BEGIN).exists()
+    peer.write()
+    Path(END).exists()
+    comm.Barrier()
+    peer.close()
+
+
+def counted(trace: Path, folder: str) -> tuple[collections.Counter[str], collections.Counter[str]]:
+    """A rank's calls by path and by descriptor."""
+    paths: collections.Counter[str] = collections.Counter()
+    descriptors: collections.Counter[str] = collections.Counter()
+    inside = False
+    for line in trace.read_text(errors="replace").splitlines():
+        if BEGIN in line or END in line:
+            inside = BEGIN in line
+            continue
+        found = CALL.match(line)
+        if not inside or not found or found[1] in FREE or folder not in found[2]:
+            continue
+        # `-y` shows a descriptor's file as 3</path>; a name that was given stands in quotes.
+        named = re.search(r'"' + re.escape(folder), found[2]) or re.search(r'<[^>]*>, "[^"]+"', found[2])
+        (paths if named else descriptors)[found[1]] += 1
+    return paths, descriptors
+
+
+def told(counts: collections.Counter[str], ranks: int) -> str:
+    """Calls a rank, the most frequent ones named."""
+    if not counts:
+        return "0"
+    names = ", ".join(f"{name} {number / ranks:g}" for name, number in counts.most_common(4))
+    return f"**{counts.total() / ranks:.2f}** ({names})"
+
+
+def calls(options: argparse.Namespace) -> None:
+    """The table."""
+    strace = shutil.which("strace")
+    if not strace:
+        print("no strace here, so nothing is counted: apt-get install strace")
+        return
+    print(f"{options.ranks} ranks, one write to each dataset; calls a rank\n")
+    print("| way | datasets | by name | through a descriptor |\n|---|---|---|---|")
+    for peer in options.peers.split(","):
+        for datasets in map(int, options.datasets.split(",")):
+            with tempfile.TemporaryDirectory(dir=options.where) as base:
+                folder, traces = Path(base) / "bench", Path(base) / "traces"
+                folder.mkdir()
+                traces.mkdir()
+                # The shell knows its rank from the launcher, and names the trace after it.
+                script = f'exec {strace} -f -y -qq -o "{traces}/$PMI_RANK" "$@"'
+                program = [Path(__file__), "--rank", "--peer", peer, "--datasets", str(datasets), "--folder", folder]
+                environment.mpiexec(options.ranks, program, ["sh", "-c", script, "sh"])
+                paths: collections.Counter[str] = collections.Counter()
+                descriptors: collections.Counter[str] = collections.Counter()
+                for trace in traces.iterdir():
+                    by_name, by_descriptor = counted(trace, str(folder))
+                    paths += by_name
+                    descriptors += by_descriptor
+            cells = [told(paths, options.ranks), told(descriptors, options.ranks)]
+            print(f"| {peer} | {datasets} | {cells[0]} | {cells[1]} |", flush=True)
+
+
+def index(options: argparse.Namespace) -> None:
+    """10^6 interleaved writes of a few bytes by four writers: what the index of it is, beside the 48 bytes of PLFS."""
+    import numpy as np
+    from hyperchunk import store
+
+    writes, writers, size = options.writes, 4, 10
+    with tempfile.TemporaryDirectory(dir=options.where) as folder:
+        path = Path(folder) / "store.h5"
+        made = store.create(path, {"v": store.Dataset((writes * size,), "u1")})
+        data = np.arange(size, dtype="u1")
+        tickets = []
+        for number in range(writers):
+            writer = made.writer()
+            for turn in range(writes // writers):
+                writer.write("v", (turn * writers + number) * size, data)
+            tickets.append(writer.close())
+        made.commit(tickets)
+        manifest = sum(one.stat().st_size for one in Path(f"{path}.d").glob("*.manifest"))
+        print(f"{writes:,} interleaved writes by {writers} writers: manifest {manifest:,} bytes, the file itself")
+        print(f"{path.stat().st_size:,} bytes; an index of 48 bytes a write, as PLFS has it: {48 * writes:,} bytes")
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--datasets", default="1,10,100")
+    parser.add_argument("--peers", default=PEERS)
+    parser.add_argument("--index", action="store_true", help="the size of an index instead")
+    parser.add_argument("--writes", type=int, default=10**6)
+    parser.add_argument("--where", default="/dev/shm", help="where to write (default: memory)")
+    for name in ("--rank", "--inside"):
+        parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    for name in ("--peer", "--folder"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.rank:
+        options.datasets = int(options.datasets)
+        rank(options)
+    elif options.index and not options.inside:
+        raise SystemExit(environment.run([environment.python(), *sys.argv, "--inside"]))
+    elif options.index:
+        index(options)
+    else:
+        calls(options)
+
+
+if __name__ == "__main__":
+    main()
