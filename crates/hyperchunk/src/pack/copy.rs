@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many pieces were copied, and how.
 #[derive(Debug, Default)]
-pub(super) struct Copied {
-    pub(super) as_they_are: u64,
-    pub(super) anew: u64,
+pub(crate) struct Copied {
+    pub(crate) as_they_are: u64,
+    pub(crate) anew: u64,
 }
 
 /// A dataset and its copy.
@@ -33,7 +33,7 @@ struct Pair<'a> {
 }
 
 /// Copies the data of all datasets.
-pub(super) fn copy(
+pub(crate) fn copy(
     packing: &Packing,
     writer: &Writer,
     made: &Made,

@@ -11,30 +11,30 @@ const DEPTH: usize = 1024;
 
 /// An object of a source.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(crate) struct Item {
     /// Which source it is in.
-    pub(super) input: usize,
-    pub(super) object: Object,
-    pub(super) dataset: Option<Dataset>,
+    pub(crate) input: usize,
+    pub(crate) object: Object,
+    pub(crate) dataset: Option<Dataset>,
     /// Where it was met first, in its source.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     /// A group's links, in the order in which they are made.
-    pub(super) links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
 }
 
 /// All objects of all sources, each source's root group first, groups before what is in them.
 #[derive(Debug)]
-pub(super) struct Contents {
-    pub(super) inputs: Vec<Input>,
-    pub(super) items: Vec<Item>,
+pub(crate) struct Contents {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) items: Vec<Item>,
     /// Which item is each source's root.
-    pub(super) roots: Vec<usize>,
+    pub(crate) roots: Vec<usize>,
     /// For each source, items by address.
     places: Vec<HashMap<u64, usize>>,
 }
 
 impl Contents {
-    pub(super) fn list(inputs: Vec<Input>) -> Result<Self> {
+    pub(crate) fn list(inputs: Vec<Input>) -> Result<Self> {
         let places = vec![HashMap::new(); inputs.len()];
         let mut contents = Self { inputs, items: Vec::new(), roots: Vec::new(), places };
         for input in 0..contents.inputs.len() {
@@ -107,12 +107,12 @@ impl Contents {
     }
 
     /// The item at an address of a source.
-    pub(super) fn find(&self, input: usize, address: u64) -> Option<usize> {
+    pub(crate) fn find(&self, input: usize, address: u64) -> Option<usize> {
         self.places.get(input)?.get(&address).copied()
     }
 
     /// The datasets that a path leads to: one of a source, or of the new file.
-    pub(super) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
+    pub(crate) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
         let path = path.trim_matches('/');
         let mut found = Vec::new();
         for (input, Input { file, into }) in self.inputs.iter().enumerate() {
@@ -131,14 +131,14 @@ impl Contents {
     }
 
     /// The path that a path of a source has in the new file, if it begins at the root.
-    pub(super) fn moved(&self, input: usize, path: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn moved(&self, input: usize, path: &[u8]) -> Option<Vec<u8>> {
         let into = self.inputs[input].into.trim_matches('/');
         (path.starts_with(b"/") && !into.is_empty())
             .then(|| [b"/".as_slice(), into.as_bytes(), if path == b"/" { b"" } else { path }].concat())
     }
 
     /// The new file cannot take the place of one that is read.
-    pub(super) fn check_not_a_source(&self, path: &Path) -> Result<()> {
+    pub(crate) fn check_not_a_source(&self, path: &Path) -> Result<()> {
         let Ok(out) = path.canonicalize() else { return Ok(()) };
         let same = |input: &&Input| {
             let path = input.file.path().and_then(|path| path.canonicalize().ok());
@@ -154,7 +154,7 @@ impl Contents {
     }
 
     /// What the user should know.
-    pub(super) fn notes(&self, options: &PackOptions) -> Vec<String> {
+    pub(crate) fn notes(&self, options: &PackOptions) -> Vec<String> {
         let mut notes = Vec::new();
         for input in &self.inputs {
             let base = input.file.superblock().base;

@@ -10,38 +10,45 @@ use hyperchunk_format::model::{
 };
 use std::collections::HashMap;
 
-/// What was made: for each item its object in the new file, and its dataset.
-pub(super) struct Made {
-    pub(super) nodes: Vec<NodeId>,
-    pub(super) datasets: Vec<Option<DatasetWriter>>,
+/// What was made: for each item its object in the new file, if it has one there, and its dataset.
+pub(crate) struct Made {
+    pub(crate) nodes: Vec<Option<NodeId>>,
+    pub(crate) datasets: Vec<Option<DatasetWriter>>,
     pub(super) attributes: u64,
 }
 
 impl Made {
+    /// Nothing yet, of so many items.
+    pub(crate) fn new(items: usize) -> Self {
+        Self { nodes: vec![None; items], datasets: vec![None; items], attributes: 0 }
+    }
+
+    fn node(&self, item: usize) -> Result<NodeId> {
+        let node = self.nodes.get(item).copied().flatten();
+        node.ok_or_else(|| Error::invalid("an object that was not made"))
+    }
+
     /// The address of an object in the new file, by that in a source.
-    pub(super) fn address(
+    pub(crate) fn address(
         &self,
         packing: &Packing,
         writer: &Writer,
         input: usize,
         old: u64,
     ) -> Result<Option<u64>> {
-        let node = packing.contents.find(input, old).and_then(|item| self.nodes.get(item));
-        node.map(|node| writer.address(*node)).transpose()
+        let node = packing.contents.find(input, old).and_then(|item| self.nodes.get(item).copied().flatten());
+        node.map(|node| writer.address(node)).transpose()
     }
 }
 
 /// Makes all objects, their links and attributes.
 pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
     let contents = &packing.contents;
-    let count = contents.items.len();
-    let mut made =
-        Made { nodes: Vec::with_capacity(count), datasets: Vec::with_capacity(count), attributes: 0 };
+    let mut made = Made::new(contents.items.len());
     let mut roots = HashMap::new();
     for (number, item) in contents.items.iter().enumerate() {
         let named = |error: Error| item.object.name(error);
-        let tracked = item.object.header().attribute_order_tracked;
-        let mut dataset = None;
+        let tracked = tracked(item);
         let node = match item.object.kind() {
             ObjectKind::Group => {
                 let tracked = tracked || item.object.group()?.tracks_order()?;
@@ -57,16 +64,15 @@ pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
                 writer.commit_datatype(NodeId::ROOT, b"", datatype).map_err(named)?
             }
             // Those may use committed datatypes that come later.
-            ObjectKind::Dataset => NodeId::ROOT,
+            ObjectKind::Dataset => continue,
         };
-        made.nodes.push(node);
-        made.datasets.push(dataset.take());
+        made.nodes[number] = Some(node);
     }
     for (number, item) in contents.items.iter().enumerate() {
         if item.dataset.is_some() {
-            let dataset = make_dataset(packing, writer, &made, number, item, tracked(item));
+            let dataset = make_dataset(packing, writer, &made, number, tracked(item));
             let dataset = dataset.map_err(|error| item.object.name(error))?;
-            made.nodes[number] = dataset.id();
+            made.nodes[number] = Some(dataset.id());
             made.datasets[number] = Some(dataset);
         }
     }
@@ -75,13 +81,14 @@ pub(super) fn make(packing: &Packing, writer: &Writer) -> Result<Made> {
         made.attributes +=
             attributes(packing, writer, &made, number, item).map_err(|error| item.object.name(error))?;
         if let Some(comment) = item.object.comment()? {
-            writer.set_comment(made.nodes[number], Some(comment))?;
+            writer.set_comment(made.node(number)?, Some(comment))?;
         }
     }
     Ok(made)
 }
 
-fn tracked(item: &Item) -> bool {
+/// Whether the order of its attributes is tracked.
+pub(crate) fn tracked(item: &Item) -> bool {
     item.object.header().attribute_order_tracked
 }
 
@@ -115,15 +122,16 @@ fn root(
     Ok(node)
 }
 
-fn make_dataset(
+/// Makes the dataset of an item as planned, without its data and without a name.
+pub(crate) fn make_dataset(
     packing: &Packing,
     writer: &Writer,
     made: &Made,
     number: usize,
-    item: &Item,
     track_order: bool,
 ) -> Result<DatasetWriter> {
     let none = || Error::invalid("a dataset without a plan");
+    let item = packing.contents.items.get(number).ok_or_else(none)?;
     let plan = packing.plans.get(number).and_then(Option::as_ref).ok_or_else(none)?;
     let dataset = item.dataset.as_ref().ok_or_else(none)?;
     let address = |old| made.address(packing, writer, item.input, old);
@@ -160,8 +168,8 @@ fn links(packing: &Packing, writer: &Writer, made: &Made, number: usize, item: &
     for link in &item.links {
         let target = match &link.target {
             LinkTarget::Hard(old) => {
-                let to = contents.find(item.input, *old).and_then(|to| made.nodes.get(to));
-                NewLink::Hard(*to.ok_or_else(|| item.object.name(Error::corrupt("a link to nothing")))?)
+                let to = contents.find(item.input, *old).and_then(|to| made.node(to).ok());
+                NewLink::Hard(to.ok_or_else(|| item.object.name(Error::corrupt("a link to nothing")))?)
             }
             LinkTarget::Soft(path) => {
                 let moved = contents.moved(item.input, path.as_bytes());
@@ -172,7 +180,7 @@ fn links(packing: &Packing, writer: &Writer, made: &Made, number: usize, item: &
             }
             LinkTarget::User { class, data } => NewLink::User { class: *class, data: data.clone() },
         };
-        let linked = writer.link(made.nodes[number], link.name.as_bytes(), target);
+        let linked = writer.link(made.node(number)?, link.name.as_bytes(), target);
         linked.map_err(|error| error.object(format_args!("{} in {}", link.name, Name::from(&*item.path))))?;
     }
     Ok(())
@@ -184,23 +192,10 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
         all.sort_by_key(|attribute| attribute.creation_order);
     }
     let count = all.len() as u64;
-    let address = |old| made.address(packing, writer, item.input, old);
-    let ends = Ends { file: item.object.file(), writer, address: &address, attribute: true };
-    let node = made.nodes[number];
+    let node = made.node(number)?;
     let shared = packing.contents.inputs.len() > 1 && packing.contents.roots.contains(&number);
-    for attribute in all {
-        let named = |error: Error| {
-            let message = format!("attribute {}: {}", attribute.name, error.message());
-            Error::new(error.kind(), message)
-        };
-        let sizes = item.object.file().superblock().sizes;
-        let translation = Translation::new(&attribute.datatype, sizes).map_err(named)?;
-        let new = Attribute {
-            data: translation.run(&attribute.data, &ends).map_err(named)?,
-            datatype: translation.datatype,
-            committed: attribute.committed.map(address).transpose()?.flatten(),
-            ..attribute.clone()
-        };
+    for old in all {
+        let new = attribute(packing, writer, made, item, old)?;
         if shared && let Some(other) = writer.attribute(node, new.name.as_bytes())? {
             let same =
                 other.datatype == new.datatype && other.dataspace == new.dataspace && other.data == new.data;
@@ -212,7 +207,34 @@ fn attributes(packing: &Packing, writer: &Writer, made: &Made, number: usize, it
             }
             continue;
         }
-        writer.set_attribute(node, new).map_err(named)?;
+        let name = new.name.clone();
+        writer.set_attribute(node, new).map_err(|error| of_attribute(&name, error))?;
     }
     Ok(count)
+}
+
+/// An attribute of an item as it will be in the new file: what it leads to is there, too.
+pub(crate) fn attribute(
+    packing: &Packing,
+    writer: &Writer,
+    made: &Made,
+    item: &Item,
+    old: Attribute,
+) -> Result<Attribute> {
+    let address = |old| made.address(packing, writer, item.input, old);
+    let ends = Ends { file: item.object.file(), writer, address: &address, attribute: true };
+    let named = |error| of_attribute(&old.name, error);
+    let translation =
+        Translation::new(&old.datatype, item.object.file().superblock().sizes).map_err(named)?;
+    Ok(Attribute {
+        data: translation.run(&old.data, &ends).map_err(named)?,
+        datatype: translation.datatype,
+        committed: old.committed.map(address).transpose()?.flatten(),
+        ..old.clone()
+    })
+}
+
+fn of_attribute(name: &Name, error: Error) -> Error {
+    let message = format!("attribute {name}: {}", error.message());
+    Error::new(error.kind(), message)
 }

@@ -5,16 +5,16 @@
 //! then data are copied by all threads, chunks that stay as they are without being decoded. References and sequences lead to
 //! where their objects lie in the new file. What cannot be copied is an error, before the new file has its name.
 
-mod copy;
+pub(crate) mod copy;
 mod data;
 mod filters;
-mod list;
-mod make;
+pub(crate) mod list;
+pub(crate) mod make;
 mod measure;
-mod plan;
+pub(crate) mod plan;
 mod shape;
-mod translate;
-mod verify;
+pub(crate) mod translate;
+pub(crate) mod verify;
 
 pub use verify::Verified;
 
@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The filter of live datasets.
-const LIVE: u16 = 31300;
+pub(crate) const LIVE: u16 = 31300;
 
 /// A file that is packed.
 #[derive(Debug, Clone)]
@@ -138,10 +138,10 @@ pub struct Packed {
 /// A pack that is planned.
 #[derive(Debug)]
 pub struct Packing {
-    contents: Contents,
-    plans: Vec<Option<Plan>>,
-    options: PackOptions,
-    oldest: Oldest,
+    pub(crate) contents: Contents,
+    pub(crate) plans: Vec<Option<Plan>>,
+    pub(crate) options: PackOptions,
+    pub(crate) oldest: Oldest,
 }
 
 impl Packing {

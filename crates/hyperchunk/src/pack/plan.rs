@@ -20,19 +20,34 @@ const LARGEST_COMPACT: u64 = 65_520;
 
 /// How a dataset will be stored.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) translation: Translation,
-    pub(super) dataspace: Dataspace,
-    pub(super) layout: NewLayout,
-    pub(super) pipeline: Pipeline,
-    pub(super) how: How,
+pub(crate) struct Plan {
+    pub(crate) translation: Translation,
+    pub(crate) dataspace: Dataspace,
+    pub(crate) layout: NewLayout,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) how: How,
     /// How many bytes are copied, before compression.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Plan {
+    /// The oldest release that knows its layout.
+    pub(crate) fn oldest(&self) -> Oldest {
+        match &self.layout {
+            NewLayout::Chunked(chunk) => {
+                let size = self.translation.datatype.size;
+                let bytes = chunk.iter().fold(size, |size, dim| size.saturating_mul(*dim));
+                if u32::try_from(bytes).is_err() { Oldest::V200 } else { Oldest::V18 }
+            }
+            NewLayout::Virtual(_) => Oldest::V110,
+            _ => Oldest::V18,
+        }
+    }
 }
 
 /// How its data come to the new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(crate) enum How {
     /// There are none, or they stay elsewhere.
     Nothing,
     /// Chunks as they are stored.
@@ -72,26 +87,14 @@ pub(super) fn plan(contents: &Contents, options: &PackOptions) -> Result<(Vec<Op
         let filtering = filterings.get(&number).copied().unwrap_or(&options.filters);
         let plan = dataset_plan(contents, item, dataset, options.embed, (chunking, filtering));
         let plan = plan.map_err(named)?;
-        let chunk_bytes = match &plan.layout {
-            NewLayout::Chunked(chunk) => {
-                chunk.iter().fold(plan.translation.datatype.size, |size, dim| size.saturating_mul(*dim))
-            }
-            NewLayout::Virtual(_) => {
-                oldest = oldest.max(Oldest::V110);
-                0
-            }
-            _ => 0,
-        };
-        if u32::try_from(chunk_bytes).is_err() {
-            oldest = Oldest::V200;
-        }
+        oldest = oldest.max(plan.oldest());
         plans.push(Some(plan));
     }
     Ok((plans, oldest))
 }
 
 /// The oldest release that has a type.
-fn needed(datatype: &Datatype) -> Result<Oldest> {
+pub(crate) fn needed(datatype: &Datatype) -> Result<Oldest> {
     let ages = [Oldest::V18, Oldest::V110];
     let able = |age: &Oldest| message::datatype::encode(datatype, *age).is_ok();
     match ages.into_iter().find(able) {
@@ -113,7 +116,8 @@ fn ruled<'o, T>(contents: &Contents, rules: &'o [(String, T)]) -> Result<HashMap
     Ok(ruled)
 }
 
-fn dataset_plan(
+/// How one dataset will be stored.
+pub(crate) fn dataset_plan(
     contents: &Contents,
     item: &Item,
     dataset: &Dataset,
@@ -229,7 +233,7 @@ fn chunk_of(
 }
 
 /// Whether nothing was ever written to it.
-fn is_empty(dataset: &Dataset) -> Result<bool> {
+pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
     Ok(match dataset.layout() {
         _ if !dataset.external().is_empty() => false,
         Layout::Contiguous { address, .. } => address.is_none(),

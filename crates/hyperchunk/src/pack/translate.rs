@@ -13,9 +13,9 @@ const ADDRESS: usize = 8;
 
 /// How elements of a source become elements of the new file.
 #[derive(Debug, Clone)]
-pub(super) struct Translation {
+pub(crate) struct Translation {
     /// Their type in the new file.
-    pub(super) datatype: Datatype,
+    pub(crate) datatype: Datatype,
     form: Form,
     /// The size of an element in the source.
     size: usize,
@@ -55,7 +55,7 @@ fn narrow(size: u64) -> Result<usize> {
 }
 
 impl Translation {
-    pub(super) fn new(datatype: &Datatype, sizes: Sizes) -> Result<Self> {
+    pub(crate) fn new(datatype: &Datatype, sizes: Sizes) -> Result<Self> {
         let size = narrow(datatype.size)?;
         let same = |form| Self { datatype: datatype.clone(), form, size };
         if !datatype.has_vlen() && !datatype.has_reference() {

@@ -209,7 +209,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
 }
 
 /// Compares what is stored: live datasets are not evaluated.
-fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
+pub(crate) fn compare_chunks(old: &Dataset, copy: &Dataset) -> Result<()> {
     let copies = copy.chunks()?;
     let olds = old.chunks()?;
     // The library's own filters have no names in new files.
