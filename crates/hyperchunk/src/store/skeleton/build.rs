@@ -1,0 +1,281 @@
+//! Making the new file.
+
+use super::Merge;
+use super::tree::{Attr, Target, Thing};
+use crate::pack::copy::copy;
+use crate::pack::make::{self, Made};
+use crate::pack::plan::{dataset_plan, needed};
+use crate::pack::translate::Translation;
+use crate::pack::{Chunking, Filtering};
+use crate::store::{DatasetId, Marker};
+use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer};
+use crate::{Error, Result};
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{
+    AllocationTime, Attribute, Class, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen,
+    LinkTarget, ReferenceKind,
+};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A dataset of the store as a skeleton shows it.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The type of its elements.
+    pub datatype: Datatype,
+    /// Its extent.
+    pub dims: Vec<u64>,
+    /// The segments of logs that hold all its data; `None` if it cannot be read without the store.
+    pub segments: Option<Vec<ExternalFile>>,
+}
+
+impl Merge {
+    /// The new skeleton, for an epoch.
+    ///
+    /// # Errors
+    /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; those of reading what is copied, and of writing.
+    pub fn write(&mut self, epoch: u64, stored: &HashMap<DatasetId, Shown>) -> Result<Vec<u8>> {
+        let reached = self.reached();
+        self.plan(&reached, stored)?;
+        let sink = Arc::new(MemorySink::default());
+        let oldest = self.packing.oldest;
+        let options = CreateOptions { oldest, threads: 1, sync: Sync::Never, ..CreateOptions::default() };
+        let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
+        let nodes = self.objects(&writer, &reached, epoch, stored)?;
+        for node in &reached {
+            self.write_links(&writer, *node, &nodes)?;
+        }
+        let mut made = self.made(&nodes);
+        for node in &reached {
+            self.write_attributes(&writer, *node, &nodes, &made)?;
+        }
+        for node in &reached {
+            if let (Thing::Native(item), Some(Some(id))) = (self.nodes[*node].thing, nodes.get(*node)) {
+                made.datasets[item] = Some(writer.dataset(*id)?);
+            }
+        }
+        copy(&self.packing, &writer, &made, &|_| ())?;
+        writer.close()?;
+        Ok(sink.bytes())
+    }
+
+    /// How native datasets are copied, and which release can read the new file.
+    fn plan(&mut self, reached: &[usize], stored: &HashMap<DatasetId, Shown>) -> Result<()> {
+        let mut oldest = Oldest::default();
+        let mut plans: Vec<_> = self.packing.contents.items.iter().map(|_| None).collect();
+        for node in reached.iter().map(|node| &self.nodes[*node]) {
+            let mut needs = |item: usize, datatype: &Datatype| -> Result<()> {
+                let object = &self.packing.contents.items[item].object;
+                let sizes = object.file().superblock().sizes;
+                let datatype =
+                    Translation::new(datatype, sizes).map_err(|error| object.name(error))?.datatype;
+                oldest = oldest.max(needed(&datatype).map_err(|error| object.name(error))?);
+                Ok(())
+            };
+            for attr in &node.attributes {
+                needs(attr.item, &attr.attribute.datatype)?;
+            }
+            match node.thing {
+                Thing::Group => {}
+                Thing::Datatype(item) => needs(item, &self.packing.contents.items[item].object.datatype()?)?,
+                Thing::Stored { id, .. } => {
+                    if let Some(stored) = stored.get(&id) {
+                        oldest = oldest.max(needed(&stored.datatype)?);
+                    }
+                }
+                Thing::Native(item) => {
+                    let listed = &self.packing.contents.items[item];
+                    let Some(dataset) = &listed.dataset else { continue };
+                    needs(item, dataset.datatype())?;
+                    let keep = (&Chunking::Keep, &Filtering::Keep);
+                    let plan = dataset_plan(&self.packing.contents, listed, dataset, false, keep);
+                    let plan = plan.map_err(|error| listed.object.name(error))?;
+                    oldest = oldest.max(plan.oldest());
+                    plans[item] = Some(plan);
+                }
+            }
+        }
+        self.packing.oldest = oldest;
+        self.packing.plans = plans;
+        Ok(())
+    }
+
+    /// For each object of each file, which one of the new file it is.
+    fn made(&self, nodes: &[Option<NodeId>]) -> Made {
+        let mut made = Made::new(self.node_of.len());
+        for (place, node) in made.nodes.iter_mut().zip(&self.node_of) {
+            *place = node.and_then(|node| nodes.get(node).copied().flatten());
+        }
+        made
+    }
+
+    /// Makes all objects; those that use committed datatypes after these.
+    fn objects(
+        &self,
+        writer: &Writer,
+        reached: &[usize],
+        epoch: u64,
+        stored: &HashMap<DatasetId, Shown>,
+    ) -> Result<Vec<Option<NodeId>>> {
+        let mut nodes = vec![None; self.nodes.len()];
+        for number in reached {
+            let node = &self.nodes[*number];
+            nodes[*number] = match node.thing {
+                Thing::Group if *number == 0 => {
+                    writer.track_root_order(node.tracked)?;
+                    Some(NodeId::ROOT)
+                }
+                Thing::Group => Some(writer.create_group(NodeId::ROOT, b"", node.tracked)?),
+                Thing::Datatype(item) => {
+                    let object = &self.packing.contents.items[item].object;
+                    let sizes = object.file().superblock().sizes;
+                    let datatype = Translation::new(&object.datatype()?, sizes)?.datatype;
+                    Some(writer.commit_datatype(NodeId::ROOT, b"", datatype)?)
+                }
+                Thing::Native(_) | Thing::Stored { .. } => None,
+            };
+        }
+        let made = self.made(&nodes);
+        for number in reached {
+            let node = &self.nodes[*number];
+            let named = |error: Error| error.object(String::from_utf8_lossy(&node.path));
+            let dataset = match node.thing {
+                Thing::Native(item) => {
+                    make::make_dataset(&self.packing, writer, &made, item, node.tracked).map_err(named)?
+                }
+                Thing::Stored { id, item } => {
+                    let none = || named(Error::invalid(format!("no definition of the dataset {id}")));
+                    let stored = stored.get(&id).ok_or_else(none)?;
+                    let mut options = marker_options(Marker { dataset: id, epoch }, stored);
+                    options.track_order = node.tracked;
+                    options.committed = match item {
+                        Some(item) => self.committed(writer, &made, item)?,
+                        None => None,
+                    };
+                    writer.create_dataset(NodeId::ROOT, b"", options).map_err(named)?
+                }
+                _ => continue,
+            };
+            nodes[*number] = Some(dataset.id());
+        }
+        for number in reached {
+            if let (Some(comment), Some(id)) = (&self.nodes[*number].comment, nodes[*number]) {
+                writer.set_comment(id, Some(comment.clone()))?;
+            }
+        }
+        Ok(nodes)
+    }
+
+    /// Where the committed datatype lies that a marker uses.
+    fn committed(&self, writer: &Writer, made: &Made, item: usize) -> Result<Option<u64>> {
+        let item = &self.packing.contents.items[item];
+        match item.dataset.as_ref().and_then(|dataset| dataset.committed()) {
+            Some(old) => made.address(&self.packing, writer, item.input, old),
+            None => Ok(None),
+        }
+    }
+
+    fn write_links(&self, writer: &Writer, number: usize, nodes: &[Option<NodeId>]) -> Result<()> {
+        let Some(group) = nodes[number] else { return Ok(()) };
+        for link in &self.nodes[number].links {
+            let target = match &link.target {
+                Target::Node(to) => match nodes[*to] {
+                    Some(to) => NewLink::Hard(to),
+                    None => continue,
+                },
+                Target::Elsewhere(LinkTarget::Soft(path)) => NewLink::Soft(path.clone()),
+                Target::Elsewhere(LinkTarget::External { file, path }) => {
+                    NewLink::External { file: file.clone(), path: path.clone() }
+                }
+                Target::Elsewhere(LinkTarget::User { class, data }) => {
+                    NewLink::User { class: *class, data: data.clone() }
+                }
+                Target::Elsewhere(LinkTarget::Hard(_)) => continue,
+            };
+            writer.link(group, link.name.as_bytes(), target)?;
+        }
+        Ok(())
+    }
+
+    fn write_attributes(
+        &self,
+        writer: &Writer,
+        number: usize,
+        nodes: &[Option<NodeId>],
+        made: &Made,
+    ) -> Result<()> {
+        let Some(id) = nodes[number] else { return Ok(()) };
+        let node = &self.nodes[number];
+        let named = |error: Error| error.object(String::from_utf8_lossy(&node.path));
+        for attr in &node.attributes {
+            let new = |item: usize, attribute: &Attribute| {
+                let item = &self.packing.contents.items[item];
+                make::attribute(&self.packing, writer, made, item, attribute.clone())
+            };
+            let mut attribute = new(attr.item, &attr.attribute).map_err(named)?;
+            let all = std::iter::once(Ok(attribute.clone()))
+                .chain(attr.also.iter().map(|(item, attribute)| new(*item, attribute)));
+            if let Some(entries) = reference_list(attr)? {
+                let all: Vec<Attribute> = all.collect::<Result<_>>().map_err(named)?;
+                let Some(data) = union(&entries, &all) else { continue };
+                let count = data.len() as u64 / attribute.datatype.size.max(1);
+                attribute.dataspace = Dataspace::Simple { dims: vec![count], max: vec![Some(count)] };
+                attribute.data = data;
+            }
+            writer.set_attribute(id, attribute).map_err(named)?;
+        }
+        Ok(())
+    }
+}
+
+/// How a dataset of a store is made in a skeleton.
+fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
+    let dims: Vec<u64> = stored.dims.iter().map(|dim| (*dim).max(1)).collect();
+    let max = dims.iter().copied().map(Some).collect();
+    let dataspace = if dims.is_empty() { Dataspace::Scalar } else { Dataspace::Simple { dims, max } };
+    let segments = stored.segments.as_deref().filter(|_| !stored.dims.contains(&0));
+    let mut files = segments.unwrap_or_default().to_vec();
+    files.push(marker.entry(segments.is_some()));
+    let mut options =
+        DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(NewLayout::External(files));
+    options.fill =
+        FillValue { value: FillWhen::Undefined, allocation: AllocationTime::Late, time: FillTime::Never };
+    options
+}
+
+/// Where the reference and the number lie in an element of a dimension scale's list of users.
+struct Entries {
+    size: usize,
+    reference: usize,
+    index: usize,
+}
+
+/// Whether an attribute is such a list, or was one for several writers.
+fn reference_list(attr: &Attr) -> Result<Option<Entries>> {
+    let Class::Compound { members } = &attr.attribute.datatype.class else { return Ok(None) };
+    let [first, second] = &**members else { return Ok(None) };
+    let is_reference = first.datatype.class == Class::Reference(ReferenceKind::Object1);
+    if attr.attribute.name.as_bytes() != b"REFERENCE_LIST" || !is_reference || second.datatype.size != 4 {
+        return Ok(None);
+    }
+    let narrow = |size: u64| usize::try_from(size).map_err(|_| Error::limit("an element larger than memory"));
+    let (size, reference, index) =
+        (narrow(attr.attribute.datatype.size)?, narrow(first.offset)?, narrow(second.offset)?);
+    // A reference of a file of narrow addresses grows: its list stays what it is.
+    Ok((first.datatype.size == 8).then_some(Entries { size, reference, index }))
+}
+
+/// The elements of all lists, each once, without those that lead nowhere; `None` if there are none.
+fn union(entries: &Entries, lists: &[Attribute]) -> Option<Vec<u8>> {
+    let mut seen = HashSet::new();
+    let mut data = Vec::new();
+    for element in lists.iter().flat_map(|list| list.data.chunks_exact(entries.size.max(1))) {
+        let part = |at: usize, length: usize| element.get(at..at.saturating_add(length)).unwrap_or_default();
+        let reference = part(entries.reference, 8);
+        let nowhere = [0, 255].iter().any(|byte| reference.iter().all(|other| other == byte));
+        if !nowhere && seen.insert((reference.to_vec(), part(entries.index, 4).to_vec())) {
+            data.extend_from_slice(element);
+        }
+    }
+    (!data.is_empty()).then_some(data)
+}

@@ -1,0 +1,138 @@
+//! The structure of a store: what many writers made of it becomes one HDF5 file.
+//!
+//! Each writer has a file of its own, its *image*: a copy of the skeleton that it saw, its *base*, with its changes, or a new
+//! one. A merge starts from the current skeleton and takes up what each writer changed, in the order of the writers' ids:
+//! what its base has and its image lacks it deleted, what differs it changed, what is only in its image it made. The same
+//! thing made by many is one. Where two disagree, the later one counts, and a conflict names both.
+//!
+//! The result is a new file (`build`): groups in their order of creation, attributes, links, committed datatypes, native
+//! datasets with their data; references lead to where their objects are now. Datasets of the store are made anew.
+
+mod build;
+mod compare;
+mod tree;
+
+use super::{DatasetId, WriterId};
+use crate::pack::list::Contents;
+use crate::pack::{Input, PackOptions, Packing};
+use crate::{File, Result};
+use hyperchunk_format::encode::Oldest;
+use std::fmt;
+
+pub use build::Shown;
+
+/// What one writer made of the structure.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The writer.
+    pub writer: WriterId,
+    /// The skeleton that it started with, if it started with one.
+    pub base: Option<File>,
+    /// Its file.
+    pub image: File,
+}
+
+/// Two writers who do not agree about the structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The path of the object.
+    pub path: Vec<u8>,
+    /// The attribute, if it is about one.
+    pub attribute: Option<Vec<u8>>,
+    /// What is different.
+    pub what: &'static str,
+    /// Who came first; `None` for the epochs before.
+    pub first: Option<WriterId>,
+    /// Whose version counts.
+    pub last: WriterId,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(&self.path))?;
+        if let Some(attribute) = &self.attribute {
+            write!(f, ", attribute {}", String::from_utf8_lossy(attribute))?;
+        }
+        write!(f, ": {} (", self.what)?;
+        match self.first {
+            Some(first) => write!(f, "writer {first}")?,
+            None => f.write_str("an earlier epoch")?,
+        }
+        write!(f, " and writer {}, whose version counts)", self.last)
+    }
+}
+
+/// A merge of what many writers made.
+#[derive(Debug)]
+pub struct Merge {
+    packing: Packing,
+    nodes: Vec<tree::Node>,
+    /// For each object of each file, what it is of the new one.
+    node_of: Vec<Option<usize>>,
+    disagreements: Vec<Disagreement>,
+}
+
+impl Merge {
+    /// Merges changes into the current skeleton; without one, into an empty file.
+    ///
+    /// # Errors
+    /// Those of reading the files.
+    pub fn new(current: Option<&File>, changes: &[Change]) -> Result<Self> {
+        let mut files: Vec<File> = Vec::new();
+        let mut number = |file: &File| match files.iter().position(|other| other.same(file)) {
+            Some(number) => number,
+            None => {
+                files.push(file.clone());
+                files.len() - 1
+            }
+        };
+        let current = current.map(&mut number);
+        let numbered: Vec<_> = changes
+            .iter()
+            .map(|change| (change.writer, change.base.as_ref().map(&mut number), number(&change.image)))
+            .collect();
+        let inputs = files.into_iter().map(|file| Input { file, into: String::new() }).collect();
+        let contents = Contents::list(inputs)?;
+        let plans = contents.items.iter().map(|_| None).collect();
+        let node_of = vec![None; contents.items.len()];
+        let options = PackOptions { threads: 1, ..PackOptions::default() };
+        let packing = Packing { contents, plans, options, oldest: Oldest::default() };
+        let nodes = vec![tree::Node::group(b"/".to_vec(), false)];
+        let mut merge = Self { packing, nodes, node_of, disagreements: Vec::new() };
+        let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
+        if let Some(current) = current {
+            let root = root(&merge, current);
+            merge.object(None, None, root, 0)?;
+        }
+        for (writer, base, image) in numbered {
+            let base = base.map(|base| root(&merge, base));
+            let image = root(&merge, image);
+            merge.object(Some(writer), base, image, 0)?;
+        }
+        Ok(merge)
+    }
+
+    /// What writers did not agree about.
+    #[must_use]
+    pub fn disagreements(&self) -> &[Disagreement] {
+        &self.disagreements
+    }
+
+    /// The datasets of the store that the new skeleton leads to, each with a path that leads there.
+    #[must_use]
+    pub fn datasets(&self) -> Vec<(DatasetId, Vec<u8>)> {
+        let reached = self.reached().into_iter().filter_map(|node| self.nodes.get(node));
+        let mut found: Vec<_> = reached
+            .filter_map(|node| match node.thing {
+                tree::Thing::Stored { id, .. } => Some((id, node.path.clone())),
+                _ => None,
+            })
+            .collect();
+        found.sort();
+        found.dedup_by_key(|(id, _)| *id);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,437 @@
+//! The tree that a merge makes, and the three-way merge itself.
+
+use super::{Disagreement, Merge};
+use crate::Result;
+use crate::store::{DatasetId, Marker, WriterId};
+use hyperchunk_format::model::{Attribute, LinkTarget, Name, ObjectKind};
+use std::collections::HashMap;
+
+/// The attribute of a dimension scale that says which datasets use it: a set, to which all writers may add.
+const REFERENCE_LIST: &[u8] = b"REFERENCE_LIST";
+
+/// An object of the new file.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// A path that leads to it.
+    pub(super) path: Vec<u8>,
+    pub(super) thing: Thing,
+    pub(super) attributes: Vec<Attr>,
+    pub(super) links: Vec<Link>,
+    /// Whether links and attributes have an order of creation.
+    pub(super) tracked: bool,
+    pub(super) comment: Option<Name>,
+    /// Who made it or changed what is in it, if that was one of the writers.
+    by: Option<WriterId>,
+}
+
+/// What an object is; objects that are copied, by their number in the list of all objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thing {
+    Group,
+    Native(usize),
+    Datatype(usize),
+    /// A dataset of the store, and a marker that stands for it, if an image has one.
+    Stored {
+        id: DatasetId,
+        item: Option<usize>,
+    },
+}
+
+/// An attribute, of which object.
+#[derive(Debug)]
+pub(super) struct Attr {
+    pub(super) item: usize,
+    pub(super) attribute: Attribute,
+    /// Others whose elements belong to it, too.
+    pub(super) also: Vec<(usize, Attribute)>,
+    by: Option<WriterId>,
+}
+
+/// A link.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: Name,
+    pub(super) target: Target,
+    by: Option<WriterId>,
+}
+
+/// Where a link leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Node(usize),
+    Elsewhere(LinkTarget),
+}
+
+impl Node {
+    pub(super) fn group(path: Vec<u8>, tracked: bool) -> Self {
+        Self::new(path, Thing::Group, tracked, None)
+    }
+
+    fn new(path: Vec<u8>, thing: Thing, tracked: bool, by: Option<WriterId>) -> Self {
+        Self { path, thing, attributes: Vec::new(), links: Vec::new(), tracked, comment: None, by }
+    }
+
+    fn link(&self, name: &Name) -> Option<usize> {
+        self.links.iter().position(|link| link.name == *name)
+    }
+}
+
+impl Merge {
+    /// What an object of a file is in a store.
+    fn thing(&self, item: usize) -> Thing {
+        let listed = &self.packing.contents.items[item];
+        match (listed.object.kind(), &listed.dataset) {
+            (ObjectKind::Group, _) => Thing::Group,
+            (ObjectKind::Datatype, _) => Thing::Datatype(item),
+            (ObjectKind::Dataset, dataset) => {
+                match dataset.as_ref().and_then(|dataset| Marker::of(dataset.external())) {
+                    Some(marker) => Thing::Stored { id: marker.dataset, item: Some(item) },
+                    None => Thing::Native(item),
+                }
+            }
+        }
+    }
+
+    /// Whether two things may be one, whatever is in them.
+    fn alike(&self, one: Thing, other: Thing) -> Result<bool> {
+        Ok(match (one, other) {
+            (Thing::Group, Thing::Group) | (Thing::Native(_), Thing::Native(_)) => true,
+            (Thing::Datatype(one), Thing::Datatype(other)) => self.same_datatype(one, other)?,
+            (Thing::Stored { id: one, .. }, Thing::Stored { id: other, .. }) => one == other,
+            _ => false,
+        })
+    }
+
+    /// Takes up what a writer made of an object that is `node` in the new file. `writer` is `None` for the current skeleton.
+    pub(super) fn object(
+        &mut self,
+        writer: Option<WriterId>,
+        base: Option<usize>,
+        item: usize,
+        node: usize,
+    ) -> Result<()> {
+        // Groups that wait: trees may be deep.
+        let mut open = vec![(base, item, node)];
+        self.node_of[item] = Some(node);
+        while let Some((base, item, node)) = open.pop() {
+            self.contents(writer, base, item, node)?;
+            self.attributes(writer, base, item, node)?;
+            if self.nodes[node].thing == Thing::Group {
+                let below = self.links(writer, base, item, node)?;
+                open.extend(below.into_iter().rev());
+            }
+        }
+        Ok(())
+    }
+
+    fn disagree(
+        &mut self,
+        node: usize,
+        attribute: Option<&Name>,
+        name: Option<&Name>,
+        what: &'static str,
+        who: (Option<WriterId>, Option<WriterId>),
+    ) {
+        let (first, Some(last)) = who else { return };
+        if first == Some(last) {
+            return;
+        }
+        let mut path = self.nodes[node].path.clone();
+        if let Some(name) = name {
+            path = below(&path, name);
+        }
+        let attribute = attribute.map(|name| name.as_bytes().to_vec());
+        self.disagreements.push(Disagreement { path, attribute, what, first, last });
+    }
+
+    /// What is in a dataset or committed datatype; its comment.
+    fn contents(
+        &mut self,
+        writer: Option<WriterId>,
+        base: Option<usize>,
+        item: usize,
+        node: usize,
+    ) -> Result<()> {
+        let object = &self.packing.contents.items[item].object;
+        let comment = object.comment()?;
+        let before = match base {
+            Some(base) => self.packing.contents.items[base].object.comment()?,
+            None => None,
+        };
+        if comment != before {
+            self.nodes[node].comment = comment;
+        }
+        match (self.nodes[node].thing, self.thing(item)) {
+            (Thing::Native(now), Thing::Native(_)) if now != item => {
+                if let Some(base) = base
+                    && self.same_data(base, item)?
+                {
+                    return Ok(());
+                }
+                if self.same_data(now, item)? {
+                    return Ok(());
+                }
+                let by = self.nodes[node].by;
+                if base.is_none() || by.is_some() {
+                    self.disagree(node, None, None, "two datasets with different contents", (by, writer));
+                }
+                self.nodes[node].thing = Thing::Native(item);
+                self.nodes[node].by = writer;
+            }
+            (Thing::Stored { id, item: None }, Thing::Stored { .. }) => {
+                self.nodes[node].thing = Thing::Stored { id, item: Some(item) };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn attributes(
+        &mut self,
+        writer: Option<WriterId>,
+        base: Option<usize>,
+        item: usize,
+        node: usize,
+    ) -> Result<()> {
+        let mut theirs = self.packing.contents.items[item].object.attributes()?;
+        theirs.sort_by_key(|attribute| attribute.creation_order);
+        let before: HashMap<Name, Attribute> = match base {
+            Some(base) => {
+                let all = self.packing.contents.items[base].object.attributes()?;
+                all.into_iter().map(|attribute| (attribute.name.clone(), attribute)).collect()
+            }
+            None => HashMap::new(),
+        };
+        let lost: Vec<Name> =
+            before.keys().filter(|name| !theirs.iter().any(|own| own.name == **name)).cloned().collect();
+        for name in lost {
+            let Some(at) = self.nodes[node].attributes.iter().position(|own| own.attribute.name == name)
+            else {
+                continue;
+            };
+            let by = self.nodes[node].attributes[at].by;
+            if by.is_some() {
+                self.disagree(node, Some(&name), None, "one changed it, the other deleted it", (by, writer));
+            }
+            self.nodes[node].attributes.remove(at);
+        }
+        for attribute in theirs {
+            let now = self.nodes[node].attributes.iter().position(|own| own.attribute.name == attribute.name);
+            let old = base.zip(before.get(&attribute.name));
+            if let Some((base, old)) = old
+                && self.same_attribute((base, old), (item, &attribute))?
+            {
+                continue;
+            }
+            let new = Attr { item, attribute, also: Vec::new(), by: writer };
+            let Some(now) = now else {
+                self.nodes[node].attributes.push(new);
+                continue;
+            };
+            let current = &self.nodes[node].attributes[now];
+            if self.same_attribute((current.item, &current.attribute), (item, &new.attribute))? {
+                continue;
+            }
+            let is_set = new.attribute.name.as_bytes() == REFERENCE_LIST
+                && current.attribute.datatype == new.attribute.datatype;
+            if is_set {
+                self.nodes[node].attributes[now].also.push((item, new.attribute));
+                continue;
+            }
+            let by = current.by;
+            if old.is_none() || by.is_some() {
+                let name = new.attribute.name.clone();
+                self.disagree(node, Some(&name), None, "two values", (by, writer));
+            }
+            self.nodes[node].attributes[now] = new;
+        }
+        Ok(())
+    }
+
+    /// Takes up a group's links; which objects are to be looked at next.
+    fn links(
+        &mut self,
+        writer: Option<WriterId>,
+        base: Option<usize>,
+        item: usize,
+        node: usize,
+    ) -> Result<Vec<(Option<usize>, usize, usize)>> {
+        let listed = &self.packing.contents.items[item];
+        let tracked = crate::pack::make::tracked(listed) || listed.object.group()?.tracks_order()?;
+        let (theirs, input) = (listed.links.clone(), listed.input);
+        self.nodes[node].tracked |= tracked;
+        let (before, base_input) = match base.map(|base| &self.packing.contents.items[base]) {
+            Some(base) => (base.links.clone(), base.input),
+            None => (Vec::new(), 0),
+        };
+        for old in &before {
+            if theirs.iter().any(|link| link.name == old.name) {
+                continue;
+            }
+            if let Some(at) = self.nodes[node].link(&old.name) {
+                let by = self.changed_by(node, at);
+                if by.is_some() && by != writer {
+                    self.disagree(
+                        node,
+                        None,
+                        Some(&old.name),
+                        "one changed it, the other deleted it",
+                        (by, writer),
+                    );
+                }
+                self.nodes[node].links.remove(at);
+            }
+        }
+        let mut next = Vec::new();
+        for link in &theirs {
+            let old = before.iter().find(|old| old.name == link.name);
+            let now = self.nodes[node].link(&link.name);
+            let found = match &link.target {
+                LinkTarget::Hard(address) => match self.packing.contents.find(input, *address) {
+                    Some(to) => Some(to),
+                    None => continue,
+                },
+                _ => None,
+            };
+            let old_item = match old.map(|old| &old.target) {
+                Some(LinkTarget::Hard(address)) => self.packing.contents.find(base_input, *address),
+                _ => None,
+            };
+            let Some(to) = found else {
+                if old.is_none_or(|old| old.target != link.target) {
+                    let target = Target::Elsewhere(link.target.clone());
+                    self.put(writer, node, &link.name, now, target, old.is_some());
+                }
+                continue;
+            };
+            let kept = match old_item {
+                Some(old) => self.alike(self.thing(old), self.thing(to))?,
+                None => false,
+            };
+            // The new file's object, if a link of that name leads to one that this may be.
+            let there = match now.map(|now| self.nodes[node].links[now].target.clone()) {
+                Some(Target::Node(there)) if self.alike(self.nodes[there].thing, self.thing(to))? => {
+                    Some(there)
+                }
+                _ => None,
+            };
+            match (self.node_of[to], there) {
+                (Some(own), Some(there)) if own == there => {}
+                (None, Some(there)) => {
+                    self.node_of[to] = Some(there);
+                    next.push((old_item.filter(|_| kept), to, there));
+                }
+                // Somebody else deleted it or put something else there, and this writer did nothing about it.
+                _ if kept => {}
+                (own, _) => {
+                    let target = match own {
+                        Some(own) => own,
+                        None => {
+                            let path = below(&self.nodes[node].path, &link.name);
+                            let made = Node::new(path, self.thing(to), self.is_tracked(to), writer);
+                            self.nodes.push(made);
+                            self.node_of[to] = Some(self.nodes.len() - 1);
+                            next.push((None, to, self.nodes.len() - 1));
+                            self.nodes.len() - 1
+                        }
+                    };
+                    self.put(writer, node, &link.name, now, Target::Node(target), old.is_some());
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn is_tracked(&self, item: usize) -> bool {
+        crate::pack::make::tracked(&self.packing.contents.items[item])
+    }
+
+    /// Which writer changed a link or what it leads to.
+    fn changed_by(&self, node: usize, link: usize) -> Option<WriterId> {
+        let link = &self.nodes[node].links[link];
+        let inside = match link.target {
+            Target::Node(to) => self.nodes[to].by,
+            Target::Elsewhere(_) => None,
+        };
+        link.by.or(inside)
+    }
+
+    /// Sets a link. `seen`: the writer knew that there was one.
+    fn put(
+        &mut self,
+        writer: Option<WriterId>,
+        node: usize,
+        name: &Name,
+        now: Option<usize>,
+        target: Target,
+        seen: bool,
+    ) {
+        if let Some(now) = now {
+            if self.nodes[node].links[now].target == target {
+                return;
+            }
+            let by = self.nodes[node].links[now].by;
+            if !seen || by.is_some() {
+                self.disagree(node, None, Some(name), "two different things of one name", (by, writer));
+            }
+            self.nodes[node].links.remove(now);
+        }
+        self.nodes[node].links.push(Link { name: name.clone(), target, by: writer });
+    }
+
+    /// Adds a dataset of the store that no image leads to, with the groups on its path.
+    pub fn define(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
+        let mut node = 0;
+        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
+        while let Some(name) = names.next() {
+            let name = Name::from(name);
+            let last = names.peek().is_none();
+            let now = self.nodes[node].link(&name);
+            let there = match now.map(|now| &self.nodes[node].links[now].target) {
+                Some(Target::Node(there)) => Some(*there),
+                _ => None,
+            };
+            let fits = there.is_some_and(|there| match self.nodes[there].thing {
+                Thing::Group => !last,
+                Thing::Stored { id: other, .. } => last && other == id,
+                _ => false,
+            });
+            node = match there.filter(|_| fits) {
+                Some(there) => there,
+                None => {
+                    let path = below(&self.nodes[node].path, &name);
+                    let thing = if last { Thing::Stored { id, item: None } } else { Thing::Group };
+                    let tracked = self.nodes[node].tracked && !last;
+                    self.nodes.push(Node::new(path, thing, tracked, Some(writer)));
+                    let made = self.nodes.len() - 1;
+                    self.put(Some(writer), node, &name, now, Target::Node(made), false);
+                    made
+                }
+            };
+        }
+    }
+
+    /// The objects that hard links lead to from the root, groups before what is in them.
+    pub(super) fn reached(&self) -> Vec<usize> {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut reached = vec![0];
+        seen[0] = true;
+        let mut at = 0;
+        while let Some(node) = reached.get(at).copied() {
+            at += 1;
+            for link in &self.nodes[node].links {
+                if let Target::Node(to) = link.target
+                    && !std::mem::replace(&mut seen[to], true)
+                {
+                    reached.push(to);
+                }
+            }
+        }
+        reached
+    }
+}
+
+fn below(path: &[u8], name: &Name) -> Vec<u8> {
+    let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
+    [path, slash, name.as_bytes()].concat()
+}
