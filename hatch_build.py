@@ -1,4 +1,4 @@
-"""The build hook: one `cargo build`, whose three artefacts go into the wheel.
+"""The build hook: one `cargo build`, whose artefacts go into the wheel.
 
 An editable install gets them in `python/hyperchunk/`."""
 

@@ -1,4 +1,4 @@
-"""Builds the native artefacts of the package: the extension module, the filter plugin and the worker.
+"""Builds the native artefacts of the package: the extension module, the two plugins and the worker.
 
 Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install:
 one `cargo build` and a copy of what changed. Standard library only."""
@@ -16,9 +16,10 @@ from typing import NoReturn
 ARTEFACTS = {
     "_core": "hyperchunk/_core.abi3.so",
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
+    "hyperchunk_vol": "hyperchunk/plugins/libhyperchunk_vol.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
 }
-PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-udf"]
+PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf"]
 FEATURES = "hyperchunk-udf/worker-bin"
 
 

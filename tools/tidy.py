@@ -20,6 +20,7 @@ MAY_USE = {
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-cli": {"hyperchunk", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-s3proxy": set(),
     "hyperchunk-python": {"hyperchunk", "hyperchunk-cli", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},

@@ -9,6 +9,7 @@ from pathlib import Path
 from hyperchunk import _core
 
 _VARIABLE = "HDF5_PLUGIN_PATH"
+_CONNECTOR = "HDF5_VOL_CONNECTOR"
 
 
 def folder() -> Path:
@@ -42,3 +43,39 @@ def enable() -> Path:
     else:
         _core.prepend_plugin_folder(str(path))
     return path
+
+
+def connector(*, store: bool = False, **options: object) -> str:
+    """The value of ``HDF5_VOL_CONNECTOR`` that makes HDF5 programs use the connector.
+
+    Args:
+        store: New files become sharded stores; without it they are ordinary files.
+        **options: Further items: ``fsync``, ``commit``, ``writers``, ``session``, ``checksum``, ``statistics``,
+            ``epoch``, ``codec``.
+
+    Example:
+        >>> connector(store=True, writers=4, checksum=False)
+        'hyperchunk store;writers=4;checksum=off'
+    """
+    items = ["store"] if store else []
+    for key, value in options.items():
+        text = ("off", "on")[value] if isinstance(value, bool) else str(value)
+        if any(c in text for c in ";,{}") or text.split() != [text]:
+            raise ValueError(f"{key}={text!r}: no separators (; , white space), no braces")
+        items.append(f"{key}={text}")
+    return " ".join(["hyperchunk", ";".join(items)]).rstrip()
+
+
+def environment(*, store: bool = False, **options: object) -> dict[str, str]:
+    """The variables of the environment with which HDF5 programs use the connector, as :func:`connector` says.
+
+    HDF5 reads them when it starts: they are for processes that are started with them, or for this one before it first
+    imports h5py or netCDF4.
+
+    Example:
+        >>> import subprocess, sys
+        >>> variables = os.environ | hyperchunk.plugins.environment(store=True)  # doctest: +SKIP
+        >>> subprocess.run([sys.executable, "simulation.py"], env=variables)  # doctest: +SKIP
+    """
+    known = [p for p in os.environ.get(_VARIABLE, "").split(":") if p and p != str(folder())]
+    return {_VARIABLE: ":".join([str(folder()), *known]), _CONNECTOR: connector(store=store, **options)}

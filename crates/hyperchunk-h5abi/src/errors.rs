@@ -27,8 +27,43 @@ pub(crate) struct Quiet {
     resumed: bool,
 }
 
-/// What our messages on the error stack begin with.
+/// What messages of live datasets begin with.
 pub(crate) const PREFIX: &str = "hyperchunk udf: ";
+
+/// Which part of us an error on HDF5's stack is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// The filter plugin.
+    Live,
+    /// The VOL connector.
+    Store,
+}
+
+/// Our error class and messages in one library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ids {
+    class: Hid,
+    major: Hid,
+    minor: Hid,
+}
+
+impl Area {
+    /// What its messages begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Area::Live => PREFIX,
+            Area::Store => "hyperchunk: ",
+        }
+    }
+
+    /// What stands for the function, and for the two messages of the class.
+    fn labels(self) -> [&'static CStr; 3] {
+        match self {
+            Area::Live => [c"live dataset", c"Live dataset", c"Not evaluated"],
+            Area::Store => [c"store", c"Sharded store", c"Not done"],
+        }
+    }
+}
 
 type OnStack = unsafe extern "C" fn(Hid) -> c_int;
 type IsPaused = unsafe extern "C" fn(Hid, *mut bool) -> c_int;
@@ -103,10 +138,13 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
 ///
 /// It is pushed on a stack of its own that then becomes the current one: a paused stack takes no messages. So this must be
 /// the last call before the filter returns.
-pub(crate) fn push(library: &Library, message: &str) {
+pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Display) {
     let symbol = library.optional(c"H5Epush2");
-    let (Some((class, major, minor)), false) = (error_ids(library), symbol.is_null()) else { return };
-    let Ok(text) = CString::new(message.replace('\0', "\\0")) else { return };
+    let (Some(Ids { class, major, minor }), false) = (error_ids(library, area), symbol.is_null()) else {
+        return;
+    };
+    let Ok(text) = CString::new(format!("{}{message}", area.prefix()).replace('\0', "\\0")) else { return };
+    let [function, ..] = area.labels();
     // SAFETY: no pointers. The new stack is closed by becoming the current one.
     let stack = unsafe { (library.f.error_create_stack)() };
     if stack < 0 {
@@ -118,7 +156,7 @@ pub(crate) fn push(library: &Library, message: &str) {
         push(
             stack,
             c"hyperchunk".as_ptr(),
-            c"live dataset".as_ptr(),
+            function.as_ptr(),
             0,
             class,
             major,
@@ -130,24 +168,31 @@ pub(crate) fn push(library: &Library, message: &str) {
     }
 }
 
-/// Our error class and messages in this library.
-fn error_ids(library: &Library) -> Option<(Hid, Hid, Hid)> {
-    let mut ids = library.error_ids.lock().unwrap_or_else(PoisonError::into_inner);
-    if ids.is_none() {
-        const MAJOR: c_int = 0;
-        const MINOR: c_int = 1;
-        // SAFETY: constant NUL-terminated strings.
-        let made = unsafe {
-            let version = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
-            let class =
-                (library.f.error_register_class)(c"hyperchunk".as_ptr(), c"hyperchunk".as_ptr(), version);
-            let major = (library.f.error_create_message)(class, MAJOR, c"Live dataset".as_ptr());
-            let minor = (library.f.error_create_message)(class, MINOR, c"Not evaluated".as_ptr());
-            (class, major, minor)
-        };
-        if made.0 >= 0 && made.1 >= 0 && made.2 >= 0 {
-            *ids = Some(made);
-        }
+/// Our error class and messages in this library, registered on first use.
+fn error_ids(library: &Library, area: Area) -> Option<Ids> {
+    const MAJOR: c_int = 0;
+    const MINOR: c_int = 1;
+    let mut known = library.error_ids.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, ids)) = known.iter().find(|(of, _)| *of == area) {
+        return Some(*ids);
     }
-    *ids
+    let [_, major, minor] = area.labels();
+    // SAFETY: constant NUL-terminated strings.
+    let ids = unsafe {
+        let version = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
+        let class = (library.f.error_register_class)(c"hyperchunk".as_ptr(), c"hyperchunk".as_ptr(), version);
+        let major = (library.f.error_create_message)(class, MAJOR, major.as_ptr());
+        let minor = (library.f.error_create_message)(class, MINOR, minor.as_ptr());
+        Ids { class, major, minor }
+    };
+    if ids.class < 0 || ids.major < 0 || ids.minor < 0 {
+        return None;
+    }
+    known.push((area, ids));
+    Some(ids)
+}
+
+/// Forgets what a library that closes takes with it.
+pub(crate) fn forget(library: &Library) {
+    library.error_ids.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }

@@ -1,36 +1,43 @@
 //! The one guard for every entry from C: no panic gets out, and every failure is on HDF5's error stack.
 
-use crate::errors::{self, PREFIX};
+use crate::Result;
+use crate::errors::{self, Area};
 use crate::library::Library;
-use crate::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `body` and reports its failure to the library at `address`, the caller's.
+/// Runs `body` of the filter and reports its failure to the library at `address`, the caller's.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let library = Library::that_contains(address)?;
-        match body(library) {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                errors::push(library, &format!("{PREFIX}{error}"));
-                Err(error)
+    let library = catch_unwind(|| Library::that_contains(address).ok()).ok().flatten();
+    let Some(library) = library else { return failed };
+    guard_in(library, Area::Live, failed, || body(library).map_err(Some))
+}
+
+/// Runs `body` and reports its failure to `library`; `None` is a failure that is on its error stack already.
+pub(crate) fn guard_in<T, E: std::fmt::Display>(
+    library: &'static Library,
+    area: Area,
+    failed: T,
+    body: impl FnOnce() -> Result<T, Option<E>>,
+) -> T {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match body() {
+        Ok(value) => Ok(value),
+        Err(error) => {
+            if let Some(error) = error {
+                errors::push(library, area, error);
             }
+            Err(())
         }
     }));
     match outcome {
         Ok(Ok(value)) => value,
-        Ok(Err(_)) => failed,
+        Ok(Err(())) => failed,
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
                 .unwrap_or_default();
-            let error =
-                Error::new(ErrorKind::Worker, format!("a defect in hyperchunk, please report it: {text}"));
-            if let Ok(library) = Library::that_contains(address) {
-                errors::push(library, &format!("{PREFIX}{error}"));
-            }
+            errors::push(library, area, format_args!("a defect in hyperchunk, please report it: {text}"));
             failed
         }
     }

@@ -14,6 +14,7 @@ pub mod library;
 mod live;
 mod static_symbols;
 mod symbols;
+pub mod vol;
 
 pub use hyperchunk_udf::error::{Error, ErrorKind, Result};
 pub use library::Library;

@@ -1,5 +1,6 @@
 //! Finding a libhdf5: the one that called us, or one to load.
 
+use crate::errors::{Area, Ids};
 use crate::static_symbols::Symbols;
 use crate::symbols::{Functions, Hid};
 use crate::{Error, ErrorKind, Result, fail};
@@ -19,7 +20,7 @@ pub struct Library {
     path: PathBuf,
     /// Where optional functions are, looked up once: 0 is not yet, 1 is absent.
     pub(crate) fileno: AtomicUsize,
-    pub(crate) error_ids: Mutex<Option<(Hid, Hid, Hid)>>,
+    pub(crate) error_ids: Mutex<Vec<(Area, Ids)>>,
 }
 
 static LIBRARIES: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
@@ -122,7 +123,7 @@ impl Library {
             symbols,
             path,
             fileno: AtomicUsize::new(0),
-            error_ids: Mutex::new(None),
+            error_ids: Mutex::default(),
         }));
         // SAFETY: no arguments; initialises the library if nobody has.
         unsafe { (library.f.open)() };

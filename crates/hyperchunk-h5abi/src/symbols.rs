@@ -23,19 +23,20 @@ pub(crate) struct ErrorRow {
     pub(crate) description: *const c_char,
 }
 
+/// A table of functions: what the field is called, its names in libhdf5 from the oldest on, its signature.
 macro_rules! functions {
-    ($($name:ident = $($symbol:literal)|+ : fn($($argument:ty),*) -> $result:ty;)*) => {
-        /// The functions of one libhdf5.
+    ($(#[$about:meta])* $table:ident: $($name:ident = $($symbol:literal)|+ : fn($($argument:ty),*) -> $result:ty;)*) => {
+        $(#[$about])*
         #[allow(missing_debug_implementations, reason = "a table of function pointers")]
-        pub(crate) struct Functions {
+        pub(crate) struct $table {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> $result,)*
         }
 
-        impl Functions {
+        impl $table {
             /// Looks every function up; the error is the name of the first that is missing.
-            pub(crate) fn load(mut look_up: impl FnMut(&'static str) -> *mut c_void) -> Result<Self, &'static str> {
-                Ok(Functions { $($name: {
-                    let mut found: *mut c_void = std::ptr::null_mut();
+            pub(crate) fn load(mut look_up: impl FnMut(&'static str) -> *mut std::ffi::c_void) -> Result<Self, &'static str> {
+                Ok($table { $($name: {
+                    let mut found: *mut std::ffi::c_void = std::ptr::null_mut();
                     let mut first = None;
                     $(
                         first = first.or(Some($symbol));
@@ -47,14 +48,18 @@ macro_rules! functions {
                         return Err(first.unwrap_or(stringify!($name)));
                     }
                     // SAFETY: the symbol is libhdf5's, whose headers give it this type in every version from 1.10 on.
-                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> $result>(found) }
+                    unsafe { std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) -> $result>(found) }
                 },)* })
             }
         }
     };
 }
 
+pub(crate) use functions;
+
 functions! {
+    /// The functions of one libhdf5.
+    Functions:
     open = "H5open": fn() -> Herr;
     version = "H5get_libversion": fn(*mut c_uint, *mut c_uint, *mut c_uint) -> Herr;
     allocate = "H5allocate_memory": fn(usize, bool) -> *mut c_void;

@@ -1,0 +1,119 @@
+//! Callbacks that hand a call on as it is: to the lower object, its result wrapped if it is an object.
+
+use super::api::{Name, P};
+use super::object::Object;
+use super::slot::{NO_REQUEST, enter};
+use crate::symbols::{Herr, Hid};
+use std::ptr::null_mut;
+
+/// `name(object, arguments…)`.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, $($argument: $type,)* _: P) -> Herr {
+            enter::<L, _>(-1, |slot| {
+                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                Ok(unsafe {
+                    let ours = Object::of(object);
+                    (slot.api.$name)(ours.under, ours.vol, $($argument,)* NO_REQUEST)
+                })
+            })
+        }
+    )* };
+}
+
+/// `name(object, location, arguments…)`.
+macro_rules! forward_at {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> Herr {
+            enter::<L, _>(-1, |slot| {
+                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                Ok(unsafe {
+                    let ours = Object::of(object);
+                    (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST)
+                })
+            })
+        }
+    )* };
+}
+
+/// `name(object, location, arguments…)` that makes an object.
+macro_rules! make {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> P {
+            enter::<L, _>(null_mut(), |slot| {
+                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+                let (under, vol) = unsafe {
+                    let ours = Object::of(object);
+                    ((slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST), ours.vol)
+                };
+                Ok(Object::wrap(under, vol))
+            })
+        }
+    )* };
+}
+
+/// `name(object, transfer list)` that ends an object.
+macro_rules! close {
+    ($($name:ident;)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, dxpl: Hid, _: P) -> Herr {
+            enter::<L, _>(-1, |slot| {
+                // SAFETY: HDF5 passes an object of ours and gives it up if this succeeds.
+                Ok(unsafe {
+                    let ours = Object::of(object);
+                    let status = (slot.api.$name)(ours.under, ours.vol, dxpl, NO_REQUEST);
+                    if status >= 0 {
+                        Object::free(object);
+                    }
+                    status
+                })
+            })
+        }
+    )* };
+}
+
+forward! {
+    attr_read(kind: Hid, buffer: P, dxpl: Hid);
+    attr_write(kind: Hid, buffer: P, dxpl: Hid);
+    attr_get(args: P, dxpl: Hid);
+    attr_optional(args: P, dxpl: Hid);
+    datatype_get(args: P, dxpl: Hid);
+    datatype_specific(args: P, dxpl: Hid);
+    datatype_optional(args: P, dxpl: Hid);
+    file_get(args: P, dxpl: Hid);
+    file_optional(args: P, dxpl: Hid);
+    group_get(args: P, dxpl: Hid);
+    group_optional(args: P, dxpl: Hid);
+    dataset_get(args: P, dxpl: Hid);
+    dataset_specific(args: P, dxpl: Hid);
+    dataset_optional(args: P, dxpl: Hid);
+    optional(args: P, dxpl: Hid);
+}
+
+forward_at! {
+    attr_specific(args: P, dxpl: Hid);
+    link_get(args: P, dxpl: Hid);
+    link_specific(args: P, dxpl: Hid);
+    link_optional(args: P, dxpl: Hid);
+    object_get(args: P, dxpl: Hid);
+    object_specific(args: P, dxpl: Hid);
+    object_optional(args: P, dxpl: Hid);
+}
+
+make! {
+    attr_create(name: Name, kind: Hid, space: Hid, acpl: Hid, aapl: Hid, dxpl: Hid);
+    attr_open(name: Name, aapl: Hid, dxpl: Hid);
+    datatype_commit(name: Name, kind: Hid, lcpl: Hid, tcpl: Hid, tapl: Hid, dxpl: Hid);
+    datatype_open(name: Name, tapl: Hid, dxpl: Hid);
+    group_create(name: Name, lcpl: Hid, gcpl: Hid, gapl: Hid, dxpl: Hid);
+    group_open(name: Name, gapl: Hid, dxpl: Hid);
+    dataset_create(name: Name, lcpl: Hid, kind: Hid, space: Hid, dcpl: Hid, dapl: Hid, dxpl: Hid);
+    dataset_open(name: Name, dapl: Hid, dxpl: Hid);
+}
+
+close! {
+    attr_close;
+    datatype_close;
+    file_close;
+    group_close;
+    dataset_close;
+}

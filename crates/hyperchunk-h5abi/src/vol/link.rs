@@ -1,0 +1,159 @@
+//! Callbacks whose arguments hold a second object of ours: links, mounts, copies, and objects opened by their kind.
+
+use super::api::{Name, P};
+use super::object::Object;
+use super::slot::{NO_REQUEST, enter};
+use crate::symbols::{Herr, Hid};
+use std::ffi::c_int;
+use std::ptr::null_mut;
+
+/// `H5VL_LINK_CREATE_HARD`.
+const HARD: c_int = 0;
+/// `H5VL_GROUP_MOUNT`.
+const MOUNT: c_int = 0;
+
+/// The beginning of `H5VL_link_create_args_t`.
+#[repr(C)]
+pub(super) struct LinkArguments {
+    operation: c_int,
+    /// Of a hard link: what it leads to, or null.
+    target: P,
+}
+
+/// `H5VL_group_specific_args_t`, of a mount.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct MountArguments {
+    operation: c_int,
+    name: Name,
+    child: P,
+    plist: Hid,
+}
+
+/// The connector below two objects of which one may be null, for "the same as the other".
+///
+/// # Safety
+/// Each is null or an object of ours.
+unsafe fn below(first: P, second: P) -> Hid {
+    match if first.is_null() { second } else { first } {
+        none if none.is_null() => -1,
+        // SAFETY: by this function's contract.
+        object => unsafe { Object::of(object) }.vol,
+    }
+}
+
+pub(super) unsafe extern "C" fn link_create<const L: usize>(
+    args: *mut LinkArguments,
+    object: P,
+    at: P,
+    lcpl: Hid,
+    lapl: Hid,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes live arguments and objects of ours; the target is put back after the call.
+        unsafe {
+            let target = if (*args).operation == HARD { (*args).target } else { null_mut() };
+            let vol = below(object, target);
+            if !target.is_null() {
+                (*args).target = Object::of(target).under;
+            }
+            let under = Object::under(object);
+            let status = (slot.api.link_create)(args.cast(), under, at, vol, lcpl, lapl, dxpl, NO_REQUEST);
+            if !target.is_null() {
+                (*args).target = target;
+            }
+            Ok(status)
+        }
+    })
+}
+
+macro_rules! from_to {
+    ($($name:ident;)*) => { $(
+        pub(super) unsafe extern "C" fn $name<const L: usize>(
+            from: P,
+            at: P,
+            to: P,
+            to_at: P,
+            lcpl: Hid,
+            lapl: Hid,
+            dxpl: Hid,
+            _: P,
+        ) -> Herr {
+            enter::<L, _>(-1, |slot| {
+                // SAFETY: HDF5 passes objects of ours, or null for one of them.
+                Ok(unsafe {
+                    let (vol, below_from, below_to) = (below(from, to), Object::under(from), Object::under(to));
+                    (slot.api.$name)(below_from, at, below_to, to_at, vol, lcpl, lapl, dxpl, NO_REQUEST)
+                })
+            })
+        }
+    )* };
+}
+
+from_to! {
+    link_copy;
+    link_move;
+}
+
+pub(super) unsafe extern "C" fn group_specific<const L: usize>(
+    object: P,
+    args: *mut MountArguments,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours and live arguments; those of a mount have a second object of ours.
+        Ok(unsafe {
+            let ours = Object::of(object);
+            let call = slot.api.group_specific;
+            if (*args).operation == MOUNT {
+                let mut below = MountArguments { child: Object::under((*args).child), ..*args };
+                call(ours.under, ours.vol, (&raw mut below).cast(), dxpl, NO_REQUEST)
+            } else {
+                call(ours.under, ours.vol, args.cast(), dxpl, NO_REQUEST)
+            }
+        })
+    })
+}
+
+pub(super) unsafe extern "C" fn object_open<const L: usize>(
+    object: P,
+    at: P,
+    kind: *mut c_int,
+    dxpl: Hid,
+    _: P,
+) -> P {
+    enter::<L, _>(null_mut(), |slot| {
+        // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
+        let (under, vol) = unsafe {
+            let ours = Object::of(object);
+            ((slot.api.object_open)(ours.under, at, ours.vol, kind, dxpl, NO_REQUEST), ours.vol)
+        };
+        Ok(Object::wrap(under, vol))
+    })
+}
+
+pub(super) unsafe extern "C" fn object_copy<const L: usize>(
+    from: P,
+    at: P,
+    name: Name,
+    to: P,
+    to_at: P,
+    to_name: Name,
+    ocpypl: Hid,
+    lcpl: Hid,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes two objects of ours; the arguments go on as they came.
+        Ok(unsafe {
+            let (from, to) = (Object::of(from), Object::of(to));
+            (slot.api.object_copy)(
+                from.under, at, name, to.under, to_at, to_name, from.vol, ocpypl, lcpl, dxpl, NO_REQUEST,
+            )
+        })
+    })
+}

@@ -1,0 +1,45 @@
+//! The VOL connector: native HDF5 for everything, but for the raw data of datasets in a sharded store.
+//!
+//! HDF5 hands every call of the application to one callback of [`class`]. An object of ours is a box around the object of
+//! the connector below, which is the native one unless `under_vol` says otherwise. A process may hold several libhdf5:
+//! each has a [`slot`], its own functions, and callbacks of its own, which are the same code with another constant.
+//!
+//! **Invariant:** what a failed call left on the error stack stays there: HDF5 calls for cleaning up go through
+//! [`slot::Slot::keep_errors`].
+
+#![allow(clippy::too_many_arguments, reason = "HDF5's callbacks have as many as they have")]
+
+mod api;
+mod class;
+mod dataset;
+mod failure;
+mod file;
+mod forward;
+mod info;
+mod introspect;
+mod link;
+mod object;
+mod options;
+mod slot;
+
+use crate::library::Library;
+use std::ffi::{CStr, c_void};
+
+/// The connector's name, for `HDF5_VOL_CONNECTOR`.
+pub const NAME: &CStr = c"hyperchunk";
+
+/// `H5PLget_plugin_info`, given the address that it returns to: the class of the libhdf5 that asks, or null.
+pub extern "C" fn plugin_info(caller: usize) -> *const c_void {
+    crate::filter::keep_loaded();
+    let found = std::panic::catch_unwind(|| Library::that_contains(caller).and_then(slot::class_for));
+    match found {
+        Ok(Ok(class)) => class.cast(),
+        Ok(Err(error)) => {
+            if let Ok(library) = Library::that_contains(caller) {
+                crate::errors::push(library, crate::errors::Area::Store, error);
+            }
+            std::ptr::null()
+        }
+        Err(_) => std::ptr::null(),
+    }
+}

@@ -1,0 +1,239 @@
+//! The connector's information string, as it stands behind the name in `HDF5_VOL_CONNECTOR`.
+//!
+//! Items are separated by `;`, `,` or white space: `store;fsync=never`. What a store is needs no item: an existing store
+//! is opened as one, and `store` says that new files become stores.
+
+use super::failure::{Failure, refuse};
+use std::fmt;
+
+/// What is in the string. The default is that of an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// New files become sharded stores.
+    pub(super) store: bool,
+    /// What is stored of writes: raw values, or chunks that went through the dataset's filters.
+    pub(super) codec: Codec,
+    /// What is on the disk when.
+    pub(super) sync: Sync,
+    /// The epoch of a committed store that is read; the newest without it.
+    pub(super) epoch: Option<u64>,
+    /// Count, minimum, maximum and so on of what is written, while it is written.
+    pub(super) statistics: bool,
+    /// A checksum of every record.
+    pub(super) checksum: bool,
+    /// Who commits.
+    pub(super) commit: Commit,
+    /// How many writers a session has.
+    pub(super) writers: Option<u32>,
+    /// The session's name, else that of the environment.
+    pub(super) session: Option<String>,
+    /// The value of the connector below; 0 is the native one.
+    pub(super) under_vol: i32,
+    /// Its information string.
+    pub(super) under_info: String,
+}
+
+/// See [`Options::codec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Codec {
+    Raw,
+    Filters,
+}
+
+/// See [`Options::sync`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sync {
+    Never,
+    Epoch,
+    Record,
+}
+
+/// See [`Options::commit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// The close that ends the session.
+    Auto,
+    /// Every close.
+    Close,
+    /// Nobody but `hyperchunk store commit`.
+    Manual,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            store: false,
+            codec: Codec::Raw,
+            sync: Sync::Epoch,
+            epoch: None,
+            statistics: true,
+            checksum: true,
+            commit: Commit::Auto,
+            writers: None,
+            session: None,
+            under_vol: 0,
+            under_info: String::new(),
+        }
+    }
+}
+
+/// Values of an item and what they mean.
+type Words<T> = &'static [(&'static str, T)];
+
+const SWITCH: Words<bool> = &[
+    ("on", true),
+    ("off", false),
+    ("yes", true),
+    ("no", false),
+    ("1", true),
+    ("0", false),
+    ("true", true),
+    ("false", false),
+];
+const CODEC: Words<Codec> = &[("raw", Codec::Raw), ("filters", Codec::Filters)];
+const SYNC: Words<Sync> = &[("never", Sync::Never), ("epoch", Sync::Epoch), ("record", Sync::Record)];
+const COMMIT: Words<Commit> = &[("auto", Commit::Auto), ("close", Commit::Close), ("manual", Commit::Manual)];
+
+fn word<T: Copy>(key: &str, value: &str, words: Words<T>) -> Result<T, Option<Failure>> {
+    if let Some((_, found)) = words.iter().find(|(name, _)| *name == value) {
+        return Ok(*found);
+    }
+    let known: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    refuse!("connector information: {key}={value}: expected one of {}", known.join(", "))
+}
+
+fn name<T: Copy + PartialEq>(value: T, words: Words<T>) -> &'static str {
+    words.iter().find(|(_, of)| *of == value).map_or("", |(name, _)| name)
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Option<Failure>> {
+    match value.parse() {
+        Ok(number) => Ok(number),
+        Err(_) => refuse!("connector information: {key}={value}: expected a number"),
+    }
+}
+
+/// The items of a string. Braces hold an item together, for the information of the connector below.
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_usize;
+    let separator = move |c: char| {
+        match c {
+            '{' => depth = depth.saturating_add(1),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && (c == ';' || c == ',' || c.is_whitespace())
+    };
+    text.split(separator).filter(|item| !item.is_empty())
+}
+
+impl Options {
+    /// Reads a string. Unknown items are errors: a misspelt one would be ignored silently.
+    pub(super) fn parse(text: &str) -> Result<Self, Option<Failure>> {
+        let mut options = Options::default();
+        for item in items(text) {
+            let (key, value) = match item.split_once('=') {
+                Some((key, value)) => (key.trim(), value.trim()),
+                None => (item, "on"),
+            };
+            match key {
+                "store" => options.store = word(key, value, SWITCH)?,
+                "codec" => options.codec = word(key, value, CODEC)?,
+                "fsync" => options.sync = word(key, value, SYNC)?,
+                "epoch" => options.epoch = Some(number(key, value)?),
+                "statistics" => options.statistics = word(key, value, SWITCH)?,
+                "checksum" => options.checksum = word(key, value, SWITCH)?,
+                "commit" => options.commit = word(key, value, COMMIT)?,
+                "writers" => options.writers = Some(number(key, value)?),
+                "session" => options.session = Some(value.to_owned()),
+                "under_vol" => options.under_vol = number(key, value)?,
+                "under_info" => {
+                    let inner = value.strip_prefix('{').and_then(|v| v.strip_suffix('}'));
+                    inner.unwrap_or(value).clone_into(&mut options.under_info);
+                }
+                _ => refuse!(
+                    "connector information: {key} is not known; known are store, codec, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
+                ),
+            }
+        }
+        if options.writers == Some(0) {
+            refuse!("connector information: writers=0: a session has at least one")
+        }
+        Ok(options)
+    }
+}
+
+impl fmt::Display for Options {
+    /// What [`Options::parse`] reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "under_vol={};under_info={{{}}}", self.under_vol, self.under_info)?;
+        write!(f, ";store={};codec={}", name(self.store, SWITCH), name(self.codec, CODEC))?;
+        write!(f, ";fsync={};commit={}", name(self.sync, SYNC), name(self.commit, COMMIT))?;
+        write!(f, ";statistics={}", name(self.statistics, SWITCH))?;
+        write!(f, ";checksum={}", name(self.checksum, SWITCH))?;
+        if let Some(epoch) = self.epoch {
+            write!(f, ";epoch={epoch}")?;
+        }
+        if let Some(writers) = self.writers {
+            write!(f, ";writers={writers}")?;
+        }
+        if let Some(session) = &self.session {
+            write!(f, ";session={session}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &Options) {
+        let parsed = Options::parse(text).unwrap();
+        assert_eq!(&parsed, expected, "{text}");
+        assert_eq!(&Options::parse(&parsed.to_string()).unwrap(), expected, "{text} written and read again");
+    }
+
+    fn refused(text: &str, says: &str) {
+        let error = Options::parse(text).unwrap_err().unwrap().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+
+    #[test]
+    fn strings_and_what_they_mean() {
+        let default = Options::default;
+        check("", &default());
+        check("under_vol=0;under_info={}", &default());
+        check("store", &Options { store: true, ..default() });
+        check(
+            " store ; fsync=never,commit=manual",
+            &Options { store: true, sync: Sync::Never, commit: Commit::Manual, ..default() },
+        );
+        check(
+            "writers=4;session=job-7;epoch=3",
+            &Options { writers: Some(4), session: Some("job-7".into()), epoch: Some(3), ..default() },
+        );
+        check(
+            "checksum=off statistics=no codec=filters",
+            &Options { checksum: false, statistics: false, codec: Codec::Filters, ..default() },
+        );
+        check(
+            "under_vol=1;under_info={under_vol=0;under_info={}};store",
+            &Options {
+                store: true,
+                under_vol: 1,
+                under_info: "under_vol=0;under_info={}".into(),
+                ..default()
+            },
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        refused("stores", "stores is not known");
+        refused("fsync=always", "never, epoch, record");
+        refused("writers=many", "expected a number");
+        refused("writers=0", "at least one");
+        refused("epoch=-1", "expected a number");
+    }
+}

@@ -1,0 +1,173 @@
+//! One slot for each libhdf5 of the process: its functions, the connector class it was given, the connectors below.
+
+use super::api::{Api, P};
+use super::class::{Class, class};
+use super::failure::{Failure, Outcome};
+use crate::errors::Area;
+use crate::guard::guard_in;
+use crate::library::Library;
+use crate::symbols::Hid;
+use crate::{Result, fail};
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// How many libhdf5 of one process can have the connector at once.
+const SLOTS: usize = 4;
+/// `H5_VOL_NATIVE`.
+pub(super) const NATIVE: c_int = 0;
+
+/// What one libhdf5 has.
+pub(super) struct Slot {
+    pub(super) library: &'static Library,
+    pub(super) api: Api,
+    pub(super) class: Class,
+    /// The native connector, or -1 while nobody has asked.
+    native: AtomicI64,
+    /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
+    others: Mutex<Vec<(c_int, Hid)>>,
+}
+
+// SAFETY: the class points to constants and code.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+static TABLE: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+static FILLING: Mutex<()> = Mutex::new(());
+
+/// The connector class for a library, which gets a slot on its first question.
+pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
+    let _one_at_a_time = FILLING.lock().unwrap_or_else(PoisonError::into_inner);
+    for (number, cell) in TABLE.iter().enumerate() {
+        if let Some(slot) = cell.get() {
+            if slot.library.base() == library.base() {
+                return Ok(&raw const slot.class);
+            }
+            continue;
+        }
+        let api = Api::load(|name| {
+            CStr::from_bytes_with_nul(name.as_bytes())
+                .map_or(std::ptr::null_mut(), |name| library.optional(name))
+        });
+        let api = match api {
+            Ok(api) => api,
+            Err(missing) => fail!(
+                NotFound,
+                "{} lacks {missing}; the connector needs HDF5 1.14 or newer",
+                library.path().display()
+            ),
+        };
+        let class = match number {
+            0 => class::<0>(),
+            1 => class::<1>(),
+            2 => class::<2>(),
+            _ => class::<3>(),
+        };
+        let slot = cell.get_or_init(|| Slot {
+            library,
+            api,
+            class,
+            native: AtomicI64::new(-1),
+            others: Mutex::default(),
+        });
+        return Ok(&raw const slot.class);
+    }
+    fail!(Limit, "more than {SLOTS} different libhdf5 in one process ask for the connector")
+}
+
+/// The slot of the callbacks with the constant `L`. They run only after their class was handed out.
+fn slot<const L: usize>() -> &'static Slot {
+    match TABLE.get(L).and_then(OnceLock::get) {
+        Some(slot) => slot,
+        None => unreachable!("a callback of a class that nobody has"),
+    }
+}
+
+/// The guard of every callback: `failed` is what the callback returns when `body` fails or panics.
+pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
+    let slot = slot::<L>();
+    guard_in::<T, Failure>(slot.library, Area::Store, failed, || body(slot))
+}
+
+impl Slot {
+    /// The identifier of the connector of that value, kept until the library closes: objects need no reference each.
+    pub(super) fn connector(&self, value: c_int) -> Outcome<Hid> {
+        if value == NATIVE {
+            let known = self.native.load(Ordering::Relaxed);
+            if known >= 0 {
+                return Ok(known);
+            }
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, id)) = others.iter().find(|(of, _)| *of == value) {
+            return Ok(*id);
+        }
+        // SAFETY: no pointers; 0 is the default list.
+        let id = unsafe { (self.api.connector_by_value)(value, 0) };
+        if id < 0 {
+            return Err(None);
+        }
+        if value == NATIVE {
+            self.native.store(id, Ordering::Relaxed);
+        }
+        others.push((value, id));
+        Ok(id)
+    }
+
+    /// The native connector.
+    pub(super) fn native(&self) -> Outcome<Hid> {
+        self.connector(NATIVE)
+    }
+
+    /// Runs HDF5 calls that clean up: any call would clear the error stack, and errno with it.
+    pub(super) fn keep_errors<T>(&self, clean_up: impl FnOnce() -> T) -> T {
+        // SAFETY: takes what is on the stack, as a stack of its own.
+        let errors = unsafe { (self.api.error_take)() };
+        let result = clean_up();
+        // SAFETY: the stack from above becomes the current one, which closes it.
+        unsafe { (self.api.error_put)(errors) };
+        result
+    }
+
+    /// Runs a body that HDF5 calls in the middle of something that failed, to try another way: the earlier errors stay.
+    pub(super) fn keep_earlier_errors<T>(&self, body: impl FnOnce() -> T) -> T {
+        // SAFETY: takes what is on the stack, as a stack of its own, and counts it.
+        let (errors, earlier) = unsafe {
+            let errors = (self.api.error_take)();
+            (errors, (self.api.error_count)(errors))
+        };
+        if earlier <= 0 {
+            // SAFETY: the stack from above.
+            unsafe { (self.api.error_close)(errors) };
+            return body();
+        }
+        let result = body();
+        // SAFETY: the stack from above becomes the current one, which closes it.
+        unsafe { (self.api.error_put)(errors) };
+        result
+    }
+
+    /// The library closes; its identifiers mean nothing to the next one.
+    pub(super) fn forget(&self) {
+        self.native.store(-1, Ordering::Relaxed);
+        self.others.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        crate::errors::forget(self.library);
+    }
+}
+
+/// Closes a property list when dropped, with the error stack kept.
+pub(super) struct PropertyList {
+    pub(super) slot: &'static Slot,
+    pub(super) id: Hid,
+}
+
+impl Drop for PropertyList {
+    fn drop(&mut self) {
+        // SAFETY: the list is ours and open.
+        self.slot.keep_errors(|| unsafe { (self.slot.api.plist_close)(self.id) });
+    }
+}
+
+/// For arguments that callbacks of ours ignore: requests are not handed on.
+pub(super) const NO_REQUEST: P = std::ptr::null_mut();

@@ -1,0 +1,34 @@
+//! The plugin that HDF5 loads for the connector `hyperchunk`. All logic is in `hyperchunk-h5abi`.
+
+use hyperchunk_h5abi::vol::plugin_info;
+use std::ffi::c_int;
+
+const H5PL_TYPE_VOL: c_int = 1;
+
+/// Tells HDF5 that this is a VOL connector.
+#[unsafe(no_mangle)]
+pub extern "C" fn H5PLget_plugin_type() -> c_int {
+    H5PL_TYPE_VOL
+}
+
+/// Hands HDF5 the connector's class; where the call came from tells which libhdf5 asks.
+///
+/// # Safety
+/// Called as C calls a function without arguments that returns a pointer.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn H5PLget_plugin_info() {
+    std::arch::naked_asm!("mov rdi, [rsp]", "jmp {body}", body = sym plugin_info)
+}
+
+/// Hands HDF5 the connector's class; where the call came from tells which libhdf5 asks.
+///
+/// # Safety
+/// Called as C calls a function without arguments that returns a pointer.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn H5PLget_plugin_info() {
+    std::arch::naked_asm!("mov x0, x30", "b {body}", body = sym plugin_info)
+}

@@ -1,0 +1,34 @@
+"""Programs in processes of their own, with the connector in their environment."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import hyperchunk
+
+
+def clean() -> dict[str, str]:
+    """This process's environment without anything of HDF5's or ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
+
+
+def start(code: str, *arguments: object, folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    """Starts a program with those variables."""
+    words = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(words, env=clean() | env, cwd=folder, text=True, **pipes)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What a program printed; its failure is ours."""
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, f"{out}\n{err}"
+    return out
+
+
+def run(code: str, *arguments: object, folder: Path, native: bool = False, **options: object) -> str:
+    """Runs a program with the connector, or natively without even the plugin, and returns what it printed."""
+    env = {} if native else hyperchunk.plugins.environment(**options)
+    return finish(start(code, *arguments, folder=folder, env=env))
