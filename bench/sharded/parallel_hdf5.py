@@ -1,6 +1,7 @@
 """Builds parallel HDF5 2.2.0 and the functions in parallel_hdf5.c over it; once, in a cache folder (ten minutes).
 
-    python bench/sharded/parallel_hdf5.py        # prints the library that it built, or found
+    python bench/sharded/parallel_hdf5.py             # prints the library that it built, or found
+    python bench/sharded/parallel_hdf5.py --hdf5      # HDF5 itself: a folder with include/ and a shared lib/libhdf5.so
 
 The source is that of the crate `hdf5-metno-src`, from cargo's registry; the compiler is `mpicc` of PyPI's `mpich`, and
 CMake and Ninja are of PyPI, too (requirements.txt). No h5py with MPI is needed.
@@ -95,13 +96,23 @@ def hdf5(jobs: int) -> Path:
     return built
 
 
+def shared(jobs: int = 2) -> Path:
+    """The folder of HDF5, with a shared library: for programs that load connectors."""
+    built = hdf5(jobs)
+    made = built / "lib" / "libhdf5.so"
+    if not made.exists():
+        whole = ["-Wl,--whole-archive", built / "lib" / "libhdf5.a", "-Wl,--no-whole-archive"]
+        run(tool("mpicc"), "-shared", "-Wl,-soname,libhdf5.so", *whole, "-lm", "-ldl", "-lpthread", "-o", made)
+    return built
+
+
 def library(jobs: int = 2) -> Path:
     """Our functions, built over it."""
     source = HERE / "parallel_hdf5.c"
     made = cache() / f"phdf5-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}.so"
     if not made.exists():
         built = hdf5(jobs)
-        archive = min((built / "lib").glob("libhdf5*.a"))
+        archive = built / "lib" / "libhdf5.a"
         hidden = ["-fvisibility=hidden", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic"]
         flags = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-shared", *hidden]
         partial = made.with_suffix(f".{os.getpid()}")
@@ -111,4 +122,4 @@ def library(jobs: int = 2) -> Path:
 
 
 if __name__ == "__main__":
-    print(library(int(sys.argv[1]) if len(sys.argv) > 1 else 2))
+    print(shared() if "--hdf5" in sys.argv[1:] else library())
