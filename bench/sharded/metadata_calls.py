@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 import environment
+import report
 
 BEGIN, END = "/hyperchunk-mark-begin", "/hyperchunk-mark-end"
 DATA = {"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2"}
@@ -26,6 +27,17 @@ FREE = DATA | {"close", "lseek", "mmap", "munmap", "dup", "dup2", "dup3", "fadvi
 CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)")
 PEERS = "shared,store,vol,paper,mpiio,h5py-lock,h5py-lock-block,h5py-each,bp5"
 OWN = {"store", "vol"}
+LABELS = {
+    "shared": "raw, one shared file",
+    "store": "**Hyperchunk**",
+    "vol": "**Hyperchunk**, h5py through the VOL",
+    "paper": "the paper's layout",
+    "mpiio": "MPI-IO, independent",
+    "h5py-lock": "h5py, in turn under a lock",
+    "h5py-lock-block": "h5py, a lock for every block",
+    "h5py-each": "h5py, a file each",
+    "bp5": "ADIOS2 BP5, a file each",
+}
 
 
 def rank(options: argparse.Namespace) -> None:
@@ -81,8 +93,9 @@ def calls(options: argparse.Namespace) -> None:
     if not strace:
         print("no strace here, so nothing is counted: apt-get install strace")
         return
-    print(f"{options.ranks} ranks, one write to each dataset; calls a rank\n")
-    print("| way | datasets | by name | through a descriptor |\n|---|---|---|---|")
+    lines = [f"{options.ranks} ranks, one write to each dataset; calls a rank.", ""]
+    lines += ["| way | datasets | by name | through a descriptor |", "|---|---|---|---|"]
+    print("\n".join(lines))
     for peer in options.peers.split(","):
         for datasets in map(int, options.datasets.split(",")):
             with tempfile.TemporaryDirectory(dir=options.where) as base:
@@ -100,7 +113,10 @@ def calls(options: argparse.Namespace) -> None:
                     paths += by_name
                     descriptors += by_descriptor
             cells = [told(paths, options.ranks), told(descriptors, options.ranks)]
-            print(f"| {peer} | {datasets} | {cells[0]} | {cells[1]} |", flush=True)
+            lines.append(f"| {LABELS[peer]} | {datasets} | {cells[0]} | {cells[1]} |")
+            print(lines[-1], flush=True)
+    if options.page:
+        report.put("metadata-calls", "\n".join(lines))
 
 
 def index(options: argparse.Namespace) -> None:
@@ -121,8 +137,13 @@ def index(options: argparse.Namespace) -> None:
             tickets.append(writer.close())
         made.commit(tickets)
         manifest = sum(one.stat().st_size for one in Path(f"{path}.d").glob("*.manifest"))
-        print(f"{writes:,} interleaved writes by {writers} writers: manifest {manifest:,} bytes, the file itself")
-        print(f"{path.stat().st_size:,} bytes; an index of 48 bytes a write, as PLFS has it: {48 * writes:,} bytes")
+    text = (
+        f"{writes:,} interleaved writes by {writers} writers: the manifest, which holds the whole index, has"
+        f" {manifest:,} bytes. 48 bytes a write, as PLFS has them, are {48 * writes:,}."
+    )
+    print(text)
+    if options.page:
+        report.put("index", text)
 
 
 def main() -> None:
@@ -134,6 +155,7 @@ def main() -> None:
     parser.add_argument("--index", action="store_true", help="the size of an index instead")
     parser.add_argument("--writes", type=int, default=10**6)
     parser.add_argument("--where", default="/dev/shm", help="where to write (default: memory)")
+    parser.add_argument("--page", action="store_true", help="puts the table into docs/results/plfs.md")
     for name in ("--rank", "--inside"):
         parser.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for name in ("--peer", "--folder"):

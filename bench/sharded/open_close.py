@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import environment
+import report
 
 DATASETS, BYTES = 10, 16
 
@@ -232,6 +233,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", default="/dev/shm", help="where to write (default: memory)")
     parser.add_argument("--out", type=Path, default=Path("sharded-open-close.jsonl"))
+    parser.add_argument("--page", action="store_true", help="puts the table into docs/results/plfs.md")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.inside:
@@ -252,6 +254,8 @@ def main() -> None:
                         with options.out.open("a") as file:
                             print(json.dumps(rows[-1]), file=file)
     print(table(rows))
+    if options.page:
+        report.put("open-close", table(rows))
 
 
 if __name__ == "__main__":

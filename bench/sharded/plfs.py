@@ -36,9 +36,7 @@ FIGURES = {
     9: ("interleaved", "read", "interleaved reads, 1 MiB + 10 B a transfer"),
 }
 INK, QUIET = "#1f2a27", "#66716d"
-PAGE = environment.ROOT / "docs" / "results" / "plfs.md"
 IMAGES = environment.ROOT / "docs" / "images"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 
 def measure(options: argparse.Namespace) -> None:
@@ -122,7 +120,7 @@ def tables(runs: list[list[Row]]) -> str:
     for number, (pattern, what, words) in FIGURES.items():
         mine = sorted((run for run in runs if run[0]["pattern"] == pattern), key=lambda run: run[0]["ranks"])
         peers = [peer for peer in PEERS if any(report.ratios(run, peer, what) for run in mine)]
-        lines += [f"## Figure {number}: {words}", "", f"![{words}](../images/plfs-{number}.png)", ""]
+        lines += [f"### Figure {number}: {words}", "", f"![{words}](../images/plfs-{number}.png)", ""]
         lines += [f"| processes | {' | '.join(PEERS[peer][0] for peer in peers)} |", "|---" * (len(peers) + 1) + "|"]
         for run in mine:
             spread = report.unsteady(run, what)
@@ -166,10 +164,7 @@ def main() -> None:
     if options.small:
         print(made)
         return
-    page = PAGE.read_text()
-    before, after = page[: page.index(BEGIN)], page[page.index(END) :]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{after}")
-    print(PAGE)
+    report.put("figures", made)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 Row = dict[str, Any]
 LIMIT = 2.0
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "plfs.md"
 
 
 def rows(path: Path) -> list[Row]:
@@ -62,6 +63,15 @@ def table(found: list[Row]) -> str:
         cells = [label, shown(ratios(found, peer, "write")), shown(ratios(found, peer, "read"))]
         lines.append(f"| {' | '.join(cells)} | {speed:.0f} | {mine[0]['entries']} |")
     return "\n".join(lines)
+
+
+def put(name: str, text: str) -> None:
+    """Replaces a measured part of the page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    page = PAGE.read_text()
+    before, after = page[: page.index(begin)], page[page.index(end) :]
+    PAGE.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{after}")
+    print(f"{PAGE}: {name}")
 
 
 def runs(found: list[Row]) -> list[list[Row]]:

@@ -130,6 +130,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="kilobytes, one round: whether it works")
     for name in ("datasets", "transfers", "count"):
         parser.add_argument(f"--{name}", type=int, default=0, help="of the pattern; else its usual number")
+    parser.add_argument("--page", action="store_true", help="puts the tables into docs/results/plfs.md")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--pattern", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -149,8 +150,12 @@ def main() -> None:
         return
     if options.small:
         options.rounds, options.datasets, options.transfers, options.count = 1, 3, 5, 1034
+    tables = []
     for pattern in options.patterns.split(","):
-        print(report.table(measure(pattern, options, options.out)), flush=True)
+        tables.append(report.table(measure(pattern, options, options.out)))
+        print(tables[-1], flush=True)
+    if options.page:
+        report.put(f"write-{options.ranks}", "\n".join(tables))
 
 
 if __name__ == "__main__":
