@@ -9,13 +9,16 @@
 //! log a process, and not the layout, a container a dataset.
 
 mod bytes;
+pub mod commit;
 mod definition;
 mod header;
 mod id;
 mod index;
+pub mod link;
 mod log;
 mod manifest;
 pub mod marker;
+mod overlap;
 mod packing;
 mod piece;
 mod record;

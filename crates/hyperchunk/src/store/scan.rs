@@ -82,6 +82,32 @@ impl Log {
         salvaged.map_err(|error| error.file(path.display()))
     }
 
+    /// What a log says of itself, how it ends and how many bytes it has, without reading what is in it.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn peek(path: &Path) -> Result<(LogHeader, Ending, u64)> {
+        let log = Self::begin(path).map_err(|error| error.file(path.display()))?;
+        let size = log.file_size();
+        let ending = match log.trailer_at(size.saturating_sub(TRAILER_SIZE as u64))? {
+            Some(trailer) if trailer.closed => Ending::Finished,
+            Some(_) => Ending::Flushed,
+            None => Ending::Unfinished,
+        };
+        Ok((log.header, ending, size))
+    }
+
+    /// A log, to read what lies where the index of another says.
+    pub(super) fn bytes_of(path: &Path) -> Result<Self> {
+        Self::begin(path).map_err(|error| error.file(path.display()))
+    }
+
+    /// The ticket that leads to the trailer at `trailer`.
+    pub(super) fn ticket(&self, trailer: u64) -> Result<Option<Ticket>> {
+        let found = self.trailer_at(trailer)?;
+        Ok(found.map(|found| Ticket { writer: self.writer(), trailer, hash: hash(&found.encode()) }))
+    }
+
     fn begin(path: &Path) -> Result<Self> {
         let source = LocalFile::open(path)?;
         let mut header = [0; HEADER];

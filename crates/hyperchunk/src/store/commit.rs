@@ -1,0 +1,754 @@
+//! Making an epoch of what writers have finished.
+//!
+//! Whoever commits reads the newest epoch, looks for logs that have something new, decides what lies over what, and writes one
+//! manifest under the next number. If somebody else was faster, it begins again. The new skeleton takes the place of the file
+//! at the user's path last: it is a copy of what the manifest has.
+
+use super::link::{self, Linking, Links};
+use super::manifest::Stored;
+use super::overlap;
+use super::scan::{Ending, Log};
+use super::skeleton::{Change, Merge};
+use super::{
+    Conflict, DatasetId, Definition, Extent, LogHeader, LogPart, Manifest, Marker, PackedPieces, Part,
+    Session, Slab, StoreId, Ticket, WriterId, folder_of, log_of,
+};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+/// How often it is begun again when others are faster.
+const TRIES: usize = 1000;
+/// How long a manifest that is not whole may still be being written.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is committed, and how.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CommitOptions {
+    /// Only these writers, each up to its ticket; if there are none, all that are done.
+    pub tickets: Vec<Ticket>,
+    /// Only writers of this session.
+    pub session: Option<Session>,
+    /// Also writers that go on, up to where they flushed last, if they did nothing since.
+    pub flushed: bool,
+    /// Also writers that were stopped, up to the last thing that they did whole. Of one that is still at work, that is what
+    /// it did until now.
+    pub salvage: bool,
+    /// Whether it is an error if writers wrote different things to the same place.
+    pub conflicts_are_errors: bool,
+    /// How plain libhdf5 finds the data.
+    pub link: Linking,
+    /// When the epoch must have reached the disk.
+    pub sync: Sync,
+}
+
+impl Default for CommitOptions {
+    fn default() -> Self {
+        Self {
+            tickets: Vec::new(),
+            session: None,
+            flushed: false,
+            salvage: false,
+            conflicts_are_errors: false,
+            link: Linking::Absolute,
+            sync: Sync::Commit,
+        }
+    }
+}
+
+/// An epoch that was made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Committed {
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The writers that it has something new of.
+    pub writers: Vec<WriterId>,
+    /// Logs that have something that is not committed.
+    pub left: Vec<Waiting>,
+    /// What plain libhdf5 can read.
+    pub links: Links,
+}
+
+/// A log that has something that is not committed, or may get it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// What it says of itself.
+    pub header: LogHeader,
+    /// How it ends.
+    pub ending: Ending,
+    /// How many bytes it has.
+    pub size: u64,
+    /// How many of them are committed.
+    pub committed: u64,
+}
+
+/// The writers that have logs in the folder of a store, in order.
+pub(super) fn writers(path: &Path) -> Result<Vec<WriterId>> {
+    let folder = folder_of(path);
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| refused("read", &folder, &error))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|error| refused("read", &folder, &error))?.file_name();
+        found.extend(name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?)));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The logs that have something that `manifest` has not, or may get it: for whoever decides when to commit. Only the first
+/// and last bytes of each are read. Logs without a header, whose writers were stopped at once, are left out.
+///
+/// # Errors
+/// Io; Corrupt for a damaged header.
+pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>> {
+    let mut all = Vec::new();
+    for writer in writers(path)? {
+        let known = manifest.and_then(|manifest| manifest.log(&writer));
+        if known.is_some_and(|log| log.finished)
+            || manifest.is_some_and(|manifest| manifest.hidden.contains(&writer))
+        {
+            continue;
+        }
+        let (header, ending, size) = match Log::peek(&log_of(path, writer)) {
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
+            peeked => peeked?,
+        };
+        let committed = known.map_or(0, |log| log.length);
+        all.push(Waiting { header, ending, size, committed });
+    }
+    Ok(all)
+}
+
+/// Makes an epoch of what is new; `None` if nothing is.
+///
+/// # Errors
+/// Corrupt or Truncated for logs, tickets and images that are damaged; Invalid if writers do not agree and that is to be an
+/// error, or if the file at `path` is no HDF5 file; Io.
+pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
+    let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
+    let named = |error: Error| error.file(path.display());
+    let mut made: Option<Committed> = None;
+    for _ in 0..TRIES {
+        let base = newest(&path).map_err(named)?;
+        if let Some(made) = &made
+            && base.as_ref().is_some_and(|base| holds(base, made))
+        {
+            break;
+        }
+        // Else somebody went on from the epoch before this one, and did not see it.
+        let Some(next) = Attempt::new(&path, base, options).and_then(Attempt::finish).map_err(named)? else {
+            break;
+        };
+        if next.manifest.publish(&path, options.sync != Sync::Never)? {
+            made = Some(next);
+        }
+    }
+    let Some(made) = made else { return Ok(None) };
+    show(&path, &made.manifest, options.sync)?;
+    Ok(Some(made))
+}
+
+/// The newest epoch; one that somebody is writing at this moment is waited for.
+fn newest(path: &Path) -> Result<Option<Arc<Manifest>>> {
+    loop {
+        let newest = Manifest::newest(path)?;
+        let Some(last) = Manifest::numbers(path)?.pop() else { return Ok(newest) };
+        if newest.as_ref().is_some_and(|newest| newest.number >= last) {
+            return Ok(newest);
+        }
+        let age = fs::metadata(Manifest::path(path, last)).and_then(|metadata| metadata.modified());
+        let young = age.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < PATIENCE));
+        if !young {
+            return Ok(newest);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether an epoch has all of another.
+fn holds(manifest: &Manifest, other: &Committed) -> bool {
+    manifest.number == other.manifest.number
+        || other.writers.iter().all(|writer| {
+            let length = |manifest: &Manifest| manifest.log(writer).map(|log| log.length);
+            length(manifest) >= length(&other.manifest) || manifest.hidden.contains(writer)
+        })
+}
+
+/// Puts the newest skeleton at the user's path.
+fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+    let mut shown = Arc::clone(manifest);
+    loop {
+        replace(path, &shown.image, sync)?;
+        // A faster one may have been replaced by this one.
+        match Manifest::newest(path)? {
+            Some(newest) if newest.number > shown.number => shown = newest,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Replaces the file at the user's path: whoever opens it finds the old one or the new one.
+pub(super) fn replace(path: &Path, bytes: &[u8], sync: Sync) -> Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", WriterId::new()));
+    let temporary = PathBuf::from(name);
+    let write = || -> io::Result<()> {
+        let mut file = fs::File::options().create_new(true).write(true).open(&temporary)?;
+        io::Write::write_all(&mut file, bytes)?;
+        if let Ok(old) = fs::metadata(path) {
+            // Who could read it before still can.
+            file.set_permissions(old.permissions())?;
+        }
+        if sync != Sync::Never {
+            file.sync_all()?;
+        }
+        fs::rename(&temporary, path)?;
+        #[cfg(unix)]
+        if sync != Sync::Never {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            // Where folders cannot be synced, the name is as safe as it gets.
+            drop(fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
+        }
+        Ok(())
+    };
+    write().map_err(|error| {
+        drop(fs::remove_file(&temporary));
+        refused("replace", path, &error)
+    })
+}
+
+fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+}
+
+/// A log that something new is taken from.
+struct New {
+    log: Log,
+    /// What the epoch before has of it.
+    known: Option<LogPart>,
+    /// Its datasets, by their numbers.
+    definitions: Vec<(DatasetId, Definition)>,
+}
+
+/// One try to make an epoch.
+struct Attempt<'a> {
+    path: &'a Path,
+    options: &'a CommitOptions,
+    base: Option<Arc<Manifest>>,
+    /// In the order in which they lie over each other.
+    new: Vec<New>,
+    left: Vec<Waiting>,
+    floor: u64,
+    hidden: HashSet<WriterId>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Finds what is new.
+    fn new(path: &'a Path, base: Option<Arc<Manifest>>, options: &'a CommitOptions) -> Result<Self> {
+        let mut left = waiting(path, base.as_deref())?;
+        let mut new = Vec::new();
+        let tickets: HashMap<WriterId, &Ticket> =
+            options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
+        for ticket in &options.tickets {
+            let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
+            let there = left.iter().any(|log| log.header.writer == ticket.writer)
+                || known.is_some_and(|log| log.finished);
+            if !there && !base.as_ref().is_some_and(|base| base.hidden.contains(&ticket.writer)) {
+                let message = format!("there is no log of writer {}, which gave a ticket", ticket.writer);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+        }
+        let wanted = |waiting: &Waiting| {
+            let ticket = tickets.get(&waiting.header.writer);
+            let done = match waiting.ending {
+                Ending::Finished => true,
+                Ending::Flushed => options.flushed || options.salvage,
+                Ending::Unfinished => options.salvage,
+            };
+            let of_session = options.session.is_none_or(|session| session == waiting.header.session);
+            if tickets.is_empty() { done && of_session } else { ticket.is_some() }
+        };
+        for waiting in left.iter().filter(|waiting| wanted(waiting)) {
+            let writer = waiting.header.writer;
+            let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
+            let store = base.as_ref().map(|base| base.store).unwrap_or_default();
+            if waiting.header.store != StoreId::default() && base.is_some() && waiting.header.store != store {
+                let message = format!("the log of writer {writer} belongs to another store");
+                return Err(Error::corrupt(message));
+            }
+            if let Some(next) = open(path, writer, tickets.get(&writer).copied(), waiting.ending, known)? {
+                new.push(next);
+            }
+        }
+        let hidden: HashSet<WriterId> = new
+            .iter()
+            .filter(|new| new.log.header.truncates)
+            .flat_map(|new| new.log.hidden.clone())
+            .collect();
+        new.retain(|new| !hidden.contains(&new.log.writer()));
+        left.retain(|waiting| !hidden.contains(&waiting.header.writer));
+        new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
+        left.retain(|waiting| !new.iter().any(|new| new.log.writer() == waiting.header.writer));
+        let mut attempt = Self { path, options, base, new, left, floor: 0, hidden: HashSet::new() };
+        attempt.hide();
+        Ok(attempt)
+    }
+
+    /// What is not to be seen any more, because writers began the file anew.
+    fn hide(&mut self) {
+        if let Some(base) = &self.base {
+            self.floor = base.floor;
+            self.hidden.extend(&base.hidden);
+        }
+        for new in self.new.iter().filter(|new| new.log.header.truncates) {
+            self.floor = self.floor.max(new.log.header.floor);
+            self.hidden.extend(&new.log.hidden);
+        }
+    }
+
+    /// Whether nothing of the epoch before is left.
+    fn is_anew(&self) -> bool {
+        let truncates = self.new.iter().any(|new| new.log.header.truncates);
+        self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
+    }
+
+    fn finish(self) -> Result<Option<Committed>> {
+        if self.new.is_empty() {
+            return Ok(None);
+        }
+        let numbers = Manifest::numbers(self.path)?;
+        let number = numbers.last().map_or(1, |last| last + 1);
+        let mut merge = self.merge()?;
+        let paths = merge.datasets();
+        let mut manifest = self.data(number, &paths)?;
+        for stored in &manifest.datasets {
+            let path =
+                paths.iter().find(|(id, _)| *id == stored.id).map(|(_, path)| &**path).unwrap_or_default();
+            let open = |log: u32| {
+                let writer = manifest.logs.get(log as usize).map(|log| log.writer).unwrap_or_default();
+                Log::bytes_of(&log_of(self.path, writer))
+            };
+            let found = overlap::conflicts(&manifest, stored, path, &open)?;
+            manifest.conflicts.extend(found);
+        }
+        manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
+            path: found.path.clone(),
+            slab: Slab::default(),
+            what: match &found.attribute {
+                Some(name) => format!("attribute {}: {}", String::from_utf8_lossy(name), found.what),
+                None => found.what.to_owned(),
+            },
+            kept: found.last,
+            other: found.first.unwrap_or_default(),
+        }));
+        if let Some(conflict) = manifest.conflicts.first().filter(|_| self.options.conflicts_are_errors) {
+            return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
+        }
+        let (shown, links) = link::shown(self.path, &manifest, self.options.link, &paths)?;
+        manifest.image = merge.write(number, &shown)?;
+        let writers = self.new.iter().map(|new| new.log.writer()).collect();
+        Ok(Some(Committed { manifest: Arc::new(manifest), writers, left: self.left, links }))
+    }
+
+    /// The structure.
+    fn merge(&self) -> Result<Merge> {
+        let open = |bytes: Vec<u8>| {
+            File::from_source(
+                Arc::new(crate::io::Memory::new(bytes)),
+                Some(self.path.to_owned()),
+                &OpenOptions { ignore_locks: true, ..OpenOptions::default() },
+            )
+        };
+        let mut changes = Vec::new();
+        let mut current = None;
+        let mut epochs: BTreeMap<u64, File> = BTreeMap::new();
+        if !self.is_anew() {
+            match &self.base {
+                Some(base) => {
+                    let file = open(base.image.clone())?;
+                    epochs.insert(base.number, file.clone());
+                    changes.extend(self.edited(base, &file)?);
+                    current = Some(file);
+                }
+                None => current = self.before()?,
+            }
+        }
+        // Those of many processes are often the same.
+        let mut images: HashMap<Vec<u8>, WriterId> = HashMap::new();
+        for new in &self.new {
+            let header = &new.log.header;
+            let Some(image) = new.log.read_image()? else { continue };
+            let before = match new.known.filter(|known| known.trailer > 0 && self.floor < known.epoch) {
+                Some(known) => match new.log.ticket(known.trailer)? {
+                    Some(ticket) => {
+                        Log::open(&log_of(self.path, header.writer), Some(&ticket), known.trailer)?
+                            .read_image()?
+                    }
+                    None => None,
+                },
+                None => None,
+            };
+            if before.as_ref() == Some(&image) {
+                continue;
+            }
+            let base = match before {
+                Some(before) => Some(open(before)?),
+                None if header.truncates || header.base == 0 => None,
+                None => match epochs.get(&header.base) {
+                    Some(file) => Some(file.clone()),
+                    None => match Manifest::epoch(self.path, header.base) {
+                        Ok(epoch) => {
+                            let file = open(epoch.image.clone())?;
+                            epochs.insert(header.base, file.clone());
+                            Some(file)
+                        }
+                        // It is gone. What is there now is the nearest to what the writer saw.
+                        Err(error) if error.kind() == ErrorKind::NotFound => current.clone(),
+                        Err(error) => return Err(error),
+                    },
+                },
+            };
+            if base.is_none() && images.insert(image.clone(), header.writer).is_some() {
+                continue;
+            }
+            changes.push(Change { writer: header.writer, base, image: open(image)? });
+        }
+        changes.sort_by_key(|change| change.writer);
+        let mut merge = Merge::new(current.as_ref(), &changes)?;
+        let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
+        for new in self.new.iter().filter(|new| new.log.image.is_none() || new.log.salvaged) {
+            for (id, definition) in &new.definitions {
+                if !named.contains(id) {
+                    merge.define(*id, &definition.path, new.log.writer());
+                }
+            }
+        }
+        Ok(merge)
+    }
+
+    /// What was there before the first epoch: a file that somebody made for the writers.
+    fn before(&self) -> Result<Option<File>> {
+        match File::open(self.path, &OpenOptions::default()) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => match fs::metadata(self.path) {
+                Ok(metadata) if metadata.len() == 0 => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// What somebody changed in the skeleton itself, with a program that knows nothing of stores.
+    fn edited(&self, base: &Manifest, skeleton: &File) -> Result<Option<Change>> {
+        let Ok(bytes) = fs::read(self.path) else { return Ok(None) };
+        if bytes == base.image {
+            return Ok(None);
+        }
+        let options = OpenOptions::default();
+        let source = Arc::new(crate::io::Memory::new(bytes));
+        let Ok(file) = File::from_source(source, Some(self.path.to_owned()), &options) else {
+            return Ok(None);
+        };
+        let mut of_epoch = false;
+        file.walk(&file.root()?, b"/", &mut |visit| {
+            if let crate::walk::Found::Object(object) = visit.found
+                && object.kind() == hyperchunk_format::model::ObjectKind::Dataset
+            {
+                let marker = Marker::of(object.dataset()?.external());
+                of_epoch |= marker.is_some_and(|marker| marker.epoch == base.number);
+            }
+            Ok(if of_epoch { crate::walk::Next::Stop } else { crate::walk::Next::Enter })
+        })?;
+        // Else it is another file, or one that waits for its first commit.
+        let change = Change { writer: WriterId::default(), base: Some(skeleton.clone()), image: file };
+        Ok(of_epoch.then_some(change))
+    }
+
+    /// The data: which parts of which logs each dataset has.
+    fn data(&self, number: u64, paths: &[(DatasetId, Vec<u8>)]) -> Result<Manifest> {
+        let mut manifest = Manifest {
+            store: self.store(),
+            number,
+            parent: self.base.as_ref().map_or(0, |base| base.number),
+            floor: self.floor,
+            time: now(),
+            ..Manifest::default()
+        };
+        let mut definitions: HashMap<DatasetId, &Definition> = HashMap::new();
+        let mut numbers: HashMap<WriterId, u32> = HashMap::new();
+        if let Some(base) = &self.base {
+            definitions.extend(base.datasets.iter().map(|stored| (stored.id, &stored.definition)));
+            for log in &base.logs {
+                // A log that can go on is kept: it is known how far it was read.
+                if (log.epoch <= self.floor && log.finished) || self.hidden.contains(&log.writer) {
+                    continue;
+                }
+                numbers.insert(log.writer, add_log(&mut manifest, *log)?);
+            }
+        }
+        for new in &self.new {
+            let log = &new.log;
+            definitions.extend(new.definitions.iter().map(|(id, definition)| (*id, definition)));
+            let part = LogPart {
+                writer: log.writer(),
+                length: log.length,
+                trailer: log.trailer,
+                epoch: number,
+                finished: log.ending == Ending::Finished,
+                salvaged: log.salvaged,
+                priority: log.header.priority,
+            };
+            match numbers.get(&log.writer()) {
+                Some(known) => manifest.logs[*known as usize] = part,
+                None => {
+                    numbers.insert(log.writer(), add_log(&mut manifest, part)?);
+                }
+            }
+        }
+        for (id, path) in paths {
+            let Some(definition) = definitions.get(id) else {
+                let message = format!("the structure has the dataset {id}, of which there is no definition");
+                return Err(Error::corrupt(message).object(String::from_utf8_lossy(path)));
+            };
+            manifest.datasets.push(self.stored(*id, definition, number, &numbers)?);
+        }
+        manifest.hidden = self.hidden(&manifest)?;
+        manifest.renumber();
+        Ok(manifest)
+    }
+
+    fn store(&self) -> StoreId {
+        let logs = self.new.iter().map(|new| new.log.header.store);
+        let known =
+            self.base.iter().map(|base| base.store).chain(logs).find(|store| *store != StoreId::default());
+        known.unwrap_or_else(StoreId::new)
+    }
+
+    /// Logs that are there and not to be seen.
+    fn hidden(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
+        let mut hidden = self.hidden.clone();
+        if let Some(base) = &self.base {
+            hidden.extend(
+                base.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none()),
+            );
+        }
+        let there: HashSet<WriterId> = writers(self.path)?.into_iter().collect();
+        let mut hidden: Vec<_> = hidden.into_iter().filter(|writer| there.contains(writer)).collect();
+        hidden.sort_unstable();
+        Ok(hidden)
+    }
+
+    fn stored(
+        &self,
+        id: DatasetId,
+        definition: &Definition,
+        number: u64,
+        numbers: &HashMap<WriterId, u32>,
+    ) -> Result<Stored> {
+        let mut parts = Vec::new();
+        let before = self.base.as_ref().and_then(|base| Some((base, base.dataset(&id)?)));
+        if let Some((base, stored)) = before {
+            for part in stored.parts.iter().filter(|part| part.epoch > self.floor) {
+                let writer = base.logs.get(part.log as usize).map(|log| log.writer).unwrap_or_default();
+                if let Some(log) = numbers.get(&writer) {
+                    parts.push(Part { log: *log, ..part.clone() });
+                }
+            }
+        }
+        let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
+        let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
+        let mut wanted = Vec::new();
+        for new in &self.new {
+            let dataset = new.definitions.iter().position(|(own, _)| *own == id);
+            let Some(dataset) = dataset.and_then(|dataset| u32::try_from(dataset).ok()) else { continue };
+            let Some((_, written)) = new.log.written.iter().find(|(own, _)| *own == dataset) else {
+                continue;
+            };
+            let mut written = written.clone();
+            let done = before.and_then(|(base, stored)| last_order(base, stored, new.log.writer()));
+            if let Some(done) = done.filter(|_| new.known.is_some_and(|known| known.salvaged)) {
+                // What was salvaged is there already.
+                let mut pieces = PackedPieces::new(definition.dims.len());
+                written
+                    .pieces
+                    .iter()
+                    .filter(|piece| piece.order > done)
+                    .for_each(|piece| pieces.push(&piece));
+                pieces.pack();
+                written.pieces = pieces;
+                written.extents.retain(|extent| extent.order > done);
+            }
+            let start = self.first_extent(new, dataset, id, definition)?;
+            let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
+            written.extents = ends.take(&start, &written.extents);
+            if let Some(log) = numbers.get(&new.log.writer()).filter(|_| !written.is_empty()) {
+                wanted.push((parts.len(), last));
+                parts.push(Part { log: *log, epoch: number, written });
+            }
+        }
+        let extent = ends.extent();
+        for (part, last) in wanted {
+            // What another writer's extent leaves out does not come back when the dataset grows again.
+            if last.iter().zip(&extent).any(|(last, dim)| last > dim) {
+                let clip = Extent { order: u64::MAX, dims: extent.clone() };
+                parts[part].written.extents.push(clip);
+            }
+        }
+        Ok(Stored { id, definition: definition.clone(), extent, parts })
+    }
+
+    /// The extent that a writer found, before what is new of it.
+    fn first_extent(
+        &self,
+        new: &New,
+        dataset: u32,
+        id: DatasetId,
+        definition: &Definition,
+    ) -> Result<Vec<u64>> {
+        let header = &new.log.header;
+        if new.known.is_some() {
+            // What it did before.
+            let path = log_of(self.path, header.writer);
+            let all = if new.log.salvaged { Log::salvage(&path, 0)? } else { Log::open(&path, None, 0)? };
+            let first = new.log.written.iter().find(|(own, _)| *own == dataset);
+            let first = first
+                .and_then(|(_, written)| written.extents.first())
+                .map_or(u64::MAX, |extent| extent.order);
+            let own =
+                all.written.iter().find(|(own, _)| *own == dataset).map(|(_, written)| &written.extents);
+            if let Some(last) = own.and_then(|own| own.iter().rev().find(|extent| extent.order < first)) {
+                return Ok(last.dims.clone());
+            }
+        }
+        if !header.truncates && header.base > 0 {
+            let epoch = match &self.base {
+                Some(base) if base.number == header.base => Some(Arc::clone(base)),
+                base => match Manifest::epoch(self.path, header.base) {
+                    Ok(epoch) => Some(epoch),
+                    Err(error) if error.kind() == ErrorKind::NotFound => base.clone(),
+                    Err(error) => return Err(error),
+                },
+            };
+            if let Some(stored) = epoch.as_ref().and_then(|epoch| epoch.dataset(&id)) {
+                return Ok(stored.extent.clone());
+            }
+        }
+        Ok(definition.dims.clone())
+    }
+}
+
+/// The number of the last thing of a writer that an epoch has in a dataset.
+fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64> {
+    let of_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
+    let part = stored.parts.iter().rev().find(of_writer)?;
+    let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
+    pieces.max(part.written.extents.iter().map(|extent| extent.order).max())
+}
+
+/// What becomes of an extent that several writers change: along each dimension the largest one that somebody wanted, or, if
+/// it only shrank, the smallest.
+struct Ends {
+    before: Vec<u64>,
+    grown: Vec<u64>,
+    shrunk: Vec<u64>,
+}
+
+impl Ends {
+    fn new(before: &[u64]) -> Self {
+        Self { before: before.to_vec(), grown: before.to_vec(), shrunk: before.to_vec() }
+    }
+
+    /// Takes what a writer did, who began with `start`. What is left are those that clip: growing clips nothing, also if
+    /// others had made it larger in the meantime.
+    fn take(&mut self, start: &[u64], extents: &[Extent]) -> Vec<Extent> {
+        let mut last = start.to_vec();
+        let mut clips = Vec::new();
+        for extent in extents {
+            let both = extent.dims.iter().zip(&last);
+            let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
+            if dims.iter().any(|dim| *dim != u64::MAX) {
+                clips.push(Extent { order: extent.order, dims });
+            }
+            last.clone_from(&extent.dims);
+        }
+        for (axis, (end, start)) in last.iter().zip(start).enumerate() {
+            if end < start {
+                self.shrunk[axis] = self.shrunk[axis].min(*end);
+            }
+            self.grown[axis] = self.grown[axis].max(*end);
+        }
+        clips
+    }
+
+    fn extent(self) -> Vec<u64> {
+        let axes = self.before.iter().zip(&self.grown).zip(&self.shrunk);
+        axes.map(|((before, grown), shrunk)| if grown > before { *grown } else { *shrunk }).collect()
+    }
+}
+
+/// Opens a log from which something new may come; `None` if there is nothing.
+fn open(
+    path: &Path,
+    writer: WriterId,
+    ticket: Option<&Ticket>,
+    ending: Ending,
+    known: Option<LogPart>,
+) -> Result<Option<New>> {
+    let name = log_of(path, writer);
+    let log = match (ticket, ending) {
+        (None, Ending::Unfinished) => Log::salvage(&name, known.map_or(0, |known| known.length))?,
+        _ => Log::open(&name, ticket, known.map_or(0, |known| known.trailer))?,
+    };
+    let finished = log.ending == Ending::Finished;
+    if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
+        return Ok(None);
+    }
+    let definitions = (0..log.defined.len()).map(|number| {
+        let number = u32::try_from(number).map_err(|_| Error::limit("2^32 datasets"))?;
+        log.definition(number)
+    });
+    let definitions = definitions.collect::<Result<_>>().map_err(|error| error.file(name.display()))?;
+    Ok(Some(New { log, known, definitions }))
+}
+
+fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {
+    let number = u32::try_from(manifest.logs.len()).map_err(|_| Error::limit("2^32 logs"))?;
+    manifest.logs.push(log);
+    Ok(number)
+}
+
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    u64::try_from(time).unwrap_or(u64::MAX)
+}
+
+/// A conflict in words.
+fn describe(conflict: &Conflict, all: usize) -> String {
+    let place = if conflict.slab.start.is_empty() {
+        String::new()
+    } else {
+        format!(" in {:?} at {:?}", conflict.slab.count, conflict.slab.start)
+    };
+    let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
+    format!(
+        "{}{place}: {} (writers {} and {}){more}: nothing was committed",
+        String::from_utf8_lossy(&conflict.path),
+        conflict.what,
+        conflict.other,
+        conflict.kept
+    )
+}
+
+#[cfg(test)]
+mod tests;

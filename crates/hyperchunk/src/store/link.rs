@@ -1,0 +1,325 @@
+//! Linking: the segments of logs that a dataset consists of, for those who know nothing of stores.
+//!
+//! HDF5 can keep the data of a dataset in other files: a list of segments, in row-major order. What lies raw in logs is such a
+//! list, so that plain libhdf5 reads it where it is. Not everything can be linked: chunks that went through filters are no
+//! elements, and a list has room for some 2700 segments only, for it must fit into one message of 64 KiB.
+
+use super::manifest::Stored;
+use super::overlap::{layers, rows};
+use super::skeleton::{Merge, Shown};
+use super::{DatasetId, Manifest, Marker, Place, Slab, folder_of};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk_format::model::{ExternalFile, FillTime, FillWhen, Name};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// So many segments fit into the message of 64 KiB, with the marker.
+const MOST: usize = 2700;
+/// From so many on, it is given up.
+const HOPELESS: usize = 1 << 16;
+/// Behind the end of any log: libhdf5 reads zeros there.
+const NOTHING: u64 = 1 << 40;
+
+/// How segments name their logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Linking {
+    /// By their whole path: read from any folder, until the store is moved.
+    #[default]
+    Absolute,
+    /// From the file's own folder: may be moved, but libhdf5 looks there only with `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
+    Relative,
+    /// Not at all: without the store, reading is an error.
+    Never,
+}
+
+/// Why a dataset cannot be linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlinked {
+    /// It was not wanted.
+    NotWanted,
+    /// It has no elements.
+    Empty,
+    /// Some of its data are chunks that went through filters, or belong to a chunk as a whole.
+    Chunks,
+    /// Some of its elements were never written, and its fill value is not zero.
+    FillValue,
+    /// There are too many segments.
+    Segments,
+}
+
+impl fmt::Display for Unlinked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotWanted => "not asked for",
+            Self::Empty => "it has no elements",
+            Self::Chunks => "chunks in it went through filters",
+            Self::FillValue => "elements were never written, and the fill value is not zero",
+            Self::Segments => "more segments than an object header has room for",
+        })
+    }
+}
+
+/// What is linked: for each dataset its path, and how many segments it has or why it has none.
+pub type Links = Vec<(Vec<u8>, std::result::Result<usize, Unlinked>)>;
+
+/// Segments of logs, by where they are in the dataset; none of them overlap.
+#[derive(Debug, Default)]
+struct Tiles(BTreeMap<u64, Tile>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tile {
+    end: u64,
+    log: u32,
+    offset: u64,
+}
+
+impl Tiles {
+    /// Puts a segment over what is there.
+    fn put(&mut self, mut start: u64, mut tile: Tile) {
+        if tile.end <= start {
+            return;
+        }
+        let before = self.0.range_mut(..start).next_back();
+        if let Some((first, before)) = before
+            && before.end >= start
+        {
+            let (first, old) = (*first, *before);
+            before.end = start;
+            if old.end > tile.end {
+                let rest = Tile { offset: old.offset + (tile.end - first), ..old };
+                self.0.insert(tile.end, rest);
+            }
+            if old.log == tile.log && old.offset + (start - first) == tile.offset {
+                // It goes on from there.
+                tile.offset = old.offset;
+                start = first;
+            }
+        }
+        let covered: Vec<u64> = self.0.range(start..tile.end).map(|(first, _)| *first).collect();
+        for first in covered {
+            if let Some(old) = self.0.remove(&first)
+                && old.end > tile.end
+            {
+                let rest = Tile { offset: old.offset + (tile.end - first), ..old };
+                self.0.insert(tile.end, rest);
+            }
+        }
+        if let Some(after) = self.0.get(&tile.end).copied()
+            && after.log == tile.log
+            && tile.offset + (tile.end - start) == after.offset
+        {
+            self.0.remove(&tile.end);
+            tile.end = after.end;
+        }
+        self.0.insert(start, tile);
+    }
+}
+
+/// The segments that a dataset consists of. `name` is what a log is called.
+pub(super) fn segments(
+    stored: &Stored,
+    name: &dyn Fn(u32) -> Option<Name>,
+) -> Result<std::result::Result<Vec<ExternalFile>, Unlinked>> {
+    let size = stored.definition.element_size();
+    let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
+    let total = all.elements()?.checked_mul(size).ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))?;
+    if total == 0 {
+        return Ok(Err(Unlinked::Empty));
+    }
+    let mut tiles = Tiles::default();
+    for layer in layers(stored) {
+        if layer.piece.place != Place::Raw {
+            return Ok(Err(Unlinked::Chunks));
+        }
+        let log = stored.parts.get(layer.part).map_or(0, |part| part.log);
+        for (to, from, length) in rows(&layer.seen, &all, &layer.piece.slab) {
+            let (start, from, length) = (to * size, from * size, length * size);
+            tiles.put(start, Tile { end: start + length, log, offset: layer.piece.offset + from });
+            if tiles.0.len() > HOPELESS {
+                return Ok(Err(Unlinked::Segments));
+            }
+        }
+    }
+    let mut files = Vec::new();
+    let mut at = 0;
+    let file = |log, offset, size| {
+        let name = name(log).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
+        Ok::<_, Error>(ExternalFile { name, offset, size: Some(size) })
+    };
+    let end = (total, Tile { end: total, log: 0, offset: 0 });
+    for (start, tile) in tiles.0.into_iter().chain([end]) {
+        if start > at {
+            if !fills_with_zeros(stored) {
+                return Ok(Err(Unlinked::FillValue));
+            }
+            files.push(file(0, NOTHING, start - at)?);
+        }
+        if tile.end > start {
+            files.push(file(tile.log, tile.offset, tile.end - start)?);
+        }
+        at = tile.end;
+    }
+    Ok(if files.len() < MOST { Ok(files) } else { Err(Unlinked::Segments) })
+}
+
+/// Whether elements that were never written read as zeros.
+fn fills_with_zeros(stored: &Stored) -> bool {
+    let fill = &stored.definition.fill;
+    match &fill.value {
+        FillWhen::User(bytes) => fill.time == FillTime::Never || bytes.iter().all(|byte| *byte == 0),
+        FillWhen::Default | FillWhen::Undefined => true,
+    }
+}
+
+/// What segments call the log of a writer.
+pub(super) fn log_name(path: &Path, linking: Linking, writer: super::WriterId) -> Result<Name> {
+    let folder = folder_of(path);
+    let folder = match linking {
+        Linking::Relative => folder.file_name().map(PathBuf::from).unwrap_or_default(),
+        _ => std::path::absolute(&folder).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?,
+    };
+    Ok(to_name(&folder.join(format!("{writer}.log"))))
+}
+
+#[cfg(unix)]
+fn to_name(path: &Path) -> Name {
+    use std::os::unix::ffi::OsStrExt;
+    Name::from(path.as_os_str().as_bytes())
+}
+
+#[cfg(not(unix))]
+fn to_name(path: &Path) -> Name {
+    Name::from(&*path.to_string_lossy())
+}
+
+/// How the datasets of an epoch are shown, and what of them is linked. `paths` says where they are.
+pub(super) fn shown(
+    path: &Path,
+    manifest: &Manifest,
+    linking: Linking,
+    paths: &[(DatasetId, Vec<u8>)],
+) -> Result<(HashMap<DatasetId, Shown>, Links)> {
+    let name = |log: u32| log_name(path, linking, manifest.logs.get(log as usize)?.writer).ok();
+    let mut all = HashMap::new();
+    let mut links = Vec::new();
+    for (id, path) in paths {
+        let Some(stored) = manifest.dataset(id) else { continue };
+        let found = match linking {
+            Linking::Never => Err(Unlinked::NotWanted),
+            _ => segments(stored, &name)?,
+        };
+        links.push((path.clone(), found.as_ref().map(Vec::len).map_err(|why| *why)));
+        let (datatype, dims) = (stored.definition.datatype.clone(), stored.extent.clone());
+        all.insert(*id, Shown { datatype, dims, segments: found.ok() });
+    }
+    Ok((all, links))
+}
+
+/// Links a committed store anew, or takes its links away: the file at its path is replaced, no epoch is made. Needed when a
+/// store was moved.
+///
+/// # Errors
+/// NotFound if nothing was committed; those of reading and writing.
+pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
+    let manifest = Manifest::newest(path)?;
+    let manifest = manifest.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
+            .file(path.display())
+    })?;
+    let file = File::from_bytes(manifest.image.clone(), &OpenOptions::default())?;
+    let mut merge = Merge::new(Some(&file), &[])?;
+    let (all, links) = shown(path, &manifest, linking, &merge.datasets())?;
+    let image = merge.write(manifest.number, &all)?;
+    super::commit::replace(path, &image, sync)?;
+    Ok(links)
+}
+
+/// How a file is linked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Linked {
+    /// How many datasets plain libhdf5 reads.
+    pub linked: usize,
+    /// How many only those read who know stores.
+    pub unlinked: usize,
+    /// Logs that are named and not there: the store was moved, or something of it deleted.
+    pub missing: Vec<String>,
+}
+
+impl Linked {
+    /// How the file at `path` is linked.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn of(path: &Path) -> Result<Self> {
+        let file = File::open(path, &OpenOptions::default())?;
+        let mut found = Self::default();
+        let mut names: BTreeMap<Name, ()> = BTreeMap::new();
+        file.walk(&file.root()?, b"/", &mut |visit| {
+            if let crate::walk::Found::Object(object) = visit.found
+                && let Ok(dataset) = object.dataset()
+                && Marker::of(dataset.external()).is_some()
+            {
+                match dataset.external().split_last() {
+                    Some((_, [])) | None => found.unlinked += 1,
+                    Some((_, segments)) => {
+                        found.linked += 1;
+                        names.extend(segments.iter().map(|segment| (segment.name.clone(), ())));
+                    }
+                }
+            }
+            Ok(crate::walk::Next::Enter)
+        })?;
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        for name in names.keys() {
+            // An absolute name stays what it is.
+            if !folder.join(name.to_string()).exists() {
+                found.missing.push(name.to_string());
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_segments_cut_earlier_ones_and_neighbours_are_merged() {
+        let mut tiles = Tiles::default();
+        let mut model: Vec<Option<(u32, u64)>> = vec![None; 200];
+        let mut state = 5_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..2000 {
+            let (start, length) = (random(180), 1 + random(20));
+            let log = u32::try_from(random(2)).unwrap();
+            // Often a neighbour in the log, too.
+            let offset = if random(2) == 0 { start } else { random(1000) };
+            tiles.put(start, Tile { end: start + length, log, offset });
+            for at in 0..length {
+                model[usize::try_from(start + at).unwrap()] = Some((log, offset + at));
+            }
+            let mut found = vec![None; 200];
+            let mut last: Option<(u64, Tile)> = None;
+            for (start, tile) in &tiles.0 {
+                if let Some((first, last)) = last {
+                    assert!(last.end <= *start, "round {round}");
+                    let goes_on = last.end == *start
+                        && last.log == tile.log
+                        && last.offset + (start - first) == tile.offset;
+                    assert!(!goes_on, "round {round}: neighbours");
+                }
+                for at in *start..tile.end {
+                    found[usize::try_from(at).unwrap()] = Some((tile.log, tile.offset + (at - start)));
+                }
+                last = Some((*start, *tile));
+            }
+            assert_eq!(found, model, "round {round}");
+        }
+    }
+}

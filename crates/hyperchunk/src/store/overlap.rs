@@ -1,0 +1,393 @@
+//! Which piece of a dataset lies over which, and where writers of one epoch do not agree.
+//!
+//! Parts of a dataset are in the order in which they lie over each other: by epoch, then by the priority of their writers, then
+//! by the writers' ids. In a part, what was done later lies over what was done before. An extent that shrinks clips what the
+//! same writer and earlier epochs wrote.
+
+use super::manifest::Stored;
+use super::{Conflict, Definition, Log, Manifest, Piece, Place, Slab};
+use crate::{Error, Result};
+use hyperchunk_format::codec::Decoder;
+
+/// So many pairs of overlapping pieces are compared at most.
+const PAIRS: usize = 1 << 22;
+/// So many bytes of two pieces are compared at once.
+const AT_ONCE: u64 = 4 << 20;
+
+/// A piece, and what the extents leave of it.
+#[derive(Debug, Clone)]
+pub(super) struct Layer {
+    /// The number of its part.
+    pub(super) part: usize,
+    pub(super) piece: Piece,
+    pub(super) seen: Slab,
+}
+
+/// The smaller extent, along each dimension.
+fn shrink(dims: &mut [u64], other: &[u64]) {
+    for (dim, other) in dims.iter_mut().zip(other) {
+        *dim = (*dim).min(*other);
+    }
+}
+
+/// All pieces of a dataset of which something is left, from the bottom up.
+pub(super) fn layers(stored: &Stored) -> impl Iterator<Item = Layer> + '_ {
+    let clips: Vec<(u64, &[u64])> = stored
+        .parts
+        .iter()
+        .flat_map(|part| part.written.extents.iter().map(|extent| (part.epoch, &*extent.dims)))
+        .collect();
+    stored.parts.iter().enumerate().flat_map(move |(number, part)| {
+        let mut after = stored.extent.clone();
+        for (_, dims) in clips.iter().filter(|(epoch, _)| *epoch > part.epoch) {
+            shrink(&mut after, dims);
+        }
+        // What is left of what was done before each change of extent.
+        let mut own: Vec<(u64, Vec<u64>)> = Vec::new();
+        let mut before = after.clone();
+        for extent in part.written.extents.iter().rev() {
+            shrink(&mut before, &extent.dims);
+            own.push((extent.order, before.clone()));
+        }
+        own.reverse();
+        part.written.pieces.iter().filter_map(move |piece| {
+            let next = own.partition_point(|(order, _)| *order < piece.order);
+            let dims = own.get(next).map_or(&after, |(_, dims)| dims);
+            let seen = piece.slab.clipped(dims)?;
+            Some(Layer { part: number, piece, seen })
+        })
+    })
+}
+
+/// The parts of a box that lie in one piece in both of two boxes around it: for each where it begins in the one and in the
+/// other, and how long it is, in elements.
+pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
+    let rank = of.start.len();
+    let strides = |slab: &Slab| {
+        let mut strides = vec![1_u64; rank];
+        for axis in (1..rank).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(slab.count[axis]);
+        }
+        strides
+    };
+    let strides = [strides(first), strides(second)];
+    let offset = |slab: &Slab, strides: &[u64]| {
+        of.start.iter().zip(&slab.start).zip(strides).fold(0_u64, |sum, ((at, start), stride)| {
+            sum.saturating_add(at.saturating_sub(*start).saturating_mul(*stride))
+        })
+    };
+    let starts = [offset(first, &strides[0]), offset(second, &strides[1])];
+    // Behind this axis, all three are equally wide.
+    let mut axis = rank.saturating_sub(1);
+    while axis > 0 && of.count[axis] == first.count[axis] && of.count[axis] == second.count[axis] {
+        axis -= 1;
+    }
+    let length = of.count.iter().skip(axis).fold(1_u64, |product, count| product.saturating_mul(*count));
+    let outer: Vec<u64> = of.count.iter().take(axis).copied().collect();
+    let mut next = (!of.count.contains(&0)).then(|| vec![0_u64; axis]);
+    std::iter::from_fn(move || {
+        let at = next.take()?;
+        let place = |start: u64, strides: &[u64]| {
+            at.iter()
+                .zip(strides)
+                .fold(start, |sum, (at, stride)| sum.saturating_add(at.saturating_mul(*stride)))
+        };
+        let row = (place(starts[0], &strides[0]), place(starts[1], &strides[1]), length);
+        let mut after = at;
+        for axis in (0..outer.len()).rev() {
+            after[axis] += 1;
+            if after[axis] < outer[axis] {
+                next = Some(after);
+                break;
+            }
+            after[axis] = 0;
+        }
+        Some(row)
+    })
+}
+
+/// The elements of a box, of a piece that has them all.
+pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
+    let size = definition.element_size();
+    let narrow = |size: u64| usize::try_from(size).map_err(|_| Error::limit("larger than memory"));
+    let bytes =
+        |elements: u64| elements.checked_mul(size).ok_or_else(|| Error::limit("2^64 bytes")).and_then(narrow);
+    let mut out = vec![0; bytes(wanted.elements()?)?];
+    let whole = match piece.place {
+        Place::Raw => None,
+        Place::Chunk { mask } => {
+            let mut stored = vec![0; narrow(piece.length)?];
+            log.read_at(piece.offset, &mut stored)?;
+            let mut decoder = Decoder::default();
+            Some(
+                decoder.decode(&definition.pipeline, mask, &stored, bytes(piece.slab.elements()?)?)?.to_vec(),
+            )
+        }
+    };
+    for (to, from, length) in rows(wanted, wanted, &piece.slab) {
+        let (to, length) = (bytes(to)?, bytes(length)?);
+        let short = || Error::corrupt("a piece with fewer bytes than its box").at(piece.offset);
+        let place = out.get_mut(to..to.saturating_add(length)).ok_or_else(short)?;
+        match &whole {
+            Some(whole) => {
+                let from = bytes(from)?;
+                place.copy_from_slice(whole.get(from..from.saturating_add(length)).ok_or_else(short)?);
+            }
+            None => log.read_at(piece.offset.saturating_add(from.saturating_mul(size)), place)?,
+        }
+    }
+    Ok(out)
+}
+
+/// Where writers of an epoch wrote different things to a dataset. Writers of different priority agreed about it before.
+pub(super) fn conflicts(
+    manifest: &Manifest,
+    stored: &Stored,
+    path: &[u8],
+    open: &dyn Fn(u32) -> Result<Log>,
+) -> Result<Vec<Conflict>> {
+    let of_epoch = |part: usize| stored.parts.get(part).filter(|part| part.epoch == manifest.number);
+    let touched =
+        stored.parts.iter().filter(|part| part.epoch == manifest.number && !part.written.pieces.is_empty());
+    if touched.count() < 2 {
+        return Ok(Vec::new());
+    }
+    let layers: Vec<Layer> = layers(stored).filter(|layer| of_epoch(layer.part).is_some()).collect();
+    let log = |layer: &Layer| of_epoch(layer.part).map_or(0, |part| part.log);
+    let priority = |layer: &Layer| manifest.logs.get(log(layer) as usize).map(|log| log.priority);
+    let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
+    let mut logs: Vec<(u32, Log)> = Vec::new();
+    let mut pairs = 0;
+    overlaps(&layers, &stored.extent, &mut |one, other, common| {
+        let (below, above) = (&layers[one.min(other)], &layers[one.max(other)]);
+        if below.part == above.part || priority(below) != priority(above) {
+            return Ok(true);
+        }
+        pairs += 1;
+        let same = if pairs > PAIRS {
+            false
+        } else {
+            for number in [log(below), log(above)] {
+                if !logs.iter().any(|(known, _)| *known == number) {
+                    logs.push((number, open(number)?));
+                }
+            }
+            let of = |layer: &Layer| logs.iter().find(|(known, _)| *known == log(layer)).map(|(_, log)| log);
+            match of(below).zip(of(above)) {
+                Some((first, second)) => {
+                    same(&stored.definition, (first, &below.piece), (second, &above.piece), &common)?
+                }
+                None => false,
+            }
+        };
+        if !same {
+            match found.iter_mut().find(|(first, second, ..)| (*first, *second) == (below.part, above.part)) {
+                Some((_, _, slab, count)) => {
+                    *slab = around(slab, &common);
+                    *count += 1;
+                }
+                None => found.push((below.part, above.part, common, 1)),
+            }
+        }
+        Ok(pairs <= PAIRS)
+    })?;
+    let writer = |part: usize| {
+        let log = of_epoch(part).and_then(|part| manifest.logs.get(part.log as usize));
+        log.map(|log| log.writer).unwrap_or_default()
+    };
+    Ok(found
+        .into_iter()
+        .map(|(below, above, slab, count)| Conflict {
+            path: path.to_vec(),
+            slab,
+            what: match count {
+                1 => "different data".to_owned(),
+                count => format!("different data, in {count} places of this box"),
+            },
+            kept: writer(above),
+            other: writer(below),
+        })
+        .collect())
+}
+
+/// The smallest box around two.
+fn around(one: &Slab, other: &Slab) -> Slab {
+    let mut both = Slab::default();
+    for ((start, count), (other_start, other_count)) in
+        one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count))
+    {
+        let first = *start.min(other_start);
+        let end = start.saturating_add(*count).max(other_start.saturating_add(*other_count));
+        both.start.push(first);
+        both.count.push(end - first);
+    }
+    both
+}
+
+/// Whether two pieces have the same elements in a box that both have.
+fn same(definition: &Definition, one: (&Log, &Piece), other: (&Log, &Piece), common: &Slab) -> Result<bool> {
+    if let (Place::Chunk { mask }, Place::Chunk { mask: second }) = (one.1.place, other.1.place)
+        && mask == second
+        && one.1.length == other.1.length
+    {
+        let read = |(log, piece): (&Log, &Piece)| -> Result<Vec<u8>> {
+            let mut bytes =
+                vec![0; usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?];
+            log.read_at(piece.offset, &mut bytes)?;
+            Ok(bytes)
+        };
+        if read(one)? == read(other)? {
+            return Ok(true);
+        }
+    }
+    let fetched = |slab: &Slab| -> Result<bool> {
+        Ok(fetch(one.0, definition, one.1, slab)? == fetch(other.0, definition, other.1, slab)?)
+    };
+    // In slabs along the first axis.
+    let Some(count) = common.count.first().copied() else { return fetched(common) };
+    let one_step = (common.elements()? / count.max(1)).saturating_mul(definition.element_size()).max(1);
+    let chunked = matches!(one.1.place, Place::Chunk { .. }) || matches!(other.1.place, Place::Chunk { .. });
+    let step = if chunked { count } else { (AT_ONCE / one_step).max(1) };
+    let mut at = 0;
+    while at < count {
+        let mut slab = common.clone();
+        slab.start[0] += at;
+        slab.count[0] = step.min(count - at);
+        if !fetched(&slab)? {
+            return Ok(false);
+        }
+        at += step;
+    }
+    Ok(true)
+}
+
+/// Finds all pairs of layers that overlap, until `meet` has enough.
+fn overlaps(
+    layers: &[Layer],
+    extent: &[u64],
+    meet: &mut dyn FnMut(usize, usize, Slab) -> Result<bool>,
+) -> Result<()> {
+    // Along the axis of which the boxes have the smallest part.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let part = |axis: usize| {
+        let sum: f64 = layers.iter().map(|layer| layer.seen.count[axis] as f64).sum();
+        sum / extent[axis].max(1) as f64
+    };
+    let axis = (0..extent.len()).min_by(|one, other| part(*one).total_cmp(&part(*other)));
+    let range = |number: usize| {
+        let seen = &layers[number].seen;
+        axis.map_or((0, 1), |axis| (seen.start[axis], seen.start[axis].saturating_add(seen.count[axis])))
+    };
+    let mut order: Vec<usize> = (0..layers.len()).collect();
+    order.sort_by_key(|number| range(*number).0);
+    let mut active: Vec<usize> = Vec::new();
+    for number in order {
+        let start = range(number).0;
+        active.retain(|other| range(*other).1 > start);
+        for other in &active {
+            if layers[*other].part != layers[number].part
+                && let Some(common) = layers[*other].seen.intersection(&layers[number].seen)
+                && !meet(*other, number, common)?
+            {
+                return Ok(());
+            }
+        }
+        active.push(number);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Extent, PackedPieces, Part, Written};
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+
+    fn piece(start: &[u64], count: &[u64], order: u64) -> Piece {
+        let slab = Slab::new(start, count);
+        let length = slab.elements().unwrap();
+        Piece { slab, offset: 1000 * order, length, place: Place::Raw, order, head: 0 }
+    }
+
+    fn part(log: u32, epoch: u64, pieces: &[Piece], extents: &[(u64, &[u64])]) -> Part {
+        let mut packed = PackedPieces::new(pieces.first().map_or(0, |piece| piece.slab.start.len()));
+        pieces.iter().for_each(|piece| packed.push(piece));
+        let extents =
+            extents.iter().map(|(order, dims)| Extent { order: *order, dims: dims.to_vec() }).collect();
+        Part { log, epoch, written: Written { pieces: packed, extents, statistics: None } }
+    }
+
+    fn stored(extent: &[u64], parts: Vec<Part>) -> Stored {
+        let definition =
+            Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), extent.to_vec());
+        Stored { id: definition.id().unwrap(), definition, extent: extent.to_vec(), parts }
+    }
+
+    fn seen(stored: &Stored) -> Vec<(usize, Vec<u64>, Vec<u64>)> {
+        layers(stored).map(|layer| (layer.part, layer.seen.start, layer.seen.count)).collect()
+    }
+
+    #[test]
+    fn an_extent_clips_the_same_writer_and_earlier_epochs_only() {
+        let full = |order| piece(&[0], &[10], order);
+        let parts = vec![
+            part(0, 1, &[full(0)], &[]),
+            part(1, 2, &[full(0), full(2)], &[(1, &[4]), (3, &[u64::MAX])]),
+            part(2, 2, &[full(0)], &[]),
+            part(0, 3, &[full(9)], &[]),
+        ];
+        let expected = [(0, 4), (1, 4), (1, 10), (2, 10), (3, 10)];
+        let expected: Vec<_> = expected.iter().map(|(part, count)| (*part, vec![0], vec![*count])).collect();
+        assert_eq!(seen(&stored(&[10], parts)), expected);
+    }
+
+    #[test]
+    fn the_extent_of_the_dataset_clips_all() {
+        let parts = vec![part(0, 1, &[piece(&[2, 3], &[5, 5], 0), piece(&[8, 0], &[1, 1], 1)], &[])];
+        assert_eq!(seen(&stored(&[4, 20], parts)), [(0, vec![2, 3], vec![2, 5])]);
+    }
+
+    #[test]
+    fn rows_are_as_long_as_they_can_be() {
+        let all = Slab::new([0, 0, 0], [4, 5, 6]);
+        let check = |of: Slab, first: &Slab, second: &Slab, expected: &[(u64, u64, u64)]| {
+            assert_eq!(rows(&of, first, second).collect::<Vec<_>>(), expected);
+        };
+        check(all.clone(), &all, &all, &[(0, 0, 120)]);
+        let two = Slab::new([1, 0, 0], [2, 5, 6]);
+        check(two.clone(), &all, &two, &[(30, 0, 60)]);
+        let part = Slab::new([1, 2, 0], [2, 2, 6]);
+        check(part.clone(), &all, &part, &[(42, 0, 12), (72, 12, 12)]);
+        let other = Slab::new([1, 1, 0], [2, 4, 6]);
+        check(part.clone(), &other, &all, &[(6, 42, 12), (30, 72, 12)]);
+        check(Slab::new([1, 0, 0], [0, 5, 6]), &all, &all, &[]);
+        check(Slab::new([], []), &Slab::default(), &Slab::default(), &[(0, 0, 1)]);
+    }
+
+    #[test]
+    fn all_overlaps_are_found() {
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let layers: Vec<Layer> = (0..200)
+            .map(|part| {
+                let start = [random(90), random(90)];
+                let piece = piece(&start, &[1 + random(10), 1 + random(10)], 0);
+                Layer { part, seen: piece.slab.clone(), piece }
+            })
+            .collect();
+        let mut found = 0;
+        overlaps(&layers, &[100, 100], &mut |one, other, common| {
+            assert_eq!(layers[one].seen.intersection(&layers[other].seen), Some(common));
+            found += 1;
+            Ok(true)
+        })
+        .unwrap();
+        let pairs = (0..200).flat_map(|one| (0..one).map(move |other| (one, other)));
+        let expected =
+            pairs.filter(|(one, other)| layers[*one].seen.intersection(&layers[*other].seen).is_some());
+        assert_eq!(found, expected.count());
+    }
+}
