@@ -68,7 +68,7 @@ def draw(runs: list[list[Row]], number: int, path: Path) -> None:
     runs = sorted((run for run in runs if run[0]["pattern"] == pattern), key=lambda run: run[0]["ranks"])
     plt.rcParams["font.family"] = ["DejaVu Sans"]
     figure = plt.figure(figsize=(9.6, 5.6), dpi=100, facecolor="white")
-    axes = figure.add_axes((0.085, 0.13, 0.6, 0.67))
+    axes = figure.add_axes((0.085, 0.13, 0.56, 0.67))
     figure.text(0.03, 0.945, f"Figure {number}, again: {words}", size=14, weight="bold", color=INK)
     size = runs[0][0]["total"] / 1e6
     about = f"10 datasets, {size:.0f} MB, in memory; open and close included; median, least and most"
