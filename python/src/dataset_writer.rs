@@ -7,7 +7,7 @@ use crate::errors::to_python;
 use crate::memory::{look, look_all};
 use crate::names;
 use hyperchunk::model::{Dataspace, FillWhen};
-use hyperchunk::write::{self, NewLayout};
+use hyperchunk::write::{self, ChunkRun, NewLayout};
 use hyperchunk::{Result, select};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,14 +24,41 @@ pub(crate) struct DatasetWriter {
     read: Mutex<Option<(u64, hyperchunk::Dataset)>>,
 }
 
-/// A chunk: its offset, its bytes, and its mask, which may be missing.
-fn direct<'py>(chunk: &Bound<'py, PyAny>) -> PyResult<(Vec<u64>, Bound<'py, PyAny>, u32)> {
+/// Appends the numbers of an offset.
+fn offset_of(offset: &Bound<'_, PyAny>, numbers: &mut Vec<u64>) -> PyResult<()> {
+    // Most are tuples, for which this is far cheaper than for any sequence.
+    match offset.cast_exact::<PyTuple>() {
+        Ok(tuple) => {
+            for number in tuple {
+                numbers.push(number.extract()?);
+            }
+        }
+        Err(_) => numbers.extend(offset.extract::<Vec<u64>>()?),
+    }
+    Ok(())
+}
+
+/// A chunk's bytes, where its offset ends in `offsets`, and its mask, which may be missing.
+fn direct<'py>(
+    chunk: &Bound<'py, PyAny>,
+    offsets: &mut Vec<u64>,
+) -> PyResult<(Bound<'py, PyAny>, usize, u32)> {
     let parts = chunk.cast::<PyTuple>()?;
-    let mask = if parts.len() > 2 { parts.get_item(2)?.extract()? } else { 0 };
     if !(2..=3).contains(&parts.len()) {
         return Err(PyValueError::new_err("a chunk is an offset, its bytes and, maybe, a filter mask"));
     }
-    Ok((parts.get_item(0)?.extract()?, parts.get_item(1)?, mask))
+    offset_of(&parts.get_item(0)?, offsets)?;
+    let mask = if parts.len() > 2 { parts.get_item(2)?.extract()? } else { 0 };
+    Ok((parts.get_item(1)?, offsets.len(), mask))
+}
+
+/// Numbers as NumPy has them in memory.
+fn wide(bytes: &[u8]) -> Vec<u64> {
+    bytes.as_chunks().0.iter().map(|number| u64::from_ne_bytes(*number)).collect()
+}
+
+fn narrow(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks().0.iter().map(|number| u32::from_ne_bytes(*number)).collect()
 }
 
 impl DatasetWriter {
@@ -228,26 +255,68 @@ impl DatasetWriter {
     fn write_chunk(
         &self,
         py: Python<'_>,
-        offset: Vec<u64>,
+        offset: &Bound<'_, PyAny>,
         data: &Bound<'_, PyAny>,
         mask: u32,
     ) -> PyResult<()> {
-        look(data, |data| self.run(py, |dataset| dataset.write_chunk(&offset, data, mask)))
+        let mut numbers = Vec::with_capacity(4);
+        offset_of(offset, &mut numbers)?;
+        look(data, |data| self.run(py, |dataset| dataset.write_chunk(&numbers, data, mask)))
     }
 
     /// Writes many chunks as they are stored.
     fn write_chunks(&self, py: Python<'_>, chunks: &Bound<'_, PyList>) -> PyResult<()> {
         let mut data = Vec::with_capacity(chunks.len());
         let mut places = Vec::with_capacity(chunks.len());
+        let mut offsets = Vec::with_capacity(chunks.len());
         for chunk in chunks {
-            let (offset, bytes, mask) = direct(&chunk)?;
+            let start = offsets.len();
+            let (bytes, end, mask) = direct(&chunk, &mut offsets)?;
             data.push(bytes);
-            places.push((offset, mask));
+            places.push((start..end, mask));
         }
         look_all(&data, |data| {
-            let chunks = places.iter().zip(data).map(|((offset, mask), data)| (&offset[..], data, *mask));
+            let chunks =
+                places.iter().zip(data).map(|((range, mask), data)| (&offsets[range.clone()], data, *mask));
             let chunks: Vec<_> = chunks.collect();
             self.run(py, |dataset| dataset.write_chunks(&chunks))
+        })
+    }
+
+    /// The same. `offsets` has 64-bit numbers, `masks` 32-bit ones.
+    fn write_chunk_list(
+        &self,
+        py: Python<'_>,
+        offsets: &Bound<'_, PyAny>,
+        data: Vec<Bound<'_, PyAny>>,
+        masks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let offsets = look(offsets, |bytes| Ok(wide(bytes)))?;
+        let masks = masks.map(|masks| look(masks, |bytes| Ok(narrow(bytes)))).transpose()?;
+        let rank = offsets.len() / data.len().max(1);
+        look_all(&data, |data| {
+            let masks = masks.unwrap_or_else(|| vec![0; data.len()]);
+            let chunks = offsets.chunks(rank.max(1)).zip(data).zip(masks);
+            let chunks: Vec<_> = chunks.map(|((offset, data), mask)| (offset, data, mask)).collect();
+            self.run(py, |dataset| dataset.write_chunks(&chunks))
+        })
+    }
+
+    /// The same, of chunks that lie one behind the other. `sizes` has 64-bit numbers.
+    fn write_chunk_run(
+        &self,
+        py: Python<'_>,
+        offsets: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+        sizes: Option<&Bound<'_, PyAny>>,
+        masks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let offsets = look(offsets, |bytes| Ok(wide(bytes)))?;
+        let sizes = sizes.map(|sizes| look(sizes, |bytes| Ok(wide(bytes)))).transpose()?;
+        let masks = masks.map(|masks| look(masks, |bytes| Ok(narrow(bytes)))).transpose()?;
+        look(data, |data| {
+            let run = ChunkRun { offsets: &offsets, data, sizes: sizes.as_deref(), masks: masks.as_deref() };
+            self.run(py, |dataset| dataset.write_chunk_run(&run))
         })
     }
 

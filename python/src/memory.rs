@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -20,6 +21,9 @@ pub(crate) fn fill<T>(object: &Bound<'_, PyAny>, work: impl FnOnce(&mut [u8]) ->
 
 /// Calls `work` with the bytes of an object that lie in one piece.
 pub(crate) fn look<T>(object: &Bound<'_, PyAny>, work: impl FnOnce(&[u8]) -> PyResult<T>) -> PyResult<T> {
+    if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+        return work(bytes.as_bytes());
+    }
     with_buffer(object, ffi::PyBUF_SIMPLE, |start, length| {
         // SAFETY: as in `fill`, for reading.
         work(unsafe { std::slice::from_raw_parts(start, length) })
@@ -57,14 +61,26 @@ pub(crate) fn look_all<T>(
     objects: &[Bound<'_, PyAny>],
     work: impl FnOnce(Vec<&[u8]>) -> PyResult<T>,
 ) -> PyResult<T> {
-    let held =
-        objects.iter().map(|object| Held::new(object, ffi::PyBUF_SIMPLE)).collect::<PyResult<Vec<_>>>()?;
-    let slices = held.iter().map(|held| {
-        let (start, length) = held.place();
-        // SAFETY: CPython promises `length` bytes at `start` until `held` is dropped.
-        unsafe { std::slice::from_raw_parts(start, length) }
+    let held = objects.iter().map(|object| match object.cast_exact::<PyBytes>() {
+        Ok(bytes) => Ok(Seen::Bytes(bytes.as_bytes())),
+        Err(_) => Held::new(object, ffi::PyBUF_SIMPLE).map(Seen::Held),
+    });
+    let held = held.collect::<PyResult<Vec<_>>>()?;
+    let slices = held.iter().map(|seen| match seen {
+        Seen::Bytes(bytes) => bytes,
+        Seen::Held(held) => {
+            let (start, length) = held.place();
+            // SAFETY: CPython promises `length` bytes at `start` until `held` is dropped.
+            unsafe { std::slice::from_raw_parts(start, length) }
+        }
     });
     work(slices.collect())
+}
+
+/// The bytes of an object: those of a `bytes` stay where they are as long as it lives.
+enum Seen<'a, 'py> {
+    Bytes(&'a [u8]),
+    Held(Held<'py>),
 }
 
 fn with_buffer<T>(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import wrap_future
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,16 @@ from hyperchunk.write.objects import WritableObject
 
 # Values that are broadcast are spread out in pieces of about so many bytes.
 _SPREAD = 64 << 20
+
+
+def _numbers(values: Any, dtype: type[np.unsignedinteger[Any]]) -> Array:
+    """Numbers from 0 on, one behind the other."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"integers are needed, not {array.dtype}")
+    if array.size and (array.min() < 0 or array.max() > np.iinfo(dtype).max):
+        raise ValueError("an offset, size or mask out of range")
+    return np.ascontiguousarray(array, dtype)
 
 
 class WritableDataset(WritableObject, Dataset):
@@ -191,22 +201,67 @@ class WritableDataset(WritableObject, Dataset):
 
     # --- Chunks as they are stored ---
 
+    @property
+    def _chunked(self) -> _core.DatasetWriter:
+        """What writes chunks; its extent does not matter here."""
+        data = self._core_data
+        if data is None:
+            return self._out
+        self._opened.need()
+        assert isinstance(data, _core.DatasetWriter)
+        return data
+
     def write_chunk(self, offset: Sequence[int], data: Any, filter_mask: int = 0) -> None:
         """Writes a chunk as it will be stored: `data`, any object with contiguous memory, is what its filters made of
         it, and is neither looked at nor copied. `offset` has the indices of the chunk's first element. A bit of
         `filter_mask` says that the filter of that number was left out for this chunk: 0 if none was. Nothing of `data`
         is needed when this returns. Other threads may write other chunks at the same time."""
         try:
-            self._out.write_chunk(offset, data, filter_mask)
+            self._chunked.write_chunk(offset, data, filter_mask)
         except OverflowError:
             raise ValueError(f"an offset or mask out of range: {offset}, {filter_mask}") from None
 
-    def write_chunks(self, chunks: Iterable[tuple[Any, ...]]) -> None:
-        """As :meth:`write_chunk`, many at once, which is cheaper where chunks are small: tuples of an offset, the bytes
-        and, if it is not 0, a filter mask. One that cannot be written is an error before any is."""
-        every = chunks if isinstance(chunks, list) else list(chunks)
+    def write_chunks(
+        self,
+        chunks: Iterable[tuple[Any, ...]] | npt.ArrayLike,
+        data: Any = None,
+        *,
+        filter_masks: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
+    ) -> None:
+        """As :meth:`write_chunk`, many at once, which is far cheaper where chunks are small. One that cannot be written
+        is an error before any is.
+
+        Either tuples of an offset, the bytes and, if it is not 0, a filter mask; or an array of offsets, a row for each
+        chunk, and `data`: a list with the bytes of each, or one object with contiguous memory that has them one behind
+        the other. `filter_masks` has a mask for each, or one for all; `sizes` says how many bytes each has, where they
+        are in one object and do not all have the same number."""
+        out = self._chunked
         try:
-            self._out.write_chunks(every)
+            if data is None:
+                if filter_masks is not None or sizes is not None:
+                    raise TypeError("filter_masks and sizes belong to an array of offsets")
+                every: list[Any] = (
+                    chunks if isinstance(chunks, list) else list(cast("Iterable[tuple[Any, ...]]", chunks))
+                )
+                out.write_chunks(every)
+                return
+            offsets = _numbers(chunks, np.uint64)
+            rank = len(out.chunks or ())
+            if offsets.ndim != 2 and not (offsets.ndim == 1 and rank == 1):
+                raise ValueError(f"an array of offsets has a row for each chunk, not the shape {offsets.shape}")
+            count = offsets.shape[0]
+            if offsets.ndim == 2 and offsets.shape[1] != rank:
+                raise ValueError(f"offsets of {offsets.shape[1]} numbers, {rank} dimensions")
+            masks = None
+            if filter_masks is not None:
+                masks = np.ascontiguousarray(np.broadcast_to(_numbers(filter_masks, np.uint32), (count,)))
+            if isinstance(data, list | tuple):
+                if len(data) != count or sizes is not None:
+                    raise ValueError(f"{len(data)} chunks for {count} offsets; a list needs no sizes")
+                out.write_chunk_list(offsets, data, masks)
+            else:
+                out.write_chunk_run(offsets, data, None if sizes is None else _numbers(sizes, np.uint64), masks)
         except OverflowError:
             raise ValueError("an offset or mask out of range") from None
 

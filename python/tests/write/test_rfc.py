@@ -237,6 +237,45 @@ def test_many_chunks_at_once(new: Any) -> None:
         assert np.array_equal(file["d"][...], frames)
 
 
+def test_many_chunks_of_one_buffer(new: Any) -> None:
+    dataset = new.file.create_dataset("d", (1000, 8), "<i2", chunks=(1, 8), compression=1)
+    frames = np.arange(8000, dtype="<i2").reshape(1000, 8)
+    offsets = np.stack([np.arange(1000), np.zeros(1000, int)], axis=1)
+    # As they are, from one array; compressed, from a list; compressed, behind one another.
+    dataset.write_chunks(offsets[:300], frames[:300], filter_masks=1)
+    deflated = [zlib.compress(frame.tobytes()) for frame in frames]
+    dataset.write_chunks(offsets[300:600].tolist(), deflated[300:600])
+    sizes = [len(chunk) for chunk in deflated[600:]]
+    dataset.write_chunks(offsets[600:].astype("<u2"), b"".join(deflated[600:]), sizes=sizes)
+    masked = np.array([1, 0])
+    dataset.write_chunks(offsets[:2], [frames[0], deflated[1]], filter_masks=masked)
+    assert dataset.read_chunk((0, 0))[0] == 1
+    assert dataset.read_chunk((1, 0))[0] == 0
+    dataset.write_chunks(offsets[:0], b"")
+    for bad in (
+        lambda: dataset.write_chunks(offsets[:2], [b"x"]),
+        lambda: dataset.write_chunks(offsets[:2], b"xyz"),
+        lambda: dataset.write_chunks(offsets[:2], b"xyz", sizes=[1, 1]),
+        lambda: dataset.write_chunks(offsets[:2], b"xyz", sizes=[1, 2, 3]),
+        lambda: dataset.write_chunks(offsets[:2, :1], b"xy"),
+        lambda: dataset.write_chunks(offsets[0], b"xy"),
+        lambda: dataset.write_chunks(-offsets[1:3], b"xy"),
+        lambda: dataset.write_chunks(offsets[:2], b"xy", filter_masks=1 << 32),
+        lambda: dataset.write_chunks(offsets[:2], b"xy", filter_masks=[1, 2, 3]),
+    ):
+        with pytest.raises(ValueError):
+            bad()
+    with pytest.raises(TypeError):
+        dataset.write_chunks([((0, 0), b"x")], sizes=[1])
+    with pytest.raises(TypeError):
+        dataset.write_chunks(offsets[:2] * 1.0, b"xy")
+    line = new.file.create_dataset("line", (12,), "<i4", chunks=(4,))
+    line.write_chunks(np.arange(0, 12, 4), np.arange(12, dtype="<i4"))
+    with new.h5py() as file:
+        assert np.array_equal(file["d"][...], frames)
+        assert np.array_equal(file["line"][...], np.arange(12))
+
+
 def test_chunks_from_many_threads(new: Any) -> None:
     dataset = new.file.create_dataset("d", (64, 1000), "<i4", chunks=(1, 1000), compression=1)
     frames = np.arange(64_000, dtype="<i4").reshape(64, 1000)

@@ -2,6 +2,7 @@
 
 use super::encoding::Scratch;
 use super::journal::{Entry, Placed, digest};
+use super::key::Key;
 use super::tree::DatasetNode;
 use super::writer::Inner;
 use crate::read::spread;
@@ -41,7 +42,7 @@ pub(super) struct Chunks {
     /// The size of a chunk before its filters.
     pub(super) bytes: usize,
     /// By their numbers, which come from the caller's own program: no enemy chooses them.
-    stored: Mutex<FxHashMap<Box<[u64]>, Stored>>,
+    stored: Mutex<FxHashMap<Key, Stored>>,
     /// Whoever changes a chunk that is stored holds this.
     changing: Mutex<()>,
     waiting: Mutex<Waiting>,
@@ -60,7 +61,7 @@ pub(super) struct Stored {
 }
 
 /// A chunk to be stored: its number, its bytes, its mask.
-pub(super) type NewChunk<'a> = (&'a [u64], &'a [u8], u32);
+pub(super) type NewChunk<'a> = (Key, &'a [u8], u32);
 
 /// Chunks that were written in part wait for the rest, before their filters.
 #[derive(Debug, Default)]
@@ -150,19 +151,30 @@ impl Chunks {
         let size = bytes.len() as u64;
         let address = inner.take(size)?;
         inner.sink.write_at(address, bytes)?;
-        self.record(inner, node, &[(scaled, bytes, mask)], address)
+        self.record(inner, node, &[(scaled.into(), bytes, mask)], address)
     }
 
-    /// Puts many chunks in their places, one behind the other.
-    pub(super) fn place_all(&self, inner: &Inner, node: &DatasetNode, chunks: &[NewChunk<'_>]) -> Result<()> {
+    /// Puts many chunks in their places, one behind the other. `whole`: the bytes of all, where they lie so already.
+    pub(super) fn place_all(
+        &self,
+        inner: &Inner,
+        node: &DatasetNode,
+        chunks: &[NewChunk<'_>],
+        whole: Option<&[u8]>,
+    ) -> Result<()> {
         if inner.options.alignment > 1 {
             let mut each = chunks.iter();
             return each.try_for_each(|(scaled, bytes, mask)| self.place(inner, node, scaled, bytes, *mask));
         }
         let length = chunks.iter().map(|(_, bytes, _)| bytes.len() as u64).sum();
         let start = inner.take(length)?;
-        let mut parts: Vec<IoSlice<'_>> = chunks.iter().map(|(_, bytes, _)| IoSlice::new(bytes)).collect();
-        inner.sink.write_parts_at(start, &mut parts)?;
+        if let Some(whole) = whole {
+            inner.sink.write_at(start, whole)?;
+        } else {
+            let mut parts: Vec<IoSlice<'_>> =
+                chunks.iter().map(|(_, bytes, _)| IoSlice::new(bytes)).collect();
+            inner.sink.write_parts_at(start, &mut parts)?;
+        }
         self.record(inner, node, chunks, start)
     }
 
@@ -180,7 +192,7 @@ impl Chunks {
         for (scaled, bytes, mask) in chunks {
             let size = bytes.len() as u64;
             let fresh = Stored { address: next, size, room: size, mask: *mask, committed: false };
-            if let Some(old) = stored.insert((*scaled).into(), fresh) {
+            if let Some(old) = stored.insert(scaled.clone(), fresh) {
                 inner.space.give_back(old.address, old.room, old.committed);
             }
             next += size;
@@ -192,7 +204,7 @@ impl Chunks {
     pub(super) fn found(&self, placed: &Placed) {
         let Placed { address, size, mask, .. } = *placed;
         let stored = Stored { address, size, room: size, mask, committed: true };
-        locked(&self.stored).insert(placed.scaled.clone(), stored);
+        locked(&self.stored).insert((&*placed.scaled).into(), stored);
     }
 
     /// A chunk as it is stored, and its mask.
@@ -244,12 +256,12 @@ impl Chunks {
     /// After the extent shrank, and nothing waits: chunks outside are given up, elements outside are the fill value again.
     pub(super) fn shrink(&self, inner: &Inner, node: &DatasetNode, dims: &[u64]) -> Result<()> {
         let _changing = locked(&self.changing);
-        let all: Vec<Box<[u64]>> = locked(&self.stored).keys().cloned().collect();
+        let all: Vec<Key> = locked(&self.stored).keys().cloned().collect();
         let whole = self.dims.iter().fold(1, |product: u64, dim| product.saturating_mul(*dim));
         for scaled in all {
             let within = self.elements_within(&scaled, dims);
             if within == 0 {
-                if let Some(old) = locked(&self.stored).remove(&scaled) {
+                if let Some(old) = locked(&self.stored).remove(&*scaled) {
                     inner.space.give_back(old.address, old.room, old.committed);
                 }
             } else if within < whole {

@@ -112,7 +112,7 @@ impl Writer {
         let tree = self.0.tree();
         let frozen = freeze(&tree, false);
         let mut size = 0;
-        self.0.structure(&tree, &tree.reachable(), &frozen, |length| {
+        self.0.structure(&tree, &tree.reachable(), &frozen, superblock::SIZE, |length| {
             size = length;
             Ok(superblock::SIZE)
         })?;
@@ -138,7 +138,8 @@ impl Inner {
         self.heap.flush(&self.space, &*self.sink)?;
         self.front_heap.flush(&self.space, &*self.sink)?;
         self.sink.data_ended(self.space.end())?;
-        let structure = self.structure(&tree, &tree.reachable(), &frozen, |length| {
+        let likely = self.front_start().unwrap_or_else(|| self.space.end()).next_multiple_of(8);
+        let structure = self.structure(&tree, &tree.reachable(), &frozen, likely, |length| {
             // What is in front is used once: the structure of an earlier commit is not written over.
             if let Some(start) = self.take_front(length, true) {
                 return Ok(start);
@@ -171,50 +172,56 @@ impl Inner {
         Ok(())
     }
 
-    /// All structure, to lie where `place` says for its length.
+    /// All structure, to lie where `place` says for its length: most likely at `likely`.
     pub(super) fn structure(
         &self,
         tree: &Tree,
         order: &[NodeId],
         frozen: &[Option<Frozen>],
+        likely: u64,
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
         let mut addresses = vec![0; tree.nodes.len()];
         let uses = tree.uses(order);
         let extension = self.extension()?;
-        let front = extension.as_ref().map_or(0, |bytes| bytes.len().next_multiple_of(8) as u64);
+        let front = extension.as_ref().map_or(0, Vec::len);
         // Sizes first: they do not depend on addresses.
+        let mut region = extension.unwrap_or_default();
         let mut offsets = Vec::with_capacity(order.len());
-        let mut next = front;
         for id in order {
-            let blob = self.blob(tree, *id, frozen, 0, &addresses, &uses)?;
-            offsets.push((next, blob.header as u64));
-            next += blob.bytes.len().next_multiple_of(8) as u64;
+            region.resize(region.len().next_multiple_of(8), 0);
+            let blob = self.blob(tree, *id, frozen, likely + region.len() as u64, &addresses, &uses)?;
+            offsets.push((region.len(), blob.header as u64));
+            region.extend(blob.bytes);
         }
+        region.resize(region.len().next_multiple_of(8), 0);
         let before = self.space.end();
-        let start = place(next)?;
+        let start = place(region.len() as u64)?;
         for (id, (offset, header)) in order.iter().zip(&offsets) {
             let pinned = tree.nodes.get(id.0).and_then(|node| node.pinned);
-            addresses[id.0] = pinned.unwrap_or(start + offset + header);
+            addresses[id.0] = pinned.unwrap_or(start + *offset as u64 + header);
         }
-        let mut region = Vec::with_capacity(usize::try_from(next).unwrap_or(0));
-        region.extend(extension.unwrap_or_default());
         let mut pinned = Vec::new();
         for (id, (offset, _)) in order.iter().zip(&offsets) {
-            region.resize(usize::try_from(*offset).unwrap_or(usize::MAX), 0);
-            let base = start + offset;
+            let node = tree.node(*id)?;
+            // Datasets, with their indexes of chunks, lead to no other object.
+            if start == likely && node.pinned.is_none() && matches!(node.kind, NodeKind::Dataset(_)) {
+                continue;
+            }
+            let base = start + *offset as u64;
             let blob = self.blob(tree, *id, frozen, base, &addresses, &uses)?;
             if let Some(address) = blob.pinned {
                 let length = (blob.bytes.len() - blob.header) as u64;
                 let continuation = base + blob.header as u64;
                 pinned.push((address, object_header::encode_pinned(continuation, length, &blob.options)?));
             }
-            region.extend(blob.bytes);
+            let place = region.get_mut(*offset..).and_then(|rest| rest.get_mut(..blob.bytes.len()));
+            let place = place.ok_or_else(|| Error::invalid("a structure that grew"))?;
+            place.copy_from_slice(&blob.bytes);
         }
-        region.resize(usize::try_from(next).unwrap_or(usize::MAX), 0);
         let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
         // What others put behind this region in the meantime is not in this commit.
-        let end = if start < before { before } else { start + next };
+        let end = if start < before { before } else { start + region.len() as u64 };
         let root = addresses.first().copied().unwrap_or(0);
         let superblock = superblock::encode(version, root, end, (front > 0).then_some(start))?;
         Ok(Structure { start, region, pinned, superblock, addresses, end })

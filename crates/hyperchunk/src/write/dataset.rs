@@ -1,7 +1,8 @@
 //! A dataset of a file that is being written.
 
-use super::chunks::{Chunks, Data, Elements};
+use super::chunks::{Chunks, Data, Elements, NewChunk};
 use super::journal::Entry;
+use super::key::Key;
 use super::options::{DatasetOptions, NewLayout};
 use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
@@ -23,6 +24,19 @@ pub struct DatasetWriter {
 
 /// A chunk for [`DatasetWriter::write_chunks`].
 pub type DirectChunk<'a> = (&'a [u64], &'a [u8], u32);
+
+/// Chunks for [`DatasetWriter::write_chunk_run`].
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkRun<'a> {
+    /// The offsets of their first elements: as many numbers for each as there are dimensions.
+    pub offsets: &'a [u64],
+    /// Their bytes, one chunk behind the other.
+    pub data: &'a [u8],
+    /// How many bytes each has; `None` if all have the same number.
+    pub sizes: Option<&'a [u64]>,
+    /// Their filter masks; `None` if all filters were applied.
+    pub masks: Option<&'a [u32]>,
+}
 
 impl DatasetOptions {
     /// In one piece, without filters.
@@ -113,14 +127,16 @@ impl DatasetWriter {
     }
 
     /// The number of the chunk that begins at an element.
-    fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Box<[u64]>> {
+    fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
-        let dims = dims.dims();
+        self.scaled_in(dims.dims(), chunks, offset)
+    }
+
+    fn scaled_in(&self, dims: &[u64], chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         if offset.len() != dims.len() {
             let message = format!("an offset of {} numbers, {} dimensions", offset.len(), dims.len());
             return Err(self.named(Error::invalid(message)));
         }
-        let mut scaled = Vec::with_capacity(offset.len());
         for (axis, ((offset, dim), chunk)) in offset.iter().zip(dims).zip(&chunks.dims).enumerate() {
             if offset % chunk != 0 {
                 let message = format!("offset {offset} of axis {axis}: chunks begin at multiples of {chunk}");
@@ -130,9 +146,8 @@ impl DatasetWriter {
                 let message = format!("offset {offset} of axis {axis} is beyond the extent of {dim}");
                 return Err(self.named(Error::invalid(message)));
             }
-            scaled.push(offset / chunk);
         }
-        Ok(scaled.into())
+        Ok(Key::new(offset.len(), offset.iter().zip(&chunks.dims).map(|(offset, chunk)| offset / chunk)))
     }
 
     fn check_chunk(&self, chunks: &Chunks, data: &[u8]) -> Result<()> {
@@ -194,18 +209,72 @@ impl DatasetWriter {
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         self.file.0.open()?;
         let own = self.chunks()?;
-        let mut numbers = Vec::with_capacity(chunks.len());
-        for (offset, data, _) in chunks {
-            self.check_chunk(own, data)?;
-            numbers.push(self.scaled(own, offset)?);
+        let mut placed = Vec::with_capacity(chunks.len());
+        {
+            let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
+            for (offset, data, mask) in chunks {
+                self.check_chunk(own, data)?;
+                placed.push((self.scaled_in(dims.dims(), own, offset)?, *data, self.mask(*mask)));
+            }
         }
-        let together = numbers.iter().zip(chunks);
-        let placed: Vec<_> =
-            together.map(|(scaled, (_, data, mask))| (&**scaled, *data, self.mask(*mask))).collect();
-        for (scaled, ..) in &placed {
+        self.place_all(own, &placed, None)
+    }
+
+    /// As [`DatasetWriter::write_chunks`], of chunks that lie one behind the other in memory, too: one write, whatever their
+    /// number.
+    ///
+    /// # Errors
+    /// As [`DatasetWriter::write_chunks`]; Invalid if `run` does not agree with itself.
+    pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
+        self.file.0.open()?;
+        let own = self.chunks()?;
+        let ChunkRun { offsets, data, sizes, masks } = *run;
+        let rank = own.dims.len();
+        let count = offsets.len() / rank.max(1);
+        let wrong = |message: String| Err(self.named(Error::invalid(message)));
+        if offsets.len() % rank.max(1) != 0 {
+            return wrong(format!("{} numbers for offsets of {rank} dimensions", offsets.len()));
+        }
+        if sizes.is_some_and(|sizes| sizes.len() != count) || masks.is_some_and(|masks| masks.len() != count)
+        {
+            return wrong(format!("sizes or masks for another number of chunks than {count}"));
+        }
+        if sizes.is_none() && data.len() % count.max(1) != 0 {
+            return wrong(format!(
+                "{} bytes for {count} chunks: chunks of different sizes need `sizes`",
+                data.len()
+            ));
+        }
+        let equal = data.len() / count.max(1);
+        let mut placed = Vec::with_capacity(count);
+        let mut rest = data;
+        {
+            let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
+            for (number, offset) in offsets.chunks_exact(rank.max(1)).enumerate() {
+                let size = sizes.map_or(Some(equal), |sizes| usize::try_from(sizes[number]).ok());
+                let Some((chunk, behind)) = size.and_then(|size| rest.split_at_checked(size)) else {
+                    return wrong(format!("{} bytes for chunks that have more together", data.len()));
+                };
+                rest = behind;
+                self.check_chunk(own, chunk)?;
+                let mask = masks.map_or(0, |masks| masks[number]);
+                placed.push((self.scaled_in(dims.dims(), own, offset)?, chunk, self.mask(mask)));
+            }
+        }
+        if !rest.is_empty() {
+            return wrong(format!("{} bytes behind the last chunk", rest.len()));
+        }
+        self.place_all(own, &placed, Some(data))
+    }
+
+    fn place_all(&self, own: &Chunks, placed: &[NewChunk<'_>], whole: Option<&[u8]>) -> Result<()> {
+        if placed.is_empty() {
+            return Ok(());
+        }
+        for (scaled, ..) in placed {
             own.forget_waiting(&self.file.0, scaled);
         }
-        let done = own.place_all(&self.file.0, &self.node, &placed);
+        let done = own.place_all(&self.file.0, &self.node, placed, whole);
         self.file.0.changed();
         done.map_err(|error| self.named(error))
     }

@@ -22,9 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// What a journal begins with.
-const MAGIC: &[u8; 16] = b"Hyperchunk jrnl1";
+const MAGIC: &[u8; 16] = b"Hyperchunk jrnl2";
 /// No entry is larger.
 const LARGEST: usize = 1 << 30;
+/// No more chunks are in one.
+const MOST_CHUNKS: usize = 1 << 16;
 const SIZES: Sizes = Sizes { address: 8, length: 8 };
 
 /// One thing that was done.
@@ -66,7 +68,8 @@ pub(super) enum Entry {
         object: NodeId,
         dims: Vec<u64>,
     },
-    Chunk(Placed),
+    /// Chunks of one dataset, one behind the other.
+    Chunks(Vec<Placed>),
     /// Contiguous data have their place.
     Begins {
         object: NodeId,
@@ -113,10 +116,15 @@ pub(super) struct Placed {
 pub(super) fn digest(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
     let mut mix = |line: &[u8]| {
-        for word in line.chunks(8) {
-            let mut eight = [0; 8];
-            eight[..word.len()].copy_from_slice(word);
-            state = (state ^ u64::from_le_bytes(eight)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        let mut add = |word: [u8; 8]| {
+            state = (state ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31);
+        };
+        let (words, rest) = line.as_chunks();
+        words.iter().for_each(|word| add(*word));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            add(last);
         }
     };
     for block in bytes.chunks(512) {
@@ -174,17 +182,20 @@ impl Journal {
         self.append(&bytes)
     }
 
-    /// Adds an entry for each of some chunks that lie one behind the other.
+    /// Adds chunks that lie one behind the other.
     pub(super) fn add_chunks(&self, object: NodeId, chunks: &[NewChunk<'_>], address: u64) -> Result<()> {
-        let mut bytes = Vec::with_capacity(chunks.len() * 96);
+        let rank = chunks.first().map_or(0, |(scaled, ..)| scaled.len());
+        let mut bytes = Vec::with_capacity(64 + chunks.len() * (20 + 8 * rank));
         let mut next = address;
-        for (scaled, data, mask) in chunks {
-            let size = data.len() as u64;
+        for chunks in chunks.chunks(MOST_CHUNKS) {
             framed(&mut bytes, |bytes| {
-                chunk(bytes, object, scaled, [next, size, u64::from(*mask), digest(data)]);
+                head(bytes, object, rank, chunks.len(), next);
+                for (scaled, data, mask) in chunks {
+                    chunk(bytes, scaled, data.len() as u64, *mask, digest(data));
+                    next += data.len() as u64;
+                }
                 Ok(())
             })?;
-            next += size;
         }
         self.append(&bytes)
     }
@@ -276,12 +287,35 @@ fn framed(bytes: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) ->
     Ok(())
 }
 
-/// The body of an entry for a chunk; `rest` is its address, size, mask and digest.
-fn chunk(bytes: &mut Vec<u8>, object: NodeId, scaled: &[u64], rest: [u64; 4]) {
+/// What an entry for so many chunks begins with; the first lies at `address`.
+fn head(bytes: &mut Vec<u8>, object: NodeId, rank: usize, count: usize, address: u64) {
     bytes.push(12);
-    number(bytes, object.0 as u64);
-    numbers(bytes, scaled);
-    rest.into_iter().for_each(|value| number(bytes, value));
+    [object.0 as u64, rank as u64, count as u64, address].into_iter().for_each(|value| number(bytes, value));
+}
+
+/// One of them.
+fn chunk(bytes: &mut Vec<u8>, scaled: &[u64], size: u64, mask: u32, digest: u64) {
+    scaled.iter().for_each(|value| number(bytes, *value));
+    number(bytes, size);
+    bytes.extend_from_slice(&mask.to_le_bytes());
+    number(bytes, digest);
+}
+
+fn chunks(cursor: &mut Cursor<'_>) -> Result<Vec<Placed>> {
+    let (object, rank, count, mut next) = (id(cursor)?, cursor.u64()?, cursor.u64()?, cursor.u64()?);
+    if rank > 32 || count > MOST_CHUNKS as u64 {
+        return Err(Error::corrupt(format!(
+            "{count} chunks of {rank} dimensions in an entry of the journal"
+        )));
+    }
+    let mut chunks = Vec::new();
+    for _ in 0..count {
+        let scaled = (0..rank).map(|_| cursor.u64()).collect::<Result<_>>()?;
+        let (size, mask, digest) = (cursor.u64()?, cursor.u32()?, cursor.u64()?);
+        chunks.push(Placed { object, scaled, address: next, size, mask, digest });
+        next = next.checked_add(size).ok_or_else(|| Error::corrupt("a chunk beyond 2^64"))?;
+    }
+    Ok(chunks)
 }
 
 /// Bytes with their length before them.
@@ -404,9 +438,12 @@ impl Entry {
                 number(bytes, object.0 as u64);
                 numbers(bytes, dims);
             }
-            Self::Chunk(placed) => {
-                let Placed { object, scaled, address, size, mask, digest } = placed;
-                chunk(bytes, *object, scaled, [*address, *size, u64::from(*mask), *digest]);
+            Self::Chunks(placed) => {
+                let Some(first) = placed.first() else { return Err(Error::invalid("no chunks")) };
+                head(bytes, first.object, first.scaled.len(), placed.len(), first.address);
+                for Placed { scaled, size, mask, digest, .. } in placed {
+                    chunk(bytes, scaled, *size, *mask, *digest);
+                }
             }
             Self::Begins { object, address } => {
                 bytes.push(13);
@@ -464,14 +501,7 @@ impl Entry {
             9 => Self::RootOrder(cursor.u8()? != 0),
             10 => Self::Pinned { object: id(cursor)?, address: cursor.u64()? },
             11 => Self::Resized { object: id(cursor)?, dims: taken_numbers(cursor)? },
-            12 => Self::Chunk(Placed {
-                object: id(cursor)?,
-                scaled: taken_numbers(cursor)?.into(),
-                address: cursor.u64()?,
-                size: cursor.u64()?,
-                mask: u32::try_from(cursor.u64()?).map_err(|_| Error::corrupt("a filter mask"))?,
-                digest: cursor.u64()?,
-            }),
+            12 => Self::Chunks(chunks(cursor)?),
             13 => Self::Begins { object: id(cursor)?, address: cursor.u64()? },
             14 => Self::Wrote {
                 object: id(cursor)?,

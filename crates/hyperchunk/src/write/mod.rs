@@ -14,6 +14,7 @@ mod dataset;
 mod encoding;
 mod heap;
 mod journal;
+mod key;
 mod lookup;
 mod options;
 mod parts;
@@ -29,7 +30,7 @@ use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
-pub use dataset::{DatasetWriter, DirectChunk};
+pub use dataset::{ChunkRun, DatasetWriter, DirectChunk};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{Recovered, recover};

@@ -245,9 +245,11 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                 *old = dims;
             }
         }
-        Entry::Chunk(placed) => {
-            found.end = found.end.max(placed.address.saturating_add(placed.size));
-            found.chunks.insert((placed.object, placed.scaled.clone()), placed);
+        Entry::Chunks(chunks) => {
+            for placed in chunks {
+                found.end = found.end.max(placed.address.saturating_add(placed.size));
+                found.chunks.insert((placed.object, placed.scaled.clone()), placed);
+            }
         }
         Entry::Begins { object, address } => {
             if let Data::Contiguous { size, .. } = &tree.dataset(object)?.data {

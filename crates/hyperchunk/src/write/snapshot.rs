@@ -93,7 +93,10 @@ impl Writer {
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
             // Behind everything that has a place: nothing else can be there.
-            self.0.structure(&tree, &tree.all(), &frozen, |_| Ok(self.0.space.end().next_multiple_of(8)))?
+            let likely = self.0.space.end().next_multiple_of(8);
+            self.0.structure(&tree, &tree.all(), &frozen, likely, |_| {
+                Ok(self.0.space.end().next_multiple_of(8))
+            })?
         };
         let mut pieces = structure.pinned;
         pieces.push((0, structure.superblock));

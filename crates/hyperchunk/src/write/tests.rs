@@ -187,6 +187,56 @@ fn chunks_are_written_as_they_are() {
 }
 
 #[test]
+fn runs_of_chunks_are_one_write() {
+    let folder = Folder::new("runs");
+    let path = folder.0.join("a.h5");
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let options = chunked(endless(&[8, 6]), &[4, 3]).with_pipeline(deflate());
+    let dataset = file.create_dataset(NodeId::ROOT, b"d", options).unwrap();
+    let data = numbers(0..48);
+    let offsets = [0, 0, 0, 3, 4, 0, 4, 3];
+    let run = ChunkRun { offsets: &offsets, data: &data, sizes: None, masks: Some(&[3; 4]) };
+    dataset.write_chunk_run(&run).unwrap();
+    let chunk = |row, column| dataset.read_chunk(&[row, column]).unwrap().unwrap();
+    assert_eq!(chunk(4, 0), (numbers(24..36), 3));
+    // Of different sizes, one of them twice: the last counts.
+    let again = ChunkRun { offsets: &offsets[..6], data: b"abbccc", sizes: Some(&[1, 2, 3]), masks: None };
+    dataset.write_chunk_run(&again).unwrap();
+    let twice = ChunkRun { offsets: &[4, 3, 4, 3], data: b"xxyy", sizes: None, masks: Some(&[0, 1]) };
+    dataset.write_chunk_run(&twice).unwrap();
+    dataset.write_chunk_run(&ChunkRun { offsets: &[], data: b"", sizes: None, masks: None }).unwrap();
+    for (run, problem) in [
+        (ChunkRun { offsets: &offsets[..3], ..run }, "3 numbers for offsets of 2 dimensions"),
+        (ChunkRun { masks: Some(&[0; 3]), ..run }, "masks for another number"),
+        (ChunkRun { data: &data[1..], ..run }, "need `sizes`"),
+        (ChunkRun { sizes: Some(&[48, 48, 48, 49]), ..run }, "more together"),
+        (ChunkRun { sizes: Some(&[48, 48, 48, 47]), ..run }, "1 bytes behind"),
+        (ChunkRun { sizes: Some(&[96, 96, 0, 0]), ..run }, "without bytes"),
+        (ChunkRun { offsets: &[0, 0, 0, 3, 4, 0, 8, 3], ..run }, "beyond the extent"),
+    ] {
+        let error = dataset.write_chunk_run(&run).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+    let found = |dataset: &DatasetWriter, row, column| dataset.read_chunk(&[row, column]).unwrap().unwrap();
+    let expected: [(_, _, &[u8], _); 4] =
+        [(0, 0, b"a", 0), (0, 3, b"bb", 0), (4, 0, b"ccc", 0), (4, 3, b"yy", 1)];
+    for (row, column, bytes, mask) in expected {
+        assert_eq!(found(&dataset, row, column), (bytes.to_vec(), mask));
+    }
+    drop((file, dataset));
+    let recovered = recover(&path).unwrap();
+    assert_eq!((recovered.chunks, recovered.lost, recovered.torn), (4, vec![], 0));
+    let open = File::open(&path, &OpenOptions::default()).unwrap();
+    let dataset = open.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
+    for (row, column, bytes, mask) in expected {
+        let chunks = dataset.chunks().unwrap();
+        let chunk = chunks.iter().find(|chunk| chunk.scaled == [row / 4, column / 3]).unwrap();
+        assert_eq!((dataset.read_chunk_raw(chunk).unwrap(), chunk.filter_mask), (bytes.to_vec(), mask));
+    }
+}
+
+#[test]
 fn links_attributes_and_references() {
     let made = made(|_| ());
     let file = &made.file;

@@ -93,6 +93,11 @@ impl Inner {
         Ok(start)
     }
 
+    /// Where the next place in front begins, if there is one.
+    pub(super) fn front_start(&self) -> Option<u64> {
+        self.front.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|free| free.start)
+    }
+
     /// A place in front, if there is one; `last`: and then there is none any more.
     pub(super) fn take_front(&self, length: u64, last: bool) -> Option<u64> {
         let mut front = self.front.lock().unwrap_or_else(PoisonError::into_inner);
