@@ -12,7 +12,7 @@ pub(crate) mod list;
 pub(crate) mod make;
 mod measure;
 pub(crate) mod plan;
-mod shape;
+pub(crate) mod shape;
 pub(crate) mod translate;
 pub(crate) mod verify;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const GOOD: u64 = 1 << 20;
 
 /// The extent of good chunks for a dataset of this extent.
-pub(super) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
+pub(crate) fn good_chunk(dims: &[u64], size: u64) -> Vec<u64> {
     // An axis without indices yet grows.
     let mut chunk: Vec<u64> = dims.iter().map(|dim| if *dim == 0 { 1024 } else { *dim }).collect();
     let most = (GOOD / size.max(1)).max(1);

@@ -378,7 +378,12 @@ impl<'a> Attempt<'a> {
                 Some(base) => {
                     let file = open(base.image.clone())?;
                     epochs.insert(base.number, file.clone());
-                    changes.extend(self.edited(base, &file)?);
+                    let edited = edited(self.path, base)?;
+                    changes.extend(edited.map(|image| Change {
+                        writer: WriterId::default(),
+                        base: Some(file.clone()),
+                        image,
+                    }));
                     current = Some(file);
                 }
                 None => current = self.before()?,
@@ -447,32 +452,6 @@ impl<'a> Attempt<'a> {
                 _ => Err(error),
             },
         }
-    }
-
-    /// What somebody changed in the skeleton itself, with a program that knows nothing of stores.
-    fn edited(&self, base: &Manifest, skeleton: &File) -> Result<Option<Change>> {
-        let Ok(bytes) = fs::read(self.path) else { return Ok(None) };
-        if bytes == base.image {
-            return Ok(None);
-        }
-        let options = OpenOptions::default();
-        let source = Arc::new(crate::io::Memory::new(bytes));
-        let Ok(file) = File::from_source(source, Some(self.path.to_owned()), &options) else {
-            return Ok(None);
-        };
-        let mut of_epoch = false;
-        file.walk(&file.root()?, b"/", &mut |visit| {
-            if let crate::walk::Found::Object(object) = visit.found
-                && object.kind() == hyperchunk_format::model::ObjectKind::Dataset
-            {
-                let marker = Marker::of(object.dataset()?.external());
-                of_epoch |= marker.is_some_and(|marker| marker.epoch == base.number);
-            }
-            Ok(if of_epoch { crate::walk::Next::Stop } else { crate::walk::Next::Enter })
-        })?;
-        // Else it is another file, or one that waits for its first commit.
-        let change = Change { writer: WriterId::default(), base: Some(skeleton.clone()), image: file };
-        Ok(of_epoch.then_some(change))
     }
 
     /// The data: which parts of which logs each dataset has.
@@ -646,6 +625,31 @@ impl<'a> Attempt<'a> {
         }
         Ok(definition.dims.clone())
     }
+}
+
+/// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since, with a program that knows
+/// nothing of stores.
+pub(super) fn edited(path: &Path, epoch: &Manifest) -> Result<Option<File>> {
+    let Ok(bytes) = fs::read(path) else { return Ok(None) };
+    if bytes == epoch.image {
+        return Ok(None);
+    }
+    let source = Arc::new(crate::io::Memory::new(bytes));
+    let Ok(file) = File::from_source(source, Some(path.to_owned()), &OpenOptions::default()) else {
+        return Ok(None);
+    };
+    // Else it is another file, or one that waits for its first commit.
+    let markers = Marker::all(&file)?;
+    Ok(markers.iter().any(|(_, marker, _)| marker.epoch == epoch.number).then_some(file))
+}
+
+/// The skeleton of an epoch, of the newest one with what somebody changed in it.
+pub(super) fn skeleton(path: &Path, epoch: &Manifest, newest: bool) -> Result<File> {
+    if newest && let Some(file) = edited(path, epoch)? {
+        return Ok(file);
+    }
+    let source = Arc::new(crate::io::Memory::new(epoch.image.clone()));
+    File::from_source(source, Some(path.to_owned()), &OpenOptions::default())
 }
 
 /// The number of the last thing of a writer that an epoch has in a dataset.

@@ -66,13 +66,14 @@ pub type Links = Vec<(Vec<u8>, std::result::Result<usize, Unlinked>)>;
 
 /// Segments of logs, by where they are in the dataset; none of them overlap.
 #[derive(Debug, Default)]
-struct Tiles(BTreeMap<u64, Tile>);
+pub(super) struct Tiles(pub(super) BTreeMap<u64, Tile>);
 
+/// A segment: up to where it goes in the dataset, its log, and where it begins there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tile {
-    end: u64,
-    log: u32,
-    offset: u64,
+pub(super) struct Tile {
+    pub(super) end: u64,
+    pub(super) log: u32,
+    pub(super) offset: u64,
 }
 
 impl Tiles {
@@ -122,12 +123,49 @@ pub(super) fn segments(
     stored: &Stored,
     name: &dyn Fn(u32) -> Option<Name>,
 ) -> Result<std::result::Result<Vec<ExternalFile>, Unlinked>> {
-    let size = stored.definition.element_size();
+    let total = bytes_of(stored)?;
+    let tiles = match tiles(stored)? {
+        Ok(tiles) => tiles,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut files = Vec::new();
+    let mut at = 0;
+    let file = |log, offset, size| {
+        let name = name(log).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
+        Ok::<_, Error>(ExternalFile { name, offset, size: Some(size) })
+    };
+    let end = (total, Tile { end: total, log: 0, offset: 0 });
+    for (start, tile) in tiles.0.into_iter().chain([end]) {
+        if start > at {
+            if !fills_with_zeros(stored) {
+                return Ok(Err(Unlinked::FillValue));
+            }
+            // In a log that the dataset has anyway.
+            let log = stored.parts.first().map_or(0, |part| part.log);
+            files.push(file(log, NOTHING, start - at)?);
+        }
+        if tile.end > start {
+            files.push(file(tile.log, tile.offset, tile.end - start)?);
+        }
+        at = tile.end;
+    }
+    Ok(if files.len() < MOST { Ok(files) } else { Err(Unlinked::Segments) })
+}
+
+/// How many bytes a dataset has.
+pub(super) fn bytes_of(stored: &Stored) -> Result<u64> {
     let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
-    let total = all.elements()?.checked_mul(size).ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))?;
-    if total == 0 {
+    let total = all.elements()?.checked_mul(stored.definition.element_size());
+    total.ok_or_else(|| Error::limit("a dataset of 2^64 bytes"))
+}
+
+/// The segments of logs that a dataset consists of.
+pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlinked>> {
+    if bytes_of(stored)? == 0 {
         return Ok(Err(Unlinked::Empty));
     }
+    let size = stored.definition.element_size();
+    let all = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
     let mut tiles = Tiles::default();
     for layer in layers(stored) {
         if layer.piece.place != Place::Raw {
@@ -142,30 +180,11 @@ pub(super) fn segments(
             }
         }
     }
-    let mut files = Vec::new();
-    let mut at = 0;
-    let file = |log, offset, size| {
-        let name = name(log).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
-        Ok::<_, Error>(ExternalFile { name, offset, size: Some(size) })
-    };
-    let end = (total, Tile { end: total, log: 0, offset: 0 });
-    for (start, tile) in tiles.0.into_iter().chain([end]) {
-        if start > at {
-            if !fills_with_zeros(stored) {
-                return Ok(Err(Unlinked::FillValue));
-            }
-            files.push(file(0, NOTHING, start - at)?);
-        }
-        if tile.end > start {
-            files.push(file(tile.log, tile.offset, tile.end - start)?);
-        }
-        at = tile.end;
-    }
-    Ok(if files.len() < MOST { Ok(files) } else { Err(Unlinked::Segments) })
+    Ok(Ok(tiles))
 }
 
 /// Whether elements that were never written read as zeros.
-fn fills_with_zeros(stored: &Stored) -> bool {
+pub(super) fn fills_with_zeros(stored: &Stored) -> bool {
     let fill = &stored.definition.fill;
     match &fill.value {
         FillWhen::User(bytes) => fill.time == FillTime::Never || bytes.iter().all(|byte| *byte == 0),
@@ -256,21 +275,15 @@ impl Linked {
         let file = File::open(path, &OpenOptions::default())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();
-        file.walk(&file.root()?, b"/", &mut |visit| {
-            if let crate::walk::Found::Object(object) = visit.found
-                && let Ok(dataset) = object.dataset()
-                && Marker::of(dataset.external()).is_some()
-            {
-                match dataset.external().split_last() {
-                    Some((_, [])) | None => found.unlinked += 1,
-                    Some((_, segments)) => {
-                        found.linked += 1;
-                        names.extend(segments.iter().map(|segment| (segment.name.clone(), ())));
-                    }
+        for (_, _, dataset) in Marker::all(&file)? {
+            match dataset.external().split_last() {
+                Some((_, [])) | None => found.unlinked += 1,
+                Some((_, segments)) => {
+                    found.linked += 1;
+                    names.extend(segments.iter().map(|segment| (segment.name.clone(), ())));
                 }
             }
-            Ok(crate::walk::Next::Enter)
-        })?;
+        }
         let folder = path.parent().map(Path::to_owned).unwrap_or_default();
         for name in names.keys() {
             // An absolute name stays what it is.

@@ -6,7 +6,9 @@
 //! segments of logs that hold all data, nobody looks at it.
 
 use super::{DatasetId, MARKER};
-use hyperchunk_format::model::{ExternalFile, Name};
+use crate::walk::{Found, Next};
+use crate::{Dataset, File, Result};
+use hyperchunk_format::model::{ExternalFile, Name, ObjectKind};
 
 /// What to do when a program fails with this name.
 const ADVICE: &str =
@@ -30,6 +32,26 @@ impl Marker {
         let dataset = DatasetId::from_hex(parts.next()?)?;
         let epoch = parts.next()?.parse().ok()?;
         Some(Self { dataset, epoch })
+    }
+
+    /// All datasets of stores that a file leads to, each with a path.
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub fn all(file: &File) -> Result<Vec<(Vec<u8>, Self, Dataset)>> {
+        let mut all = Vec::new();
+        file.walk(&file.root()?, b"/", &mut |visit| {
+            if let Found::Object(object) = visit.found
+                && object.kind() == ObjectKind::Dataset
+            {
+                let dataset = object.dataset()?;
+                if let Some(marker) = Self::of(dataset.external()) {
+                    all.push((visit.path.to_vec(), marker, dataset));
+                }
+            }
+            Ok(Next::Enter)
+        })?;
+        Ok(all)
     }
 
     /// It as an external file: behind segments that hold all data, or alone.

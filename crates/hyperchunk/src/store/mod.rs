@@ -8,6 +8,7 @@
 //! Source: *A Plugin for HDF5 using PLFS for Improved I/O Performance and Semantic Analysis*, of which this keeps the idea, a
 //! log a process, and not the layout, a container a dataset.
 
+mod blocks;
 mod bytes;
 pub mod commit;
 mod definition;
@@ -19,6 +20,7 @@ mod log;
 mod manifest;
 pub mod marker;
 mod overlap;
+pub mod pack;
 mod packing;
 mod piece;
 mod record;

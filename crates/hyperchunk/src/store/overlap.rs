@@ -106,36 +106,71 @@ pub(super) fn rows(of: &Slab, first: &Slab, second: &Slab) -> impl Iterator<Item
     })
 }
 
-/// The elements of a box, of a piece that has them all.
-pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
+/// From so many rows on, what lies between them is read with them, if that is not much.
+const ROWS: usize = 16;
+
+/// Puts the elements of `wanted`, of a piece that has them all, to their place in the bytes of a block that has them, too.
+pub(super) fn paint(
+    log: &Log,
+    definition: &Definition,
+    piece: &Piece,
+    wanted: &Slab,
+    (block, out): (&Slab, &mut [u8]),
+) -> Result<()> {
     let size = definition.element_size();
-    let narrow = |size: u64| usize::try_from(size).map_err(|_| Error::limit("larger than memory"));
-    let bytes =
-        |elements: u64| elements.checked_mul(size).ok_or_else(|| Error::limit("2^64 bytes")).and_then(narrow);
-    let mut out = vec![0; bytes(wanted.elements()?)?];
-    let whole = match piece.place {
-        Place::Raw => None,
+    let short = || Error::corrupt("a piece with fewer bytes than its box").at(piece.offset);
+    let narrow = |elements: u64| {
+        let bytes = elements.checked_mul(size).and_then(|bytes| usize::try_from(bytes).ok());
+        bytes.ok_or_else(|| Error::limit("larger than memory"))
+    };
+    // What is there in memory, and with which byte of the piece it begins.
+    let mut decoder = Decoder::default();
+    let mut span = Vec::new();
+    let (known, first) = match piece.place {
+        Place::Raw => {
+            let (mut ends, mut count, mut needed) = (None, 0, 0_u64);
+            for (_, from, length) in rows(wanted, block, &piece.slab) {
+                let (start, _) = ends.unwrap_or((from, 0));
+                ends = Some((start, from + length));
+                count += 1;
+                needed += length;
+            }
+            let Some((start, end)) = ends else { return Ok(()) };
+            if count >= ROWS && end - start <= needed.saturating_mul(2) {
+                span.resize(narrow(end - start)?, 0);
+                log.read_at(piece.offset.saturating_add(start * size), &mut span)?;
+                (Some(&*span), start)
+            } else {
+                (None, 0)
+            }
+        }
         Place::Chunk { mask } => {
-            let mut stored = vec![0; narrow(piece.length)?];
-            log.read_at(piece.offset, &mut stored)?;
-            let mut decoder = Decoder::default();
-            Some(
-                decoder.decode(&definition.pipeline, mask, &stored, bytes(piece.slab.elements()?)?)?.to_vec(),
-            )
+            span.resize(usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?, 0);
+            log.read_at(piece.offset, &mut span)?;
+            let whole = narrow(piece.slab.elements()?)?;
+            (Some(decoder.decode(&definition.pipeline, mask, &span, whole)?), 0)
         }
     };
-    for (to, from, length) in rows(wanted, wanted, &piece.slab) {
-        let (to, length) = (bytes(to)?, bytes(length)?);
-        let short = || Error::corrupt("a piece with fewer bytes than its box").at(piece.offset);
+    for (to, from, length) in rows(wanted, block, &piece.slab) {
+        let (to, length) = (narrow(to)?, narrow(length)?);
         let place = out.get_mut(to..to.saturating_add(length)).ok_or_else(short)?;
-        match &whole {
-            Some(whole) => {
-                let from = bytes(from)?;
-                place.copy_from_slice(whole.get(from..from.saturating_add(length)).ok_or_else(short)?);
+        match known {
+            Some(known) => {
+                let from = narrow(from - first)?;
+                place.copy_from_slice(known.get(from..from.saturating_add(length)).ok_or_else(short)?);
             }
-            None => log.read_at(piece.offset.saturating_add(from.saturating_mul(size)), place)?,
+            None => log.read_at(piece.offset.saturating_add(from * size), place)?,
         }
     }
+    Ok(())
+}
+
+/// The elements of a box, of a piece that has them all.
+pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &Slab) -> Result<Vec<u8>> {
+    let bytes = wanted.elements()?.checked_mul(definition.element_size());
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let mut out = vec![0; bytes.ok_or_else(|| Error::limit("larger than memory"))?];
+    paint(log, definition, piece, wanted, (wanted, &mut out))?;
     Ok(out)
 }
 

@@ -412,6 +412,14 @@ impl DatasetNode {
         Ok(start)
     }
 
+    /// Where contiguous data begin, of which `written` bytes will be written at once.
+    pub(super) fn begin(&self, inner: &Inner, written: u64) -> Result<u64> {
+        match &self.data {
+            Data::Contiguous { address, size } => self.contiguous_start(inner, address, *size, written),
+            _ => Err(Error::invalid("the dataset is not stored in one piece")),
+        }
+    }
+
     /// Where elements lead to is written before they are.
     fn flush_sequences(&self, inner: &Inner) -> Result<()> {
         if self.has_vlen { inner.heap.flush(&inner.space, &*inner.sink) } else { Ok(()) }

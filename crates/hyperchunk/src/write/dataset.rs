@@ -22,6 +22,22 @@ pub struct DatasetWriter {
     pub(super) node: Arc<DatasetNode>,
 }
 
+/// So many bytes are copied at once, by one thread.
+const COPIED: usize = 16 << 20;
+
+/// A part of a file for [`DatasetWriter::copy_parts`].
+#[derive(Debug, Clone, Copy)]
+pub struct FilePart<'a> {
+    /// Where it goes in the dataset's data, in bytes.
+    pub at: u64,
+    /// The file.
+    pub file: &'a std::fs::File,
+    /// Where it begins there.
+    pub from: u64,
+    /// How many bytes it has.
+    pub length: u64,
+}
+
 /// A chunk for [`DatasetWriter::write_chunks`].
 pub type DirectChunk<'a> = (&'a [u64], &'a [u8], u32);
 
@@ -89,6 +105,21 @@ impl DatasetWriter {
         self.node.dims()
     }
 
+    /// The extent of its chunks, if it has any.
+    #[must_use]
+    pub fn chunk(&self) -> Option<&[u64]> {
+        match &self.node.data {
+            Data::Chunked(chunks) => Some(&chunks.dims),
+            _ => None,
+        }
+    }
+
+    /// Whether its chunks go through filters.
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        !self.node.pipeline.is_empty()
+    }
+
     fn named(&self, error: Error) -> Error {
         self.file.0.named(error)
     }
@@ -117,6 +148,41 @@ impl DatasetWriter {
         let written = self.node.write(&self.file.0, choice, elements);
         self.file.0.changed();
         written.map_err(|error| self.named(error))
+    }
+
+    /// Copies parts of other files to places in contiguous data, in any order, on `threads` threads: the bytes as they are.
+    /// What has no part gets the fill value.
+    ///
+    /// # Errors
+    /// Invalid if the dataset is not stored in one piece, a part is beyond it, or the file has a journal; those of the sink.
+    pub fn copy_parts(&self, parts: &[FilePart<'_>], threads: usize) -> Result<()> {
+        let inner = &self.file.0;
+        inner.open()?;
+        let size =
+            self.node.dataspace().elements().unwrap_or(0).saturating_mul(self.node.element_size as u64);
+        let inside = |part: &FilePart<'_>| part.at.checked_add(part.length).is_some_and(|end| end <= size);
+        if inner.journal.is_some() || !parts.iter().all(inside) {
+            let message =
+                "parts beyond the data, or a file with a journal, which cannot note what it has not seen";
+            return Err(self.named(Error::invalid(message)));
+        }
+        let total = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.length));
+        let copied = self.node.begin(inner, total).and_then(|start| {
+            let steps = parts.iter().flat_map(|part| {
+                let ends = (0..part.length).step_by(COPIED).map(move |done| (part, done));
+                ends.map(|(part, done)| (part, done, (part.length - done).min(COPIED as u64)))
+            });
+            crate::read::spread(
+                threads,
+                steps,
+                || (),
+                |(), (part, done, length)| {
+                    inner.sink.copy_at(start + part.at + done, part.file, part.from + done, length)
+                },
+            )
+        });
+        inner.changed();
+        copied.map_err(|error| self.named(error))
     }
 
     fn chunks(&self) -> Result<&Chunks> {

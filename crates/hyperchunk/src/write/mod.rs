@@ -30,7 +30,7 @@ use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
-pub use dataset::{ChunkRun, DatasetWriter, DirectChunk};
+pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{Recovered, recover};

@@ -12,6 +12,9 @@ use std::sync::{PoisonError, RwLock};
 
 use super::Sync;
 
+/// So many bytes are copied at once.
+const COPIED: u64 = 1 << 20;
+
 /// The bytes of a file that is being written. Writes may come from many threads at once, to places that do not overlap.
 pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// Writes bytes at an offset.
@@ -30,6 +33,14 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
             offset += part.len() as u64;
         }
         Ok(())
+    }
+
+    /// Writes `length` bytes of a file of this machine, from `from` on.
+    ///
+    /// # Errors
+    /// Truncated if it has not so many; as [`Sink::write_at`].
+    fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
+        copy_through_memory(self, offset, source, from, length)
     }
 
     /// Reads back what was written; what was not, also beyond the end, is zeros.
@@ -182,6 +193,31 @@ impl LocalSink {
     }
 }
 
+fn copy_through_memory<S: Sink + ?Sized>(
+    sink: &S,
+    offset: u64,
+    source: &File,
+    from: u64,
+    length: u64,
+) -> Result<()> {
+    let mut buffer = vec![0; usize::try_from(length.min(COPIED)).unwrap_or(0)];
+    let mut done = 0;
+    while done < length {
+        let step = usize::try_from(length - done).unwrap_or(usize::MAX).min(buffer.len());
+        let part = &mut buffer[..step];
+        read_exact_at(source, from + done, part).map_err(|error| cannot_copy(&error, from + done))?;
+        sink.write_at(offset + done, part)?;
+        done += step as u64;
+    }
+    Ok(())
+}
+
+fn cannot_copy(error: &io::Error, from: u64) -> Error {
+    let short = error.kind() == io::ErrorKind::UnexpectedEof;
+    let kind = if short { ErrorKind::Truncated } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot copy from byte {from} of a file: {error}"))
+}
+
 fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} the file: {error}"))
@@ -197,6 +233,18 @@ impl Sink for LocalSink {
     fn write_parts_at(&self, offset: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
         write_all_parts_at(&self.file, offset, parts)
             .map_err(|error| self.named(cannot("write", &error).at(offset)))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn copy_at(&self, offset: u64, source: &File, from: u64, length: u64) -> Result<()> {
+        match copy_range(&self.file, offset, source, from, length) {
+            Ok(()) => Ok(()),
+            // Between such files, the system does not copy by itself.
+            Err(error) if error.raw_os_error().is_some_and(|code| CANNOT_COPY.contains(&code)) => {
+                copy_through_memory(self, offset, source, from, length)
+            }
+            Err(error) => Err(self.named(cannot_copy(&error, from))),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -257,6 +305,34 @@ impl Sink for LocalSink {
         std::fs::remove_file(&self.partial)
             .map_err(|error| cannot("delete", &error).file(self.partial.display()))
     }
+}
+
+/// Why the system refuses to copy from one file to another.
+#[cfg(target_os = "linux")]
+const CANNOT_COPY: [i32; 5] = [libc::EXDEV, libc::EINVAL, libc::ENOSYS, libc::EOPNOTSUPP, libc::EPERM];
+
+/// Has the system copy bytes from one file to another.
+#[cfg(target_os = "linux")]
+fn copy_range(file: &File, offset: u64, source: &File, from: u64, length: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let narrow = |value: u64| libc::off64_t::try_from(value).map_err(|_| io::ErrorKind::InvalidInput);
+    let (mut to, mut from) = (narrow(offset)?, narrow(from)?);
+    let mut left = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    while left > 0 {
+        // SAFETY: both descriptors are open, and the call changes nothing but the two offsets.
+        let copied = unsafe {
+            libc::copy_file_range(source.as_raw_fd(), &raw mut from, file.as_raw_fd(), &raw mut to, left, 0)
+        };
+        match usize::try_from(copied) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(copied) => left = left.saturating_sub(copied),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error => return Err(error),
+            },
+        }
+    }
+    Ok(())
 }
 
 /// Makes a file longer. It must not become shorter if somebody else makes it still longer in the meantime.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::store::overlap::{fetch, layers, rows};
+use crate::store::pack::{self, PackOptions};
 use crate::store::tests::{Folder, options};
 use crate::store::{LogWriter, Mode, WriterOptions};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
@@ -702,6 +703,14 @@ fn random_writers_against_a_model() {
                     "seed {seed}, epoch {number} after {epoch}"
                 );
             }
+            let out = folder.0.join(format!("{seed}.packed.h5"));
+            let pack = PackOptions { replace: true, sync: Sync::Never, ..PackOptions::default() };
+            pack::pack(&path, &out, &pack).unwrap();
+            assert_eq!(
+                &native(&out, "a").unwrap(),
+                epochs.last().unwrap(),
+                "seed {seed}, epoch {epoch}, packed"
+            );
             if marked(&path, "a").len() > 1 {
                 assert_eq!(
                     &native(&path, "a").unwrap(),

@@ -8,7 +8,9 @@ use crate::pack::plan::{dataset_plan, needed};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering};
 use crate::store::{DatasetId, Marker};
-use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer};
+use crate::write::{
+    CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
+};
 use crate::{Error, Result};
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
@@ -35,35 +37,54 @@ impl Merge {
     /// # Errors
     /// Invalid if a dataset of [`Merge::datasets`] is not in `stored`; those of reading what is copied, and of writing.
     pub fn write(&mut self, epoch: u64, stored: &HashMap<DatasetId, Shown>) -> Result<Vec<u8>> {
-        let reached = self.reached();
-        self.plan(&reached, stored)?;
+        let datatypes = stored.values().map(|shown| &shown.datatype);
+        let oldest = datatypes
+            .map(needed)
+            .try_fold(self.prepare()?, |oldest, needed| Ok::<_, Error>(oldest.max(needed?)))?;
         let sink = Arc::new(MemorySink::default());
-        let oldest = self.packing.oldest;
         let options = CreateOptions { oldest, threads: 1, sync: Sync::Never, ..CreateOptions::default() };
         let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
-        let nodes = self.objects(&writer, &reached, epoch, stored)?;
-        for node in &reached {
-            self.write_links(&writer, *node, &nodes)?;
-        }
-        let mut made = self.made(&nodes);
-        for node in &reached {
-            self.write_attributes(&writer, *node, &nodes, &made)?;
-        }
-        for node in &reached {
-            if let (Thing::Native(item), Some(Some(id))) = (self.nodes[*node].thing, nodes.get(*node)) {
-                made.datasets[item] = Some(writer.dataset(*id)?);
-            }
-        }
-        copy(&self.packing, &writer, &made, &|_| ())?;
+        self.build(&writer, &|id| Some(marker_options(Marker { dataset: id, epoch }, stored.get(&id)?)))?;
         writer.close()?;
         Ok(sink.bytes())
     }
 
-    /// How native datasets are copied, and which release can read the new file.
-    fn plan(&mut self, reached: &[usize], stored: &HashMap<DatasetId, Shown>) -> Result<()> {
+    /// Makes everything in a new file; `options` says how the datasets of the store are made. Which dataset each of them is
+    /// there comes back: they have no data yet. [`Merge::prepare`] comes first.
+    pub(in crate::store) fn build(
+        &self,
+        writer: &Writer,
+        options: &dyn Fn(DatasetId) -> Option<DatasetOptions>,
+    ) -> Result<HashMap<DatasetId, DatasetWriter>> {
+        let reached = self.reached();
+        let nodes = self.objects(writer, &reached, options)?;
+        for node in &reached {
+            self.write_links(writer, *node, &nodes)?;
+        }
+        let mut made = self.made(&nodes);
+        for node in &reached {
+            self.write_attributes(writer, *node, &nodes, &made)?;
+        }
+        let mut stored = HashMap::new();
+        for node in &reached {
+            let Some(Some(id)) = nodes.get(*node) else { continue };
+            match self.nodes[*node].thing {
+                Thing::Native(item) => made.datasets[item] = Some(writer.dataset(*id)?),
+                Thing::Stored { id: dataset, .. } => {
+                    stored.insert(dataset, writer.dataset(*id)?);
+                }
+                Thing::Group | Thing::Datatype(_) => {}
+            }
+        }
+        copy(&self.packing, writer, &made, &|_| ())?;
+        Ok(stored)
+    }
+
+    /// Decides how native datasets are copied; returns the oldest release that knows what is not the store's.
+    pub(in crate::store) fn prepare(&mut self) -> Result<Oldest> {
         let mut oldest = Oldest::default();
         let mut plans: Vec<_> = self.packing.contents.items.iter().map(|_| None).collect();
-        for node in reached.iter().map(|node| &self.nodes[*node]) {
+        for node in self.reached().into_iter().map(|node| &self.nodes[node]) {
             let mut needs = |item: usize, datatype: &Datatype| -> Result<()> {
                 let object = &self.packing.contents.items[item].object;
                 let sizes = object.file().superblock().sizes;
@@ -76,13 +97,8 @@ impl Merge {
                 needs(attr.item, &attr.attribute.datatype)?;
             }
             match node.thing {
-                Thing::Group => {}
+                Thing::Group | Thing::Stored { .. } => {}
                 Thing::Datatype(item) => needs(item, &self.packing.contents.items[item].object.datatype()?)?,
-                Thing::Stored { id, .. } => {
-                    if let Some(stored) = stored.get(&id) {
-                        oldest = oldest.max(needed(&stored.datatype)?);
-                    }
-                }
                 Thing::Native(item) => {
                     let listed = &self.packing.contents.items[item];
                     let Some(dataset) = &listed.dataset else { continue };
@@ -97,7 +113,7 @@ impl Merge {
         }
         self.packing.oldest = oldest;
         self.packing.plans = plans;
-        Ok(())
+        Ok(oldest)
     }
 
     /// For each object of each file, which one of the new file it is.
@@ -114,8 +130,7 @@ impl Merge {
         &self,
         writer: &Writer,
         reached: &[usize],
-        epoch: u64,
-        stored: &HashMap<DatasetId, Shown>,
+        options: &dyn Fn(DatasetId) -> Option<DatasetOptions>,
     ) -> Result<Vec<Option<NodeId>>> {
         let mut nodes = vec![None; self.nodes.len()];
         for number in reached {
@@ -145,8 +160,7 @@ impl Merge {
                 }
                 Thing::Stored { id, item } => {
                     let none = || named(Error::invalid(format!("no definition of the dataset {id}")));
-                    let stored = stored.get(&id).ok_or_else(none)?;
-                    let mut options = marker_options(Marker { dataset: id, epoch }, stored);
+                    let mut options = options(id).ok_or_else(none)?;
                     options.track_order = node.tracked;
                     options.committed = match item {
                         Some(item) => self.committed(writer, &made, item)?,

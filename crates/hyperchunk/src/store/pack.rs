@@ -1,0 +1,290 @@
+//! Packing a store: everything of an epoch in one HDF5 file that needs nothing else.
+//!
+//! Structure, attributes and native datasets come from the skeleton. Data in one piece are copied by the system, from logs to
+//! where they belong; chunks as their writers left them are copied undecoded. Only where pieces lie over each other, or do
+//! not fill a chunk, are elements painted and compressed anew.
+
+use super::blocks::{Blocks, Content, Scratch};
+use super::link::tiles;
+use super::manifest::Stored;
+use super::skeleton::Merge;
+use super::{Definition, Manifest, log_of};
+use crate::pack::plan::needed;
+use crate::pack::shape::good_chunk;
+use crate::read::spread;
+use crate::write::{
+    CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, FilePart, NewLayout, Sync, Writer,
+};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::codec::Encoder;
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{AllocationTime, Dataspace};
+use hyperchunk_format::select::{Axis, Choice};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Data in one piece whose parts are too many are painted in blocks of about so many bytes.
+const BLOCK: u64 = 8 << 20;
+/// So many bytes of chunks are copied at once.
+const BATCH: u64 = 4 << 20;
+
+/// How a store is packed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PackOptions {
+    /// Which epoch; the newest if none is named.
+    pub epoch: Option<u64>,
+    /// How many threads copy; 0 for as many as there are processors.
+    pub threads: usize,
+    /// When data must have reached the disk.
+    pub sync: Sync,
+    /// Whether a file of the new one's name may be replaced.
+    pub replace: bool,
+}
+
+impl Default for PackOptions {
+    fn default() -> Self {
+        Self { epoch: None, threads: 0, sync: Sync::Commit, replace: false }
+    }
+}
+
+/// What was packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Packed {
+    /// The epoch.
+    pub epoch: u64,
+    /// How many datasets of the store.
+    pub datasets: usize,
+    /// How many bytes were copied as they are.
+    pub copied: u64,
+    /// How many bytes of elements were painted.
+    pub painted: u64,
+    /// The size of the new file.
+    pub size: u64,
+}
+
+/// Makes one file of an epoch of the store at `path`.
+///
+/// # Errors
+/// NotFound if there is no such epoch; Invalid if `out` is the store's own file; those of reading the logs and of writing:
+/// then there is no new file.
+pub fn pack(path: &Path, out: &Path, options: &PackOptions) -> Result<Packed> {
+    let named = |error: Error| error.file(path.display());
+    let newest = Manifest::newest(path)?;
+    let manifest = match options.epoch {
+        Some(number) => Manifest::epoch(path, number)?,
+        None => newest.clone().ok_or_else(|| {
+            named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
+        })?,
+    };
+    if let (Ok(one), Ok(other)) = (path.canonicalize(), out.canonicalize())
+        && one == other
+    {
+        return Err(named(Error::invalid("the new file cannot take the place of the store's own")));
+    }
+    let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);
+    let file = super::commit::skeleton(path, &manifest, is_newest)?;
+    let mut merge = Merge::new(Some(&file), &[])?;
+    let datasets = merge.datasets();
+    let mut all = HashMap::new();
+    let mut oldest = merge.prepare()?;
+    for (id, place) in &datasets {
+        let stored = manifest.dataset(id).ok_or_else(|| {
+            let message = "the epoch does not know this dataset of the store";
+            named(Error::corrupt(message).object(String::from_utf8_lossy(place)))
+        })?;
+        let (made, needs) = made_as(stored)?;
+        oldest = oldest.max(needs);
+        all.insert(*id, (stored, made));
+    }
+    let writer = Writer::create(out, &create_options(options, oldest))?;
+    let filled = merge.build(&writer, &|id| all.get(&id).map(|(_, made)| made.clone())).and_then(|made| {
+        let mut packed = Packed { epoch: manifest.number, datasets: made.len(), ..Packed::default() };
+        for (id, place) in &datasets {
+            let (Some((stored, _)), Some(dataset)) = (all.get(id), made.get(id)) else { continue };
+            fill(path, &manifest, stored, dataset, options.threads, &mut packed)
+                .map_err(|error| error.object(String::from_utf8_lossy(place)))?;
+        }
+        writer.close()?;
+        packed.size = writer.size();
+        Ok(packed)
+    });
+    filled.inspect_err(|_| drop(writer.discard()))
+}
+
+fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {
+    CreateOptions {
+        oldest,
+        threads: options.threads,
+        sync: options.sync,
+        replace: options.replace,
+        // It is made anew in one go, or not at all.
+        journal: false,
+        ..CreateOptions::default()
+    }
+}
+
+/// How a dataset is made in the new file, and which release knows that.
+fn made_as(stored: &Stored) -> Result<(DatasetOptions, Oldest)> {
+    let Definition { datatype, chunk, pipeline, fill, max, .. } = &stored.definition;
+    let dims = stored.extent.clone();
+    let grows = dims.iter().zip(max).any(|(dim, max)| *max != Some(*dim));
+    // Data in one piece cannot grow.
+    let chunk = chunk.clone().or_else(|| grows.then(|| good_chunk(&dims, datatype.size)));
+    let mut oldest = needed(datatype)?;
+    let (layout, max) = match chunk.filter(|chunk| !chunk.is_empty()) {
+        Some(chunk) => {
+            let bytes = chunk.iter().fold(datatype.size, |size, dim| size.saturating_mul(*dim));
+            if u32::try_from(bytes).is_err() {
+                oldest = Oldest::V200;
+            }
+            let max = dims.iter().zip(max).map(|(dim, max)| max.map(|max| max.max(*dim))).collect();
+            (NewLayout::Chunked(chunk), max)
+        }
+        None => (NewLayout::Contiguous, dims.iter().copied().map(Some).collect()),
+    };
+    let dataspace = if dims.is_empty() { Dataspace::Scalar } else { Dataspace::Simple { dims, max } };
+    let mut options = DatasetOptions::new(datatype.clone(), dataspace).with_layout(layout.clone());
+    if matches!(layout, NewLayout::Chunked(_)) {
+        options = options.with_pipeline(pipeline.clone());
+    }
+    options.fill = fill.clone();
+    options.fill.allocation = AllocationTime::Default;
+    Ok((options, oldest))
+}
+
+fn threads_of(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    }
+}
+
+/// Copies the data of a dataset.
+fn fill(
+    path: &Path,
+    manifest: &Manifest,
+    stored: &Stored,
+    dataset: &DatasetWriter,
+    threads: usize,
+    packed: &mut Packed,
+) -> Result<()> {
+    let threads = threads_of(threads);
+    if stored.parts.iter().all(|part| part.written.pieces.is_empty()) {
+        return Ok(());
+    }
+    if let Some(chunk) = dataset.chunk() {
+        return chunks(path, manifest, stored, dataset, chunk, threads, packed);
+    }
+    let Ok(tiles) = tiles(stored)? else { return slabs(path, manifest, stored, dataset, threads, packed) };
+    let mut files = HashMap::new();
+    for tile in tiles.0.values() {
+        if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(tile.log) {
+            let log = manifest.logs.get(tile.log as usize);
+            let log = log_of(path, log.ok_or_else(|| Error::corrupt("a part of no log"))?.writer);
+            let file = std::fs::File::open(&log).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot open {}: {error}", log.display()))
+            })?;
+            entry.insert(file);
+        }
+    }
+    let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(tiles.0.len());
+    for (at, tile) in &tiles.0 {
+        let Some(file) = files.get(&tile.log) else { continue };
+        parts.push(FilePart { at: *at, file, from: tile.offset, length: tile.end - at });
+        packed.copied += tile.end - at;
+    }
+    dataset.copy_parts(&parts, threads)
+}
+
+/// Copies chunks.
+fn chunks(
+    path: &Path,
+    manifest: &Manifest,
+    stored: &Stored,
+    dataset: &DatasetWriter,
+    chunk: &[u64],
+    threads: usize,
+    packed: &mut Packed,
+) -> Result<()> {
+    let definition = &stored.definition;
+    let bytes = chunk.iter().fold(definition.element_size(), |size, dim| size.saturating_mul(*dim));
+    let blocks = Blocks::new(path, manifest, stored, chunk.to_vec())?;
+    let keys = blocks.keys();
+    let batch = usize::try_from(BATCH / bytes.max(1)).unwrap_or(1).clamp(1, 4096);
+    let (copied, painted) = (AtomicU64::new(0), AtomicU64::new(0));
+    let pipeline = if dataset.is_filtered() { &*definition.pipeline } else { &[] };
+    spread(
+        threads,
+        keys.chunks(batch),
+        <(Scratch, Encoder)>::default,
+        |(scratch, encoder), keys: &[&[u64]]| {
+            let mut ready: Vec<(Vec<u64>, Vec<u8>, u32)> = Vec::with_capacity(keys.len());
+            for key in keys {
+                let offset = blocks.slab(key).start;
+                match blocks.content(key, true, scratch)? {
+                    None => {}
+                    Some(Content::Chunk(bytes, mask)) => {
+                        copied.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                        ready.push((offset, bytes.to_vec(), mask));
+                    }
+                    Some(Content::Elements(bytes)) => {
+                        painted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                        let (encoded, mask) = encoder.encode(pipeline, bytes)?;
+                        ready.push((offset, encoded.to_vec(), mask));
+                    }
+                }
+            }
+            let all: Vec<DirectChunk<'_>> =
+                ready.iter().map(|(offset, bytes, mask)| (&**offset, &**bytes, *mask)).collect();
+            if all.is_empty() { Ok(()) } else { dataset.write_chunks(&all) }
+        },
+    )?;
+    packed.copied += copied.into_inner();
+    packed.painted += painted.into_inner();
+    Ok(())
+}
+
+/// Paints data that lie in one piece, slab by slab.
+fn slabs(
+    path: &Path,
+    manifest: &Manifest,
+    stored: &Stored,
+    dataset: &DatasetWriter,
+    threads: usize,
+    packed: &mut Packed,
+) -> Result<()> {
+    let blocks =
+        Blocks::new(path, manifest, stored, slab_of(&stored.extent, stored.definition.element_size()))?;
+    let painted = AtomicU64::new(0);
+    spread(threads, blocks.keys().into_iter(), Scratch::default, |scratch, key: &[u64]| {
+        let Some(within) = blocks.slab(key).clipped(&stored.extent) else { return Ok(()) };
+        let Some(Content::Elements(bytes)) = blocks.content(key, false, scratch)? else { return Ok(()) };
+        painted.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let axes = within.start.iter().zip(&within.count);
+        let axes = axes.map(|(start, count)| Axis::range(*start..start + count)).collect();
+        dataset.write(&Choice::Axes(axes), bytes)
+    })?;
+    packed.painted += painted.into_inner();
+    Ok(())
+}
+
+/// A block of whole rows, of about [`BLOCK`] bytes.
+pub(super) fn slab_of(extent: &[u64], size: u64) -> Vec<u64> {
+    let mut slab = vec![1; extent.len()];
+    let mut room = (BLOCK / size.max(1)).max(1);
+    for (step, dim) in slab.iter_mut().zip(extent).rev() {
+        *step = room.min((*dim).max(1));
+        room /= *step;
+        if *step < *dim {
+            break;
+        }
+        room = room.max(1);
+    }
+    slab
+}
+
+#[cfg(test)]
+mod tests;
