@@ -30,7 +30,7 @@ const NUMBERED: u64 = 1 << 63;
 /// How a dataset is made, by keywords.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Options<'py> {
+pub(crate) struct Options<'py> {
     datatype: PyRef<'py, Datatype>,
     committed: Option<PyRef<'py, Node>>,
     /// None without a dataspace.
@@ -51,7 +51,7 @@ struct Options<'py> {
 }
 
 impl Options<'_> {
-    fn dataset(self, py: Python<'_>) -> PyResult<DatasetOptions> {
+    pub(crate) fn dataset(self, py: Python<'_>) -> PyResult<DatasetOptions> {
         let dataspace = dataspace(self.shape, self.max_shape);
         let mut options = DatasetOptions::new(self.datatype.0.clone(), dataspace);
         options.committed = match &self.committed {

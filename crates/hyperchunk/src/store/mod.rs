@@ -9,6 +9,7 @@
 //! log a process, and not the layout, a container a dataset.
 
 mod blocks;
+mod boxes;
 mod bytes;
 pub mod commit;
 mod definition;
@@ -28,6 +29,7 @@ mod scan;
 pub mod skeleton;
 mod statistics;
 
+pub use boxes::boxes;
 pub use definition::Definition;
 pub use header::LogHeader;
 pub use id::{DatasetId, Session, StoreId, WriterId, launched};

@@ -1,0 +1,92 @@
+//! A store before anybody has written to it.
+
+use super::commit::replace;
+use super::skeleton::{Change, Merge, Shown};
+use super::{DatasetId, Definition, Known, Manifest, Stored, StoreId, WriterId, folder_of};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Makes a store: a file at `path` that shows what will be there. `image` is an HDF5 file with groups, attributes, small data
+/// and, by their markers, the datasets of `definitions`; those that it does not have are made with the groups on their way.
+///
+/// What is there already is an error, unless `replaces`. Then the epochs of an earlier store stay for its readers until they are
+/// removed (`vacuum`), and a new epoch begins without anything of theirs.
+///
+/// # Errors
+/// Io with the message that there is something, or from the system; those of reading the image.
+pub fn create(
+    path: &Path,
+    definitions: &[Definition],
+    image: Option<&[u8]>,
+    replaces: bool,
+    sync: Sync,
+) -> Result<Known> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let before = Manifest::newest(&path)?;
+    if !replaces && (before.is_some() || path.exists()) {
+        let message = "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
+        return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+    }
+    if before.is_none() && replaces {
+        left_over(&path)?;
+    }
+    let mut changes = Vec::new();
+    if let Some(image) = image {
+        let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
+        changes.push(Change { writer: WriterId::default(), base: None, image });
+    }
+    let mut merge = Merge::new(None, &changes)?;
+    let mut shown: HashMap<DatasetId, Shown> = HashMap::new();
+    let mut stored = Vec::new();
+    let known: Vec<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
+    for definition in definitions {
+        let id = definition.id()?;
+        if !known.contains(&id) {
+            merge.define(id, &definition.path, WriterId::default());
+        }
+        let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
+        if shown.insert(id, Shown { datatype, dims, segments: None }).is_some() {
+            continue;
+        }
+        let (definition, extent) = (definition.clone(), definition.dims.clone());
+        stored.push(Stored { id, definition, extent, parts: Vec::new() });
+    }
+    let Some(before) = before else {
+        let image = merge.write(0, &shown)?;
+        replace(&path, &image, sync)?;
+        return Ok(Known { store: StoreId::new(), epoch: 0 });
+    };
+    loop {
+        let number = Manifest::numbers(&path)?.last().map_or(1, |last| last + 1);
+        let mut manifest = Manifest {
+            store: before.store,
+            number,
+            parent: before.number,
+            floor: number - 1,
+            datasets: stored.clone(),
+            image: merge.write(number, &shown)?,
+            ..Manifest::default()
+        };
+        manifest.renumber();
+        if manifest.publish(&path, sync != Sync::Never)? {
+            replace(&path, &manifest.image, sync)?;
+            return Ok(Known { store: before.store, epoch: number });
+        }
+    }
+}
+
+/// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.
+fn left_over(path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?)).is_some() {
+            std::fs::remove_file(entry.path())
+                .map_err(|error| Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", entry.path().display())))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! Sharded stores: definitions, writers, and what whoever commits does.
+
+use crate::choice::{self, Choice};
+use crate::datatype::Datatype;
+use crate::errors::{opening, to_python};
+use crate::memory::look;
+use crate::node::Options;
+use hyperchunk::Result;
+use hyperchunk::model::Dataspace;
+use hyperchunk::store::{self, Definition, Known, LogWriter, Marker, Mode, Session, StoreId, Ticket, WriterOptions};
+use hyperchunk::write::{NewLayout, Sync};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use std::path::PathBuf;
+
+/// What a dataset of a store is.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct StoreDefinition(pub(crate) Definition);
+
+#[pymethods]
+impl StoreDefinition {
+    /// With the keywords of `Node.create_dataset`.
+    #[new]
+    #[pyo3(signature = (path, incarnation, **keywords))]
+    fn new(
+        py: Python<'_>,
+        path: Vec<u8>,
+        incarnation: u32,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let missing = || PyValueError::new_err("the options are missing");
+        let options = keywords.ok_or_else(missing)?.extract::<Options<'_>>()?.dataset(py)?;
+        let Dataspace::Simple { dims, max } = options.dataspace else {
+            return Err(PyValueError::new_err("a dataset of a store has dimensions"));
+        };
+        let chunk = if let NewLayout::Chunked(chunk) = options.layout { Some(chunk) } else { None };
+        Ok(Self(Definition {
+            max,
+            chunk,
+            pipeline: options.pipeline,
+            fill: options.fill,
+            incarnation,
+            ..Definition::new(path, options.datatype, dims)
+        }))
+    }
+
+    /// From its bytes.
+    #[staticmethod]
+    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
+        Definition::decode(bytes).map(Self).map_err(|e| to_python(py, &e))
+    }
+
+    /// Its bytes.
+    fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.0.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(|e| to_python(py, &e))
+    }
+
+    /// The name of the external file that marks it in a skeleton.
+    fn marker(&self, py: Python<'_>) -> PyResult<String> {
+        let dataset = self.0.id().map_err(|e| to_python(py, &e))?;
+        Ok(Marker { dataset, epoch: 0 }.entry(false).name.to_string())
+    }
+
+    /// The path that it was made with.
+    #[getter]
+    fn path(&self) -> &[u8] {
+        &self.0.path
+    }
+
+    /// Its first extent.
+    #[getter]
+    fn shape(&self) -> Vec<u64> {
+        self.0.dims.clone()
+    }
+
+    /// How far each dimension may grow.
+    #[getter]
+    fn max_shape(&self) -> Vec<Option<u64>> {
+        self.0.max.clone()
+    }
+
+    /// The extent of its chunks.
+    #[getter]
+    fn chunks(&self) -> Option<Vec<u64>> {
+        self.0.chunk.clone()
+    }
+
+    /// The type of its elements.
+    #[getter]
+    fn datatype(&self) -> Datatype {
+        Datatype(self.0.datatype.clone())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<definition of {}>", String::from_utf8_lossy(&self.0.path))
+    }
+}
+
+/// How a writer writes, by keywords.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Writing {
+    truncates: bool,
+    session: Option<String>,
+    checksum: bool,
+    statistics: bool,
+    sync: String,
+    priority: i32,
+    /// The store, and its newest epoch.
+    known: Option<(String, u64)>,
+}
+
+pub(crate) fn sync(name: &str) -> PyResult<Sync> {
+    match name {
+        "never" => Ok(Sync::Never),
+        "epoch" => Ok(Sync::Commit),
+        "record" => Ok(Sync::Write),
+        other => Err(PyValueError::new_err(format!("sync must be 'never', 'epoch' or 'record', not {other:?}"))),
+    }
+}
+
+/// A writer: one process, one log.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct StoreWriter(LogWriter);
+
+impl StoreWriter {
+    fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&LogWriter) -> Result<T> + Send) -> PyResult<T> {
+        py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
+    }
+}
+
+#[pymethods]
+impl StoreWriter {
+    /// Begins a log for the store of a file.
+    #[staticmethod]
+    #[pyo3(signature = (path, **keywords))]
+    fn create(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let missing = || PyValueError::new_err("the options are missing");
+        let given = keywords.ok_or_else(missing)?.extract::<Writing>()?;
+        let mut options = WriterOptions::default();
+        options.mode = if given.truncates { Mode::Truncate } else { Mode::Join };
+        if let Some(session) = &given.session {
+            options.session = Session::named(session);
+        }
+        options.checksum = given.checksum;
+        options.statistics = given.statistics;
+        options.sync = sync(&given.sync)?;
+        options.priority = given.priority;
+        options.known = match given.known {
+            Some((store, epoch)) => {
+                let store = StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
+                Some(Known { store, epoch })
+            }
+            None => None,
+        };
+        py.detach(|| LogWriter::create(&path, &options)).map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// Its name.
+    #[getter]
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Its log.
+    #[getter]
+    fn log(&self) -> PathBuf {
+        self.0.log().to_owned()
+    }
+
+    /// Says what a dataset is; returns its number.
+    fn define(&self, py: Python<'_>, definition: &StoreDefinition) -> PyResult<u32> {
+        self.run(py, |writer| writer.define(&definition.0))
+    }
+
+    /// The extent of a dataset.
+    fn shape(&self, py: Python<'_>, dataset: u32) -> PyResult<Vec<u64>> {
+        self.run(py, |writer| writer.dataset(dataset).map(|own| own.dims))
+    }
+
+    /// Writes a box, in one piece and in the dataset's datatype.
+    fn write_box(
+        &self,
+        py: Python<'_>,
+        dataset: u32,
+        start: Vec<u64>,
+        count: Vec<u64>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        look(data, |bytes| self.run(py, |writer| writer.write_box(dataset, &start, &count, bytes)))
+    }
+
+    /// Writes the elements of a selection.
+    fn write(&self, py: Python<'_>, dataset: u32, choice: &Choice, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        look(data, |bytes| {
+            self.run(py, |writer| {
+                let dims = writer.dataset(dataset)?.dims;
+                writer.write(dataset, &*choice.within(&dims)?, bytes)
+            })
+        })
+    }
+
+    /// Writes every `step`th index from `start` on, `count` of them, for each dimension: `start, step, count` of each.
+    fn write_slab(&self, py: Python<'_>, dataset: u32, slab: Vec<u64>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let choice = choice::slab(&slab);
+        look(data, |bytes| self.run(py, |writer| writer.write(dataset, &choice, bytes)))
+    }
+
+    /// Writes a chunk as it is to be stored.
+    fn write_chunk(
+        &self,
+        py: Python<'_>,
+        dataset: u32,
+        offset: Vec<u64>,
+        mask: u32,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        look(data, |bytes| self.run(py, |writer| writer.write_chunk(dataset, &offset, mask, bytes)))
+    }
+
+    /// Gives a dataset another extent.
+    fn resize(&self, py: Python<'_>, dataset: u32, shape: Vec<u64>) -> PyResult<()> {
+        self.run(py, |writer| writer.set_extent(dataset, &shape))
+    }
+
+    /// Keeps an HDF5 file with groups, links, attributes and small data.
+    fn put_image(&self, py: Python<'_>, hdf5: &[u8]) -> PyResult<()> {
+        self.run(py, |writer| writer.put_image(hdf5))
+    }
+
+    /// Writes everything that waits; returns the ticket.
+    fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.run(py, LogWriter::flush).map(|ticket| PyBytes::new(py, &ticket.to_bytes()))
+    }
+
+    /// As `flush`; nothing more will be written.
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.run(py, LogWriter::close).map(|ticket| PyBytes::new(py, &ticket.to_bytes()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<writer {}>", self.0.id())
+    }
+}
+
+/// Makes a store; returns its id and its epoch.
+#[pyfunction]
+pub(crate) fn store_create(
+    py: Python<'_>,
+    path: PathBuf,
+    definitions: Vec<PyRef<'_, StoreDefinition>>,
+    image: Option<Vec<u8>>,
+    replaces: bool,
+    sync: &str,
+) -> PyResult<(String, u64)> {
+    let sync = self::sync(sync)?;
+    let definitions: Vec<Definition> = definitions.iter().map(|definition| definition.0.clone()).collect();
+    let made = py.detach(|| store::create(&path, &definitions, image.as_deref(), replaces, sync));
+    made.map(|known| (known.store.to_string(), known.epoch)).map_err(|e| opening(py, &e))
+}
+
+/// The tickets that these bytes are.
+pub(crate) fn tickets(py: Python<'_>, tickets: &[Vec<u8>]) -> PyResult<Vec<Ticket>> {
+    tickets.iter().map(|bytes| Ticket::from_bytes(bytes)).collect::<Result<_>>().map_err(|e| to_python(py, &e))
+}
