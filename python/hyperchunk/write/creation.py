@@ -56,6 +56,18 @@ def create(
     options: dict[str, Any],
 ) -> _core.Node:
     """Makes a dataset; `shape` is None for one without a dataspace."""
+    return parent.create_dataset(name, **keywords(writer, description, committed, shown, shape, options))
+
+
+def keywords(
+    writer: _core.Writer,
+    description: Description,
+    committed: _core.Node | None,
+    shown: Dtype,
+    shape: Shape | None,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    """How `_core` says what a dataset is."""
     given = dict(options)
     base = shown if shown.subdtype is None else shown.subdtype[0]
     wanted = filters_of(base, **{key: given.pop(key) for key in _FILTERS if key in given})
@@ -72,21 +84,20 @@ def create(
     bounds = _bounds(shape, maxshape)
     laid = _layout(layout, shape, bounds, chunks, bool(wanted), external)
     extent = _chunks(chunks, shape, bounds, description[1]) if laid == "chunked" else ()
-    return parent.create_dataset(
-        name,
-        datatype=_core.Datatype(description),
-        committed=committed,
-        shape=None if shape is None else list(shape),
-        max_shape=None if bounds is None else list(bounds),
-        layout=laid,
-        chunks=list(extent),
-        external=_external(external),
-        preset=wanted.preset,
-        filters=wanted.filters,
-        fill=_fill(writer, description, shown, fillvalue),
-        fill_time=fill_time,
-        track_order=bool(track_order),
-    )
+    return {
+        "datatype": _core.Datatype(description),
+        "committed": committed,
+        "shape": None if shape is None else list(shape),
+        "max_shape": None if bounds is None else list(bounds),
+        "layout": laid,
+        "chunks": list(extent),
+        "external": _external(external),
+        "preset": wanted.preset,
+        "filters": wanted.filters,
+        "fill": _fill(writer, description, shown, fillvalue),
+        "fill_time": fill_time,
+        "track_order": bool(track_order),
+    }
 
 
 def _bounds(shape: Shape | None, maxshape: Any) -> tuple[int | None, ...] | None:

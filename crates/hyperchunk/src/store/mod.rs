@@ -12,6 +12,7 @@ mod blocks;
 mod boxes;
 mod bytes;
 pub mod commit;
+mod create;
 mod definition;
 mod header;
 mod id;
@@ -30,6 +31,7 @@ pub mod skeleton;
 mod statistics;
 
 pub use boxes::boxes;
+pub use create::create;
 pub use definition::Definition;
 pub use header::LogHeader;
 pub use id::{DatasetId, Session, StoreId, WriterId, launched};

@@ -1,0 +1,31 @@
+"""Sharded stores: any number of processes write one logical HDF5 file, without locks and without MPI-IO.
+
+Each process has a log of its own beside the file; a commit makes them one file, which plain HDF5 reads::
+
+    from hyperchunk import store
+
+    run = store.create("run.h5", {"/energy": store.Dataset((8_000_000,), "f4")})
+    with run.writer() as writer:            # in each process: `run` pickles
+        writer["/energy"][start:stop] = values
+    run.commit()                            # once, by anybody
+"""
+
+from __future__ import annotations
+
+from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
+from hyperchunk.store.parallel import commit_all, to_hyperchunk
+from hyperchunk.store.schema import Dataset
+from hyperchunk.store.writer import StoredDataset, Writer
+
+__all__ = [
+    "Conflict",
+    "Dataset",
+    "Epoch",
+    "Store",
+    "StoredDataset",
+    "Writer",
+    "commit_all",
+    "create",
+    "open",
+    "to_hyperchunk",
+]

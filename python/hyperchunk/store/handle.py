@@ -1,0 +1,177 @@
+"""Stores: what all processes share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hyperchunk import _core
+from hyperchunk.store import schema
+from hyperchunk.store.schema import Dataset
+from hyperchunk.store.writer import Writer
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two writers of one epoch wrote different things."""
+
+    #: The path of the object.
+    path: str
+    #: What the conflict is about.
+    what: str
+    #: Where, in a dataset: the first element and the extent.
+    start: tuple[int, ...]
+    count: tuple[int, ...]
+    #: The writer whose data are seen, and the one whose are not.
+    kept: str
+    other: str
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A commit."""
+
+    #: Its number, from 1.
+    number: int
+    #: The writers that it has something new of.
+    writers: list[str]
+    #: Where they did not agree.
+    conflicts: list[Conflict]
+    #: Writers with something that is not committed.
+    left: list[str]
+    #: Datasets that plain HDF5 reads, and, with the reason, those that it does not.
+    linked: list[str]
+    unlinked: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store, for everybody who writes to it: small, and it pickles. Made by :func:`create` or :func:`open`."""
+
+    #: The HDF5 file.
+    path: str
+    _known: tuple[str, int] | None = None
+    _definitions: tuple[bytes, ...] = ()
+    _truncates: bool = False
+    _options: dict[str, Any] = field(default_factory=dict)
+
+    def writer(
+        self,
+        *,
+        checksum: bool | None = None,
+        statistics: bool | None = None,
+        sync: str | None = None,
+        session: str | None = None,
+        priority: int = 0,
+    ) -> Writer:
+        """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place, sum, not
+        a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket is given),
+        ``"never"`` or ``"record"``. Where writers of one epoch write to the same place, the higher `priority` counts."""
+        given = {"checksum": checksum, "statistics": statistics, "sync": sync}
+        options = {"checksum": True, "statistics": False, "sync": "epoch"} | self._options
+        options |= {key: value for key, value in given.items() if value is not None}
+        core = _core.StoreWriter.create(
+            self.path, truncates=self._truncates, session=session, priority=priority, known=self._known, **options
+        )
+        return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
+
+    def commit(
+        self,
+        tickets: Iterable[bytes] | None = None,
+        *,
+        conflicts: str = "report",
+        salvage: bool = False,
+        flushed: bool = False,
+        link: str = "absolute",
+        sync: str | None = None,
+    ) -> Epoch | None:
+        """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if there is
+        nothing new. Anybody may do it, in any process.
+
+        ``conflicts="error"`` refuses if two writers wrote different things to one place; else the result names them.
+        `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last thing
+        that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+        (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``."""
+        if conflicts not in ("report", "error"):
+            raise ValueError(f"conflicts must be 'report' or 'error', not {conflicts!r}")
+        made = _core.store_commit(
+            self.path,
+            tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
+            conflicts_are_errors=conflicts == "error",
+            salvage=salvage,
+            flushed=flushed,
+            link=link,
+            sync=sync or self._options.get("sync", "epoch"),
+        )
+        if made is None:
+            return None
+        number, writers, found, left, linked, unlinked = made
+        return Epoch(number, writers, [Conflict(*one) for one in found], left, linked, dict(unlinked))
+
+    def open(self, **options: Any) -> Any:
+        """The committed file, for reading (:func:`hyperchunk.open`)."""
+        import hyperchunk
+
+        return hyperchunk.open(self.path, **options)
+
+    def __repr__(self) -> str:
+        return f"<store of {self.path!r}>"
+
+
+def create(
+    path: str | os.PathLike[str],
+    datasets: Mapping[str, Dataset] | None = None,
+    *,
+    attrs: Mapping[str, Any] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
+    overwrite: bool = False,
+    checksum: bool = True,
+    statistics: bool = False,
+    sync: str = "epoch",
+) -> Store:
+    """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
+
+    The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What is
+    there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit shows the new
+    store alone. `checksum`, `statistics` and `sync` are what its writers do unless they say otherwise.
+
+    >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    """
+    structure = schema.empty()
+    definitions = []
+    for name, dataset in (datasets or {}).items():
+        where = schema.absolute(name)
+        description, _, shown, _ = structure._type(dataset.dtype, None)
+        if not schema.is_diverted(description, dataset.shape):
+            raise ValueError(
+                f"{name}: scalars, sequences, references and strings of any length are no data of a store: "
+                "make them with Writer.structure"
+            )
+        definition = schema.define(structure, where, description, shown, dataset.shape, dataset.options)
+        schema.show(structure, definition, bool(dataset.options.get("track_order")))
+        structure[where].attrs.update(dataset.attrs)
+        definitions.append(definition)
+    for name, values in (groups or {}).items():
+        structure.require_group(name).attrs.update(values)
+    structure.attrs.update(attrs or {})
+    structure.flush()
+    target = os.path.abspath(os.fspath(path))
+    known = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync}
+    return Store(target, known, tuple(definition.encode() for definition in definitions), False, options)
+
+
+def open(
+    path: str | os.PathLike[str], *, checksum: bool = True, statistics: bool = False, sync: str = "epoch"
+) -> Store:
+    """The store of a file, to write more to it. Its writers see its newest epoch's datasets."""
+    target = os.path.abspath(os.fspath(path))
+    if not os.path.exists(target):
+        raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
+    known, definitions = _core.store_look_up(target)
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync}
+    return Store(target, known, tuple(definitions), False, options)
+
+

@@ -1,0 +1,117 @@
+"""Stores with Dask and MPI."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hyperchunk.store.handle import Epoch, Store, create
+from hyperchunk.store.schema import Dataset
+
+if TYPE_CHECKING:
+    from hyperchunk.store.writer import Writer
+
+_WRITERS: dict[tuple[str, tuple[str, int] | None, int], Writer] = {}
+_LOCK = threading.Lock()
+
+
+def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:
+    """Commits what all ranks of an mpi4py communicator wrote: one gather of 40 bytes a rank, then rank 0 commits. Collective;
+    returns when the epoch is there, the same on all ranks.
+
+    >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
+    """
+    tickets = comm.gather(ticket, root=0)
+    result: tuple[Epoch | None, BaseException | None] = (None, None)
+    if comm.rank == 0:
+        try:
+            result = (store.commit(tickets, **options), None)
+        except Exception as error:  # it is raised on all ranks
+            result = (None, error)
+    epoch, error = comm.bcast(result, root=0)
+    if error is not None:
+        raise error
+    return epoch
+
+
+def to_hyperchunk(
+    arrays: Any,
+    path: str | os.PathLike[str],
+    *,
+    name: str = "data",
+    overwrite: bool = False,
+    compute: bool = True,
+    attrs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    **store_options: Any,
+) -> Any:
+    """Writes Dask arrays to one HDF5 file, from all workers at once: each block by the task that computes it, to the log of the
+    worker's process. The tickets are the tasks' results, and the last task commits.
+
+    `arrays` is one array (`name` is its path) or several by their paths; `options` are those of ``create_dataset``;
+    `store_options` are those of :func:`create`. With ``compute=False``, a delayed object whose result is the :class:`Epoch`.
+
+    >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
+    """
+    import dask
+    from dask.array.core import slices_from_chunks
+
+    given = dict(arrays) if isinstance(arrays, Mapping) else {name: arrays}
+    for path_in, array in given.items():
+        if any(np.isnan(length) for length in array.shape):
+            raise ValueError(f"{path_in}: the array has an unknown shape: call compute_chunk_sizes() first")
+    datasets = {
+        where: Dataset(tuple(int(length) for length in array.shape), array.dtype, **dict(options or {}))
+        for where, array in given.items()
+    }
+    store = create(path, datasets, overwrite=overwrite, attrs=attrs, **store_options)
+    write = dask.delayed(_write_block, pure=False)
+    tasks = []
+    for where, array in given.items():
+        blocks = array.to_delayed().ravel()
+        for block, place in zip(blocks, slices_from_chunks(array.chunks), strict=True):
+            tasks.append(write(store, where, tuple(part.start for part in place), block))
+    done = dask.delayed(_commit, pure=False)(store, tasks)
+    return done.compute() if compute else done
+
+
+def _write_block(store: Store, name: str, start: tuple[int, ...], block: Any) -> bytes:
+    writer = _writer(store)
+    writer.write(name, start, block)
+    return writer.flush()
+
+
+def _commit(store: Store, tickets: list[bytes]) -> Epoch | None:
+    # Of one writer's tickets, the one that leads furthest says it all: the offset lies behind the writer's 16 bytes.
+    last: dict[bytes, bytes] = {}
+    for ticket in tickets:
+        writer = ticket[:16]
+        if writer not in last or _offset(last[writer]) < _offset(ticket):
+            last[writer] = ticket
+    return store.commit(last.values())
+
+
+def _offset(ticket: bytes) -> int:
+    return int.from_bytes(ticket[16:24], "little")
+
+
+def _writer(store: Store) -> Writer:
+    """The writer of this process for a store: all tasks of a worker share it."""
+    key = (store.path, store._known, os.getpid())
+    with _LOCK:
+        found = _WRITERS.get(key)
+        if found is None:
+            found = _WRITERS[key] = store.writer()
+        return found
+
+
+@atexit.register
+def _close() -> None:
+    for key, writer in list(_WRITERS.items()):
+        if key[-1] == os.getpid():
+            writer.close()

@@ -1,0 +1,98 @@
+"""What the datasets of a store are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core, dtypes
+from hyperchunk.dtypes import Description, Dtype
+from hyperchunk.write import creation
+from hyperchunk.write.file import WritableFile
+
+
+class Dataset:
+    """What a dataset of a store will be: for :func:`hyperchunk.store.create`.
+
+    `shape` and `dtype` are NumPy's; `options` are those of ``create_dataset`` (``maxshape``, ``chunks``, ``compression``,
+    ``filters``, ``fillvalue``, ...); `attrs` are its attributes. Strings of any length, sequences and references are no data
+    of a store: write them with :attr:`Writer.structure`.
+
+    >>> Dataset((100, 20), "f8", maxshape=(None, 20), chunks=(10, 20), attrs={"units": "K"})
+    Dataset((100, 20), 'float64')
+    """
+
+    def __init__(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike = "f4",
+        *,
+        attrs: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self.shape = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+        self.dtype = np.dtype(dtype)
+        self.attrs = dict(attrs or {})
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.shape}, {str(self.dtype)!r})"
+
+
+def absolute(name: str | bytes) -> bytes:
+    """The absolute path that a name means."""
+    text = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
+    parts = [part for part in text.split(b"/") if part not in (b"", b".")]
+    if not parts:
+        raise ValueError("a dataset needs a name")
+    return b"/" + b"/".join(parts)
+
+
+def is_diverted(description: Description, shape: tuple[int, ...] | None) -> bool:
+    """Whether elements of a dataset go to the log: those that do not are in the writer's own file."""
+    return bool(shape) and not dtypes._has_handle(description)
+
+
+def define(
+    structure: WritableFile,
+    path: bytes,
+    description: Description,
+    shown: Dtype,
+    shape: tuple[int, ...],
+    options: dict[str, Any],
+    incarnation: int = 0,
+) -> _core.StoreDefinition:
+    """The definition of a dataset."""
+    keywords = creation.keywords(structure._writing.writer, description, None, shown, shape, options)
+    if keywords["layout"] not in ("contiguous", "chunked"):
+        raise ValueError(f"a dataset of a store is contiguous or chunked, not {keywords['layout']}")
+    return _core.StoreDefinition(path, incarnation, **keywords)
+
+
+def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> Any:
+    """Makes a dataset in a writer's own file that stands for one of the store."""
+    parent, last = structure._place(definition.path)
+    made = parent.create_dataset(
+        last,
+        datatype=definition.datatype,
+        committed=None,
+        shape=[max(length, 1) for length in definition.shape],
+        max_shape=None,
+        layout="external",
+        chunks=[],
+        external=[(definition.marker().encode(), 0, None)],
+        preset=None,
+        filters=[],
+        fill=None,
+        fill_time="never",
+        track_order=track_order,
+    )
+    return made
+
+
+def empty() -> WritableFile:
+    """A writer's own file: it lies in memory until it goes to the log."""
+    return WritableFile("structure.h5", "w", driver="core", journal=False, sync="never")
