@@ -13,6 +13,7 @@ mod names;
 mod network;
 mod node;
 mod object;
+mod store;
 mod worker;
 mod writer;
 
@@ -59,6 +60,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<writer::Writer>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<dataset_writer::DatasetWriter>()?;
+    module.add_class::<store::StoreDefinition>()?;
+    module.add_class::<store::StoreWriter>()?;
+    module.add_function(wrap_pyfunction!(store::store_create, module)?)?;
+    module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
+    module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;
     module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
     module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;

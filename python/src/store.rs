@@ -7,7 +7,11 @@ use crate::memory::look;
 use crate::node::Options;
 use hyperchunk::Result;
 use hyperchunk::model::Dataspace;
-use hyperchunk::store::{self, Definition, Known, LogWriter, Marker, Mode, Session, StoreId, Ticket, WriterOptions};
+use hyperchunk::store::commit::{CommitOptions, commit};
+use hyperchunk::store::link::Linking;
+use hyperchunk::store::{
+    self, Definition, Known, LogWriter, Manifest, Marker, Mode, Session, StoreId, Ticket, WriterOptions,
+};
 use hyperchunk::write::{NewLayout, Sync};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -117,7 +121,9 @@ pub(crate) fn sync(name: &str) -> PyResult<Sync> {
         "never" => Ok(Sync::Never),
         "epoch" => Ok(Sync::Commit),
         "record" => Ok(Sync::Write),
-        other => Err(PyValueError::new_err(format!("sync must be 'never', 'epoch' or 'record', not {other:?}"))),
+        other => {
+            Err(PyValueError::new_err(format!("sync must be 'never', 'epoch' or 'record', not {other:?}")))
+        }
     }
 }
 
@@ -151,7 +157,8 @@ impl StoreWriter {
         options.priority = given.priority;
         options.known = match given.known {
             Some((store, epoch)) => {
-                let store = StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
+                let store =
+                    StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
                 Some(Known { store, epoch })
             }
             None => None,
@@ -204,7 +211,13 @@ impl StoreWriter {
     }
 
     /// Writes every `step`th index from `start` on, `count` of them, for each dimension: `start, step, count` of each.
-    fn write_slab(&self, py: Python<'_>, dataset: u32, slab: Vec<u64>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn write_slab(
+        &self,
+        py: Python<'_>,
+        dataset: u32,
+        slab: Vec<u64>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
         let choice = choice::slab(&slab);
         look(data, |bytes| self.run(py, |writer| writer.write(dataset, &choice, bytes)))
     }
@@ -264,5 +277,101 @@ pub(crate) fn store_create(
 
 /// The tickets that these bytes are.
 pub(crate) fn tickets(py: Python<'_>, tickets: &[Vec<u8>]) -> PyResult<Vec<Ticket>> {
-    tickets.iter().map(|bytes| Ticket::from_bytes(bytes)).collect::<Result<_>>().map_err(|e| to_python(py, &e))
+    tickets
+        .iter()
+        .map(|bytes| Ticket::from_bytes(bytes))
+        .collect::<Result<_>>()
+        .map_err(|e| to_python(py, &e))
+}
+
+/// A conflict: path, what it is about, first element, extent, whose data are seen, whose are not.
+type Found = (String, String, Vec<u64>, Vec<u64>, String, String);
+/// An epoch: number, writers, conflicts, writers that are left, datasets that are linked, and why others are not.
+type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>);
+
+/// How an epoch is made, by keywords.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Committing {
+    tickets: Option<Vec<Vec<u8>>>,
+    conflicts_are_errors: bool,
+    salvage: bool,
+    flushed: bool,
+    link: String,
+    sync: String,
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Makes an epoch; None if there is nothing new.
+#[pyfunction]
+#[pyo3(signature = (path, **keywords))]
+pub(crate) fn store_commit(
+    py: Python<'_>,
+    path: PathBuf,
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Option<Made>> {
+    let missing = || PyValueError::new_err("the options are missing");
+    let given = keywords.ok_or_else(missing)?.extract::<Committing>()?;
+    let mut options = CommitOptions::default();
+    if let Some(bytes) = &given.tickets {
+        options.tickets = tickets(py, bytes)?;
+        if options.tickets.is_empty() {
+            return Ok(None);
+        }
+    }
+    options.conflicts_are_errors = given.conflicts_are_errors;
+    options.salvage = given.salvage;
+    options.flushed = given.flushed;
+    options.sync = sync(&given.sync)?;
+    options.link = match given.link.as_str() {
+        "absolute" => Linking::Absolute,
+        "relative" => Linking::Relative,
+        "none" => Linking::Never,
+        other => {
+            let message = format!("link must be 'absolute', 'relative' or 'none', not {other:?}");
+            return Err(PyValueError::new_err(message));
+        }
+    };
+    let made = py.detach(|| commit(&path, &options)).map_err(|e| opening(py, &e))?;
+    Ok(made.map(|made| {
+        let conflicts = made.manifest.conflicts.iter().map(|conflict| {
+            let (start, count) = (conflict.slab.start.clone(), conflict.slab.count.clone());
+            let (kept, other) = (conflict.kept.to_string(), conflict.other.to_string());
+            (text(&conflict.path), conflict.what.clone(), start, count, kept, other)
+        });
+        let (mut linked, mut unlinked) = (Vec::new(), Vec::new());
+        for (path, link) in &made.links {
+            match link {
+                Ok(_) => linked.push(text(path)),
+                Err(reason) => unlinked.push((text(path), reason.to_string())),
+            }
+        }
+        (
+            made.manifest.number,
+            made.writers.iter().map(ToString::to_string).collect(),
+            conflicts.collect(),
+            made.left.iter().map(|left| left.header.writer.to_string()).collect(),
+            linked,
+            unlinked,
+        )
+    }))
+}
+
+/// The newest epoch of a store: its id, its number, and the definitions of its datasets.
+#[pyfunction]
+pub(crate) fn store_look_up(
+    py: Python<'_>,
+    path: PathBuf,
+) -> PyResult<(Option<(String, u64)>, Vec<Py<PyBytes>>)> {
+    let found = py.detach(|| Manifest::newest(&path)).map_err(|e| opening(py, &e))?;
+    let Some(manifest) = found else { return Ok((None, Vec::new())) };
+    let mut definitions = Vec::new();
+    for stored in &manifest.datasets {
+        let bytes = stored.definition.encode().map_err(|e| to_python(py, &e))?;
+        definitions.push(PyBytes::new(py, &bytes).unbind());
+    }
+    Ok((Some((manifest.store.to_string(), manifest.number)), definitions))
 }

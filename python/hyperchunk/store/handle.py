@@ -108,7 +108,11 @@ class Store:
         if made is None:
             return None
         number, writers, found, left, linked, unlinked = made
-        return Epoch(number, writers, [Conflict(*one) for one in found], left, linked, dict(unlinked))
+        conflicts_found = [
+            Conflict(path, what, tuple(start), tuple(count), kept, other)
+            for path, what, start, count, kept, other in found
+        ]
+        return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked))
 
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""

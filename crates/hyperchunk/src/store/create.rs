@@ -1,8 +1,8 @@
 //! A store before anybody has written to it.
 
-use super::commit::replace;
+use super::commit::{replace, writers};
 use super::skeleton::{Change, Merge, Shown};
-use super::{DatasetId, Definition, Known, Manifest, Stored, StoreId, WriterId, folder_of};
+use super::{DatasetId, Definition, Known, Manifest, StoreId, Stored, WriterId, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
@@ -26,7 +26,8 @@ pub fn create(
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let before = Manifest::newest(&path)?;
     if !replaces && (before.is_some() || path.exists()) {
-        let message = "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
+        let message =
+            "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
         return Err(Error::new(ErrorKind::Io, message).file(path.display()));
     }
     if before.is_none() && replaces {
@@ -65,6 +66,8 @@ pub fn create(
             number,
             parent: before.number,
             floor: number - 1,
+            // All that is there now.
+            hidden: writers(&path)?,
             datasets: stored.clone(),
             image: merge.write(number, &shown)?,
             ..Manifest::default()
@@ -84,8 +87,9 @@ fn left_over(path: &Path) -> Result<()> {
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?)).is_some() {
-            std::fs::remove_file(entry.path())
-                .map_err(|error| Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", entry.path().display())))?;
+            std::fs::remove_file(entry.path()).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", entry.path().display()))
+            })?;
         }
     }
     Ok(())

@@ -1,0 +1,275 @@
+"""Sharded stores, written from Python and read by stock h5py and by us."""
+
+import multiprocessing
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from hyperchunk import store
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SPAWN = multiprocessing.get_context("spawn")
+FORK = multiprocessing.get_context("fork")
+
+
+def check(path: Path, name: str, expected: np.ndarray) -> None:
+    """Plain HDF5 and our reader have the same values."""
+    with h5py.File(path) as file:
+        found = file[name]
+        assert found.shape == expected.shape
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found[...], expected)
+    with hyperchunk.open(path) as file:
+        np.testing.assert_array_equal(file[name][...], expected)
+
+
+def write_rows(run: store.Store, rank: int) -> bytes:
+    """One process's part."""
+    with run.writer() as writer:
+        writer["/energy"][rank * 1000 : (rank + 1) * 1000] = np.arange(1000) + 1000 * rank
+        writer["/group/big"][rank * 10 : (rank + 1) * 10] = np.full((10, 50), -rank)
+        writer["/chunked"][rank::4] = rank
+        writer["/chunked"].attrs[f"rank{rank}"] = rank
+        writer.create_group(f"ranks/{rank}").attrs["process"] = os.getpid()
+        writer.structure[f"ranks/{rank}/text"] = f"text of {rank}"
+        writer.create_dataset(f"own/{rank}", data=np.full((3, 4), rank, "u8"))
+        writer.create_dataset("same", (8,), "f8", fillvalue=0)[2 * rank : 2 * rank + 2] = rank
+    return writer.close()
+
+
+def new(path: Path, **options: object) -> store.Store:
+    """A store with a bit of everything."""
+    return store.create(
+        path,
+        {
+            "/energy": store.Dataset((4000,), "f4", attrs={"units": "eV"}),
+            "/group/big": store.Dataset((40, 50), ">i2"),
+            "/chunked": store.Dataset((40, 50), "i4", chunks=(10, 10), compression="gzip", maxshape=(None, 50)),
+        },
+        attrs={"title": "a run"},
+        groups={"/meta": {"version": [1, 2, 3]}},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("context", [SPAWN, FORK], ids=["spawn", "fork"])
+def test_many_processes_write_one_file_that_plain_hdf5_reads(tmp_path: Path, context: object) -> None:
+    path = tmp_path / "run.h5"
+    run = new(path)
+    assert len(pickle.dumps(run)) < 2000
+    with h5py.File(path) as file:
+        assert file["energy"].shape == (4000,)
+        assert file["energy"].attrs["units"] == "eV"
+        with pytest.raises(OSError, match="external"):
+            file["energy"][0]
+    with context.Pool(4) as pool:  # type: ignore[attr-defined]
+        tickets = pool.starmap(write_rows, [(run, rank) for rank in range(4)])
+    epoch = run.commit(tickets)
+    assert epoch is not None
+    assert (epoch.number, len(epoch.writers), epoch.conflicts, epoch.left) == (1, 4, [], [])
+    check(path, "energy", np.arange(4000, dtype="f4"))
+    check(path, "group/big", np.broadcast_to(-np.repeat(np.arange(4), 10)[:, None], (40, 50)).astype(">i2"))
+    check(path, "chunked", np.broadcast_to((np.arange(40) % 4)[:, None], (40, 50)).astype("i4"))
+    check(path, "same", np.repeat(np.arange(4.0), 2))
+    with h5py.File(path) as file:
+        assert dict(file["chunked"].attrs) == {f"rank{rank}": rank for rank in range(4)}
+        assert sorted(file["own"]) == ["0", "1", "2", "3"]
+        assert file["ranks/3/text"].asstr()[()] == "text of 3"
+        assert file.attrs["title"] == "a run"
+        assert list(file["meta"].attrs["version"]) == [1, 2, 3]
+    assert len(os.listdir(f"{path}.d")) == 5, "a log for each writer, and the epoch"
+    assert run.commit() is None
+
+
+def test_a_second_epoch_lies_over_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    run = store.create(path, {"/a": store.Dataset((10, 4), "i4", maxshape=(None, 4), chunks=(5, 4))})
+    with run.writer() as writer:
+        writer["a"][...] = 1
+    assert run.commit() is not None
+    again = store.open(path)
+    with again.writer() as writer:
+        assert writer["a"].shape == (10, 4)
+        writer["a"].resize(12, axis=0)
+        writer["a"][8:, 1:3] = 2
+    epoch = again.commit()
+    assert epoch is not None
+    assert (epoch.number, epoch.conflicts) == (2, [])
+    expected = np.zeros((12, 4), "i4")
+    expected[:10] = 1
+    expected[8:, 1:3] = 2
+    check(path, "a", expected)
+
+
+def test_writers_that_do_not_agree_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    run = store.create(path, {"/a": store.Dataset(100, "i4")})
+    first, second = run.writer(), run.writer()
+    first["a"][:60] = 1
+    second["a"][40:] = 2
+    tickets = [first.close(), second.close()]
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match=r"(?s)/a.*" + first.id):
+        run.commit(tickets, conflicts="error")
+    epoch = run.commit(tickets)
+    assert epoch is not None
+    places = {(conflict.path, conflict.start, conflict.count) for conflict in epoch.conflicts}
+    assert places == {("/a", (40,), (20,))}
+    kept = max(first.id, second.id)
+    assert all(conflict.kept == kept for conflict in epoch.conflicts)
+    expected = np.full(100, 1, "i4")
+    expected[60:] = 2
+    expected[40:60] = 1 if kept == first.id else 2
+    check(path, "a", expected)
+
+
+def test_equal_values_are_no_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    run = store.create(path, {"/a": store.Dataset((10, 10), "i4")})
+    values = np.arange(100).reshape(10, 10)
+    with run.writer() as first, run.writer() as second:
+        first["a"][:7] = values[:7]
+        second["a"][5:] = values[5:]
+    epoch = run.commit()
+    assert epoch is not None
+    assert epoch.conflicts == []
+    check(path, "a", values.astype("i4"))
+
+
+def test_a_higher_priority_is_no_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    run = store.create(path, {"/a": store.Dataset(10, "i4")})
+    with run.writer(priority=1) as above, run.writer() as below:
+        below["a"][...] = 1
+        above["a"][3:5] = 2
+    epoch = run.commit()
+    assert epoch is not None
+    assert epoch.conflicts == []
+    check(path, "a", np.array([1, 1, 1, 2, 2, 1, 1, 1, 1, 1], "i4"))
+
+
+def killed(run: store.Store) -> None:
+    """Writes, and is stopped in the middle."""
+    writer = run.writer()
+    for row in range(1000):
+        writer["a"][row] = np.full(100_000, row)
+        if row == 300:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_a_killed_writer_wrote_is_got_back(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    run = store.create(path, {"/a": store.Dataset((1000, 100_000), "u1")})
+    with run.writer() as writer:
+        writer["a"][999] = 9
+    process = FORK.Process(target=killed, args=(run,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    epoch = run.commit()
+    assert epoch is not None
+    assert len(epoch.left) == 1
+    epoch = run.commit(salvage=True)
+    assert epoch is not None
+    with hyperchunk.open(path) as file:
+        found = file["a"][:, 5]
+    assert found[299] == 299 % 256
+    assert found[999] == 9
+    assert not found[301:999].any()
+
+
+def test_a_store_in_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    first = store.create(path, {"/a": store.Dataset(3, "i4"), "/b": store.Dataset(3, "i4")})
+    with first.writer() as writer:
+        writer["a"][...] = 1
+        writer["b"][...] = 1
+    first.commit()
+    with pytest.raises(hyperchunk.HyperchunkError, match="overwrite"):
+        store.create(path, {})
+    reader = h5py.File(path)
+    second = store.create(path, {"/a": store.Dataset(4, "i4")}, overwrite=True)
+    with second.writer() as writer:
+        writer["a"][1:] = 2
+    epoch = second.commit()
+    assert epoch is not None
+    assert list(reader["b"][...]) == [1, 1, 1], "who had it open still reads it"
+    reader.close()
+    check(path, "a", np.array([0, 2, 2, 2], "i4"))
+    with h5py.File(path) as file:
+        assert list(file) == ["a"]
+
+
+def use(writer: store.Writer) -> None:
+    """In a forked process."""
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="fork"):
+        writer["a"][0] = 1
+
+
+def test_a_writer_stays_in_its_process(tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(3, "i4")})
+    writer = run.writer()
+    process = FORK.Process(target=use, args=(writer,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    writer.close()
+
+
+def test_wrong_calls_say_what_is_wrong(tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset((3, 4), "i4")})
+    writer = run.writer()
+    with pytest.raises(KeyError, match="it has: /a"):
+        writer["b"]
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="/a"):
+        writer.write("a", (2, 0), np.zeros((2, 4), "i4"))
+    with pytest.raises(TypeError, match="broadcast"):
+        writer["a"][...] = np.zeros(5)
+    with pytest.raises(ValueError, match="exists"):
+        writer.create_dataset("/a", (3,))
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="chunks"):
+        writer["a"].write_chunk((0, 0), b"")
+    writer.close()
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="closed"):
+        writer["a"][...] = 1
+    with pytest.raises(FileNotFoundError, match="create"):
+        store.open(tmp_path / "none.h5")
+    with pytest.raises(ValueError, match="structure"):
+        store.create(tmp_path / "other.h5", {"/s": store.Dataset(3, h5py.string_dtype())})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_random_writes_are_what_numpy_has(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("random") / "run.h5"
+    shape = tuple(data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=3)))
+    dtype = data.draw(st.sampled_from(["i4", ">f8", "u1", "<i2"]))
+    run = store.create(path, {"/a": store.Dataset(shape, dtype)}, statistics=data.draw(st.booleans()))
+    expected = np.zeros(shape, dtype)
+    for number in range(data.draw(st.integers(1, 4))):
+        with store.open(path).writer() if number else run.writer() as writer:
+            for value in range(data.draw(st.integers(1, 5))):
+                index = tuple(
+                    data.draw(
+                        st.one_of(
+                            st.slices(length).filter(lambda s: s.step is None or s.step > 0), st.integers(0, length - 1)
+                        )
+                    )
+                    for length in shape
+                )
+                writer["a"][index] = 10 * number + value + 1
+                expected[index] = 10 * number + value + 1
+            if data.draw(st.booleans()):
+                mask = np.array(data.draw(st.lists(st.booleans(), min_size=expected.size, max_size=expected.size)))
+                mask = mask.reshape(shape)
+                if mask.any():
+                    values = np.arange(mask.sum()).astype(dtype)
+                    writer["a"][mask] = values
+                    expected[mask] = values
+        run.commit()
+    check(path, "a", expected)
