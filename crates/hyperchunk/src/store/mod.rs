@@ -29,6 +29,8 @@ mod record;
 mod scan;
 pub mod skeleton;
 mod statistics;
+pub mod status;
+pub mod vacuum;
 
 pub use boxes::boxes;
 pub use create::create;

@@ -1,0 +1,437 @@
+//! What a store is made of: for people who want to know, and for programs that decide.
+
+use super::commit;
+use super::link::Linked;
+use super::scan::{Ending, Log};
+use super::{
+    Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId, WriterId, folder_of,
+    log_of,
+};
+use crate::{ErrorKind, File, OpenOptions, Result};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a store is made of.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Status {
+    /// The file that it belongs to.
+    pub path: PathBuf,
+    /// The store; `None` while nothing was committed.
+    pub store: Option<StoreId>,
+    /// All epochs, the oldest first.
+    pub epochs: Vec<Epoch>,
+    /// All logs, by writer.
+    pub logs: Vec<LogState>,
+    /// The datasets of the newest epoch.
+    pub datasets: Vec<DatasetState>,
+    /// The conflicts of the newest epoch.
+    pub conflicts: Vec<Conflict>,
+    /// What is at the user's path.
+    pub skeleton: Skeleton,
+    /// How many bytes the logs have.
+    pub log_bytes: u64,
+    /// How many bytes the manifests have.
+    pub manifest_bytes: u64,
+}
+
+/// An epoch, or one whose maker was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Epoch {
+    /// Its number.
+    pub number: u64,
+    /// The one that it goes on from; 0 for none.
+    pub parent: u64,
+    /// Up to which epoch it hides everything.
+    pub floor: u64,
+    /// When it was made, in nanoseconds since 1970.
+    pub time: u64,
+    /// How many bytes its manifest has.
+    pub size: u64,
+    /// Whether it is one: its maker was not stopped.
+    pub complete: bool,
+    /// How many logs it has something of.
+    pub logs: usize,
+    /// How many datasets it has.
+    pub datasets: usize,
+    /// How many conflicts were found when it was made.
+    pub conflicts: usize,
+}
+
+/// A log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogState {
+    /// Whose it is.
+    pub writer: WriterId,
+    /// What it says of itself; `None` if its writer was stopped before it said anything.
+    pub header: Option<LogHeader>,
+    /// How it ends.
+    pub ending: Ending,
+    /// Whether what it has is not to be seen, because a later writer began the file anew.
+    pub hidden: bool,
+    /// Whether it was committed by reading its batches.
+    pub salvaged: bool,
+    /// How many bytes it has.
+    pub size: u64,
+    /// How many of them are committed.
+    pub committed: u64,
+    /// The epoch that committed something of it last; 0 for none.
+    pub epoch: u64,
+    /// Whether a process of its writer's number runs on this machine. Of writers on other machines, this says nothing.
+    pub runs: bool,
+    /// What is wrong with it.
+    pub damage: Option<String>,
+}
+
+/// A dataset of the newest epoch.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DatasetState {
+    /// Its identity.
+    pub id: DatasetId,
+    /// Where it is.
+    pub path: Vec<u8>,
+    /// Its extent.
+    pub extent: Vec<u64>,
+    /// How many bytes it has as a whole.
+    pub bytes: u64,
+    /// How many bytes were written to it, also where something else lies over them.
+    pub written: u64,
+    /// How many pieces these are.
+    pub pieces: u64,
+    /// How many entries of the index they are packed into.
+    pub entries: usize,
+    /// What its elements are like, where all writers kept statistics. What was written over counts, too.
+    pub statistics: Option<Statistics>,
+}
+
+/// What is at the user's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skeleton {
+    /// Nothing.
+    Missing,
+    /// A file that stands for no epoch: one that waits for the first commit, or another file.
+    Other,
+    /// The skeleton of an epoch.
+    Of {
+        /// Its number.
+        epoch: u64,
+        /// How it is linked.
+        linked: Linked,
+        /// Whether somebody changed it since.
+        edited: bool,
+    },
+}
+
+impl Status {
+    /// Looks at the store of a file.
+    ///
+    /// # Errors
+    /// Io; Corrupt if the newest epoch is damaged.
+    pub fn of(path: &Path) -> Result<Self> {
+        let newest = Manifest::newest(path)?;
+        let mut epochs = Vec::new();
+        for number in Manifest::numbers(path)? {
+            epochs.push(epoch(path, number, newest.as_ref())?);
+        }
+        let mut logs = Vec::new();
+        for writer in commit::writers(path)? {
+            logs.push(log(path, writer, newest.as_deref())?);
+        }
+        let datasets = match &newest {
+            Some(newest) => datasets(path, newest)?,
+            None => Vec::new(),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            store: newest.as_ref().map(|newest| newest.store),
+            log_bytes: logs.iter().map(|log| log.size).sum(),
+            manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
+            epochs,
+            logs,
+            datasets,
+            conflicts: newest.as_ref().map(|newest| newest.conflicts.clone()).unwrap_or_default(),
+            skeleton: skeleton(path, newest.as_deref())?,
+        })
+    }
+
+    /// Whether there is a store at all.
+    #[must_use]
+    pub fn is_store(&self) -> bool {
+        !self.epochs.is_empty() || !self.logs.is_empty() || folder_of(&self.path).is_dir()
+    }
+
+    /// It as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let epochs = self.epochs.iter().map(|epoch| {
+            json!({
+                "number": epoch.number, "parent": epoch.parent, "floor": epoch.floor, "time": epoch.time,
+                "size": epoch.size, "complete": epoch.complete, "logs": epoch.logs, "datasets": epoch.datasets,
+                "conflicts": epoch.conflicts,
+            })
+        });
+        let logs = self.logs.iter().map(|log| {
+            json!({
+                "writer": log.writer.to_string(),
+                "state": log.state(),
+                "size": log.size, "committed": log.committed, "epoch": log.epoch,
+                "salvaged": log.salvaged, "runs": log.runs, "damage": log.damage,
+                "process": log.header.as_ref().map(|header| header.process),
+                "started": log.header.as_ref().map(|header| header.started),
+                "session": log.header.as_ref().map(|header| header.session.to_string()),
+                "priority": log.header.as_ref().map(|header| header.priority),
+                "truncates": log.header.as_ref().map(|header| header.truncates),
+            })
+        });
+        let datasets = self.datasets.iter().map(|dataset| {
+            json!({
+                "path": String::from_utf8_lossy(&dataset.path), "id": dataset.id.to_string(),
+                "extent": dataset.extent, "bytes": dataset.bytes, "written": dataset.written,
+                "pieces": dataset.pieces, "entries": dataset.entries,
+            })
+        });
+        let conflicts = self.conflicts.iter().map(|conflict| {
+            json!({
+                "path": String::from_utf8_lossy(&conflict.path), "what": conflict.what,
+                "start": conflict.slab.start, "count": conflict.slab.count,
+                "kept": conflict.kept.to_string(), "other": conflict.other.to_string(),
+            })
+        });
+        let skeleton = match &self.skeleton {
+            Skeleton::Missing => json!({ "state": "missing" }),
+            Skeleton::Other => json!({ "state": "other" }),
+            Skeleton::Of { epoch, linked, edited } => json!({
+                "state": "epoch", "epoch": epoch, "edited": edited, "linked": linked.linked,
+                "unlinked": linked.unlinked, "missing": linked.missing,
+            }),
+        };
+        json!({
+            "path": self.path.to_string_lossy(),
+            "store": self.store.map(|store| store.to_string()),
+            "epochs": epochs.collect::<Vec<_>>(),
+            "logs": logs.collect::<Vec<_>>(),
+            "datasets": datasets.collect::<Vec<_>>(),
+            "conflicts": conflicts.collect::<Vec<_>>(),
+            "skeleton": skeleton,
+            "log_bytes": self.log_bytes,
+            "manifest_bytes": self.manifest_bytes,
+        })
+    }
+}
+
+impl LogState {
+    /// Its state in one word: `committed`, `finished`, `flushed`, `writing`, `hidden`, `torn` or `damaged`. Of a log that is
+    /// not finished and whose process does not run here, it is not known whether it was torn or is written elsewhere:
+    /// `torn` is said only of logs without a header.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (self.ending, &self.header) {
+            _ if self.damage.is_some() => "damaged",
+            (_, None) => "torn",
+            _ if self.hidden => "hidden",
+            (Ending::Finished, _) if self.committed >= self.size => "committed",
+            (Ending::Finished, _) => "finished",
+            (Ending::Flushed, _) => "flushed",
+            (Ending::Unfinished, _) => "writing",
+        }
+    }
+
+    /// How many bytes are not committed.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        if self.hidden { 0 } else { self.size.saturating_sub(self.committed) }
+    }
+}
+
+fn epoch(path: &Path, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
+    let size = fs::metadata(Manifest::path(path, number)).map_or(0, |metadata| metadata.len());
+    let manifest = match newest.filter(|newest| newest.number == number) {
+        Some(newest) => Ok(Arc::clone(newest)),
+        None => Manifest::epoch(path, number),
+    };
+    let nothing = Epoch {
+        number,
+        parent: 0,
+        floor: 0,
+        time: 0,
+        size,
+        complete: false,
+        logs: 0,
+        datasets: 0,
+        conflicts: 0,
+    };
+    Ok(match manifest {
+        Ok(manifest) => Epoch {
+            parent: manifest.parent,
+            floor: manifest.floor,
+            time: manifest.time,
+            complete: true,
+            logs: manifest.logs.len(),
+            datasets: manifest.datasets.len(),
+            conflicts: manifest.conflicts.len(),
+            ..nothing
+        },
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound | ErrorKind::Corrupt) =>
+        {
+            nothing
+        }
+        Err(error) => return Err(error),
+    })
+}
+
+fn log(path: &Path, writer: WriterId, newest: Option<&Manifest>) -> Result<LogState> {
+    let name = log_of(path, writer);
+    let known: Option<&LogPart> = newest.and_then(|newest| newest.log(&writer));
+    let mut state = LogState {
+        writer,
+        header: None,
+        ending: Ending::Unfinished,
+        hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
+        salvaged: known.is_some_and(|known| known.salvaged),
+        size: fs::metadata(&name).map_or(0, |metadata| metadata.len()),
+        committed: known.map_or(0, |known| known.length),
+        epoch: known.map_or(0, |known| known.epoch),
+        runs: false,
+        damage: None,
+    };
+    match Log::peek(&name) {
+        Ok((header, ending, size)) => {
+            state.runs = runs(header.process);
+            (state.header, state.ending, state.size) = (Some(header), ending, size);
+        }
+        // Its writer was stopped at once, or it was deleted just now.
+        Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
+        Err(error) if error.kind() == ErrorKind::Corrupt => state.damage = Some(error.message().to_owned()),
+        Err(error) => return Err(error),
+    }
+    if state.damage.is_none() && state.committed > state.size {
+        let message = format!("{} bytes are committed, and it has {}", state.committed, state.size);
+        state.damage = Some(message);
+    }
+    Ok(state)
+}
+
+/// Whether a process of that number runs here.
+fn runs(process: u32) -> bool {
+    process != 0 && Path::new("/proc").join(process.to_string()).exists()
+}
+
+fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
+    let file = commit::skeleton(path, newest, false)?;
+    let mut all = Vec::new();
+    for (place, marker, _) in Marker::all(&file)? {
+        let Some(stored) = newest.dataset(&marker.dataset) else { continue };
+        let mut statistics: Option<Statistics> = None;
+        let mut complete = true;
+        for part in stored.parts.iter().filter(|part| !part.written.pieces.is_empty()) {
+            match (&mut statistics, &part.written.statistics) {
+                (Some(all), Some(more)) => all.merge(more),
+                (all @ None, more) => *all = *more,
+                _ => {}
+            }
+            complete &= part.written.statistics.is_some();
+        }
+        let pieces = || stored.parts.iter().map(|part| &part.written.pieces);
+        all.push(DatasetState {
+            id: marker.dataset,
+            path: place,
+            extent: stored.extent.clone(),
+            bytes: super::link::bytes_of(stored)?,
+            written: pieces().flat_map(|pieces| pieces.iter()).map(|piece| piece.length).sum(),
+            pieces: pieces().map(super::PackedPieces::len).sum(),
+            entries: pieces().map(super::PackedPieces::entries).sum(),
+            statistics: statistics.filter(|_| complete),
+        });
+    }
+    Ok(all)
+}
+
+fn skeleton(path: &Path, newest: Option<&Manifest>) -> Result<Skeleton> {
+    let file = match File::open(path, &OpenOptions::default()) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
+        Err(_) => return Ok(Skeleton::Other),
+    };
+    let epoch = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
+    let bytes = fs::read(path).ok();
+    let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
+    // A store without datasets has no markers.
+    let same = newest.filter(same);
+    let Some(epoch) = epoch.filter(|epoch| *epoch > 0).or(same.map(|newest| newest.number)) else {
+        return Ok(Skeleton::Other);
+    };
+    let linked = Linked::of(path)?;
+    let of_newest = newest.is_some_and(|newest| newest.number == epoch);
+    Ok(Skeleton::Of { epoch, linked, edited: of_newest && same.is_none() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::commit::{CommitOptions, commit};
+    use crate::store::tests::{Folder, options};
+    use crate::store::{Definition, LogWriter, Session, link};
+    use crate::write::Sync;
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+
+    #[test]
+    fn everything_is_shown() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        let nothing = Status::of(&path).unwrap();
+        assert!(!nothing.is_store());
+        assert_eq!((nothing.skeleton, nothing.store), (Skeleton::Missing, None));
+        let definition = Definition::new("/g/a", Datatype::integer(1, false, ByteOrder::Little), vec![10]);
+        let write = |start: u64, close: bool| {
+            let writer = LogWriter::create(&path, &options()).unwrap();
+            let dataset = writer.define(&definition).unwrap();
+            writer.write_box(dataset, &[start], &[5], &[u8::try_from(start).unwrap() + 1; 5]).unwrap();
+            if close {
+                writer.close().unwrap();
+            }
+            writer
+        };
+        let writers = [write(0, true), write(4, true)];
+        let never = CommitOptions { sync: Sync::Never, ..CommitOptions::default() };
+        commit(&path, &never).unwrap().unwrap();
+        let (late, open) = (write(0, true), write(0, false));
+        open.read_at(0, &mut [0]).unwrap();
+        let torn = log_of(&path, WriterId([9; 16]));
+        fs::write(&torn, b"HCLOG").unwrap();
+        let status = Status::of(&path).unwrap();
+        let state = |writer: WriterId| {
+            let log = status.logs.iter().find(|log| log.writer == writer).unwrap();
+            (log.state(), log.waiting() > 0)
+        };
+        assert!(writers.iter().all(|writer| state(writer.id()) == ("committed", false)));
+        assert_eq!(state(late.id()), ("finished", true));
+        assert_eq!((state(open.id()).0, state(WriterId([9; 16])).0), ("writing", "torn"));
+        let [epoch] = &*status.epochs else { panic!("{:?}", status.epochs) };
+        assert!(epoch.complete && epoch.number == 1 && epoch.logs == 2 && epoch.conflicts == 1);
+        let [dataset] = &*status.datasets else { panic!("{:?}", status.datasets) };
+        assert_eq!(
+            (&*dataset.path, dataset.bytes, dataset.written, dataset.pieces),
+            (&b"/g/a"[..], 10, 10, 2)
+        );
+        assert_eq!(dataset.statistics.unwrap().count, 10);
+        assert_eq!(status.conflicts.len(), 1);
+        let linked = Linked { linked: 1, ..Linked::default() };
+        assert_eq!(status.skeleton, Skeleton::Of { epoch: 1, linked, edited: false });
+        let json = status.to_json();
+        assert_eq!(json["skeleton"]["linked"], 1);
+        assert_eq!(json["conflicts"][0]["start"][0], 4);
+        assert_eq!(json["logs"].as_array().unwrap().len(), 5);
+        let logs = json["logs"].as_array().unwrap();
+        let unknown = Session::default().to_string();
+        assert_eq!(logs.iter().filter(|log| log["session"] == *unknown).count(), 4);
+        link::link(&path, link::Linking::Never, Sync::Never).unwrap();
+        assert!(matches!(Status::of(&path).unwrap().skeleton, Skeleton::Of { edited: true, .. }));
+        assert!(status.log_bytes > 400 && status.manifest_bytes > 400);
+    }
+}

@@ -1,0 +1,199 @@
+//! Taking away what nobody can see any more: old epochs, logs that a later writer hid, what stopped processes left.
+//!
+//! Somebody may still read what is old: who opened the file before the last commit reads the epoch of that time. So nothing is
+//! taken away that changed a short while ago, and nothing that the newest epochs need.
+
+use super::{Manifest, WriterId, commit, folder_of, log_of};
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is kept.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct VacuumOptions {
+    /// How many of the newest epochs are kept, one at least.
+    pub epochs: usize,
+    /// What changed more recently is kept.
+    pub grace: Duration,
+    /// Whether nothing is taken away, only said what would be.
+    pub dry: bool,
+}
+
+impl Default for VacuumOptions {
+    fn default() -> Self {
+        Self { epochs: 1, grace: Duration::from_secs(3600), dry: false }
+    }
+}
+
+/// What was taken away.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Vacuumed {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// How many files are kept only because they changed a short while ago.
+    pub young: usize,
+}
+
+/// Takes away what nobody can see any more.
+///
+/// # Errors
+/// NotFound if nothing was ever committed; Io. What was taken away until then is gone.
+pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
+    let newest = Manifest::newest(path)?.ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
+            .file(path.display())
+    })?;
+    let numbers = Manifest::numbers(path)?;
+    let mut kept: HashSet<u64> = HashSet::from([newest.number]);
+    let mut epochs = vec![std::sync::Arc::clone(&newest)];
+    let mut gone: Vec<PathBuf> = Vec::new();
+    // Writers that are at work compare what they did with the epoch that they saw.
+    let waiting = commit::waiting(path, Some(&newest))?;
+    kept.extend(waiting.iter().map(|log| log.header.base));
+    for number in numbers.iter().rev().filter(|number| **number != newest.number) {
+        match Manifest::epoch(path, *number) {
+            Ok(epoch) if epochs.len() < options.epochs.max(1) || kept.contains(number) => epochs.push(epoch),
+            Ok(_) => gone.push(Manifest::path(path, *number)),
+            // Its maker was stopped.
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt) => {
+                gone.push(Manifest::path(path, *number));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let needed: HashSet<WriterId> =
+        epochs.iter().flat_map(|epoch| epoch.logs.iter().map(|log| log.writer)).collect();
+    for writer in commit::writers(path)? {
+        let log = log_of(path, writer);
+        let torn = fs::metadata(&log).is_ok_and(|metadata| metadata.len() < super::header::HEADER as u64);
+        if !needed.contains(&writer) && (newest.hidden.contains(&writer) || torn) {
+            gone.push(log);
+        }
+    }
+    gone.extend(temporaries(path)?);
+    let mut vacuumed = Vacuumed::default();
+    for file in gone {
+        let Ok(metadata) = fs::metadata(&file) else { continue };
+        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+        if age < options.grace {
+            vacuumed.young += 1;
+            continue;
+        }
+        if !options.dry {
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let message = format!("cannot delete {}: {error}", file.display());
+                    return Err(Error::new(ErrorKind::Io, message));
+                }
+                _ => {}
+            }
+        }
+        vacuumed.bytes += metadata.len();
+        vacuumed.files.push(file);
+    }
+    Ok(vacuumed)
+}
+
+/// New skeletons that never got their name.
+fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot read {}: {error}", folder.display()))
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(refused)? {
+        let entry = entry.map_err(refused)?;
+        let id = entry.file_name().to_str().and_then(|file| {
+            WriterId::from_hex(file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".new")?)
+        });
+        if id.is_some() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a store has nothing but its newest epoch: for messages.
+///
+/// # Errors
+/// Io.
+pub fn is_tidy(path: &Path) -> Result<bool> {
+    let files = fs::read_dir(folder_of(path)).map_or(0, Iterator::count);
+    let newest = Manifest::newest(path)?;
+    Ok(newest.is_none_or(|newest| files <= newest.logs.len() + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::commit::{CommitOptions, commit};
+    use crate::store::tests::{Folder, options};
+    use crate::store::{Definition, LogWriter, Mode, WriterOptions};
+    use crate::write::Sync;
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+
+    fn write(path: &Path, mode: Mode, value: u8) -> LogWriter {
+        let writer = LogWriter::create(path, &WriterOptions { mode, ..options() }).unwrap();
+        let definition = Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![4]);
+        let dataset = writer.define(&definition).unwrap();
+        writer.write_box(dataset, &[0], &[4], &[value; 4]).unwrap();
+        writer
+    }
+
+    fn commits(path: &Path) -> u64 {
+        let options = CommitOptions { sync: Sync::Never, ..CommitOptions::default() };
+        commit(path, &options).unwrap().unwrap().manifest.number
+    }
+
+    fn now() -> VacuumOptions {
+        VacuumOptions { grace: Duration::ZERO, ..VacuumOptions::default() }
+    }
+
+    #[test]
+    fn what_nobody_sees_goes_and_the_newest_epoch_stays_whole() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        assert_eq!(vacuum(&path, &now()).unwrap_err().kind(), ErrorKind::NotFound);
+        let old = write(&path, Mode::Join, 1);
+        old.close().unwrap();
+        commits(&path);
+        let joined = write(&path, Mode::Join, 2);
+        let anew = write(&path, Mode::Truncate, 3);
+        anew.close().unwrap();
+        commits(&path);
+        let more = write(&path, Mode::Join, 4);
+        more.close().unwrap();
+        commits(&path);
+        fs::write(log_of(&path, WriterId([1; 16])), b"HCL").unwrap();
+        let temporary = folder.0.join(format!("a.h5.{}.new", WriterId([2; 16])));
+        fs::write(&temporary, b"x").unwrap();
+        fs::write(folder.0.join("a.h5.mine.new"), b"x").unwrap();
+        let all = vacuum(&path, &VacuumOptions { dry: true, ..now() }).unwrap();
+        assert!(temporary.exists());
+        assert_eq!(vacuum(&path, &VacuumOptions::default()).unwrap().young, all.files.len());
+        let done = vacuum(&path, &now()).unwrap();
+        assert_eq!(done, all);
+        // The epoch that the open writer saw is kept, and so is the log that it needs.
+        assert!(Manifest::epoch(&path, 1).is_ok() && old.log().exists());
+        assert!(Manifest::epoch(&path, 2).is_err() && !temporary.exists());
+        assert!(!log_of(&path, WriterId([1; 16])).exists() && anew.log().exists());
+        assert!(folder.0.join("a.h5.mine.new").exists());
+        joined.close().unwrap();
+        assert_eq!(commits(&path), 4);
+        let done = vacuum(&path, &now()).unwrap();
+        assert_eq!(done.files.len(), 3, "{done:?}");
+        assert!(!old.log().exists() && is_tidy(&path).unwrap());
+        let newest = Manifest::newest(&path).unwrap().unwrap();
+        assert!(newest.logs.iter().all(|log| log_of(&path, log.writer).exists()));
+        assert_eq!(write(&path, Mode::Join, 5).close().map(|_| commits(&path)).unwrap(), 5);
+        assert_eq!(vacuum(&path, &VacuumOptions { epochs: 2, ..now() }).unwrap().files, [] as [PathBuf; 0]);
+    }
+}
