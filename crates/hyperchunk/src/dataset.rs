@@ -2,6 +2,7 @@
 
 use crate::object::Object;
 use crate::read::ChunkTable;
+use crate::store::{Home, Marker, Sharded};
 use crate::{Error, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
@@ -22,12 +23,15 @@ pub(crate) struct Inner {
     /// The extent: the header's, but for a virtual dataset of no fixed extent.
     pub(crate) dims: Vec<u64>,
     pub(crate) mappings: Vec<VirtualMapping>,
+    /// Of a dataset of a sharded store: where its data are.
+    pub(crate) sharded: Option<Sharded>,
     pub(crate) table: OnceLock<ChunkTable>,
 }
 
 impl Dataset {
     pub(crate) fn open(object: Object) -> Result<Self> {
-        let header = object.parse(object::dataset)?;
+        let mut header = object.parse(object::dataset)?;
+        let sharded = sharded(&object, &mut header)?;
         let mappings = match &header.layout {
             Layout::Virtual { heap: Some(heap) } => {
                 object.parse(|image, _| virtual_layout::mappings(image, *heap))?
@@ -35,7 +39,7 @@ impl Dataset {
             _ => Vec::new(),
         };
         let dims = header.dataspace.dims().to_vec();
-        let mut inner = Inner { object, header, dims, mappings, table: OnceLock::new() };
+        let mut inner = Inner { object, header, dims, mappings, sharded, table: OnceLock::new() };
         if !inner.mappings.is_empty() {
             inner.dims = crate::read::virtual_extent(&inner)?;
         }
@@ -149,6 +153,18 @@ impl Dataset {
         &self.0.header.external
     }
 
+    /// Which dataset of a sharded store it is, if it is one. Its data, and what it is, come from there.
+    #[must_use]
+    pub fn store(&self) -> Option<Marker> {
+        self.0.sharded.as_ref().map(Sharded::marker)
+    }
+
+    /// Of how many pieces its data are, if it is of a sharded store.
+    #[must_use]
+    pub fn pieces(&self) -> Option<u64> {
+        self.0.sharded.as_ref().map(Sharded::pieces)
+    }
+
     /// The sources of a virtual dataset.
     #[must_use]
     pub fn mappings(&self) -> &[VirtualMapping] {
@@ -183,4 +199,16 @@ impl Dataset {
     pub(crate) fn name(&self, error: Error) -> Error {
         self.0.object.name(error)
     }
+}
+
+/// Where the data are of a dataset of a sharded store; its header gets what the dataset is. Where the store is gone, but what
+/// libhdf5 reads of it is not, it is a dataset like others.
+fn sharded(object: &Object, header: &mut DatasetHeader) -> Result<Option<Sharded>> {
+    let file = object.file();
+    let Some(marker) = Marker::of(&header.external).filter(|_| !file.options().ignore_stores) else {
+        return Ok(None);
+    };
+    let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
+    let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
+    Ok(Some(sharded).filter(|sharded| sharded.is_committed() || header.external.len() < 2))
 }

@@ -152,7 +152,7 @@ impl ExternalFiles {
     }
 }
 
-fn refused(name: &Name) -> Error {
+pub(crate) fn refused(name: &Name) -> Error {
     let message =
         format!("it leads to the file `{name}`, and other files must not be opened (option `external`)");
     Error::new(ErrorKind::Invalid, message)

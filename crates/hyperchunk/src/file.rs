@@ -6,6 +6,7 @@ use crate::index::{self, Index, IndexOption, IndexState, Indexed};
 use crate::io::{self, FileView, LocalFile, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
+use crate::store::{Home, Store, Stores};
 use crate::{Error, Limits, Result};
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
 use hyperchunk_format::parse::{cache_image, reference, superblock};
@@ -32,6 +33,10 @@ pub struct OpenOptions {
     pub remote: RemoteOptions,
     /// Where an index of the file is looked for.
     pub index: IndexOption,
+    /// The epoch of the file's sharded store to read, in place of the newest; the file itself need not be there.
+    pub epoch: Option<u64>,
+    /// Takes datasets of sharded stores for what libhdf5 takes them: data in external files.
+    pub ignore_stores: bool,
 }
 
 /// Which other files a file may make us read.
@@ -75,6 +80,7 @@ pub(crate) struct Inner {
     pub(crate) heaps: GlobalHeaps,
     pub(crate) chunks: ChunkCache,
     pub(crate) index: Option<Arc<Index>>,
+    pub(crate) stores: Stores,
     index_state: IndexState,
     view: Overlay<Indexed<FileView>>,
 }
@@ -87,6 +93,11 @@ impl File {
     /// than it says; Corrupt or Unsupported from its superblock.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
+        if let Some(epoch) = options.epoch {
+            // The skeleton may be of another epoch, or gone.
+            let here: Arc<dyn Source> = Arc::new(Memory::new(Vec::new()));
+            return Self::of_epoch(&here, path, epoch, options);
+        }
         let source = LocalFile::open(path).map_err(|error| error.file(path.display()))?;
         Self::from_source(Arc::new(source), Some(path.to_owned()), options)
     }
@@ -101,7 +112,11 @@ impl File {
             None => {
                 let shown = io::without_secrets(name).into();
                 let (source, options) = index::open_url(name, options)?;
-                Self::from_source(source, Some(shown), &options)
+                let path: PathBuf = shown;
+                if let Some(epoch) = options.epoch {
+                    return Self::of_epoch(&source, &path, epoch, &options);
+                }
+                Self::from_source(source, Some(path), &options)
             }
         }
     }
@@ -114,6 +129,23 @@ impl File {
         Self::from_source(Arc::new(Memory::new(bytes)), None, options)
     }
 
+    /// Opens a file as an epoch of its sharded store has it: groups, attributes and data of that commit.
+    ///
+    /// # Errors
+    /// NotFound if there is no such epoch; as [`File::open`].
+    pub fn open_epoch(path: impl AsRef<Path>, epoch: u64) -> Result<Self> {
+        Self::open(path, &OpenOptions { epoch: Some(epoch), ..OpenOptions::default() })
+    }
+
+    fn of_epoch(source: &Arc<dyn Source>, path: &Path, epoch: u64, options: &OpenOptions) -> Result<Self> {
+        let home = Home { path: Some(path), source, external: options.external };
+        let store = Store::open(&home, epoch).map_err(|error| error.file(path.display()))?;
+        let image: Arc<dyn Source> = Arc::new(Memory::new(store.image()));
+        let options = OpenOptions { index: IndexOption::Never, ..options.clone() };
+        let opened = open(image, Some(path.to_owned()), &options, Stores::with(store));
+        opened.map_err(|error| error.file(path.display()))
+    }
+
     /// Opens a file by its source of bytes. `path` is for messages and for finding the files that this one names.
     ///
     /// # Errors
@@ -123,7 +155,7 @@ impl File {
         path: Option<PathBuf>,
         options: &OpenOptions,
     ) -> Result<Self> {
-        let opened = rounds::alone(|| open(source, path.clone(), options));
+        let opened = rounds::alone(|| open(source, path.clone(), options, Stores::default()));
         opened.map_err(|error| match path {
             Some(path) => error.file(path.display()),
             None => error,
@@ -224,7 +256,12 @@ impl File {
     }
 }
 
-fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -> Result<File> {
+fn open(
+    source: Arc<dyn Source>,
+    path: Option<PathBuf>,
+    options: &OpenOptions,
+    stores: Stores,
+) -> Result<File> {
     let limits = &options.limits;
     let name = path.as_deref().and_then(Path::to_str);
     let (index, index_state) = index::find(&options.index, name, &*source, limits)?;
@@ -261,6 +298,7 @@ fn open(source: Arc<dyn Source>, path: Option<PathBuf>, options: &OpenOptions) -
         heaps: GlobalHeaps::default(),
         chunks: ChunkCache::default(),
         index,
+        stores,
         index_state,
         view,
     };

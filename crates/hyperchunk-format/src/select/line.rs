@@ -251,6 +251,29 @@ impl Listed {
         }
     }
 
+    /// Where the indices of a range are, in a list whose chunks are single indices.
+    pub(super) fn between(&self, range: &Range<u64>) -> Range<usize> {
+        let end = |index: u64| {
+            let at = self.chunks.partition_point(|(chunk, _)| *chunk < index);
+            at.checked_sub(1).and_then(|before| self.chunks.get(before)).map_or(0, |(_, end)| *end)
+        };
+        end(range.start)..end(range.end)
+    }
+
+    /// How many different indices of a range there are, in a list whose chunks are single indices.
+    pub(super) fn different(&self, range: &Range<u64>) -> u64 {
+        let before = |index: u64| self.chunks.partition_point(|(chunk, _)| *chunk < index) as u64;
+        before(range.end).saturating_sub(before(range.start))
+    }
+
+    /// The first index of a range and the one behind the last, in a list whose chunks are single indices.
+    pub(super) fn around(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let from = self.chunks.partition_point(|(chunk, _)| *chunk < range.start);
+        let to = self.chunks.partition_point(|(chunk, _)| *chunk < range.end);
+        let found = self.chunks.get(from..to)?;
+        Some(found.first()?.0..found.last()?.0.checked_add(1)?)
+    }
+
     /// The segment that starts at an index of the list, and where it ends there.
     #[inline]
     pub(super) fn segment(&self, range: &Range<usize>, origin: u64) -> Option<(usize, Segment)> {

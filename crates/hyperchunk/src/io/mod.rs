@@ -125,6 +125,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     }
 }
 
+/// The text that a part of a URL stands for.
+pub(crate) fn percent_decoded(part: &str) -> Option<String> {
+    percent::decode(part)
+}
+
 /// The error for a read beyond the end.
 pub(crate) fn ends_before(size: u64, offset: u64, length: usize) -> crate::Error {
     let message = format!("the file ends at byte {size}, before the {length} bytes that should be here");

@@ -13,28 +13,28 @@ use std::thread::ScopedJoinHandle;
 
 /// What a thread keeps from part to part.
 #[derive(Default)]
-pub(super) struct Scratch {
-    pub(super) stored: Vec<u8>,
-    pub(super) decoder: Decoder,
-    pub(super) gathered: Vec<u8>,
+pub(crate) struct Scratch {
+    pub(crate) stored: Vec<u8>,
+    pub(crate) decoder: Decoder,
+    pub(crate) gathered: Vec<u8>,
 }
 
 /// What is done with a part of a file once it is there.
-pub(super) type Work<'a> = Box<dyn Fn(&[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
+pub(crate) type Work<'a> = Box<dyn Fn(&[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
 
 /// A part of a file that is needed, and what for.
-pub(super) struct Part<'a> {
-    pub(super) range: Range<u64>,
-    pub(super) work: Work<'a>,
+pub(crate) struct Part<'a> {
+    pub(crate) range: Range<u64>,
+    pub(crate) work: Work<'a>,
 }
 
 /// The parts that a read needs, of all files.
 #[derive(Default)]
-pub(super) struct Parts<'a>(Vec<(Arc<dyn Source>, Vec<Part<'a>>)>);
+pub(crate) struct Parts<'a>(Vec<(Arc<dyn Source>, Vec<Part<'a>>)>);
 
 impl<'a> Parts<'a> {
     /// Adds a part.
-    pub(super) fn add(&mut self, source: &Arc<dyn Source>, part: Part<'a>) {
+    pub(crate) fn add(&mut self, source: &Arc<dyn Source>, part: Part<'a>) {
         match self.0.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, source)) {
             Some((_, parts)) => parts.push(part),
             None => self.0.push((Arc::clone(source), vec![part])),
@@ -43,7 +43,7 @@ impl<'a> Parts<'a> {
 
     /// Fetches all parts and does their work, on up to `threads` threads. `in_flight` bounds the bytes that were fetched and
     /// wait to be worked on.
-    pub(super) fn run(self, threads: usize, in_flight: u64) -> Result<()> {
+    pub(crate) fn run(self, threads: usize, in_flight: u64) -> Result<()> {
         let mut groups = self.0;
         if groups.len() <= 1 {
             return groups

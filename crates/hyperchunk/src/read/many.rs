@@ -38,7 +38,7 @@ pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
         };
         let output = read.dataset.output(read.choice, conversion.map(|(steps, _)| steps), size, read.out)?;
         if let Some(output) = output {
-            if read.dataset.object().file().is_remote() {
+            if read.dataset.is_remote() {
                 outputs.push((read.dataset, read.choice, output));
             } else {
                 read.dataset.fill_output(read.choice, &output).map_err(|error| read.dataset.name(error))?;

@@ -15,21 +15,21 @@ mod workers;
 
 pub(crate) use cache::ChunkCache;
 pub(crate) use chunked::read_stored;
+pub(crate) use fetch::{Part, Parts, Scratch};
+pub(crate) use output::Output;
 pub(crate) use table::{ChunkTable, all_chunks};
 pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
 use crate::{Error, Result};
-use fetch::Parts;
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 pub use many::{Read, read_many};
-use output::Output;
 pub(crate) use workers::spread;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.
-const WORTH_A_THREAD: u64 = 1 << 20;
+pub(crate) const WORTH_A_THREAD: u64 = 1 << 20;
 /// Conversions of less than this have all the room that they need, in bytes.
 const SCRATCH: usize = 16 << 20;
 
@@ -121,11 +121,15 @@ impl Dataset {
     /// Reads into an output that has the right size.
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
         let file = self.object().file();
-        if file.is_remote() {
+        if self.is_remote() {
             let mut parts = Parts::default();
             self.prepare(choice)?;
             self.plan(choice, output, &mut parts)?;
             return parts.run(self.threads_for(output.bytes()), file.options().limits.in_flight_bytes);
+        }
+        if let Some(sharded) = &self.0.sharded {
+            let means = (self.threads_for(output.bytes()), &file.options().limits);
+            return sharded.read(choice, output, means, None);
         }
         match self.layout() {
             Layout::Chunked(chunked) => chunked::read(self, chunked, choice, output),
@@ -134,9 +138,18 @@ impl Dataset {
         }
     }
 
+    /// Whether its data are reached over a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match &self.0.sharded {
+            Some(sharded) => sharded.is_remote(),
+            None => self.object().file().is_remote(),
+        }
+    }
+
     /// Loads what must be known before a read can be planned.
     fn prepare(&self, choice: &Choice) -> Result<()> {
         match self.layout() {
+            _ if self.0.sharded.is_some() => Ok(()),
             Layout::Chunked(chunked) => chunked::prepare(self, chunked, choice),
             _ => Ok(()),
         }
@@ -144,6 +157,10 @@ impl Dataset {
 
     /// Names the parts of a file over a network that a read needs.
     fn plan<'a>(&'a self, choice: &Choice, output: &'a Output<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        if let Some(sharded) = &self.0.sharded {
+            let means = (self.threads_for(output.bytes()), &self.object().file().options().limits);
+            return sharded.read(choice, output, means, Some(parts));
+        }
         match self.layout() {
             Layout::Chunked(chunked) => chunked::plan(self, chunked, choice, output, parts),
             Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),

@@ -367,7 +367,7 @@ impl<'a> Attempt<'a> {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
                 Some(self.path.to_owned()),
-                &OpenOptions { ignore_locks: true, ..OpenOptions::default() },
+                &OpenOptions { ignore_locks: true, ignore_stores: true, ..OpenOptions::default() },
             )
         };
         let mut changes = Vec::new();
@@ -444,7 +444,7 @@ impl<'a> Attempt<'a> {
 
     /// What was there before the first epoch: a file that somebody made for the writers.
     fn before(&self) -> Result<Option<File>> {
-        match File::open(self.path, &OpenOptions::default()) {
+        match File::open(self.path, &plain()) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => match fs::metadata(self.path) {
@@ -635,7 +635,7 @@ pub(super) fn edited(path: &Path, epoch: &Manifest) -> Result<Option<File>> {
         return Ok(None);
     }
     let source = Arc::new(crate::io::Memory::new(bytes));
-    let Ok(file) = File::from_source(source, Some(path.to_owned()), &OpenOptions::default()) else {
+    let Ok(file) = File::from_source(source, Some(path.to_owned()), &plain()) else {
         return Ok(None);
     };
     // Else it is another file, or one that waits for its first commit.
@@ -649,7 +649,7 @@ pub(super) fn skeleton(path: &Path, epoch: &Manifest, newest: bool) -> Result<Fi
         return Ok(file);
     }
     let source = Arc::new(crate::io::Memory::new(epoch.image.clone()));
-    File::from_source(source, Some(path.to_owned()), &OpenOptions::default())
+    File::from_source(source, Some(path.to_owned()), &plain())
 }
 
 /// The number of the last thing of a writer that an epoch has in a dataset.
@@ -752,6 +752,11 @@ fn describe(conflict: &Conflict, all: usize) -> String {
         conflict.other,
         conflict.kept
     )
+}
+
+/// For skeletons, whose datasets are markers.
+pub(super) fn plain() -> OpenOptions {
+    OpenOptions { ignore_stores: true, ..OpenOptions::default() }
 }
 
 #[cfg(test)]

@@ -272,7 +272,7 @@ impl Linked {
     /// # Errors
     /// Those of reading it.
     pub fn of(path: &Path) -> Result<Self> {
-        let file = File::open(path, &OpenOptions::default())?;
+        let file = File::open(path, &super::commit::plain())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();
         for (_, _, dataset) in Marker::all(&file)? {

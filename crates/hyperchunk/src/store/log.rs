@@ -4,18 +4,20 @@ use super::header::{HEADER, LogHeader, Trailer};
 use super::id::{DatasetId, Session, StoreId, WriterId, hash};
 use super::index::{Defined, Image, Index, Written};
 use super::manifest::Manifest;
+use super::own::Reading;
 use super::piece::{Extent, Piece, Place, Slab};
 use super::record::{self, Body, Record};
 use super::statistics::{BLOCK, Looks, Pass, Statistics};
-use super::{Definition, Ticket, folder_of};
+use super::{Definition, Store, Ticket, folder_of};
 use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::read::ChunkCache;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
@@ -106,6 +108,9 @@ struct Inner {
     base: Option<Arc<Manifest>>,
     process: u32,
     state: Mutex<State>,
+    /// The epoch that it adds to, to be read.
+    store: OnceLock<Arc<Store>>,
+    chunks: ChunkCache,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +146,8 @@ struct Dataset {
     written: Written,
     /// Before it.
     before: Written,
+    /// All of it, once it is read.
+    reading: Option<Reading>,
 }
 
 /// What a writer knows of a dataset of its own.
@@ -201,7 +208,9 @@ impl LogWriter {
         let state = Mutex::new(State { end: HEADER as u64, changed: true, ..State::default() });
         let process = std::process::id();
         let options = options.clone();
-        Ok(Self(Arc::new(Inner { path, log, file, header, options, base, process, state })))
+        let (store, chunks) = (OnceLock::new(), ChunkCache::default());
+        let inner = Inner { path, log, file, header, options, base, process, state, store, chunks };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// The file that the store belongs to.
@@ -289,6 +298,7 @@ impl LogWriter {
             looks: Looks::of(&definition.datatype),
             written: Written::nothing(rank),
             before: Written::nothing(rank),
+            reading: None,
         };
         state.datasets.push(dataset);
         state.ids.insert(id, number);
@@ -435,6 +445,39 @@ impl LogWriter {
         let mut written = dataset.before.clone();
         written.append(&dataset.written);
         Ok(written)
+    }
+
+    /// What must be known to read a dataset: everything that waited is in the log then.
+    pub(super) fn reading(&self, number: u32) -> Result<Reading> {
+        let mut state = self.state()?;
+        self.write_waiting(&mut state)?;
+        let dataset = state.dataset(number)?;
+        if let Some(reading) = &dataset.reading {
+            return Ok(reading.clone());
+        }
+        let base = match &self.0.base {
+            Some(base) => {
+                let store = self.0.store.get_or_init(|| Arc::new(Store::of(&self.0.path, base)));
+                store.dataset(&dataset.id)?.map(|known| (Arc::clone(store), known))
+            }
+            None => None,
+        };
+        let written = [&dataset.before, &dataset.written];
+        let reading = Reading::new(&dataset.definition, &dataset.dims, &written, base)?;
+        if let Some(dataset) = state.datasets.get_mut(number as usize) {
+            dataset.reading = Some(reading.clone());
+        }
+        Ok(reading)
+    }
+
+    /// Its log, open.
+    pub(super) fn file(&self) -> &File {
+        &self.0.file
+    }
+
+    /// Chunks that were decoded last.
+    pub(super) fn chunks(&self) -> &ChunkCache {
+        &self.0.chunks
     }
 
     /// Reads bytes of its log.
@@ -629,8 +672,18 @@ impl State {
                         let element = dataset.definition.element_size();
                         let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();
                         dataset.written.add(record, order, head, place, element, chunk);
+                        let mut new = dataset.reading.is_some().then(|| Written::nothing(dataset.dims.len()));
+                        if let Some(new) = &mut new {
+                            new.add(record, order, head, place, element, chunk);
+                        }
                         if let Body::Extent(dims) = &record.body {
                             dataset.dims.clone_from(dims);
+                        }
+                        if let (Some(new), Some(reading)) = (new, &mut dataset.reading)
+                            && reading.add(&dataset.definition, &dataset.dims, &new).is_err()
+                        {
+                            // Whoever reads next finds out why.
+                            dataset.reading = None;
                         }
                     }
                 }
@@ -703,7 +756,7 @@ fn padded(mut header: Vec<u8>) -> Vec<u8> {
     header
 }
 
-fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
+pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
 }

@@ -9,9 +9,12 @@
 //! log a process, and not the layout, a container a dataset.
 
 mod blocks;
+mod bounds;
 mod boxes;
 mod bytes;
+mod checks;
 pub mod commit;
+mod committed;
 mod create;
 mod definition;
 mod header;
@@ -22,17 +25,24 @@ mod log;
 mod manifest;
 pub mod marker;
 mod overlap;
+mod own;
 pub mod pack;
 mod packing;
 mod piece;
+mod pieces;
+mod read;
 mod record;
 mod scan;
 pub mod skeleton;
+mod spans;
 mod statistics;
 pub mod status;
 pub mod vacuum;
+mod waves;
 
 pub use boxes::boxes;
+use checks::Headers;
+pub(crate) use committed::{Home, Sharded, Store, Stores};
 pub use create::create;
 pub use definition::Definition;
 pub use header::LogHeader;

@@ -19,20 +19,21 @@ pub struct PackedPieces {
     runs: Vec<Run>,
 }
 
+/// Pieces whose tuples are a loop, or loops in loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Run {
-    place: Place,
-    base: Vec<u64>,
+pub(super) struct Run {
+    pub(super) place: Place,
+    pub(super) base: Vec<u64>,
     /// From the innermost loop outwards: how often, and by what each tuple differs from the one before.
-    levels: Vec<(u64, Vec<u64>)>,
+    pub(super) levels: Vec<(u64, Vec<u64>)>,
 }
 
 impl Run {
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.levels.iter().fold(1, |product: u64, (count, _)| product.saturating_mul(*count))
     }
 
-    fn at(&self, mut index: u64, tuple: &mut Vec<u64>) {
+    pub(super) fn at(&self, mut index: u64, tuple: &mut Vec<u64>) {
         tuple.clone_from(&self.base);
         for (count, step) in &self.levels {
             let turn = index % count;
@@ -168,6 +169,15 @@ impl PackedPieces {
     #[must_use]
     pub fn entries(&self) -> usize {
         self.runs.len()
+    }
+
+    /// How many dimensions the pieces have.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
+
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
     }
 
     /// All pieces, in the order in which they were written.

@@ -409,20 +409,6 @@ impl Log {
     }
 }
 
-/// The checksum and length of the record whose payload begins at `place` in the batch at `head`, for readers that have its
-/// header: `None` if no record begins there or none was wanted.
-pub(super) fn checksum_of(header: &[u8], head: u64, place: u64) -> Result<Option<(u64, u64)>> {
-    let batch = record::decode(header, head)?;
-    let mut at = head + batch.header;
-    for record in &batch.records {
-        if at == place && !matches!(record.body, Body::Define | Body::Hides | Body::Index) {
-            return Ok((record.checksum != 0).then_some((record.checksum, record.length)));
-        }
-        at += record.length;
-    }
-    Ok(None)
-}
-
 impl Ticket {
     /// Its bytes, for a message to whoever commits.
     #[must_use]

@@ -353,7 +353,7 @@ fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
 }
 
 fn skeleton(path: &Path, newest: Option<&Manifest>) -> Result<Skeleton> {
-    let file = match File::open(path, &OpenOptions::default()) {
+    let file = match File::open(path, &super::commit::plain()) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),

@@ -1,0 +1,222 @@
+//! A selection along each axis, of data that lie in boxes of any place and extent.
+
+use super::choice::product;
+use super::line::{Line, Listed, Pattern};
+use super::program::{Program, Run, Segments};
+use super::{Choice, strides};
+use crate::Result;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A selection along each axis: which of a box's elements it has, and where they go.
+#[derive(Debug)]
+pub struct Grid {
+    axes: Vec<Selected>,
+    /// How many places of the result one step along each dimension is.
+    places: Vec<u64>,
+}
+
+/// The selected indices of a dimension.
+#[derive(Debug)]
+enum Selected {
+    Pattern(Pattern),
+    /// In order of the indices.
+    Listed(Arc<Listed>),
+}
+
+impl Grid {
+    /// `None` if the choice is not one along each axis.
+    ///
+    /// # Errors
+    /// As [`Choice::check`].
+    pub fn new(choice: &Choice, dims: &[u64]) -> Result<Option<Self>> {
+        choice.check(dims)?;
+        let axes = match choice {
+            Choice::All => dims.iter().map(|dim| Selected::Pattern(Pattern::all(*dim))).collect(),
+            Choice::Axes(axes) => {
+                let mut selected = Vec::with_capacity(axes.len());
+                for (at, (axis, extent)) in axes.iter().zip(dims).enumerate() {
+                    selected.push(match axis.line(at, *extent)? {
+                        Line::Pattern(pattern) => Selected::Pattern(pattern),
+                        Line::List(indices) => Selected::Listed(Arc::new(Listed::new(indices, 1))),
+                    });
+                }
+                selected
+            }
+            Choice::None | Choice::Points { .. } | Choice::Blocks(_) => return Ok(None),
+        };
+        Ok(Some(Self { axes, places: strides(&choice.shape(dims)) }))
+    }
+
+    /// The smallest box around what is selected of a box; `None` if that is nothing.
+    #[must_use]
+    pub fn within(&self, bounds: &[Range<u64>]) -> Option<Vec<Range<u64>>> {
+        let axes = self.axes.iter().zip(bounds);
+        axes.map(|(axis, range)| match axis {
+            Selected::Pattern(pattern) => {
+                let first = pattern.next(range.start).filter(|first| *first < range.end)?;
+                let last = pattern.at(pattern.rank(range.end).checked_sub(1)?);
+                Some(first..last.checked_add(1)?)
+            }
+            Selected::Listed(list) => list.around(range),
+        })
+        .collect()
+    }
+
+    /// How many elements of a box are selected, each as often as it is. Saturates.
+    #[must_use]
+    pub fn count(&self, bounds: &[Range<u64>]) -> u64 {
+        let counts = self.axes.iter().zip(bounds).map(|(axis, range)| match axis {
+            Selected::Pattern(pattern) => pattern.rank(range.end).saturating_sub(pattern.rank(range.start)),
+            Selected::Listed(list) => list.between(range).len() as u64,
+        });
+        counts.fold(1, u64::saturating_mul)
+    }
+
+    /// Whether all elements of a box are selected.
+    #[must_use]
+    pub fn covers(&self, bounds: &[Range<u64>]) -> bool {
+        self.axes.iter().zip(bounds).all(|(axis, range)| {
+            let different = match axis {
+                Selected::Pattern(pattern) => {
+                    pattern.rank(range.end).saturating_sub(pattern.rank(range.start))
+                }
+                Selected::Listed(list) => list.different(range),
+            };
+            different == range.end.saturating_sub(range.start)
+        })
+    }
+
+    /// What is selected of the part `bounds` of a box that begins at `start` and has the extent `count`: runs of elements,
+    /// counted in row-major order of the box, and their places in the result.
+    ///
+    /// # Errors
+    /// That of `each`, which ends it.
+    pub fn runs<E>(
+        &self,
+        (start, count): (&[u64], &[u64]),
+        bounds: &[Range<u64>],
+        each: impl FnMut(Run) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.program(start, count, bounds).for_each(each)
+    }
+
+    /// As [`Grid::runs`], if it is one run.
+    #[must_use]
+    pub fn only_run(&self, (start, count): (&[u64], &[u64]), bounds: &[Range<u64>]) -> Option<Run> {
+        let mut runs = self.program(start, count, bounds);
+        runs.next().filter(|_| runs.next().is_none())
+    }
+
+    fn program(&self, start: &[u64], count: &[u64], bounds: &[Range<u64>]) -> Program {
+        let axes = self.axes.iter().zip(start).zip(bounds);
+        let segments = axes.map(|((axis, start), range)| match axis {
+            Selected::Pattern(pattern) => {
+                let mut segments = pattern.segments(range.clone());
+                let before = range.start.wrapping_sub(*start);
+                segments.iter_mut().for_each(|segment| segment.source = segment.source.wrapping_add(before));
+                Segments::Few(segments)
+            }
+            Selected::Listed(list) => Segments::Many(Arc::clone(list), list.between(range), *start),
+        });
+        let strides = strides(count).into_iter().zip(self.places.iter().copied());
+        let segments: Vec<(Segments, u64, u64)> =
+            segments.zip(strides).map(|(segments, (source, target))| (segments, source, target)).collect();
+        Program::new(segments.into_iter())
+    }
+
+    /// How many elements are selected; `None` if more than 2⁶⁴ - 1.
+    #[must_use]
+    pub fn elements(&self) -> Option<u64> {
+        let lengths: Vec<u64> = self
+            .axes
+            .iter()
+            .map(|axis| match axis {
+                Selected::Pattern(pattern) => pattern.length(),
+                Selected::Listed(list) => list.between(&(0..u64::MAX)).len() as u64,
+            })
+            .collect();
+        product(&lengths)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Axis;
+    use super::*;
+
+    /// Every box of a small dataspace has the elements that the whole selection has there.
+    fn check(choice: &Choice, dims: &[u64]) {
+        let grid = Grid::new(choice, dims).unwrap().unwrap();
+        let all: Vec<(u64, u64)> = super::super::runs(choice, dims)
+            .unwrap()
+            .flat_map(|(first, count)| first..first + count)
+            .zip(0..)
+            .collect();
+        assert_eq!(grid.elements(), Some(all.len() as u64));
+        let [rows, columns] = dims else { panic!("two dimensions") };
+        for (top, left) in (0..*rows).flat_map(|top| (0..*columns).map(move |left| (top, left))) {
+            for (bottom, right) in
+                (top + 1..=*rows).flat_map(|bottom| (left + 1..=*columns).map(move |r| (bottom, r)))
+            {
+                let bounds = [top..bottom, left..right];
+                let inside = |element: &u64| {
+                    bounds[0].contains(&(element / columns)) && bounds[1].contains(&(element % columns))
+                };
+                let expected: Vec<(u64, u64)> =
+                    all.iter().copied().filter(|(element, _)| inside(element)).collect();
+                assert_eq!(grid.count(&bounds), expected.len() as u64);
+                // In a box that begins before and ends behind it.
+                let start = [top / 2, left / 2];
+                let count = [bottom + 1 - start[0], right + 2 - start[1]];
+                let mut found = Vec::new();
+                grid.runs::<()>((&start, &count), &bounds, |run| {
+                    run.each(|source, target, length| {
+                        for at in 0..length {
+                            let source = (source + at) as u64;
+                            let element =
+                                (start[0] + source / count[1]) * columns + start[1] + source % count[1];
+                            found.push((element, (target + at) as u64));
+                        }
+                        Ok(())
+                    })
+                })
+                .unwrap();
+                found.sort_unstable_by_key(|(_, target)| *target);
+                assert_eq!(found, expected, "{choice:?} in {bounds:?}");
+                let mut different: Vec<u64> = expected.iter().map(|(element, _)| *element).collect();
+                different.sort_unstable();
+                different.dedup();
+                let size = (bottom - top) * (right - left);
+                assert_eq!(grid.covers(&bounds), different.len() as u64 == size);
+                let around = grid.within(&bounds);
+                assert_eq!(around.is_none(), different.is_empty());
+                if let Some(around) = around {
+                    assert_eq!(grid.count(&around), expected.len() as u64);
+                    let first = different.iter().map(|element| element / columns).min().unwrap();
+                    assert_eq!(around[0].start, first);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn boxes_of_a_selection() {
+        let dims = [5, 6];
+        check(&Choice::All, &dims);
+        check(&Choice::Axes(vec![Axis::range(1..4), Axis::range(2..5)]), &dims);
+        check(&Choice::Axes(vec![Axis::steps(0, 2, 3), Axis::steps(1, 3, 2)]), &dims);
+        let blocks = Axis::Cut { start: 0, stride: 3, block: 2, length: 3 };
+        check(&Choice::Axes(vec![Axis::range(0..5), blocks]), &dims);
+        let list = Axis::List(vec![4, 1, 1, 0, 3]);
+        check(&Choice::Axes(vec![list.clone(), Axis::List(vec![0, 1, 2, 5])]), &dims);
+        check(&Choice::Axes(vec![Axis::range(0..5), list]), &dims);
+    }
+
+    #[test]
+    fn others_have_no_axes() {
+        let points = Choice::Points { rank: 1, coordinates: vec![1] };
+        assert!(Grid::new(&points, &[3]).unwrap().is_none());
+        assert!(Grid::new(&Choice::Axes(vec![Axis::range(0..4)]), &[3]).is_err());
+    }
+}

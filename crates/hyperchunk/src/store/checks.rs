@@ -1,0 +1,167 @@
+//! Checksums of records that are read whole.
+
+use super::record;
+use crate::io::Source;
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many records' checksums are kept.
+const KEPT: usize = 1 << 17;
+/// So much is read of a header at first.
+const FIRST: u64 = 4 << 10;
+
+/// The records of a batch.
+#[derive(Debug)]
+struct Batch {
+    /// Where the payload of each begins, how long it is, and its checksum; 0 where none was wanted.
+    records: Vec<(u64, u64, u64)>,
+}
+
+/// What is known of batches, by the number of the log and the batch's place there.
+#[derive(Debug, Default)]
+pub(super) struct Headers {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    batches: HashMap<(u64, u64), Arc<Batch>>,
+    records: usize,
+}
+
+/// What was read whole, and the headers that say what it should be: they come in any order.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    batches: Mutex<HashMap<(u64, u64), Waiting>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    header: Option<Arc<Batch>>,
+    records: Vec<Record>,
+}
+
+/// The payload of a record, as it was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    pub(super) place: u64,
+    pub(super) length: u64,
+    pub(super) checksum: u64,
+}
+
+impl Batch {
+    fn decode(header: &[u8], head: u64) -> Result<Self> {
+        let batch = record::decode(header, head)?;
+        let mut at = head.saturating_add(batch.header);
+        let mut records = Vec::with_capacity(batch.records.len());
+        for record in &batch.records {
+            records.push((at, record.length, record.checksum));
+            at = at.saturating_add(record.length);
+        }
+        Ok(Self { records })
+    }
+
+    /// Boxes of a record that has others, too, are no record: nothing is known of them.
+    fn check(&self, found: &Record) -> Result<()> {
+        let from = self.records.partition_point(|(place, ..)| *place < found.place);
+        let here = self.records[from..].iter().take_while(|(place, ..)| *place == found.place);
+        let same = here.filter(|(_, length, _)| *length == found.length);
+        match same.map(|(.., checksum)| *checksum).next() {
+            Some(checksum) if checksum != 0 && checksum != found.checksum => {
+                let message = format!(
+                    "the checksum of {} bytes does not hold: they are not as they were written",
+                    found.length
+                );
+                Err(Error::corrupt(message).at(found.place))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Headers {
+    fn get(&self, key: (u64, u64)) -> Option<Arc<Batch>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).batches.get(&key).cloned()
+    }
+
+    fn keep(&self, key: (u64, u64), batch: &Arc<Batch>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.records + batch.records.len() > KEPT {
+            *kept = Kept::default();
+        }
+        kept.records += batch.records.len();
+        kept.batches.insert(key, Arc::clone(batch));
+    }
+
+    /// Checks a record; the header is read from the log if it is not known. It ends before the record.
+    pub(super) fn check(&self, key: (u64, u64), log: &dyn Source, found: &Record) -> Result<()> {
+        if let Some(batch) = self.get(key) {
+            return batch.check(found);
+        }
+        let head = key.1;
+        let most = found
+            .place
+            .checked_sub(head)
+            .ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
+        let mut header = vec![0; usize::try_from(most.min(FIRST)).unwrap_or(0)];
+        log.read_at(head, &mut header)?;
+        let length = header_length(&header, head)?;
+        if length > most {
+            return Err(Error::corrupt("the header of a batch reaches into its payload").at(head));
+        }
+        let known = header.len();
+        header.resize(usize::try_from(length).unwrap_or(0), 0);
+        if let Some(rest) = header.get_mut(known..).filter(|rest| !rest.is_empty()) {
+            log.read_at(head + known as u64, rest)?;
+        }
+        let batch = Arc::new(Batch::decode(&header, head)?);
+        self.keep(key, &batch);
+        batch.check(found)
+    }
+}
+
+impl Checks {
+    /// Whether the header of a batch must be read.
+    pub(super) fn lacks(&self, headers: &Headers, key: (u64, u64)) -> bool {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = batches.entry(key).or_default();
+        if waiting.header.is_none() {
+            waiting.header = headers.get(key);
+        }
+        waiting.header.is_none()
+    }
+
+    /// Checks a record, now or when its header is there.
+    pub(super) fn found(&self, key: (u64, u64), found: Record) -> Result<()> {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = batches.entry(key).or_default();
+        match &waiting.header {
+            Some(batch) => batch.check(&found),
+            None => {
+                waiting.records.push(found);
+                Ok(())
+            }
+        }
+    }
+
+    /// The header of a batch is there: `bytes` begin with it.
+    pub(super) fn header(&self, headers: &Headers, key: (u64, u64), bytes: &[u8]) -> Result<()> {
+        let length = usize::try_from(header_length(bytes, key.1)?).unwrap_or(usize::MAX);
+        let header = bytes.get(..length);
+        let header = header
+            .ok_or_else(|| Error::corrupt("the header of a batch reaches into its payload").at(key.1))?;
+        let batch = Arc::new(Batch::decode(header, key.1)?);
+        headers.keep(key, &batch);
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = batches.entry(key).or_default();
+        waiting.header = Some(Arc::clone(&batch));
+        std::mem::take(&mut waiting.records).iter().try_for_each(|found| batch.check(found))
+    }
+}
+
+fn header_length(bytes: &[u8], head: u64) -> Result<u64> {
+    let fixed = bytes.first_chunk::<{ record::FIXED }>();
+    let lengths = fixed.and_then(record::lengths);
+    lengths.map(|(header, _)| header).ok_or_else(|| Error::corrupt("no batch begins here").at(head))
+}

@@ -1,0 +1,419 @@
+//! A committed store, as a file's datasets are read from it.
+
+use super::checks::Headers;
+use super::manifest::{self, Manifest};
+use super::pieces::{Fuel, Hits, Layer, Pieces};
+use super::read::{About, Find, Logs, Means, read};
+use super::{DatasetId, Marker, folder_of};
+use crate::external::refused;
+use crate::file::ExternalPolicy;
+use crate::io::{LocalFile, Source, rounds};
+use crate::read::{ChunkCache, Output, Parts};
+use crate::{Error, ErrorKind, Limits, Result};
+use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, FillTime, FillWhen, Layout};
+use hyperchunk_format::parse::object::DatasetHeader;
+use hyperchunk_format::select::Choice;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// How many logs are kept open.
+const OPEN: usize = 512;
+/// No manifest is larger.
+const LARGEST: u64 = 1 << 34;
+
+/// The stores that a file's datasets are in: one, but for files that were put together by hand.
+#[derive(Debug, Default)]
+pub(crate) struct Stores(Mutex<HashMap<u64, Arc<Store>>>);
+
+/// Where a file with stores is.
+pub(crate) struct Home<'f> {
+    pub(crate) path: Option<&'f Path>,
+    pub(crate) source: &'f Arc<dyn Source>,
+    pub(crate) external: ExternalPolicy,
+}
+
+/// An epoch of a store.
+pub(crate) struct Store {
+    manifest: Arc<Manifest>,
+    /// Where the logs are: the folder of a file of this machine, or the file whose siblings they are.
+    place: Place,
+    logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
+    datasets: Vec<OnceLock<Arc<Known>>>,
+    headers: Headers,
+    chunks: ChunkCache,
+}
+
+enum Place {
+    Folder(PathBuf),
+    Beside(Arc<dyn Source>, String),
+}
+
+/// What is known of a dataset of an epoch.
+#[derive(Debug)]
+pub(crate) struct Known {
+    about: Arc<About>,
+    pieces: Pieces,
+}
+
+/// A dataset of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Sharded {
+    marker: Marker,
+    state: State,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Committed(Arc<Store>, usize),
+    /// Why it cannot be read.
+    Missing(Error),
+}
+
+impl Stores {
+    /// The epoch that a file is the skeleton of.
+    pub(crate) fn with(store: Store) -> Self {
+        Self(Mutex::new(HashMap::from([(store.manifest.number, Arc::new(store))])))
+    }
+
+    fn epoch(&self, home: &Home<'_>, epoch: u64) -> Result<Arc<Store>> {
+        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(&epoch) {
+            return Ok(Arc::clone(store));
+        }
+        let store = Arc::new(Store::open(home, epoch)?);
+        stores.insert(epoch, Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+impl Sharded {
+    /// The dataset of a marker. Its header gets what the dataset is, in place of what stands for it.
+    pub(crate) fn open(
+        stores: &Stores,
+        home: &Home<'_>,
+        marker: Marker,
+        header: &mut DatasetHeader,
+    ) -> Result<Self> {
+        let missing = |error| Ok(Self { marker, state: State::Missing(error) });
+        if marker.epoch == 0 {
+            let file = home.path.map_or_else(|| "FILE".to_owned(), |path| path.display().to_string());
+            let message = format!(
+                "the dataset is in a sharded store that is not committed: run `hyperchunk store commit {file}`"
+            );
+            return missing(Error::new(ErrorKind::NotFound, message));
+        }
+        let store = match stores.epoch(home, marker.epoch) {
+            Ok(store) => store,
+            Err(error) if error.is_of_reading() || error.kind() == ErrorKind::Need => return Err(error),
+            Err(error) => return missing(error),
+        };
+        let Some(number) = store.manifest.datasets.iter().position(|stored| stored.id == marker.dataset)
+        else {
+            let message = format!("epoch {} of the store has no dataset {}", marker.epoch, marker.dataset);
+            return missing(Error::new(ErrorKind::NotFound, message));
+        };
+        let stored = &store.manifest.datasets[number];
+        let definition = &stored.definition;
+        if header.datatype.size != definition.element_size() {
+            let message = format!(
+                "elements of {} bytes in the file, {} in its store",
+                header.datatype.size,
+                definition.element_size()
+            );
+            return missing(Error::corrupt(message));
+        }
+        if !(matches!(header.dataspace, Dataspace::Scalar | Dataspace::Null) && stored.extent.is_empty()) {
+            header.dataspace = Dataspace::Simple { dims: stored.extent.clone(), max: definition.max.clone() };
+        }
+        header.layout = match &definition.chunk {
+            Some(dims) => Layout::Chunked(Chunked {
+                dims: dims.clone(),
+                element_size: definition.element_size(),
+                edge_chunks_unfiltered: false,
+                version: 4,
+                index: ChunkIndex::BTreeV2 { address: None },
+            }),
+            None => Layout::Contiguous { address: None, size: None },
+        };
+        header.pipeline.clone_from(&definition.pipeline);
+        header.fill = definition.fill.clone();
+        header.external.clear();
+        Ok(Self { marker, state: State::Committed(store, number) })
+    }
+
+    /// Whether its store is there.
+    pub(crate) fn is_committed(&self) -> bool {
+        matches!(self.state, State::Committed(..))
+    }
+
+    /// Whether its logs are reached over a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        match &self.state {
+            State::Committed(store, _) => matches!(store.place, Place::Beside(..)),
+            State::Missing(_) => false,
+        }
+    }
+
+    /// Which dataset of which epoch it is.
+    pub(crate) fn marker(&self) -> Marker {
+        self.marker
+    }
+
+    /// How many pieces it has.
+    pub(crate) fn pieces(&self) -> u64 {
+        let State::Committed(store, number) = &self.state else { return 0 };
+        let parts = store.manifest.datasets[*number].parts.iter();
+        parts.map(|part| part.written.pieces.len()).fold(0, u64::saturating_add)
+    }
+
+    /// Reads a selection.
+    pub(crate) fn read<'a>(
+        &self,
+        choice: &Choice,
+        output: &'a Output<'a>,
+        (threads, limits): (usize, &Limits),
+        parts: Option<&mut Parts<'a>>,
+    ) -> Result<()> {
+        let (store, number) = match &self.state {
+            State::Committed(store, number) => (store, *number),
+            State::Missing(error) => return Err(error.clone()),
+        };
+        let known = store.known(number)?;
+        let logs: Arc<dyn Logs> = Arc::new(OfDataset(Arc::clone(store), Arc::clone(&known)));
+        read(&known.about, &logs, &*known, choice, output, Means { threads, limits }, parts)
+    }
+}
+
+impl Store {
+    /// An epoch of the store of a file.
+    pub(crate) fn open(home: &Home<'_>, epoch: u64) -> Result<Self> {
+        let name = manifest::name_of(epoch);
+        let absent = |error: Error| match error.kind() {
+            ErrorKind::NotFound => {
+                let message = format!(
+                    "the dataset is in a sharded store, and epoch {epoch} of it is not there: the folder with the name of the \
+                     file and `.d` behind belongs beside the file"
+                );
+                Error::new(ErrorKind::NotFound, message)
+            }
+            _ => error,
+        };
+        if home.external == ExternalPolicy::Never {
+            return Err(refused(&name.as_str().into()));
+        }
+        let Some(path) = home.path else {
+            let message = "the dataset is in a sharded store, and a file in memory has no folder beside it";
+            return Err(Error::unsupported(message));
+        };
+        let (place, manifest) = match home.source.remote() {
+            None => {
+                let manifest = Manifest::epoch(path, epoch).map_err(absent)?;
+                (Place::Folder(folder_of(path)), manifest)
+            }
+            Some(_) => {
+                let place = Place::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));
+                let source = place.open(&name).map_err(absent)?;
+                let size = source.size();
+                if size > LARGEST {
+                    return Err(Error::limit(format!("a manifest of {size} bytes")).file(place.name(&name)));
+                }
+                let length = usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?;
+                let mut bytes = vec![0; length];
+                source.read_at(0, &mut bytes).map_err(|error| error.file(place.name(&name)))?;
+                let manifest = Manifest::decode(&bytes).map_err(|error| error.file(place.name(&name)))?;
+                (place, Arc::new(manifest))
+            }
+        };
+        if manifest.number != epoch {
+            let message = format!("the manifest of epoch {epoch} says that it is epoch {}", manifest.number);
+            return Err(Error::corrupt(message).file(place.name(&name)));
+        }
+        Ok(Self::new(manifest, place))
+    }
+
+    fn new(manifest: Arc<Manifest>, place: Place) -> Self {
+        let datasets = manifest.datasets.iter().map(|_| OnceLock::new()).collect();
+        let (logs, headers, chunks) = (Mutex::default(), Headers::default(), ChunkCache::default());
+        Self { manifest, place, logs, datasets, headers, chunks }
+    }
+
+    /// That of a file of this machine.
+    pub(super) fn of(path: &Path, manifest: &Arc<Manifest>) -> Self {
+        Self::new(Arc::clone(manifest), Place::Folder(folder_of(path)))
+    }
+
+    /// What is kept of the headers of its batches.
+    pub(super) fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    pub(super) fn log_name(&self, number: u32) -> String {
+        let part = self.manifest.logs.get(number as usize);
+        part.map_or_else(String::new, |part| self.place.name(&format!("{}.log", part.writer)))
+    }
+
+    /// A dataset, if it has it.
+    pub(super) fn dataset(&self, id: &DatasetId) -> Result<Option<Arc<Known>>> {
+        let number = self.manifest.datasets.iter().position(|stored| stored.id == *id);
+        number.map(|number| self.known(number)).transpose()
+    }
+
+    /// The skeleton that it keeps.
+    pub(crate) fn image(&self) -> &[u8] {
+        &self.manifest.image
+    }
+
+    fn known(&self, number: usize) -> Result<Arc<Known>> {
+        if let Some(known) = self.datasets[number].get() {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(Known::new(&self.manifest, number)?);
+        Ok(Arc::clone(self.datasets[number].get_or_init(|| known)))
+    }
+
+    pub(super) fn log(&self, number: u32) -> Result<Arc<dyn Source>> {
+        if let Some(log) = self.logs.lock().unwrap_or_else(PoisonError::into_inner).get(&number) {
+            return Ok(Arc::clone(log));
+        }
+        let part =
+            self.manifest.logs.get(number as usize).ok_or_else(|| Error::corrupt("a piece of no log"))?;
+        let name = format!("{}.log", part.writer);
+        let named = |error: Error| error.file(self.place.name(&name));
+        let log = self.place.open(&name).map_err(named)?;
+        if log.size() < part.length {
+            let message = format!("the log has {} bytes, of which {} are committed", log.size(), part.length);
+            return Err(named(Error::new(ErrorKind::Truncated, message)));
+        }
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        if logs.len() >= OPEN {
+            logs.clear();
+        }
+        logs.insert(number, Arc::clone(&log));
+        Ok(log)
+    }
+}
+
+impl Place {
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
+        match self {
+            Self::Folder(folder) => Ok(Arc::new(LocalFile::open(&folder.join(name))?)),
+            Self::Beside(file, folder) => {
+                let remote = file.remote().ok_or_else(|| Error::invalid("a file that is not remote"))?;
+                let sibling = rounds::alone(|| remote.sibling(&format!("{folder}/{name}")));
+                sibling.unwrap_or_else(|| {
+                    Err(Error::unsupported("a sharded store at a source that knows no other files"))
+                })
+            }
+        }
+    }
+
+    fn name(&self, name: &str) -> String {
+        match self {
+            Self::Folder(folder) => folder.join(name).display().to_string(),
+            Self::Beside(_, folder) => format!("{folder}/{name}"),
+        }
+    }
+}
+
+/// The last part of the name of a file over a network.
+fn base_name(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let web = text.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"));
+    let end = if web { text.find(['?', '#']) } else { None };
+    let text = &text[..end.unwrap_or(text.len())];
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let decoded = if web { crate::io::percent_decoded(name) } else { None };
+    decoded.unwrap_or_else(|| name.to_owned())
+}
+
+impl Known {
+    fn new(manifest: &Arc<Manifest>, number: usize) -> Result<Self> {
+        let stored = &manifest.datasets[number];
+        let pieces = Pieces::committed(manifest, number)?;
+        Ok(Self { about: Arc::new(About::new(&stored.definition, &stored.extent)?), pieces })
+    }
+
+    pub(super) fn pieces(&self) -> &Pieces {
+        &self.pieces
+    }
+
+    /// How many layers of pieces it has.
+    pub(super) fn layers(&self) -> u32 {
+        u32::try_from(self.pieces.layers.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn layer(&self, layer: u32) -> &Layer {
+        &self.pieces.layers[layer as usize]
+    }
+
+    /// The number of the log of a layer, and how far it may be read.
+    pub(super) fn extent(&self, layer: u32) -> (u64, u64) {
+        let layer = self.layer(layer);
+        (u64::from(layer.log), layer.length)
+    }
+}
+
+impl About {
+    /// What a definition says, with the extent of now.
+    pub(super) fn new(definition: &super::Definition, dims: &[u64]) -> Result<Self> {
+        let element = usize::try_from(definition.element_size());
+        let element = element.map_err(|_| Error::limit("elements larger than the address space"))?;
+        let fill = match (definition.fill.time, &definition.fill.value) {
+            (FillTime::Never, _) => None,
+            (_, FillWhen::User(bytes)) if bytes.len() == element => Some(bytes.clone()),
+            (_, FillWhen::User(bytes)) if !bytes.is_empty() => {
+                let message = format!("a fill value of {} bytes for elements of {element}", bytes.len());
+                return Err(Error::corrupt(message));
+            }
+            _ => None,
+        };
+        let chunk = definition.chunk.clone().unwrap_or_default();
+        Ok(Self { dims: dims.to_vec(), element, chunk, pipeline: definition.pipeline.clone(), fill })
+    }
+}
+
+impl Find for Known {
+    fn find(
+        &self,
+        wanted: &[u64],
+        bounds: (usize, &Fuel),
+        see: &mut dyn FnMut(&[u64], &mut Vec<u64>) -> bool,
+        hits: &mut Hits,
+    ) -> Result<bool> {
+        self.pieces.find(wanted, (0, None), bounds, see, hits)
+    }
+}
+
+/// The logs of a dataset's layers.
+#[derive(Debug)]
+struct OfDataset(Arc<Store>, Arc<Known>);
+
+impl Logs for OfDataset {
+    fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
+        self.0.log(self.1.layer(layer).log)
+    }
+
+    fn extent(&self, layer: u32) -> (u64, u64) {
+        self.1.extent(layer)
+    }
+
+    fn name(&self, layer: u32) -> String {
+        self.0.log_name(self.1.layer(layer).log)
+    }
+
+    fn headers(&self, _: u32) -> Option<&Headers> {
+        Some(&self.0.headers)
+    }
+
+    fn chunks(&self) -> &ChunkCache {
+        &self.0.chunks
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("epoch", &self.manifest.number).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading inside a writing process: the epoch that a writer adds to, and over it what the writer itself wrote.
+
+use super::committed::{Known, Store};
+use super::log::{LogWriter, refused};
+use super::pieces::{Fuel, Hits, Pieces};
+use super::read::{About, Find, Logs, Means, read};
+use super::{Definition, Headers, Written};
+use crate::file::OpenOptions;
+use crate::io::Source;
+use crate::io::positioned::read_exact_at;
+use crate::read::{ChunkCache, Output, WORTH_A_THREAD};
+use crate::{Error, Result};
+use hyperchunk_format::select::Choice;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The number of the writer's own log, among those of its epoch.
+const OWN: u64 = u64::MAX;
+
+/// What is known of a dataset to read it, up to now.
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
+    about: Arc<About>,
+    /// What this writer wrote.
+    own: Arc<RwLock<Pieces>>,
+    /// What the epoch has that it adds to.
+    base: Option<(Arc<Store>, Arc<Known>)>,
+}
+
+impl Reading {
+    /// Of a dataset, with all that was written to it.
+    pub(super) fn new(
+        definition: &Definition,
+        dims: &[u64],
+        written: &[&Written],
+        base: Option<(Arc<Store>, Arc<Known>)>,
+    ) -> Result<Self> {
+        let own = Pieces::own(dims.len(), written)?;
+        let about = Arc::new(About::new(definition, dims)?);
+        Ok(Self { about, own: Arc::new(RwLock::new(own)), base })
+    }
+
+    /// Adds what was written since.
+    pub(super) fn add(&mut self, definition: &Definition, dims: &[u64], written: &Written) -> Result<()> {
+        if self.about.dims != dims {
+            self.about = Arc::new(About::new(definition, dims)?);
+        }
+        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
+        written.pieces.iter().try_for_each(|piece| own.push(&piece))?;
+        written.extents.iter().for_each(|extent| own.push_extent(extent));
+        Ok(())
+    }
+}
+
+impl LogWriter {
+    /// Reads elements of a dataset as they are in this process now: what the epoch has that this writer adds to, and over it
+    /// what it wrote itself, in the order of the selection and in the dataset's datatype.
+    ///
+    /// # Errors
+    /// NotFound if no dataset has that number; Invalid if the selection does not fit the extent or the buffer; as
+    /// [`crate::Dataset::read`].
+    pub fn read(&self, dataset: u32, choice: &Choice, out: &mut [u8]) -> Result<()> {
+        let reading = self.reading(dataset)?;
+        let about = &reading.about;
+        let wanted = choice.count(&about.dims)?;
+        let bytes = usize::try_from(wanted).ok().and_then(|wanted| wanted.checked_mul(about.element));
+        if bytes != Some(out.len()) {
+            let message =
+                format!("a buffer of {} bytes for {wanted} elements of {} bytes", out.len(), about.element);
+            return Err(Error::invalid(message));
+        }
+        if wanted == 0 {
+            return Ok(());
+        }
+        let options = OpenOptions::default();
+        let worth = usize::try_from(out.len() as u64 / WORTH_A_THREAD).unwrap_or(usize::MAX).max(1);
+        let threads = if worth > 1 { options.thread_count().min(worth) } else { 1 };
+        let output = Output::new(out, about.element, about.element, None);
+        let layers = reading.base.as_ref().map_or(0, |(_, known)| known.layers());
+        let logs: Arc<dyn Logs> = Arc::new(Both {
+            writer: self.clone(),
+            own: Arc::new(OwnLog(self.clone())),
+            base: reading.base.clone(),
+            layers,
+        });
+        let means = Means { threads, limits: &options.limits };
+        read(about, &logs, &reading, choice, &output, means, None)
+    }
+}
+
+impl Find for Reading {
+    fn find(
+        &self,
+        wanted: &[u64],
+        bounds: (usize, &Fuel),
+        see: &mut dyn FnMut(&[u64], &mut Vec<u64>) -> bool,
+        hits: &mut Hits,
+    ) -> Result<bool> {
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let mut layers = 0;
+        if let Some((_, known)) = &self.base {
+            layers = known.layers();
+            if !known.pieces().find(wanted, (0, own.leaves()), bounds, see, hits)? {
+                return Ok(false);
+            }
+        }
+        own.find(wanted, (layers, None), bounds, see, hits)
+    }
+}
+
+/// The logs of an epoch, and the writer's own behind them.
+#[derive(Debug)]
+struct Both {
+    writer: LogWriter,
+    own: Arc<dyn Source>,
+    base: Option<(Arc<Store>, Arc<Known>)>,
+    /// How many layers the epoch has.
+    layers: u32,
+}
+
+impl Logs for Both {
+    fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
+        match &self.base {
+            Some((store, known)) if layer < self.layers => store.log(known.layer(layer).log),
+            _ => Ok(Arc::clone(&self.own)),
+        }
+    }
+
+    fn extent(&self, layer: u32) -> (u64, u64) {
+        match &self.base {
+            Some((_, known)) if layer < self.layers => known.extent(layer),
+            _ => (OWN, u64::MAX),
+        }
+    }
+
+    fn name(&self, layer: u32) -> String {
+        match &self.base {
+            Some((store, known)) if layer < self.layers => store.log_name(known.layer(layer).log),
+            _ => self.writer.log().display().to_string(),
+        }
+    }
+
+    fn headers(&self, layer: u32) -> Option<&Headers> {
+        match &self.base {
+            Some((store, _)) if layer < self.layers => Some(store.headers()),
+            // This process wrote it.
+            _ => None,
+        }
+    }
+
+    fn chunks(&self) -> &ChunkCache {
+        self.writer.chunks()
+    }
+}
+
+/// The log of this process: all that pieces lead to was written out.
+#[derive(Debug)]
+struct OwnLog(LogWriter);
+
+impl Source for OwnLog {
+    fn size(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        read_exact_at(self.0.file(), offset, buffer)
+            .map_err(|error| refused("read", self.0.log(), &error).at(offset))
+    }
+}

@@ -1,0 +1,521 @@
+//! All pieces of a dataset, found by where they are. Pieces stay packed: a loop of a million writes is one entry, and only those
+//! of its turns are looked at that meet what is wanted.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "runs are counted in 32 bits where they are added; loops are checked to stay in 64"
+)]
+
+use super::bounds::{Bounds, meet};
+use super::index::Written;
+use super::manifest::{Manifest, Stored};
+use super::packing::{PackedPieces, Run};
+use super::piece::{Extent, Piece, Place};
+use crate::{Error, Limits, Result};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// So many runs wait until a tree is made of them.
+const WAITING: usize = 64;
+/// Runs of no more pieces are gone through one by one where numbers beyond 2⁶⁴ make a loop hard to look through.
+const SMALL: u64 = 4096;
+
+/// Pieces of a dataset in layers: a later one lies over an earlier one.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    rank: usize,
+    pub(super) layers: Vec<Layer>,
+    /// The layer and the number there of each run that is in the trees.
+    runs: Vec<(u32, u32)>,
+    forest: Vec<Bounds>,
+    /// What is in no tree yet.
+    boxes: Vec<u64>,
+    numbers: Vec<u32>,
+}
+
+/// What one log has of a dataset, committed at once.
+#[derive(Debug)]
+pub(super) struct Layer {
+    held: Held,
+    clips: Clips,
+    /// What later epochs left of it.
+    clip: Option<Vec<u64>>,
+    /// The number of the log.
+    pub(super) log: u32,
+    /// How far the log may be read.
+    pub(super) length: u64,
+}
+
+#[derive(Debug)]
+enum Held {
+    Own(PackedPieces),
+    /// A part of a dataset of a manifest.
+    Committed(Arc<Manifest>, usize, usize),
+}
+
+/// Extents that clip what was written before them: for each the least of it and all later ones.
+#[derive(Debug, Default, Clone)]
+struct Clips(Vec<Extent>);
+
+/// What bounds looking for pieces.
+#[derive(Debug)]
+pub(super) struct Fuel {
+    left: Cell<u64>,
+}
+
+/// Pieces that were found, in order of their precedence once they are sorted.
+#[derive(Debug, Default)]
+pub(super) struct Hits {
+    rank: usize,
+    pub(super) found: Vec<Found>,
+    /// Of each: the start and the extent of its box, then the box that is wanted and visible of it, as ranges.
+    coordinates: Vec<u64>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) layer: u32,
+    run: u32,
+    index: u64,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) order: u64,
+    pub(super) head: u64,
+    pub(super) place: Place,
+    /// Where its coordinates are.
+    at: u32,
+}
+
+impl Clips {
+    fn push(&mut self, extent: &Extent) {
+        for before in self.0.iter_mut().rev() {
+            let mut changed = false;
+            for (least, dim) in before.dims.iter_mut().zip(&extent.dims) {
+                changed |= *dim < *least;
+                *least = (*least).min(*dim);
+            }
+            if !changed {
+                break;
+            }
+        }
+        while self.0.last().is_some_and(|last| last.dims == extent.dims) {
+            self.0.pop();
+        }
+        self.0.push(extent.clone());
+    }
+
+    /// What clips a piece of that number.
+    fn after(&self, order: u64) -> Option<&[u64]> {
+        let at = self.0.partition_point(|extent| extent.order <= order);
+        self.0.get(at).map(|extent| &*extent.dims)
+    }
+
+    /// What clips everything that was there before.
+    fn all(&self) -> Option<&[u64]> {
+        self.0.first().map(|extent| &*extent.dims)
+    }
+}
+
+impl Fuel {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { left: Cell::new(limits.visits) }
+    }
+
+    pub(super) fn burn(&self, visits: u64) -> Result<()> {
+        match self.left.get().checked_sub(visits) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(Error::limit("a read that meets more pieces than the limit `visits`")),
+        }
+    }
+}
+
+impl Layer {
+    fn new(rank: usize, held: Held, extents: &[Extent], log: u32, length: u64) -> Result<Self> {
+        let mut layer = Self { held, clips: Clips::default(), clip: None, log, length };
+        if layer.packed().rank() != rank {
+            let message = format!("pieces of {} dimensions for a dataset of {rank}", layer.packed().rank());
+            return Err(Error::corrupt(message));
+        }
+        let mut sorted: Vec<&Extent> = extents.iter().collect();
+        sorted.sort_by_key(|extent| extent.order);
+        for extent in sorted {
+            if extent.dims.len() != rank {
+                return Err(Error::corrupt(format!("an extent of {} dimensions", extent.dims.len())));
+            }
+            layer.clips.push(extent);
+        }
+        Ok(layer)
+    }
+
+    fn packed(&self) -> &PackedPieces {
+        match &self.held {
+            Held::Own(packed) => packed,
+            Held::Committed(manifest, dataset, part) => {
+                &manifest.datasets[*dataset].parts[*part].written.pieces
+            }
+        }
+    }
+}
+
+impl Pieces {
+    /// Those of a dataset of an epoch.
+    pub(super) fn committed(manifest: &Arc<Manifest>, dataset: usize) -> Result<Self> {
+        let Stored { definition, extent, parts, .. } = &manifest.datasets[dataset];
+        let rank = definition.dims.len();
+        if extent.len() != rank {
+            return Err(Error::corrupt(format!("an extent of {} dimensions for {rank}", extent.len())));
+        }
+        let mut layers = Vec::with_capacity(parts.len());
+        for (number, part) in parts.iter().enumerate() {
+            let log = manifest.logs.get(part.log as usize);
+            let length = log.ok_or_else(|| Error::corrupt("a part of no log"))?.length;
+            let held = Held::Committed(Arc::clone(manifest), dataset, number);
+            layers.push(Layer::new(rank, held, &part.written.extents, part.log, length)?);
+        }
+        // From the newest epoch back: what each leaves of the earlier ones. Nobody reads beyond the extent of now; what a chunk
+        // has there is seen if a writer makes the extent larger.
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        order.sort_by_key(|number| std::cmp::Reverse(parts[*number].epoch));
+        let mut left = vec![u64::MAX; rank];
+        for group in order.chunk_by(|a, b| parts[*a].epoch == parts[*b].epoch) {
+            let before = left.clone();
+            for number in group {
+                clip(&mut left, layers[*number].clips.all());
+                layers[*number].clip = Some(before.clone());
+            }
+        }
+        let mut pieces = Self { layers, ..Self::nothing(rank) };
+        for layer in 0..pieces.layers.len() {
+            for run in 0..pieces.layers[layer].packed().runs().len() {
+                pieces.add(layer, run)?;
+            }
+        }
+        pieces.plant(usize::MAX);
+        Ok(pieces)
+    }
+
+    /// Those of a writer, up to now.
+    pub(super) fn own(rank: usize, parts: &[&Written]) -> Result<Self> {
+        let mut pieces = Self::nothing(rank);
+        let layer = Layer::new(rank, Held::Own(PackedPieces::new(rank)), &[], 0, u64::MAX)?;
+        pieces.layers.push(layer);
+        for written in parts {
+            for piece in written.pieces.iter() {
+                pieces.push(&piece)?;
+            }
+            written.extents.iter().for_each(|extent| pieces.push_extent(extent));
+        }
+        Ok(pieces)
+    }
+
+    fn nothing(rank: usize) -> Self {
+        let (layers, runs, forest) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rank, layers, runs, forest, boxes: Vec::new(), numbers: Vec::new() }
+    }
+
+    /// Adds a piece of a writer.
+    pub(super) fn push(&mut self, piece: &Piece) -> Result<()> {
+        let Some(Layer { held: Held::Own(packed), .. }) = self.layers.first_mut() else {
+            return Err(Error::invalid("pieces of an epoch do not change"));
+        };
+        packed.push(piece);
+        // The last run may go on; all others are as they will be.
+        let done = packed.runs().len() - 1;
+        while self.runs.len() < done {
+            self.add(0, self.runs.len())?;
+        }
+        self.plant(WAITING);
+        Ok(())
+    }
+
+    /// Adds a change of extent of a writer: it clips what is there.
+    pub(super) fn push_extent(&mut self, extent: &Extent) {
+        if let Some(layer) = self.layers.first_mut() {
+            layer.clips.push(extent);
+        }
+    }
+
+    /// What a writer's changes of extent leave of everything that was there before.
+    pub(super) fn leaves(&self) -> Option<&[u64]> {
+        self.layers.first().and_then(|layer| layer.clips.all())
+    }
+
+    fn add(&mut self, layer: usize, run: usize) -> Result<()> {
+        let bounds = loops(&self.layers[layer].packed().runs()[run], self.rank)?.bounds;
+        self.boxes.extend_from_slice(&bounds);
+        let number = u32::try_from(self.runs.len()).map_err(|_| Error::limit("2^32 runs of pieces"))?;
+        self.numbers.push(number);
+        self.runs.push((layer as u32, run as u32));
+        Ok(())
+    }
+
+    /// Makes a tree of what waits, if it is enough, with the trees that are not larger.
+    fn plant(&mut self, waiting: usize) {
+        if self.numbers.is_empty() || (self.numbers.len() < waiting && waiting != usize::MAX) {
+            return;
+        }
+        let (mut boxes, mut numbers) = (std::mem::take(&mut self.boxes), std::mem::take(&mut self.numbers));
+        while let Some(last) = self.forest.pop_if(|last| last.len() <= numbers.len()) {
+            last.take_into(&mut boxes, &mut numbers);
+        }
+        self.forest.push(Bounds::new(self.rank, &boxes, &numbers));
+    }
+
+    /// Adds the pieces that meet a box to those that were found before; layers are counted from `first` on. `see` says what
+    /// is wanted of a visible box. `false`, with some of them, if there would be more than `most`.
+    pub(super) fn find(
+        &self,
+        wanted: &[u64],
+        (first, clip): (u32, Option<&[u64]>),
+        (most, fuel): (usize, &Fuel),
+        see: &mut (impl FnMut(&[u64], &mut Vec<u64>) -> bool + ?Sized),
+        hits: &mut Hits,
+    ) -> Result<bool> {
+        hits.rank = self.rank;
+        let mut look = |layer: u32, run: u32| -> Result<(), Option<Error>> {
+            let from = &self.layers[layer as usize];
+            let found = &from.packed().runs()[run as usize];
+            let mut each = |tuple: &[u64], index: u64| -> Result<(), Option<Error>> {
+                fuel.burn(1)?;
+                if hits.found.len() >= most {
+                    return Err(None);
+                }
+                hits.add(tuple, (first + layer, run, index), found.place, (from, clip), see);
+                Ok(())
+            };
+            match found.levels.as_slice() {
+                [] => each(&found.base, 0),
+                _ => {
+                    let walk = Walk { run: found, loops: loops(found, self.rank)?, wanted, fuel };
+                    walk.start(&mut each)
+                }
+            }
+        };
+        let mut number = |number: u32| {
+            let (layer, run) = self.runs[number as usize];
+            look(layer, run)
+        };
+        let mut all = self.forest.iter().try_for_each(|tree| tree.each(wanted, &mut number));
+        let width = 2 * self.rank;
+        for (at, waits) in self.numbers.iter().enumerate() {
+            if all.is_ok() && meet(&self.boxes[at * width..(at + 1) * width], wanted) {
+                all = number(*waits);
+            }
+        }
+        if let Some(Layer { held: Held::Own(packed), .. }) = self.layers.first()
+            && let Some(last) = packed.runs().len().checked_sub(1)
+            && all.is_ok()
+        {
+            all = look(0, last as u32);
+        }
+        match all {
+            Ok(()) => Ok(true),
+            Err(None) => Ok(false),
+            Err(Some(error)) => Err(error),
+        }
+    }
+}
+
+impl Found {
+    /// Tells it from all others of its dataset.
+    pub(super) fn key(&self) -> (u32, u32, u64) {
+        (self.layer, self.run, self.index)
+    }
+}
+
+impl Hits {
+    fn add(
+        &mut self,
+        tuple: &[u64],
+        (layer, run, index): (u32, u32, u64),
+        place: Place,
+        (from, clip): (&Layer, Option<&[u64]>),
+        see: &mut (impl FnMut(&[u64], &mut Vec<u64>) -> bool + ?Sized),
+    ) {
+        let rank = self.rank;
+        let [offset, length, order, head] = [0, 1, 2, 3].map(|at| tuple[2 * rank + at]);
+        let clips = [from.clips.after(order), from.clip.as_deref(), clip];
+        let before = self.coordinates.len();
+        self.coordinates.extend_from_slice(&tuple[..2 * rank]);
+        let mut visible = Vec::with_capacity(2 * rank);
+        for axis in 0..rank {
+            let clips = clips.iter().flatten().map(|dims| dims[axis]);
+            let end = clips.fold(tuple[axis].saturating_add(tuple[rank + axis]), u64::min);
+            visible.extend([tuple[axis], end]);
+        }
+        let empty = visible.chunks_exact(2).any(|range| range[0] >= range[1]);
+        if empty || !see(&visible, &mut self.coordinates) {
+            self.coordinates.truncate(before);
+            return;
+        }
+        let at = self.found.len() as u32;
+        self.found.push(Found { layer, run, index, offset, length, order, head, place, at });
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.found.clear();
+        self.coordinates.clear();
+    }
+
+    /// Takes over a piece that was found elsewhere; returns its place.
+    pub(super) fn copy(&mut self, from: &Self, found: &Found) -> usize {
+        self.rank = from.rank;
+        self.coordinates.extend_from_slice(from.part(found, 0, 4));
+        let place = self.found.len();
+        self.found.push(Found { at: place as u32, ..*found });
+        place
+    }
+
+    /// Puts them in order of their precedence, the lowest first.
+    pub(super) fn sort(&mut self) {
+        self.found.sort_unstable_by_key(Found::key);
+    }
+
+    fn part(&self, found: &Found, from: usize, to: usize) -> &[u64] {
+        let start = found.at as usize * 4 * self.rank;
+        &self.coordinates[start + from * self.rank..start + to * self.rank]
+    }
+
+    /// Where the box of a piece starts.
+    pub(super) fn start(&self, found: &Found) -> &[u64] {
+        self.part(found, 0, 1)
+    }
+
+    /// The extent of its box.
+    pub(super) fn count(&self, found: &Found) -> &[u64] {
+        self.part(found, 1, 2)
+    }
+
+    /// What is wanted and visible of it: where that starts and ends, dimension by dimension.
+    pub(super) fn visible(&self, found: &Found) -> &[u64] {
+        self.part(found, 2, 4)
+    }
+}
+
+/// What the loops of a run reach.
+struct Loops {
+    /// Where all its pieces lie.
+    bounds: Vec<u64>,
+    /// For each level and dimension: how far before and behind, at most, pieces lie whose turns of the levels below it are
+    /// not the first.
+    reach: Vec<Vec<(u64, u64)>>,
+    /// Whether numbers go beyond 2⁶⁴ on the way: then the above is not there.
+    wraps: bool,
+}
+
+fn loops(run: &Run, rank: usize) -> Result<Loops> {
+    let mut loops = Loops { bounds: Vec::with_capacity(2 * rank), reach: Vec::new(), wraps: false };
+    for _ in &run.levels {
+        loops.reach.push(vec![(0, 0); rank]);
+    }
+    let signed = |step: u64| i128::from(step.cast_signed());
+    for axis in 0..rank {
+        let (start, count) = (i128::from(run.base[axis]), i128::from(run.base[rank + axis]));
+        let (mut low, mut high, mut least) = (0_i128, 0_i128, count);
+        for ((turns, step), reach) in run.levels.iter().zip(&mut loops.reach) {
+            reach[axis] = (low as u64, high as u64);
+            let last = i128::from(*turns) - 1;
+            let (starts, counts) = (signed(step[axis]), signed(step[rank + axis]));
+            low += (starts * last).min(0);
+            high += ((starts + counts) * last).max(0);
+            least += (counts * last).min(0);
+        }
+        let end = start + count + high;
+        loops.wraps |= start + low < 0 || end > i128::from(u64::MAX) || least < 0;
+        loops.bounds.extend([(start + low) as u64, end as u64]);
+    }
+    if loops.wraps {
+        if run.len() > SMALL {
+            return Err(Error::corrupt("pieces of a dataset that lie beyond 2^64"));
+        }
+        let mut tuple = Vec::new();
+        loops.bounds = [u64::MAX, 0].repeat(rank);
+        for index in 0..run.len() {
+            run.at(index, &mut tuple);
+            for (axis, bounds) in loops.bounds.chunks_exact_mut(2).enumerate() {
+                bounds[0] = bounds[0].min(tuple[axis]);
+                bounds[1] = bounds[1].max(tuple[axis].saturating_add(tuple[rank + axis]));
+            }
+        }
+    }
+    Ok(loops)
+}
+
+/// Goes to those turns of a run that meet a box.
+struct Walk<'a> {
+    run: &'a Run,
+    loops: Loops,
+    wanted: &'a [u64],
+    fuel: &'a Fuel,
+}
+
+type Each<'a> = dyn FnMut(&[u64], u64) -> Result<(), Option<Error>> + 'a;
+
+impl Walk<'_> {
+    fn start(&self, each: &mut Each<'_>) -> Result<(), Option<Error>> {
+        if self.loops.wraps {
+            let mut tuple = Vec::new();
+            return (0..self.run.len()).try_for_each(|index| {
+                self.run.at(index, &mut tuple);
+                let rank = self.wanted.len() / 2;
+                let meets = self.wanted.chunks_exact(2).enumerate().all(|(axis, wanted)| {
+                    tuple[axis] < wanted[1] && wanted[0] < tuple[axis].saturating_add(tuple[rank + axis])
+                });
+                if meets { each(&tuple, index) } else { Ok(()) }
+            });
+        }
+        let top = self.run.levels.len() - 1;
+        self.turns(top, 0..self.run.levels[top].0, &self.run.base, 0, each)
+    }
+
+    /// The turns of a level in a range; `base` is the tuple, and `index` the number, of the first turn of all.
+    fn turns(
+        &self,
+        level: usize,
+        turns: std::ops::Range<u64>,
+        base: &[u64],
+        index: u64,
+        each: &mut Each<'_>,
+    ) -> Result<(), Option<Error>> {
+        self.fuel.burn(1)?;
+        let (_, step) = &self.run.levels[level];
+        let rank = self.wanted.len() / 2;
+        let reach = &self.loops.reach[level];
+        for (axis, wanted) in self.wanted.chunks_exact(2).enumerate() {
+            let start = |turn: u64| base[axis].wrapping_add(step[axis].wrapping_mul(turn));
+            let end = |turn: u64| {
+                let count = base[rank + axis].wrapping_add(step[rank + axis].wrapping_mul(turn));
+                start(turn).wrapping_add(count)
+            };
+            let last = turns.end - 1;
+            let first = start(turns.start).min(start(last)).wrapping_add(reach[axis].0);
+            let behind = end(turns.start).max(end(last)).wrapping_add(reach[axis].1);
+            if first >= wanted[1] || behind <= wanted[0] {
+                return Ok(());
+            }
+        }
+        if turns.end - turns.start > 1 {
+            let middle = turns.start + (turns.end - turns.start) / 2;
+            self.turns(level, turns.start..middle, base, index, each)?;
+            return self.turns(level, middle..turns.end, base, index, each);
+        }
+        let moved =
+            base.iter().zip(step).map(|(base, step)| base.wrapping_add(step.wrapping_mul(turns.start)));
+        let moved: Vec<u64> = moved.collect();
+        let inner: u64 = self.run.levels[..level].iter().map(|(count, _)| *count).product();
+        let index = index + turns.start * inner;
+        match level.checked_sub(1) {
+            Some(below) => self.turns(below, 0..self.run.levels[below].0, &moved, index, each),
+            None => each(&moved, index),
+        }
+    }
+}
+
+/// The least of two extents.
+fn clip(dims: &mut [u64], by: Option<&[u64]>) {
+    dims.iter_mut().zip(by.unwrap_or_default()).for_each(|(dim, by)| *dim = (*dim).min(*by));
+}

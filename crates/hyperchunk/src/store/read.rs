@@ -1,0 +1,428 @@
+//! Reading a dataset of a store: pieces are found, put in order, and painted over each other.
+#![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
+
+use super::checks::{Checks, Headers};
+use super::piece::Place;
+use super::pieces::{Found, Fuel, Hits};
+use super::spans::Spans;
+use super::waves::waves;
+use crate::io::Source;
+use crate::read::{ChunkCache, Output, Parts, spread};
+use crate::{Error, Limits, Result};
+use hyperchunk_format::model::Pipeline;
+use hyperchunk_format::select::{Choice, Grid, Run, runs};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a read of pieces must know of the dataset.
+#[derive(Debug)]
+pub(super) struct About {
+    pub(super) dims: Vec<u64>,
+    /// The size of an element.
+    pub(super) element: usize,
+    /// The extent of its chunks; nothing if it has none.
+    pub(super) chunk: Vec<u64>,
+    pub(super) pipeline: Pipeline,
+    /// What was never written; zeros if `None`.
+    pub(super) fill: Option<Vec<u8>>,
+}
+
+/// The logs that layers of pieces lie in.
+pub(super) trait Logs: Send + Sync + std::fmt::Debug {
+    /// The log of a layer. It is as long as its committed part.
+    fn log(&self, layer: u32) -> Result<Arc<dyn Source>>;
+    /// Its number, and how far it may be read.
+    fn extent(&self, layer: u32) -> (u64, u64);
+    /// Its name in messages.
+    fn name(&self, layer: u32) -> String;
+    /// What is kept of the headers of its batches; `None` if checksums need not be verified.
+    fn headers(&self, layer: u32) -> Option<&Headers>;
+    /// Chunks that were decoded last.
+    fn chunks(&self) -> &ChunkCache;
+}
+
+/// Finds the pieces that meet a box, as [`super::pieces::Pieces::find`] does, in all layers.
+pub(super) trait Find {
+    fn find(
+        &self,
+        wanted: &[u64],
+        bounds: (usize, &Fuel),
+        see: &mut dyn FnMut(&[u64], &mut Vec<u64>) -> bool,
+        hits: &mut Hits,
+    ) -> Result<bool>;
+}
+
+/// How a read is done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Means<'l> {
+    pub(super) threads: usize,
+    pub(super) limits: &'l Limits,
+}
+
+/// Everything about the pieces of a part of a read.
+pub(super) struct Painting<'a> {
+    pub(super) about: Arc<About>,
+    pub(super) logs: Arc<dyn Logs>,
+    pub(super) output: &'a Output<'a>,
+    pub(super) grid: Option<Grid>,
+    pub(super) hits: Hits,
+    /// Of each piece, where the selection is not one along each axis: what of it goes where.
+    pub(super) moves: Vec<Vec<Run>>,
+    pub(super) checks: Checks,
+    pub(super) chunk_bytes: usize,
+}
+
+/// So many elements are filled at once.
+const FILLED: usize = 1 << 20;
+
+/// Reads a selection of a dataset. With `parts`, what must be fetched of logs over a network is named there, as far as nothing
+/// else lies over it.
+pub(super) fn read<'a>(
+    about: &Arc<About>,
+    logs: &Arc<dyn Logs>,
+    find: &dyn Find,
+    choice: &Choice,
+    output: &'a Output<'a>,
+    means: Means<'_>,
+    mut parts: Option<&mut Parts<'a>>,
+) -> Result<()> {
+    let fuel = Fuel::new(means.limits);
+    let fill = about.fill.as_deref();
+    let all_filled = || {
+        let steps = (0..output.len()).step_by(FILLED);
+        spread(
+            means.threads,
+            steps,
+            || (),
+            |(), first| {
+                let count = FILLED.min(output.len() - first);
+                // SAFETY: each step has elements of its own.
+                unsafe { output.fill(first, count, fill) }
+            },
+        )
+    };
+    let Some(bounds) = choice.bounds(&about.dims)? else { return Ok(()) };
+    let Some(grid) = Grid::new(choice, &about.dims)? else {
+        let (painting, covered) = one_by_one(about, logs, find, choice, output, &fuel)?;
+        if covered < output.len() as u64 {
+            all_filled()?;
+        }
+        let all: Vec<u32> = (0..painting.hits.found.len() as u32).collect();
+        return painting.paint(vec![all], means, &mut parts);
+    };
+    let most =
+        usize::try_from(means.limits.metadata_bytes).unwrap_or(usize::MAX) / (128 + 64 * about.dims.len());
+    let mut grid = Some(grid);
+    let mut regions = vec![bounds];
+    let mut filled = false;
+    while let Some(region) = regions.pop() {
+        let grid = match grid.take() {
+            Some(grid) => grid,
+            None => {
+                Grid::new(choice, &about.dims)?.ok_or_else(|| Error::invalid("a selection that changes"))?
+            }
+        };
+        let mut hits = Hits::default();
+        let all = found(find, &grid, &region, (most, &fuel), &mut hits)?;
+        if !all {
+            let Some([first, second]) = halves(&region) else {
+                return Err(Error::limit(
+                    "more pieces of one element than the limit `metadata_bytes` has room for",
+                ));
+            };
+            // The first half is looked at first.
+            regions.extend([second, first]);
+            if !filled {
+                all_filled()?;
+                filled = true;
+            }
+            continue;
+        }
+        hits.sort();
+        let waves = waves(&hits);
+        let painting = Painting::new(about, logs, output, Some(grid), hits, Vec::new());
+        if !filled && painting.counted(waves.first()) < output.len() as u64 {
+            all_filled()?;
+        }
+        filled = true;
+        painting.paint(waves, means, &mut parts)?;
+    }
+    Ok(())
+}
+
+/// The pieces of which something is selected in a region.
+fn found(
+    find: &dyn Find,
+    grid: &Grid,
+    region: &[Range<u64>],
+    bounds: (usize, &Fuel),
+    hits: &mut Hits,
+) -> Result<bool> {
+    let wanted: Vec<u64> = region.iter().flat_map(|range| [range.start, range.end]).collect();
+    let mut ranges: Vec<Range<u64>> = region.to_vec();
+    find.find(
+        &wanted,
+        bounds,
+        &mut |visible, out| {
+            for ((range, region), visible) in ranges.iter_mut().zip(region).zip(visible.chunks_exact(2)) {
+                *range = visible[0].max(region.start)..visible[1].min(region.end);
+                if range.is_empty() {
+                    return false;
+                }
+            }
+            let Some(tight) = grid.within(&ranges) else { return false };
+            out.extend(tight.iter().flat_map(|range| [range.start, range.end]));
+            true
+        },
+        hits,
+    )
+}
+
+/// A region in two.
+fn halves(region: &[Range<u64>]) -> Option<[Vec<Range<u64>>; 2]> {
+    let axis = region.iter().position(|range| range.end - range.start > 1)?;
+    let range = &region[axis];
+    let middle = range.start + (range.end - range.start) / 2;
+    let (mut first, mut second) = (region.to_vec(), region.to_vec());
+    first[axis].end = middle;
+    second[axis].start = middle;
+    Some([first, second])
+}
+
+/// A selection of points or irregular blocks: each row of it is looked up, and of each element the piece that is on top is
+/// read. How many elements there are pieces for comes with it.
+fn one_by_one<'a>(
+    about: &Arc<About>,
+    logs: &Arc<dyn Logs>,
+    find: &dyn Find,
+    choice: &Choice,
+    output: &'a Output<'a>,
+    fuel: &Fuel,
+) -> Result<(Painting<'a>, u64)> {
+    let rank = about.dims.len();
+    let row = about.dims.last().copied().unwrap_or(1).max(1);
+    let mut all = Hits::default();
+    let mut moves: Vec<Vec<Run>> = Vec::new();
+    let mut places: HashMap<(u32, u32, u64), usize> = HashMap::new();
+    let (mut target, mut covered) = (0_u64, 0_u64);
+    let mut wanted = vec![0; 2 * rank];
+    let mut one = Hits::default();
+    let mut free: Vec<Range<u64>> = Vec::new();
+    for (mut first, mut count) in runs(choice, &about.dims)? {
+        while count > 0 {
+            let taken = count.min(row - first % row);
+            let mut rest = first;
+            for (axis, dim) in about.dims.iter().enumerate().rev() {
+                let at = rest % (*dim).max(1);
+                rest /= (*dim).max(1);
+                wanted[2 * axis] = at;
+                wanted[2 * axis + 1] = at + if axis + 1 == rank { taken } else { 1 };
+            }
+            one.clear();
+            let last = 2 * rank.saturating_sub(1);
+            let line = wanted[last]..wanted[last + 1];
+            let mut see = |visible: &[u64], out: &mut Vec<u64>| {
+                let meets = super::bounds::meet(visible, &wanted);
+                out.extend_from_slice(visible);
+                meets
+            };
+            if !find.find(&wanted, (usize::MAX, fuel), &mut see, &mut one)? {
+                return Err(Error::limit("too many pieces"));
+            }
+            one.sort();
+            free.clear();
+            free.push(line.clone());
+            // From the top down: each gets what those above it left.
+            for found in one.found.iter().rev() {
+                if free.is_empty() {
+                    break;
+                }
+                let visible = one.visible(found);
+                let range = visible[last]..visible[last + 1];
+                let (start, extent) = (one.start(found), one.count(found));
+                let mut before = 0_u64;
+                for axis in 0..rank {
+                    let at = if axis + 1 == rank { 0 } else { wanted[2 * axis] - start[axis] };
+                    before = before.saturating_mul(extent[axis]).saturating_add(at);
+                }
+                let mut left = Vec::new();
+                for free in &free {
+                    let (from, to) = (free.start.max(range.start), free.end.min(range.end));
+                    if from >= to {
+                        left.push(free.clone());
+                        continue;
+                    }
+                    left.extend(
+                        [free.start..from, to..free.end].into_iter().filter(|range| !range.is_empty()),
+                    );
+                    let narrow = |number: u64| {
+                        usize::try_from(number).map_err(|_| Error::limit("larger than the address space"))
+                    };
+                    let source = before.saturating_add(from - start[rank - 1]);
+                    let run = Run {
+                        source: narrow(source)?,
+                        step: 0,
+                        block: narrow(to - from)?,
+                        count: 1,
+                        target: narrow(target + (from - line.start))?,
+                    };
+                    covered += to - from;
+                    let place = *places.entry(found.key()).or_insert_with(|| {
+                        moves.push(Vec::new());
+                        all.copy(&one, found)
+                    });
+                    match moves[place].last_mut() {
+                        Some(last)
+                            if last.source + last.block == run.source
+                                && last.target + last.block == run.target =>
+                        {
+                            last.block += run.block;
+                        }
+                        _ => moves[place].push(run),
+                    }
+                }
+                free = left;
+            }
+            (first, count, target) = (first + taken, count - taken, target + taken);
+        }
+    }
+    for moves in &mut moves {
+        moves.sort_unstable_by_key(|run| run.source);
+    }
+    Ok((Painting::new(about, logs, output, None, all, moves), covered))
+}
+
+impl<'a> Painting<'a> {
+    fn new(
+        about: &Arc<About>,
+        logs: &Arc<dyn Logs>,
+        output: &'a Output<'a>,
+        grid: Option<Grid>,
+        hits: Hits,
+        moves: Vec<Vec<Run>>,
+    ) -> Self {
+        let (about, logs) = (Arc::clone(about), Arc::clone(logs));
+        let elements = about.chunk.iter().fold(1_u64, |product, dim| product.saturating_mul(*dim));
+        let chunk_bytes = usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(about.element);
+        Self { about, logs, output, grid, hits, moves, checks: Checks::default(), chunk_bytes }
+    }
+
+    /// How many elements the pieces of a wave have.
+    fn counted(&self, wave: Option<&Vec<u32>>) -> u64 {
+        let Some(grid) = &self.grid else { return 0 };
+        let pieces = wave.into_iter().flatten().map(|place| grid.count(&self.bounds(*place)));
+        pieces.fold(0, u64::saturating_add)
+    }
+
+    /// Paints wave after wave. Only the last one may be left to `parts`.
+    fn paint(self, waves: Vec<Vec<u32>>, means: Means<'_>, parts: &mut Option<&mut Parts<'a>>) -> Result<()> {
+        let last = waves.len().saturating_sub(1);
+        match parts {
+            None => {
+                for wave in waves {
+                    let spans = Spans::new(&self, wave, means)?;
+                    let bytes: u64 = spans.bytes();
+                    let worth = usize::try_from(bytes >> 20).unwrap_or(usize::MAX).max(1);
+                    spread(means.threads.min(worth), spans.jobs.iter(), Default::default, |scratch, job| {
+                        self.work(&spans, job, scratch)
+                    })?;
+                }
+                Ok(())
+            }
+            Some(parts) => {
+                let painting = Arc::new(self);
+                for (number, wave) in waves.into_iter().enumerate() {
+                    let spans = Arc::new(Spans::new(&painting, wave, means)?);
+                    if number == last {
+                        painting.plan(&spans, parts)?;
+                    } else {
+                        let mut now = Parts::default();
+                        painting.plan(&spans, &mut now)?;
+                        now.run(means.threads, means.limits.in_flight_bytes)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn found(&self, place: u32) -> &Found {
+        &self.hits.found[place as usize]
+    }
+
+    /// What is wanted of a piece.
+    pub(super) fn bounds(&self, place: u32) -> Vec<Range<u64>> {
+        let visible = self.hits.visible(self.found(place));
+        visible.chunks_exact(2).map(|range| range[0]..range[1]).collect()
+    }
+
+    /// The box of a piece.
+    pub(super) fn slab(&self, place: u32) -> (&[u64], &[u64]) {
+        let found = self.found(place);
+        (self.hits.start(found), self.hits.count(found))
+    }
+
+    /// Whether all of a piece is wanted.
+    pub(super) fn is_whole(&self, place: u32, bounds: &[Range<u64>]) -> bool {
+        let (start, count) = self.slab(place);
+        let all = start.iter().zip(count).zip(bounds);
+        let same = all
+            .into_iter()
+            .all(|((start, count), range)| range.start == *start && range.end - range.start == *count);
+        same && self.grid.as_ref().is_some_and(|grid| grid.covers(bounds))
+    }
+
+    /// What of a part of a piece goes where.
+    pub(super) fn runs(
+        &self,
+        place: u32,
+        bounds: &[Range<u64>],
+        mut each: impl FnMut(Run) -> Result<()>,
+    ) -> Result<()> {
+        match &self.grid {
+            Some(grid) => grid.runs(self.slab(place), bounds, each),
+            None => self.moves[place as usize].iter().try_for_each(|run| each(*run)),
+        }
+    }
+
+    /// Checks what a manifest says of a piece.
+    pub(super) fn check(&self, place: u32) -> Result<()> {
+        let found = self.found(place);
+        let (start, count) = self.slab(place);
+        let (_, length) = self.logs.extent(found.layer);
+        let wrong = |message: String| {
+            Err(Error::corrupt(message).within("log").at(found.offset).file(self.logs.name(found.layer)))
+        };
+        if found.offset.checked_add(found.length).is_none_or(|end| end > length) {
+            return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
+        }
+        match found.place {
+            Place::Raw => {
+                let needed =
+                    count.iter().try_fold(self.about.element as u64, |size, dim| size.checked_mul(*dim));
+                if needed != Some(found.length) {
+                    return wrong(format!("{} bytes of a piece of {count:?} elements", found.length));
+                }
+            }
+            Place::Chunk { .. } => {
+                let chunk = &self.about.chunk;
+                let aligned = start.iter().zip(chunk).all(|(start, dim)| *dim > 0 && start % dim == 0);
+                if count != chunk || !aligned {
+                    return wrong(format!(
+                        "a chunk of {count:?} elements at {start:?} where chunks have {chunk:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The error, with its place in a log.
+    pub(super) fn named(&self, error: Error, layer: u32, offset: u64) -> Error {
+        error.within("log").at(offset).file(self.logs.name(layer))
+    }
+}
+
+#[cfg(test)]
+mod tests;

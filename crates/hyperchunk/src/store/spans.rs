@@ -1,0 +1,574 @@
+//! Which bytes of which logs a wave of pieces needs, and what is done with them.
+
+use super::checks::Record;
+use super::piece::Place;
+use super::read::{Means, Painting};
+use super::statistics::{Pass, checksum};
+use crate::io::Source;
+use crate::read::{ChunkCache, Part, Parts, Scratch};
+use crate::{Error, Result};
+use hyperchunk_format::select::Run;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pieces of up to so many bytes are read together with their neighbours.
+const SMALL: u64 = 256 << 10;
+/// So many bytes are read together at most.
+const TOGETHER: u64 = 1 << 20;
+/// Gaps of up to so many bytes are read over.
+const GAP: u64 = 4 << 10;
+/// One job has no more bytes of a piece that is not read whole.
+const JOB: u64 = 8 << 20;
+/// A part of a piece is read as one if at least one byte of so many is wanted.
+const DENSE: u64 = 8;
+/// So many bytes are read and verified while they are in the processor's cache.
+const BLOCK: usize = 256 << 10;
+/// Over a network, larger records are not verified: they would have to be in memory whole.
+const FAR: u64 = 64 << 20;
+
+/// The jobs of a wave.
+pub(super) struct Spans {
+    /// The pieces, in order of their place in the logs.
+    order: Vec<u32>,
+    pub(super) jobs: Vec<Job>,
+}
+
+/// Something to be done.
+pub(super) enum Job {
+    /// Pieces whose bytes are read together.
+    Together(Range<usize>, Range<u64>),
+    /// The boxes of one large record that is read whole.
+    Whole(Range<usize>, Range<u64>),
+    /// A part of a large piece.
+    Part(usize, Vec<Range<u64>>),
+    /// A chunk that was decoded before.
+    Decoded(usize, Arc<[u8]>),
+}
+
+/// The bytes of a piece that are needed.
+struct Needed {
+    range: Range<u64>,
+    /// Whether all of it is wanted, and so is verified.
+    whole: bool,
+    bounds: Vec<Range<u64>>,
+}
+
+impl Spans {
+    /// What must be done for these pieces.
+    pub(super) fn new(painting: &Painting<'_>, mut order: Vec<u32>, means: Means<'_>) -> Result<Self> {
+        let has_chunks = order.iter().any(|place| painting.found(*place).place != Place::Raw);
+        if has_chunks && painting.chunk_bytes as u64 > means.limits.chunk_bytes {
+            let message =
+                format!("chunks of more than {} bytes (limit `chunk_bytes`)", means.limits.chunk_bytes);
+            return Err(Error::limit(message));
+        }
+        order.iter().try_for_each(|place| painting.check(*place))?;
+        let key = |place: &u32| {
+            let found = painting.found(*place);
+            (painting.logs.extent(found.layer).0, found.offset)
+        };
+        order.sort_unstable_by_key(key);
+        let mut spans = Self { order, jobs: Vec::new() };
+        let mut at = 0;
+        while at < spans.order.len() {
+            at = spans.add(painting, at)?;
+        }
+        Ok(spans)
+    }
+
+    /// How many bytes are read, about.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = self.jobs.iter().map(|job| match job {
+            Job::Together(_, range) | Job::Whole(_, range) => range.end - range.start,
+            Job::Part(..) => JOB,
+            Job::Decoded(..) => 0,
+        });
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Adds the job of the piece at a place in the order, and maybe of some that follow. Returns the next place.
+    fn add(&mut self, painting: &Painting<'_>, at: usize) -> Result<usize> {
+        let place = self.order[at];
+        let found = *painting.found(place);
+        let needed = painting.needed(place);
+        if let Place::Chunk { .. } = found.place
+            && !needed.whole
+            && ChunkCache::takes(painting.chunk_bytes)
+            && let Some(bytes) =
+                painting.logs.chunks().get((painting.logs.extent(found.layer).0, found.offset))
+        {
+            self.jobs.push(Job::Decoded(at, bytes));
+            return Ok(at + 1);
+        }
+        if found.place == Place::Raw && needed.range.end - needed.range.start > SMALL {
+            if !needed.whole {
+                painting.cut(at, &needed.bounds, &mut self.jobs);
+                return Ok(at + 1);
+            }
+            // The boxes of one record lie one behind the other, in one layer.
+            let mut end = at + 1;
+            let mut range = needed.range;
+            while let Some(next) = self.order.get(end) {
+                let after = painting.found(*next);
+                let same =
+                    after.layer == found.layer && after.order == found.order && after.offset == range.end;
+                if !same || !painting.needed(*next).whole {
+                    break;
+                }
+                range.end += after.length;
+                end += 1;
+            }
+            self.jobs.push(Job::Whole(at..end, range));
+            return Ok(end);
+        }
+        let log = |at: usize| painting.logs.extent(painting.found(self.order[at]).layer).0;
+        match self.jobs.last_mut() {
+            Some(Job::Together(places, range))
+                if places.end == at
+                    && log(places.start) == log(at)
+                    && needed.range.start <= range.end.saturating_add(GAP)
+                    && needed.range.end.max(range.end) - range.start.min(needed.range.start) <= TOGETHER =>
+            {
+                places.end = at + 1;
+                *range = range.start.min(needed.range.start)..range.end.max(needed.range.end);
+            }
+            _ => self.jobs.push(Job::Together(at..at + 1, needed.range)),
+        }
+        Ok(at + 1)
+    }
+}
+
+impl<'a> Painting<'a> {
+    /// Which bytes of a piece are needed.
+    fn needed(&self, place: u32) -> Needed {
+        let found = self.found(place);
+        let bounds = self.bounds(place);
+        let whole = self.is_whole(place, &bounds);
+        let range = match found.place {
+            _ if whole => 0..found.length,
+            Place::Chunk { .. } => 0..found.length,
+            Place::Raw => self.around(place, &bounds),
+        };
+        Needed { range: found.offset + range.start..found.offset + range.end, whole, bounds }
+    }
+
+    /// The bytes from the first that is wanted of a part of a raw piece to the last, from the start of the piece.
+    fn around(&self, place: u32, bounds: &[Range<u64>]) -> Range<u64> {
+        let size = self.about.element as u64;
+        if self.grid.is_none() {
+            let moves = &self.moves[place as usize];
+            let first = moves.first().map_or(0, |run| run.source as u64);
+            let end = moves.iter().map(|run| (run.source + run.block) as u64).max().unwrap_or(first);
+            return first * size..end * size;
+        }
+        let (start, count) = self.slab(place);
+        let (mut first, mut last) = (0_u64, 0_u64);
+        for ((range, start), count) in bounds.iter().zip(start).zip(count) {
+            first = first * count + (range.start - start);
+            last = last * count + (range.end - 1 - start);
+        }
+        first * size..(last + 1) * size
+    }
+
+    /// Cuts a large piece of which a part is wanted into jobs.
+    fn cut(&self, at: usize, bounds: &[Range<u64>], jobs: &mut Vec<Job>) {
+        let elements = |bounds: &[Range<u64>]| {
+            bounds.iter().fold(1_u64, |count, range| count.saturating_mul(range.end - range.start))
+        };
+        let axis = bounds.iter().position(|range| range.end - range.start > 1);
+        let Some(axis) = axis.filter(|_| self.grid.is_some()) else {
+            jobs.push(Job::Part(at, bounds.to_vec()));
+            return;
+        };
+        let size = self.about.element as u64;
+        let inner = elements(&bounds[axis + 1..]).saturating_mul(size).max(1);
+        let step = (JOB / inner).max(1);
+        let mut start = bounds[axis].start;
+        while start < bounds[axis].end {
+            let end = start.saturating_add(step).min(bounds[axis].end);
+            let mut part = bounds.to_vec();
+            part[axis] = start..end;
+            jobs.push(Job::Part(at, part));
+            start = end;
+        }
+    }
+
+    /// Cuts a part of a raw piece into spans of bytes of which enough is wanted; calls `each` with the part and the bytes from
+    /// the start of the piece, in order.
+    fn spans(&self, place: u32, bounds: &[Range<u64>], each: &mut Each<'_, Range<u64>>) -> Result<()> {
+        let Some(grid) = &self.grid else { return Err(Error::invalid("no selection along each axis")) };
+        let Some(bounds) = grid.within(bounds) else { return Ok(()) };
+        let span = self.around(place, &bounds);
+        let length = span.end - span.start;
+        let wanted = grid.count(&bounds).saturating_mul(self.about.element as u64);
+        let dense = length <= GAP || wanted.saturating_mul(DENSE) >= length;
+        let axis = bounds.iter().position(|range| range.end - range.start > 1);
+        match axis {
+            Some(axis) if length > TOGETHER || !dense => {
+                let middle = bounds[axis].start + (bounds[axis].end - bounds[axis].start) / 2;
+                let mut half = bounds.clone();
+                half[axis].end = middle;
+                self.spans(place, &half, each)?;
+                half[axis] = middle..bounds[axis].end;
+                self.spans(place, &half, each)
+            }
+            _ => each(&bounds, span),
+        }
+    }
+
+    /// Groups what is to be moved of a piece by what is read together.
+    fn groups(&self, place: u32, each: &mut Each<'_, Run>) -> Result<()> {
+        let size = self.about.element as u64;
+        let bytes = |run: &Run| run.source as u64 * size..(run.source + run.block) as u64 * size;
+        let mut rest = self.moves[place as usize].as_slice();
+        while let Some(first) = rest.first() {
+            let mut span = bytes(first);
+            let mut count = 1;
+            for run in &rest[1..] {
+                let next = bytes(run);
+                if next.start > span.end + GAP || next.end.max(span.end) - span.start > TOGETHER {
+                    break;
+                }
+                span.end = span.end.max(next.end);
+                count += 1;
+            }
+            let (group, behind) = rest.split_at(count);
+            each(group, span)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Does a job with a log of this machine.
+    pub(super) fn work(&self, spans: &Spans, job: &Job, scratch: &mut Scratch) -> Result<()> {
+        let at = match job {
+            Job::Together(places, _) | Job::Whole(places, _) => places.start,
+            Job::Part(at, _) | Job::Decoded(at, _) => *at,
+        };
+        let found = *self.found(spans.order[at]);
+        let result = self.logs.log(found.layer).and_then(|log| match job {
+            Job::Together(places, range) => {
+                let mut stored = std::mem::take(&mut scratch.stored);
+                sized(&mut stored, range.end - range.start)?;
+                let done = log.read_at(range.start, &mut stored).and_then(|()| {
+                    self.together(&spans.order[places.clone()], range.start, &stored, scratch, Some(&*log))
+                });
+                scratch.stored = stored;
+                done
+            }
+            Job::Whole(places, range) => self.whole(&spans.order[places.clone()], range, scratch, &*log),
+            Job::Part(at, bounds) => self.part(spans.order[*at], bounds, scratch, &*log),
+            Job::Decoded(at, bytes) => self.scatter(spans.order[*at], None, 0, bytes, scratch),
+        });
+        result.map_err(|error| self.named(error, found.layer, found.offset))
+    }
+
+    /// Names what a wave needs of logs over a network.
+    pub(super) fn plan(self: &Arc<Self>, spans: &Arc<Spans>, parts: &mut Parts<'a>) -> Result<()> {
+        for (number, job) in spans.jobs.iter().enumerate() {
+            let at = match job {
+                Job::Together(places, _) | Job::Whole(places, _) => places.start,
+                Job::Part(at, _) | Job::Decoded(at, _) => *at,
+            };
+            let place = spans.order[at];
+            let found = *self.found(place);
+            let log = self.logs.log(found.layer)?;
+            let mut add = |range: Range<u64>, work: Do<'a>| {
+                let painting = Arc::clone(self);
+                let work = move |bytes: &[u8], scratch: &mut Scratch| {
+                    work(&painting, bytes, scratch)
+                        .map_err(|error| painting.named(error, found.layer, found.offset))
+                };
+                parts.add(&log, Part { range, work: Box::new(work) });
+            };
+            match job {
+                Job::Together(places, range) | Job::Whole(places, range)
+                    if matches!(job, Job::Together(..)) || range.end - range.start <= FAR =>
+                {
+                    self.plan_headers(&spans.order[places.clone()], &mut add);
+                    let (spans, start) = (Arc::clone(spans), range.start);
+                    let work: Do<'a> = Box::new(move |painting, bytes, scratch| match &spans.jobs[number] {
+                        Job::Together(places, _) | Job::Whole(places, _) => {
+                            painting.together(&spans.order[places.clone()], start, bytes, scratch, None)
+                        }
+                        _ => Ok(()),
+                    });
+                    add(range.clone(), work);
+                }
+                Job::Together(places, _) | Job::Whole(places, _) => {
+                    for place in &spans.order[places.clone()] {
+                        let offset = self.found(*place).offset;
+                        self.plan_part(*place, &self.bounds(*place), offset, &mut add)?;
+                    }
+                }
+                Job::Part(_, bounds) => self.plan_part(place, bounds, found.offset, &mut add)?,
+                Job::Decoded(_, bytes) => {
+                    self.scatter(place, None, 0, bytes, &mut Scratch::default())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_part(
+        &self,
+        place: u32,
+        bounds: &[Range<u64>],
+        offset: u64,
+        add: &mut impl FnMut(Range<u64>, Do<'a>),
+    ) -> Result<()> {
+        let size = self.about.element as u64;
+        if self.grid.is_none() {
+            return self.groups(place, &mut |group, span| {
+                let group = group.to_vec();
+                let first = span.start / size;
+                let work: Do<'a> = Box::new(move |painting, bytes, scratch| {
+                    group.iter().try_for_each(|run| painting.put(run, first, bytes, &mut scratch.gathered))
+                });
+                add(offset + span.start..offset + span.end, work);
+                Ok(())
+            });
+        }
+        self.spans(place, bounds, &mut |bounds, span| {
+            let bounds = bounds.to_vec();
+            let first = span.start / size;
+            let work: Do<'a> = Box::new(move |painting, bytes, scratch| {
+                painting.scatter(place, Some(&bounds), first, bytes, scratch)
+            });
+            add(offset + span.start..offset + span.end, work);
+            Ok(())
+        })
+    }
+
+    /// Names the headers of the batches whose records are read whole.
+    fn plan_headers(&self, places: &[u32], add: &mut impl FnMut(Range<u64>, Do<'a>)) {
+        for place in places {
+            let found = *self.found(*place);
+            let Some(headers) = self.logs.headers(found.layer) else { continue };
+            let key = (self.logs.extent(found.layer).0, found.head);
+            let verified = found.place != Place::Raw || self.is_whole(*place, &self.bounds(*place));
+            if !verified || found.head >= found.offset || !self.checks.lacks(headers, key) {
+                continue;
+            }
+            let work: Do<'a> = Box::new(move |painting, bytes, _| match painting.logs.headers(found.layer) {
+                Some(headers) => painting.checks.header(headers, key, bytes),
+                None => Ok(()),
+            });
+            add(found.head..found.offset, work);
+        }
+    }
+
+    /// What pieces need whose bytes were read together; `bytes` begin at `start` of the log.
+    fn together(
+        &self,
+        places: &[u32],
+        start: u64,
+        bytes: &[u8],
+        scratch: &mut Scratch,
+        log: Option<&dyn Source>,
+    ) -> Result<()> {
+        let part = |from: u64, to: u64| {
+            let from = from.checked_sub(start).and_then(|from| usize::try_from(from).ok());
+            let to = to.checked_sub(start).and_then(|to| usize::try_from(to).ok());
+            let part = from.zip(to).and_then(|(from, to)| bytes.get(from..to));
+            part.ok_or_else(|| Error::invalid("a piece outside of what was read"))
+        };
+        let same = |a: &u32, b: &u32| {
+            let (a, b) = (self.found(*a), self.found(*b));
+            a.layer == b.layer && a.order == b.order && a.offset + a.length == b.offset
+        };
+        for record in places.chunk_by(same) {
+            let (first, last) = (self.found(record[0]), self.found(record[record.len() - 1]));
+            let mut whole = true;
+            for place in record {
+                let found = self.found(*place);
+                let named = |error: Error| self.named(error, found.layer, found.offset);
+                let needed = self.needed(*place);
+                whole &= needed.whole || found.place != Place::Raw;
+                match found.place {
+                    Place::Raw => {
+                        let first = (needed.range.start - found.offset) / self.about.element as u64;
+                        let stored = part(needed.range.start, needed.range.end)?;
+                        self.scatter(*place, None, first, stored, scratch).map_err(named)?;
+                    }
+                    Place::Chunk { mask } => {
+                        let stored = part(found.offset, found.offset + found.length)?;
+                        let mut decoder = std::mem::take(&mut scratch.decoder);
+                        let decoded = decoder.decode(&self.about.pipeline, mask, stored, self.chunk_bytes);
+                        let done = decoded.and_then(|decoded| {
+                            if !needed.whole && ChunkCache::takes(self.chunk_bytes) {
+                                let key = (self.logs.extent(found.layer).0, found.offset);
+                                self.logs.chunks().insert(key, decoded);
+                            }
+                            self.scatter(*place, None, 0, decoded, scratch)
+                        });
+                        scratch.decoder = decoder;
+                        // What the checksum says is wrong is said to be, rather than what the filters make of it.
+                        if let Err(error) = done {
+                            self.verify(first.layer, first.head, first.offset, stored, log).map_err(named)?;
+                            return Err(named(error.within("chunk")));
+                        }
+                    }
+                }
+            }
+            if whole {
+                let stored = part(first.offset, last.offset + last.length)?;
+                self.verify(first.layer, first.head, first.offset, stored, log)
+                    .map_err(|error| self.named(error, first.layer, first.offset))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(
+        &self,
+        layer: u32,
+        head: u64,
+        place: u64,
+        stored: &[u8],
+        log: Option<&dyn Source>,
+    ) -> Result<()> {
+        if self.logs.headers(layer).is_none() {
+            return Ok(());
+        }
+        self.verify_sum(
+            layer,
+            head,
+            Record { place, length: stored.len() as u64, checksum: checksum(stored) },
+            log,
+        )
+    }
+
+    fn verify_sum(&self, layer: u32, head: u64, found: Record, log: Option<&dyn Source>) -> Result<()> {
+        let Some(headers) = self.logs.headers(layer) else { return Ok(()) };
+        let key = (self.logs.extent(layer).0, head);
+        match log {
+            Some(log) => headers.check(key, log, &found),
+            None => self.checks.found(key, found),
+        }
+    }
+
+    /// A record of raw boxes that is read whole.
+    fn whole(
+        &self,
+        places: &[u32],
+        range: &Range<u64>,
+        scratch: &mut Scratch,
+        log: &dyn Source,
+    ) -> Result<()> {
+        let found = *self.found(places[0]);
+        let mut pass = Pass::new(self.logs.headers(found.layer).is_some(), None);
+        let mut next = range.start;
+        let mut in_order = true;
+        for place in places {
+            let offset = self.found(*place).offset;
+            self.part_with(*place, &self.bounds(*place), scratch, log, &mut |span, bytes| {
+                in_order &= offset + span == next;
+                next = offset + span + bytes.len() as u64;
+                pass.look(bytes);
+            })?;
+        }
+        if !in_order || next != range.end {
+            return Err(Error::invalid("a piece that is not read in order"));
+        }
+        let (checksum, _) = pass.end();
+        let record = Record { place: range.start, length: range.end - range.start, checksum };
+        self.verify_sum(found.layer, found.head, record, Some(log))
+    }
+
+    /// A part of a large piece.
+    fn part(&self, place: u32, bounds: &[Range<u64>], scratch: &mut Scratch, log: &dyn Source) -> Result<()> {
+        let offset = self.found(place).offset;
+        let size = self.about.element as u64;
+        if self.grid.is_some() {
+            return self.part_with(place, bounds, scratch, log, &mut |_, _| ());
+        }
+        let mut stored = std::mem::take(&mut scratch.stored);
+        let done = self.groups(place, &mut |group, span| {
+            sized(&mut stored, span.end - span.start)?;
+            log.read_at(offset + span.start, &mut stored)?;
+            let first = span.start / size;
+            group.iter().try_for_each(|run| self.put(run, first, &stored, &mut scratch.gathered))
+        });
+        scratch.stored = stored;
+        done
+    }
+
+    /// As `part`; `look` sees what is read, and where that is in the piece.
+    fn part_with(
+        &self,
+        place: u32,
+        bounds: &[Range<u64>],
+        scratch: &mut Scratch,
+        log: &dyn Source,
+        look: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<()> {
+        let offset = self.found(place).offset;
+        let size = self.about.element;
+        let only = self.grid.as_ref().and_then(|grid| grid.only_run(self.slab(place), bounds));
+        if let Some(run) = only.filter(|run| run.count == 1 && self.output.is_copy()) {
+            // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
+            let part = unsafe { self.output.direct(run.target, run.block) }?;
+            let mut at = run.source as u64 * size as u64;
+            for block in part.chunks_mut(BLOCK) {
+                log.read_at(offset + at, block)?;
+                look(at, block);
+                at += block.len() as u64;
+            }
+            return Ok(());
+        }
+        let mut stored = std::mem::take(&mut scratch.stored);
+        let done = self.spans(place, bounds, &mut |bounds, span| {
+            sized(&mut stored, span.end - span.start)?;
+            log.read_at(offset + span.start, &mut stored)?;
+            look(span.start, &stored);
+            self.scatter(place, Some(bounds), span.start / size as u64, &stored, scratch)
+        });
+        scratch.stored = stored;
+        done
+    }
+
+    /// Puts elements of a piece, or of a part of it, to their places; `bytes` begin with element `first` of the piece.
+    fn scatter(
+        &self,
+        place: u32,
+        bounds: Option<&[Range<u64>]>,
+        first: u64,
+        bytes: &[u8],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let all;
+        let bounds = match bounds {
+            Some(bounds) => bounds,
+            None => {
+                all = self.bounds(place);
+                &all
+            }
+        };
+        self.runs(place, bounds, |run| self.put(&run, first, bytes, &mut scratch.gathered))
+    }
+
+    fn put(&self, run: &Run, first: u64, bytes: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
+        let source = usize::try_from(first).ok().and_then(|first| run.source.checked_sub(first));
+        let source = source.ok_or_else(|| Error::invalid("a run outside of what was read"))?;
+        // SAFETY: pieces of a wave, and parts of one piece, have disjoint targets, and each is of one thread.
+        unsafe { self.output.put_run(&Run { source, ..*run }, bytes, gathered) }
+    }
+}
+
+/// Takes some of a piece, and the bytes where it is, from the start of the piece.
+type Each<'e, T> = dyn FnMut(&[T], Range<u64>) -> Result<()> + 'e;
+
+/// What is done with bytes that were fetched.
+type Do<'a> = Box<dyn Fn(&Painting<'a>, &[u8], &mut Scratch) -> Result<()> + Send + Sync + 'a>;
+
+/// Makes a buffer as large as what is read into it.
+fn sized(buffer: &mut Vec<u8>, length: u64) -> Result<()> {
+    let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
+    if buffer.len() > length {
+        buffer.truncate(length);
+    } else {
+        buffer.resize(length, 0);
+    }
+    Ok(())
+}

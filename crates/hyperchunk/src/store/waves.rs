@@ -1,0 +1,120 @@
+//! In which order pieces are painted: those that have nothing in common at once, those that lie over others after them.
+#![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
+
+use super::bounds::{Bounds, holds, meet};
+use super::pieces::Hits;
+
+/// Not painted: another piece lies over all of it.
+const HIDDEN: u32 = u32::MAX;
+/// How often pieces may be cut into groups.
+const CUTS: usize = 16;
+/// Beyond so many comparisons for each piece, the rest are painted one after another.
+const COMPARISONS: u64 = 64;
+
+/// The places, in `hits`, of the pieces of each wave. Pieces of one wave have no element in common; later waves lie over
+/// earlier ones. What a single piece hides wholly is in none.
+pub(super) fn waves(hits: &Hits) -> Vec<Vec<u32>> {
+    let boxes: Vec<&[u64]> = hits.found.iter().map(|found| hits.visible(found)).collect();
+    let rank = boxes.first().map_or(0, |first| first.len() / 2);
+    let mut waves = Waves { boxes, rank, of: vec![0; hits.found.len()] };
+    let mut all: Vec<u32> = (0..hits.found.len() as u32).collect();
+    waves.cut(&mut all, 0, 0, CUTS);
+    let mut lists: Vec<Vec<u32>> = Vec::new();
+    for (place, wave) in waves.of.iter().enumerate().filter(|(_, wave)| **wave != HIDDEN) {
+        let wave = *wave as usize;
+        if lists.len() <= wave {
+            lists.resize_with(wave + 1, Vec::new);
+        }
+        lists[wave].push(place as u32);
+    }
+    // Where pieces are painted one after another, some numbers may be left out.
+    lists.retain(|list| !list.is_empty());
+    lists
+}
+
+struct Waves<'a> {
+    boxes: Vec<&'a [u64]>,
+    rank: usize,
+    /// The wave of each piece.
+    of: Vec<u32>,
+}
+
+impl Waves<'_> {
+    /// Cuts pieces into groups that have nothing in common along a dimension; `tried` dimensions before it did not help.
+    fn cut(&mut self, members: &mut [u32], axis: usize, tried: usize, cuts: usize) {
+        if members.len() < 2 {
+            return;
+        }
+        if tried >= self.rank || cuts == 0 {
+            members.sort_unstable();
+            return self.compare(members);
+        }
+        let range = |member: &u32| {
+            (self.boxes[*member as usize][2 * axis], self.boxes[*member as usize][2 * axis + 1])
+        };
+        if !members.is_sorted_by_key(range) {
+            members.sort_unstable_by_key(range);
+        }
+        let mut groups = Vec::new();
+        let (mut from, mut end) = (0, 0);
+        for (at, member) in members.iter().enumerate() {
+            let (start, behind) = range(member);
+            if at > from && start >= end {
+                groups.push(from..at);
+                from = at;
+            }
+            end = end.max(behind);
+        }
+        let next = (axis + 1) % self.rank.max(1);
+        if groups.is_empty() {
+            return self.cut(members, next, tried + 1, cuts);
+        }
+        groups.push(from..members.len());
+        for group in groups.into_iter().filter(|group| group.len() > 1) {
+            self.cut(&mut members[group], next, 0, cuts - 1);
+        }
+    }
+
+    /// Pieces that may lie over each other, in order of their precedence.
+    fn compare(&mut self, members: &[u32]) {
+        let boxes: Vec<u64> =
+            members.iter().flat_map(|member| self.boxes[*member as usize]).copied().collect();
+        let tree = Bounds::new(self.rank, &boxes, members);
+        let mut left = (members.len() as u64).saturating_mul(COMPARISONS).saturating_add(1 << 20);
+        for member in members {
+            let own = self.boxes[*member as usize];
+            let hidden = tree.each(own, &mut |other| {
+                left = left.saturating_sub(1);
+                let over = other > *member && holds(self.boxes[other as usize], own);
+                if over || left == 0 { Err(over) } else { Ok(()) }
+            });
+            if hidden == Err(true) {
+                self.of[*member as usize] = HIDDEN;
+            }
+        }
+        let mut last = 0;
+        let mut left = (members.len() as u64).saturating_mul(COMPARISONS).saturating_add(1 << 20);
+        for member in members
+            .iter()
+            .filter(|member| self.of[**member as usize] != HIDDEN)
+            .copied()
+            .collect::<Vec<u32>>()
+        {
+            let own = self.boxes[member as usize];
+            let mut wave = 0;
+            let done = tree.each(own, &mut |other| {
+                left = left.saturating_sub(1);
+                let below = self.of[other as usize];
+                if other < member && below != HIDDEN && meet(self.boxes[other as usize], own) {
+                    wave = wave.max(below + 1);
+                }
+                if left == 0 { Err(()) } else { Ok(()) }
+            });
+            if done.is_err() {
+                wave = last + 1;
+            }
+            last = last.max(wave);
+            self.of[member as usize] = wave;
+        }
+    }
+}
