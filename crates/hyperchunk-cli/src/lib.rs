@@ -23,6 +23,7 @@ mod pack;
 mod progress;
 mod recover;
 mod source;
+mod store;
 mod terminal;
 mod udf;
 
@@ -54,6 +55,9 @@ enum Command {
     Index(index::Arguments),
     /// Get back what a program that was killed wrote.
     Recover(recover::Arguments),
+    /// Sharded stores: files that many processes write at once.
+    #[command(subcommand)]
+    Store(store::Command),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -107,6 +111,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Pack(command) => pack::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
+        Command::Store(command) => store::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),

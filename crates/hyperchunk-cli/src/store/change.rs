@@ -1,0 +1,303 @@
+//! What changes a store, or makes a file of it.
+
+use super::Names;
+use crate::Outcome;
+use crate::progress::bytes;
+use clap::Args;
+use hyperchunk::store::commit::{CommitOptions, Committed};
+use hyperchunk::store::link::Links;
+use hyperchunk::store::vacuum::VacuumOptions;
+use hyperchunk::store::{self, Session};
+use hyperchunk::write::Sync;
+use hyperchunk_udf::escape::escape;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+#[command(after_help = COMMIT_HELP)]
+pub(crate) struct Commit {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    /// Take also writers that go on, up to where they flushed last.
+    #[arg(long)]
+    flushed: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+const COMMIT_HELP: &str = "\
+Takes all writers that are done. Those that are at work are left alone; so are those that were stopped: `hyperchunk store recover`
+takes them, too. Two writers that wrote different values to one place have a conflict, which is listed.
+
+Example:
+  hyperchunk store commit run.h5";
+
+#[derive(Args, Debug)]
+pub(crate) struct Recover {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Args, Debug)]
+struct How {
+    /// Only writers of this session, by the name that they were given (HYPERCHUNK_SESSION).
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Commit nothing if writers wrote different things to one place.
+    #[arg(long)]
+    strict: bool,
+    /// How plain HDF5 finds the data.
+    #[arg(long, value_enum, default_value = "absolute")]
+    link: Names,
+    /// Do not wait until the epoch is on the disk.
+    #[arg(long)]
+    no_sync: bool,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl How {
+    fn options(&self) -> CommitOptions {
+        let mut options = CommitOptions::default();
+        options.session = self.session.as_deref().map(Session::named);
+        options.conflicts_are_errors = self.strict;
+        options.link = self.link.into();
+        options.sync = if self.no_sync { Sync::Never } else { Sync::Commit };
+        options
+    }
+}
+
+fn shown(path: &Path) -> String {
+    escape(&path.display().to_string(), 2000)
+}
+
+fn text(bytes: &[u8]) -> String {
+    escape(&String::from_utf8_lossy(bytes), 2000)
+}
+
+pub(super) fn commit(arguments: &Commit) -> Outcome {
+    let mut options = arguments.how.options();
+    options.flushed = arguments.flushed;
+    make(&arguments.file, &options, arguments.how.json)
+}
+
+pub(super) fn recover(arguments: &Recover) -> Outcome {
+    let mut options = arguments.how.options();
+    options.salvage = true;
+    make(&arguments.file, &options, arguments.how.json)
+}
+
+fn make(path: &Path, options: &CommitOptions, as_json: bool) -> Outcome {
+    let made = store::commit::commit(path, options)?;
+    let Some(made) = made else {
+        let status = store::status::Status::of(path)?;
+        if !status.is_store() {
+            return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
+        }
+        if as_json {
+            say!("{}", json!({ "epoch": null }));
+        } else {
+            let open = status.logs.iter().filter(|log| log.waiting() > 0).count();
+            let hint = if open > 0 {
+                format!("; {open} writers are not done (`hyperchunk store status`)")
+            } else {
+                String::new()
+            };
+            say!("{}: nothing new to commit{hint}", shown(path));
+        }
+        return Ok(());
+    };
+    if as_json {
+        say!("{}", to_json(&made));
+    } else {
+        print(path, &made);
+    }
+    Ok(())
+}
+
+fn to_json(made: &Committed) -> serde_json::Value {
+    json!({
+        "epoch": made.manifest.number,
+        "writers": made.writers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "datasets": made.manifest.datasets.len(),
+        "conflicts": made.manifest.conflicts.iter().map(|conflict| json!({
+            "path": String::from_utf8_lossy(&conflict.path), "what": conflict.what, "start": conflict.slab.start,
+            "count": conflict.slab.count, "kept": conflict.kept.to_string(), "other": conflict.other.to_string(),
+        })).collect::<Vec<_>>(),
+        "left": made.left.iter().map(|left| left.header.writer.to_string()).collect::<Vec<_>>(),
+        "links": links_json(&made.links),
+    })
+}
+
+fn links_json(links: &Links) -> serde_json::Value {
+    let links = links.iter().map(|(path, link)| {
+        let (segments, reason) = match link {
+            Ok(segments) => (Some(segments), None),
+            Err(reason) => (None, Some(reason.to_string())),
+        };
+        json!({ "path": String::from_utf8_lossy(path), "segments": segments, "reason": reason })
+    });
+    links.collect()
+}
+
+fn print(path: &Path, made: &Committed) {
+    let (writers, datasets) = (made.writers.len(), made.manifest.datasets.len());
+    say!("{}: epoch {}, of {writers} writers; {datasets} datasets", shown(path), made.manifest.number);
+    for conflict in &made.manifest.conflicts {
+        let place = if conflict.slab.start.is_empty() {
+            String::new()
+        } else {
+            format!(" at {:?}, {:?} elements", conflict.slab.start, conflict.slab.count)
+        };
+        let (kept, other) = (conflict.kept, conflict.other);
+        let path = text(&conflict.path);
+        say!(
+            "conflict: {path}{place}: {}: writer {kept} counts, {other} does not",
+            text(conflict.what.as_bytes())
+        );
+    }
+    if !made.left.is_empty() {
+        say!("not committed: {} writers that are at work, or were stopped", made.left.len());
+    }
+    print_links(&made.links);
+}
+
+fn print_links(links: &Links) {
+    for (path, link) in links {
+        if let Err(reason) = link {
+            say!("not for plain HDF5: {}: {reason}", text(path));
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Link {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    /// Name the logs from the file's own folder: plain HDF5 wants HDF5_EXTFILE_PREFIX='${ORIGIN}'.
+    #[arg(long, conflicts_with = "none")]
+    relative: bool,
+    /// Take the links away.
+    #[arg(long)]
+    none: bool,
+    /// Print what is linked as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn link(arguments: &Link) -> Outcome {
+    let names = match (arguments.relative, arguments.none) {
+        (true, _) => Names::Relative,
+        (_, true) => Names::None,
+        _ => Names::Absolute,
+    };
+    let links = store::link::link(&arguments.file, names.into(), Sync::Commit)?;
+    if arguments.json {
+        say!("{}", links_json(&links));
+        return Ok(());
+    }
+    let linked = links.iter().filter(|(_, link)| link.is_ok()).count();
+    say!("{}: {linked} of {} datasets are read by plain HDF5", shown(&arguments.file), links.len());
+    print_links(&links);
+    Ok(())
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Pack {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    /// The file to make.
+    out: PathBuf,
+    /// Which epoch; without it, the newest.
+    #[arg(long, value_name = "N")]
+    epoch: Option<u64>,
+    /// Replace OUT if it is there.
+    #[arg(long)]
+    overwrite: bool,
+    /// How many threads copy; 0 for as many as there are processors.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn pack(arguments: &Pack) -> Outcome {
+    let mut options = store::pack::PackOptions::default();
+    options.epoch = arguments.epoch;
+    options.replace = arguments.overwrite;
+    options.threads = arguments.threads;
+    let packed = store::pack::pack(&arguments.file, &arguments.out, &options)?;
+    if arguments.json {
+        say!(
+            "{}",
+            json!({ "epoch": packed.epoch, "datasets": packed.datasets, "copied": packed.copied,
+                "painted": packed.painted, "size": packed.size })
+        );
+    } else {
+        let (size, copied) = (bytes(packed.size), bytes(packed.copied));
+        let datasets = packed.datasets;
+        say!(
+            "{}: {size}, {datasets} datasets of epoch {}; {copied} copied as they are",
+            shown(&arguments.out),
+            packed.epoch
+        );
+    }
+    Ok(())
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = VACUUM_HELP)]
+pub(crate) struct Vacuum {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    /// How many of the newest epochs are kept.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    epochs: usize,
+    /// Keep what changed in the last so many seconds: somebody may read it.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    grace: u64,
+    /// Only say what would be deleted.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what was deleted as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const VACUUM_HELP: &str = "\
+Who opened the file before the last commit reads an older epoch; it is gone after this. What was never committed and not hidden is
+never deleted.";
+
+pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
+    let mut options = VacuumOptions::default();
+    options.epochs = arguments.epochs;
+    options.grace = Duration::from_secs(arguments.grace);
+    options.dry = arguments.dry_run;
+    let done = store::vacuum::vacuum(&arguments.file, &options)?;
+    if arguments.json {
+        let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
+        say!(
+            "{}",
+            json!({ "files": files, "bytes": done.bytes, "young": done.young, "dry_run": arguments.dry_run })
+        );
+        return Ok(());
+    }
+    let verb = if arguments.dry_run { "would be deleted" } else { "deleted" };
+    for file in &done.files {
+        say!("{}", shown(file));
+    }
+    say!("{} files, {}, {verb}", done.files.len(), bytes(done.bytes));
+    if done.young > 0 {
+        say!(
+            "{} files are kept because they changed in the last {} s (--grace)",
+            done.young,
+            arguments.grace
+        );
+    }
+    Ok(())
+}

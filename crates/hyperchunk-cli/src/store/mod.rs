@@ -1,0 +1,62 @@
+//! `hyperchunk store`.
+
+mod change;
+mod show;
+
+use crate::Outcome;
+use clap::{Subcommand, ValueEnum};
+use hyperchunk::store::link::Linking;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Make an epoch of what writers finished: plain HDF5 reads it from then on.
+    Commit(change::Commit),
+    /// Tell what a store is made of: epochs, writers, what waits to be committed, conflicts, what plain HDF5 can read.
+    Status(show::Status),
+    /// List the datasets of a store's epoch, with what was written to them.
+    Ls(show::Ls),
+    /// Commit also what writers wrote that were stopped, up to the last write that was whole.
+    Recover(change::Recover),
+    /// Compare everything that was written with its checksum.
+    Verify(show::Verify),
+    /// Say anew where the data lie, for plain HDF5: after a store was moved.
+    Link(change::Link),
+    /// Make one file of a store that needs nothing else.
+    Pack(change::Pack),
+    /// Delete old epochs, and logs that nobody can see any more.
+    Vacuum(change::Vacuum),
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Commit(arguments) => change::commit(arguments),
+        Command::Status(arguments) => show::status(arguments),
+        Command::Ls(arguments) => show::ls(arguments),
+        Command::Recover(arguments) => change::recover(arguments),
+        Command::Verify(arguments) => show::verify(arguments),
+        Command::Link(arguments) => change::link(arguments),
+        Command::Pack(arguments) => change::pack(arguments),
+        Command::Vacuum(arguments) => change::vacuum(arguments),
+    }
+}
+
+/// How plain HDF5 finds the data.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// By whole paths: from any folder, until the store is moved.
+    Absolute,
+    /// From the file's own folder: plain HDF5 wants `HDF5_EXTFILE_PREFIX='${ORIGIN}'`.
+    Relative,
+    /// Not at all.
+    None,
+}
+
+impl From<Names> for Linking {
+    fn from(names: Names) -> Self {
+        match names {
+            Names::Absolute => Self::Absolute,
+            Names::Relative => Self::Relative,
+            Names::None => Self::Never,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+"""``hyperchunk store``."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK
+from hyperchunk import store
+
+VALUES = np.arange(4000, dtype="i4").reshape(400, 10)
+
+
+def run(*words: str | Path, status: int = 0) -> str:
+    """The command's output, which ends with that status."""
+    command = [HYPERCHUNK, "store", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A store of which nothing is committed."""
+    path = tmp_path / "run.h5"
+    made = store.create(path, {"/a": store.Dataset((400, 10), "i4")}, statistics=True)
+    for part in range(4):
+        with made.writer() as writer:
+            writer["a"][part * 100 : (part + 1) * 100] = VALUES[part * 100 : (part + 1) * 100]
+    return path
+
+
+def test_a_store_is_committed_shown_packed_and_tidied(written: Path) -> None:
+    assert "nothing is committed" in run("status", written)
+    assert "4 writers are done" in run("status", written)
+    assert "epoch 1, of 4 writers" in run("commit", written)
+    assert "nothing new" in run("commit", written)
+    with h5py.File(written) as file:
+        np.testing.assert_array_equal(file["a"][...], VALUES)
+    assert "plain HDF5 reads 1 of 1 datasets" in run("status", written)
+    state = json.loads(run("status", written, "--json"))
+    assert [log["state"] for log in state["logs"]] == ["committed"] * 4
+    listed = json.loads(run("ls", written, "--json"))
+    assert [(one["path"], one["pieces"], one["written"]) for one in listed] == [("/a", 4, 16_000)]
+    assert "0 to 3999" in run("ls", written)
+    assert "4 logs" in run("verify", written)
+    packed = written.with_name("one.h5")
+    assert "1 datasets" in run("pack", written, packed)
+    assert "exists" in run("pack", written, packed, status=1)
+    run("pack", written, packed, "--overwrite")
+    shutil.rmtree(f"{written}.d")
+    with h5py.File(packed) as file:
+        np.testing.assert_array_equal(file["a"][...], VALUES)
+
+
+def test_a_moved_store_is_linked_anew(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("commit", written)
+    moved = tmp_path / "other" / "moved.h5"
+    moved.parent.mkdir()
+    written.rename(moved)
+    Path(f"{written}.d").rename(f"{moved}.d")
+    with h5py.File(moved) as file, pytest.raises(OSError, match="external"):
+        file["a"][...]
+    assert "store link" in run("status", moved)
+    run("link", moved)
+    with h5py.File(moved) as file:
+        np.testing.assert_array_equal(file["a"][...], VALUES)
+    run("link", moved, "--relative")
+    monkeypatch.setenv("HDF5_EXTFILE_PREFIX", "${ORIGIN}")
+    with h5py.File(moved) as file:
+        np.testing.assert_array_equal(file["a"][...], VALUES)
+    run("link", moved, "--none")
+    with h5py.File(moved) as file, pytest.raises(OSError, match="external"):
+        file["a"][...]
+
+
+def test_damage_is_found(written: Path) -> None:
+    run("commit", written)
+    log = sorted(Path(f"{written}.d").glob("*.log"))[2]
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    message = run("verify", written, status=1)
+    assert log.name in message
+    assert "1 logs are not as they were written" in message
+
+
+def test_old_epochs_go(written: Path) -> None:
+    run("commit", written)
+    again = store.open(written)
+    with again.writer() as writer:
+        writer["a"][0] = 7
+    run("commit", written)
+    assert "epoch-0000000001" not in run("vacuum", written, "--dry-run"), "it is young"
+    assert "epoch-0000000001" in run("vacuum", written, "--grace", "0")
+    assert len(list(Path(f"{written}.d").glob("*.manifest"))) == 1
+    with h5py.File(written) as file:
+        assert (file["a"][0] == 7).all()
+
+
+def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
+    for command in ("status", "ls", "commit", "verify", "link", "vacuum"):
+        assert "there is no store" in run(command, tmp_path / "none.h5", status=1), command
