@@ -1,7 +1,7 @@
 //! A dataset of a store block by block: for each block of a grid, what lies there, ready to be copied or painted.
 
 use super::manifest::Stored;
-use super::overlap::{Layer, layers, paint};
+use super::overlap::{Layer, layers, paint, rows};
 use super::{Log, Manifest, Place, Slab, log_of};
 use crate::{Error, Result};
 use hyperchunk_format::model::{FillTime, FillWhen};
@@ -130,19 +130,30 @@ impl<'a> Blocks<'a> {
         Ok(Some(Content::Elements(&scratch.bytes)))
     }
 
-    /// The boxes of a block that something was written to, in no order; they do not overlap.
-    pub(super) fn written(&self, key: &[u64]) -> Vec<Slab> {
-        let mut boxes: Vec<Slab> = Vec::new();
-        let Some(within) = self.slab(key).clipped(&self.stored.extent) else { return boxes };
-        for layer in self.visible(key, &within) {
-            let Some(seen) = layer.seen.intersection(&within) else { continue };
-            let mut left = vec![seen];
-            for known in &boxes {
-                left = left.into_iter().flat_map(|slab| without(&slab, known)).collect();
-            }
-            boxes.extend(left);
+    /// The boxes of a block that something was written to; they do not overlap.
+    pub(super) fn written(&self, key: &[u64]) -> Result<Vec<Slab>> {
+        let Some(within) = self.slab(key).clipped(&self.stored.extent) else { return Ok(Vec::new()) };
+        let layers = self.visible(key, &within);
+        if layers.first().is_some_and(|layer| layer.seen.intersection(&within).as_ref() == Some(&within)) {
+            return Ok(vec![within]);
         }
-        boxes
+        let mut covered = vec![false; narrow(within.elements()?)?];
+        for layer in layers {
+            let Some(seen) = layer.seen.intersection(&within) else { continue };
+            for (start, _, length) in rows(&seen, &within, &seen) {
+                let range = narrow(start)?..narrow(start + length)?;
+                covered.get_mut(range).unwrap_or_default().fill(true);
+            }
+        }
+        let mut boxes = Vec::new();
+        let mut at = 0;
+        for run in covered.chunk_by(|one, other| one == other) {
+            if run.first() == Some(&true) {
+                boxes_of(&within, at, run.len() as u64, &mut boxes);
+            }
+            at += run.len() as u64;
+        }
+        Ok(boxes)
     }
 
     /// Fills the bytes of a box with the fill value.
@@ -161,26 +172,33 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// What is left of a box without another.
-fn without(slab: &Slab, other: &Slab) -> Vec<Slab> {
-    let Some(common) = slab.intersection(other) else { return vec![slab.clone()] };
-    let mut rest = slab.clone();
-    let mut left = Vec::new();
-    for axis in 0..slab.start.len() {
-        let (start, end) = (rest.start[axis], rest.start[axis] + rest.count[axis]);
-        let (first, last) = (common.start[axis], common.start[axis] + common.count[axis]);
-        for (from, to) in [(start, first), (last, end)] {
-            if from < to {
-                let mut part = rest.clone();
-                part.start[axis] = from;
-                part.count[axis] = to - from;
-                left.push(part);
-            }
-        }
-        rest.start[axis] = first;
-        rest.count[axis] = last - first;
+/// The boxes that elements of a box are that follow each other in row-major order.
+fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+    let rank = slab.count.len();
+    // How many elements lie below an index of each axis.
+    let mut below = vec![1_u64; rank];
+    for axis in (1..rank).rev() {
+        below[axis - 1] = below[axis].saturating_mul(slab.count[axis]);
     }
-    left
+    while length > 0 {
+        // The outermost axis along which there are whole indices.
+        let axis = (0..rank).find(|axis| first % below[*axis] == 0 && length >= below[*axis]);
+        let Some(axis) = axis else {
+            boxes.push(slab.clone());
+            return;
+        };
+        let place = |axis: usize| first / below[axis] % slab.count[axis].max(1);
+        let many = (length / below[axis]).min(slab.count[axis] - place(axis));
+        let start = (0..rank).map(|axis| slab.start[axis] + place(axis)).collect::<Vec<_>>();
+        let count = (0..rank).map(|other| match other.cmp(&axis) {
+            std::cmp::Ordering::Less => 1,
+            std::cmp::Ordering::Equal => many,
+            std::cmp::Ordering::Greater => slab.count[other],
+        });
+        boxes.push(Slab::new(start, count.collect::<Vec<_>>()));
+        first += many * below[axis];
+        length -= many * below[axis];
+    }
 }
 
 #[cfg(test)]
@@ -188,24 +206,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_box_without_another_is_what_is_left_of_it() {
-        let mut state = 3_u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
-        for _ in 0..500 {
-            let mut slab = || Slab::new([random(6), random(6)], [1 + random(6), 1 + random(6)]);
-            let (one, other) = (slab(), slab());
-            let left = without(&one, &other);
-            for x in 0..12 {
-                for y in 0..12 {
-                    let point = Slab::new([x, y], [1, 1]);
-                    let inside = |slab: &&Slab| slab.intersection(&point).is_some();
-                    let expected = inside(&&one) && !inside(&&other);
-                    assert_eq!(left.iter().filter(inside).count(), usize::from(expected));
-                }
+    fn elements_in_order_are_few_boxes() {
+        let slab = Slab::new([10, 20, 30], [3, 4, 5]);
+        for first in 0..60 {
+            for length in 1..=60 - first {
+                let mut boxes = Vec::new();
+                boxes_of(&slab, first, length, &mut boxes);
+                assert!(boxes.len() <= 5, "{boxes:?}");
+                let found = boxes.iter().flat_map(|part| {
+                    rows(part, &slab, part).flat_map(|(start, _, length)| start..start + length)
+                });
+                assert!(found.eq(first..first + length), "{first} {length}: {boxes:?}");
             }
         }
+        let mut boxes = Vec::new();
+        boxes_of(&Slab::default(), 0, 1, &mut boxes);
+        assert_eq!(boxes, [Slab::default()]);
     }
 }

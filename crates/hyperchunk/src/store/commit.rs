@@ -123,6 +123,9 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
             peeked => peeked?,
         };
+        if header.session == super::compact::session() {
+            continue;
+        }
         let committed = known.map_or(0, |log| log.length);
         all.push(Waiting { header, ending, size, committed });
     }
@@ -159,7 +162,7 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
 }
 
 /// The newest epoch; one that somebody is writing at this moment is waited for.
-fn newest(path: &Path) -> Result<Option<Arc<Manifest>>> {
+pub(super) fn newest(path: &Path) -> Result<Option<Arc<Manifest>>> {
     loop {
         let newest = Manifest::newest(path)?;
         let Some(last) = Manifest::numbers(path)?.pop() else { return Ok(newest) };
@@ -185,7 +188,7 @@ fn holds(manifest: &Manifest, other: &Committed) -> bool {
 }
 
 /// Puts the newest skeleton at the user's path.
-fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+pub(super) fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let mut shown = Arc::clone(manifest);
     loop {
         replace(path, &shown.image, sync)?;
@@ -726,13 +729,13 @@ fn open(
     Ok(Some(New { log, known, definitions }))
 }
 
-fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {
+pub(super) fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {
     let number = u32::try_from(manifest.logs.len()).map_err(|_| Error::limit("2^32 logs"))?;
     manifest.logs.push(log);
     Ok(number)
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     u64::try_from(time).unwrap_or(u64::MAX)
 }

@@ -15,6 +15,7 @@ mod bytes;
 mod checks;
 pub mod commit;
 mod committed;
+pub mod compact;
 mod create;
 mod definition;
 mod header;

@@ -256,8 +256,12 @@ fn slabs(
     threads: usize,
     packed: &mut Packed,
 ) -> Result<()> {
-    let blocks =
-        Blocks::new(path, manifest, stored, slab_of(&stored.extent, stored.definition.element_size()))?;
+    let blocks = Blocks::new(
+        path,
+        manifest,
+        stored,
+        slab_of(&stored.extent, stored.definition.element_size(), BLOCK),
+    )?;
     let painted = AtomicU64::new(0);
     spread(threads, blocks.keys().into_iter(), Scratch::default, |scratch, key: &[u64]| {
         let Some(within) = blocks.slab(key).clipped(&stored.extent) else { return Ok(()) };
@@ -271,10 +275,10 @@ fn slabs(
     Ok(())
 }
 
-/// A block of whole rows, of about [`BLOCK`] bytes.
-pub(super) fn slab_of(extent: &[u64], size: u64) -> Vec<u64> {
+/// A block of whole rows, of about `bytes`.
+pub(super) fn slab_of(extent: &[u64], size: u64, bytes: u64) -> Vec<u64> {
     let mut slab = vec![1; extent.len()];
-    let mut room = (BLOCK / size.max(1)).max(1);
+    let mut room = (bytes / size.max(1)).max(1);
     for (step, dim) in slab.iter_mut().zip(extent).rev() {
         *step = room.min((*dim).max(1));
         room /= *step;

@@ -3,7 +3,7 @@
 //! Somebody may still read what is old: who opened the file before the last commit reads the epoch of that time. So nothing is
 //! taken away that changed a short while ago, and nothing that the newest epochs need.
 
-use super::{Manifest, WriterId, commit, folder_of, log_of};
+use super::{Log, Manifest, WriterId, commit, folder_of, log_of};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::fs;
@@ -72,7 +72,10 @@ pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
         epochs.iter().flat_map(|epoch| epoch.logs.iter().map(|log| log.writer)).collect();
     for writer in commit::writers(path)? {
         let log = log_of(path, writer);
-        let torn = fs::metadata(&log).is_ok_and(|metadata| metadata.len() < super::header::HEADER as u64);
+        let torn = match Log::peek(&log) {
+            Ok((header, ..)) => header.session == super::compact::session(),
+            Err(error) => error.kind() == ErrorKind::Truncated,
+        };
         if !needed.contains(&writer) && (newest.hidden.contains(&writer) || torn) {
             gone.push(log);
         }

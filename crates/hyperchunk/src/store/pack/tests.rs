@@ -153,6 +153,6 @@ fn blocks_of_data_in_one_piece_are_whole_rows() {
         (&[], 8, &[]),
         (&[5], 1 << 30, &[1]),
     ] {
-        assert_eq!(slab_of(extent, size), expected);
+        assert_eq!(slab_of(extent, size, BLOCK), expected);
     }
 }

@@ -1,0 +1,266 @@
+//! Compaction: what many logs have of a store, in one.
+//!
+//! What is to be seen is written once more, in order, to a new log; what lies under something else is left behind. The next
+//! epoch has the same content and few pieces: it is found faster, linked with fewer segments, and the old logs can go
+//! ([`super::vacuum`]). Writers and commits go on in the meantime; what they add lies over what was compacted.
+
+use super::blocks::{Blocks, Content, Scratch};
+use super::commit::{self, add_log, now};
+use super::link::{self, Linking, Links};
+use super::manifest::Stored;
+use super::overlap::{layers, rows};
+use super::pack::slab_of;
+use super::scan::Log;
+use super::skeleton::Merge;
+use super::{Known, LogPart, LogWriter, Manifest, Part, Place, Session, Slab, WriterId, WriterOptions};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::codec::Encoder;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How often the epoch is made again when others are faster.
+const TRIES: usize = 1000;
+
+/// How a store is compacted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CompactOptions {
+    /// How many bytes of data are held at a time, about.
+    pub memory: u64,
+    /// When it must have reached the disk.
+    pub sync: Sync,
+    /// How plain libhdf5 finds the data.
+    pub link: Linking,
+}
+
+impl Default for CompactOptions {
+    fn default() -> Self {
+        Self { memory: 64 << 20, sync: Sync::Commit, link: Linking::Absolute }
+    }
+}
+
+/// What was compacted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The new epoch.
+    pub manifest: Arc<Manifest>,
+    /// The new log.
+    pub writer: WriterId,
+    /// How many pieces there were, and are.
+    pub pieces: (u64, u64),
+    /// The logs that are not needed any more, but by older epochs.
+    pub replaced: Vec<WriterId>,
+    /// What plain libhdf5 can read.
+    pub links: Links,
+}
+
+/// The session of logs that hold what others wrote: nobody but who compacts commits them.
+pub(super) fn session() -> Session {
+    Session::named("hyperchunk compaction")
+}
+
+/// Writes what the newest epoch of a store has to one log; `None` if it is in one already.
+///
+/// # Errors
+/// NotFound if nothing was committed; Io; those of reading the logs; Invalid if the file was begun anew in the meantime.
+pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
+    let path = std::path::absolute(path).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
+    let named = |error: Error| error.file(path.display());
+    let base = Manifest::newest(&path)?.ok_or_else(|| {
+        named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))
+    })?;
+    let parts = || base.datasets.iter().flat_map(|stored| &stored.parts);
+    let logs: HashSet<u32> = parts().map(|part| part.log).collect();
+    let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
+    if logs.len() <= 1 && most <= 1 {
+        return Ok(None);
+    }
+    let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
+    let known = Known { store: base.store, epoch: base.number };
+    let writing = WriterOptions {
+        session: session(),
+        statistics,
+        sync: options.sync,
+        known: Some(known),
+        ..WriterOptions::default()
+    };
+    let writer = LogWriter::create(&path, &writing).map_err(named)?;
+    let made = write(&path, &base, &writer, options.memory).and_then(|()| {
+        writer.close()?;
+        publish(&path, &base, writer.id(), options)
+    });
+    if made.is_err() {
+        // The first error is the one that counts.
+        drop(std::fs::remove_file(writer.log()));
+    }
+    made.map(Some).map_err(named)
+}
+
+/// Writes all data.
+fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Result<()> {
+    for stored in &base.datasets {
+        let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
+        let number = writer.define(&stored.definition).map_err(named)?;
+        dataset(path, base, stored, writer, number, memory).map_err(named)?;
+    }
+    Ok(())
+}
+
+fn dataset(
+    path: &Path,
+    base: &Manifest,
+    stored: &Stored,
+    writer: &LogWriter,
+    number: u32,
+    memory: u64,
+) -> Result<()> {
+    let definition = &stored.definition;
+    let has_chunks = layers(stored).any(|layer| layer.piece.place != Place::Raw);
+    let chunk = definition.chunk.clone().filter(|_| has_chunks);
+    let whole = chunk.is_some();
+    let block = chunk.unwrap_or_else(|| slab_of(&stored.extent, definition.element_size(), memory));
+    let blocks = Blocks::new(path, base, stored, block)?;
+    let (mut scratch, mut encoder) = (Scratch::default(), Encoder::default());
+    for key in blocks.keys() {
+        let slab = blocks.slab(key);
+        let Some(within) = slab.clipped(&stored.extent) else { continue };
+        let written = blocks.written(key)?;
+        let elements = |slab: &Slab| slab.elements().unwrap_or(0);
+        let full = written.iter().map(elements).sum::<u64>() == elements(&within);
+        match blocks.content(key, whole && full, &mut scratch)? {
+            None => {}
+            Some(Content::Chunk(bytes, mask)) => writer.write_chunk(number, &slab.start, mask, bytes)?,
+            Some(Content::Elements(bytes)) if full && whole => {
+                let (encoded, mask) = encoder.encode(&definition.pipeline, bytes)?;
+                writer.write_chunk(number, &slab.start, mask, encoded)?;
+            }
+            Some(Content::Elements(bytes)) if full => {
+                writer.write_box(number, &within.start, &within.count, bytes)?;
+            }
+            Some(Content::Elements(bytes)) => {
+                for part in written {
+                    let bytes = cut(bytes, &within, &part, definition.element_size())?;
+                    writer.write_box(number, &part.start, &part.count, &bytes)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a part of a box.
+fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for (_, from, length) in rows(part, part, outer) {
+        let range = usize::try_from(from * size).ok().zip(usize::try_from(length * size).ok());
+        let found = range.and_then(|(start, length)| bytes.get(start..start.checked_add(length)?));
+        out.extend_from_slice(found.ok_or_else(|| Error::corrupt("a block with fewer bytes than its box"))?);
+    }
+    Ok(out)
+}
+
+/// Makes the epoch in which the new log takes the place of what `base` had.
+fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOptions) -> Result<Compacted> {
+    let log = Log::open(&super::log_of(path, writer), None, 0)?;
+    for _ in 0..TRIES {
+        let newest = commit::newest(path)?;
+        let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
+        let mut manifest = replaced(base, &newest, &log)?;
+        manifest.number = Manifest::numbers(path)?.last().map_or(1, |last| last + 1);
+        let file = commit::skeleton(path, &newest, true)?;
+        let mut merge = Merge::new(Some(&file), &[])?;
+        let (shown, links) = link::shown(path, &manifest, options.link, &merge.datasets())?;
+        manifest.image = merge.write(manifest.number, &shown)?;
+        if !manifest.publish(path, options.sync != Sync::Never)? {
+            continue;
+        }
+        let count = |manifest: &Manifest| -> u64 {
+            let parts = manifest.datasets.iter().flat_map(|stored| &stored.parts);
+            parts.map(|part| part.written.pieces.len()).sum()
+        };
+        let pieces = (count(&newest), count(&manifest));
+        let gone = newest.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none());
+        let replaced = gone.collect();
+        let manifest = Arc::new(manifest);
+        commit::show(path, &manifest, options.sync)?;
+        return Ok(Compacted { manifest, writer, pieces, replaced, links });
+    }
+    Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))
+}
+
+/// The newest epoch, with the new log instead of the parts that `base` had.
+fn replaced(base: &Manifest, newest: &Manifest, log: &Log) -> Result<Manifest> {
+    let mut manifest = Manifest {
+        parent: newest.number,
+        time: now(),
+        logs: Vec::new(),
+        conflicts: Vec::new(),
+        image: Vec::new(),
+        ..newest.clone()
+    };
+    let part = LogPart {
+        writer: log.writer(),
+        length: log.length,
+        trailer: log.trailer,
+        epoch: base.number,
+        finished: true,
+        salvaged: false,
+        priority: 0,
+    };
+    let own = add_log(&mut manifest, part)?;
+    // Logs that still have something, and those that may get more.
+    let is_new = |part: &Part| part.epoch > base.number;
+    let used: HashSet<u32> = newest
+        .datasets
+        .iter()
+        .flat_map(|stored| stored.parts.iter().filter(|part| is_new(part)))
+        .map(|part| part.log)
+        .collect();
+    let mut numbers = vec![0; newest.logs.len()];
+    for ((old, number), place) in newest.logs.iter().zip(0..).zip(&mut numbers) {
+        if used.contains(&number) || !old.finished {
+            *place = add_log(&mut manifest, *old)?;
+        } else {
+            manifest.hidden.push(old.writer);
+        }
+    }
+    manifest.hidden.sort_unstable();
+    manifest.hidden.dedup();
+    for stored in &mut manifest.datasets {
+        let before: Vec<&Part> =
+            base.dataset(&stored.id).map(|stored| stored.parts.iter().collect()).unwrap_or_default();
+        let known: Vec<&Part> = stored.parts.iter().filter(|part| !is_new(part)).collect();
+        let same = before.len() == known.len()
+            && before
+                .iter()
+                .zip(&known)
+                .all(|(one, other)| one.written == other.written && one.epoch == other.epoch);
+        if !same {
+            let message = "the file was begun anew, or compacted, while it was being compacted";
+            return Err(Error::invalid(message));
+        }
+        let mut parts = Vec::new();
+        let dataset = log.defined.iter().position(|defined| defined.id == stored.id);
+        let written = dataset.and_then(|dataset| {
+            log.written
+                .iter()
+                .find(|(number, _)| usize::try_from(*number).is_ok_and(|number| number == dataset))
+        });
+        if let Some((_, written)) = written {
+            parts.push(Part { log: own, epoch: base.number, written: written.clone() });
+        }
+        for part in stored.parts.iter().filter(|part| is_new(part)) {
+            let log = numbers.get(part.log as usize).copied().unwrap_or_default();
+            parts.push(Part { log, ..part.clone() });
+        }
+        stored.parts = parts;
+    }
+    manifest.renumber();
+    Ok(manifest)
+}
+
+#[cfg(test)]
+mod tests;
