@@ -9,7 +9,7 @@ use super::overlap::{layers, rows};
 use super::skeleton::{Merge, Shown};
 use super::{DatasetId, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
-use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, FillTime, FillWhen, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -247,7 +247,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
             .file(path.display())
     })?;
-    let file = File::from_bytes(manifest.image.clone(), &OpenOptions::default())?;
+    let file = File::from_bytes(manifest.image.clone(), &super::commit::plain())?;
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path, &manifest, linking, &merge.datasets())?;
     let image = merge.write(manifest.number, &all)?;

@@ -7,7 +7,7 @@ use super::{
     Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId, WriterId, folder_of,
     log_of,
 };
-use crate::{ErrorKind, File, OpenOptions, Result};
+use crate::{ErrorKind, File, Result};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -353,7 +353,7 @@ fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
 }
 
 fn skeleton(path: &Path, newest: Option<&Manifest>) -> Result<Skeleton> {
-    let file = match File::open(path, &super::commit::plain()) {
+    let file = match File::open(path, &commit::plain()) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),

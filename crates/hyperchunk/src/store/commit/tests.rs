@@ -67,6 +67,15 @@ fn native(path: &Path, name: &str) -> Result<Vec<u8>> {
     Ok(values)
 }
 
+/// The same, as our reader reads them.
+fn engine(path: &Path, epoch: u64, name: &str) -> Vec<u8> {
+    let file = File::open_epoch(path, epoch).unwrap();
+    let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
+    let mut values = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap()];
+    dataset.read(&Choice::All, &mut values).unwrap();
+    values
+}
+
 fn marked(path: &Path, name: &str) -> Vec<hyperchunk_format::model::ExternalFile> {
     let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();

@@ -26,7 +26,7 @@ fn packed(path: &Path, name: &str) -> Vec<u8> {
 }
 
 fn native(path: &Path, name: &str) -> Vec<u8> {
-    let file = File::open(path, &OpenOptions::default()).unwrap();
+    let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
     let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
     let mut bytes = vec![0; usize::try_from(dataset.elements().unwrap()).unwrap()];
     dataset.read(&Choice::All, &mut bytes).unwrap();
