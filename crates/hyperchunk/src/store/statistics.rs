@@ -242,202 +242,197 @@ fn of_blocks(blocks: &[u8]) -> u64 {
 
 /// What a block is like. The places of its extremes are looked for only where they go beyond those that are known.
 fn summary(number: Number, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
-    #[cfg(target_arch = "x86_64")]
-    if std::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function was compiled for.
-        return unsafe { summary_avx2(number, swapped, bytes, known) };
+    match number {
+        Number::F32 => look::<f32>(swapped, bytes, known),
+        Number::F64 => look::<f64>(swapped, bytes, known),
+        Number::I8 => look::<i8>(false, bytes, known),
+        Number::I16 => look::<i16>(swapped, bytes, known),
+        Number::I32 => look::<i32>(swapped, bytes, known),
+        Number::I64 => look::<i64>(swapped, bytes, known),
+        Number::U8 => look::<u8>(false, bytes, known),
+        Number::U16 => look::<u16>(swapped, bytes, known),
+        Number::U32 => look::<u32>(swapped, bytes, known),
+        Number::U64 => look::<u64>(swapped, bytes, known),
     }
-    summary_of(number, swapped, bytes, known)
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn summary_avx2(number: Number, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
-    summary_of(number, swapped, bytes, known)
-}
+/// So many bytes are turned round or aligned at a time.
+const TILE: usize = 4096;
 
-/// Elements side by side, as the machine has them.
-trait Element: Copy + PartialOrd + Default {
-    /// What sums are of, over a few thousand elements.
-    type Sum: Copy + Default + std::ops::Add<Output = Self::Sum>;
-    const SIZE: usize;
-    const LOWEST: Self;
-    const HIGHEST: Self;
-    /// So many of the largest can be summed.
-    const SUMMED: usize;
-    fn load(bytes: &[u8], swapped: bool) -> Self;
-    fn wide(self) -> Self::Sum;
-    fn float(sum: Self::Sum) -> f64;
+/// Elements as the machine has them. Each of these is one short loop in a function of its own: so compilers make the best of it.
+trait Element: Copy + PartialEq + PartialOrd + Default + 'static {
+    /// The smallest and the largest; what is not a number is passed over.
+    fn extremes(values: &[Self]) -> (Self, Self);
+    /// Not a number if one of them is not.
+    fn sum(values: &[Self]) -> f64;
+    /// Turned round, from bytes in the other order.
+    fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
     fn extreme(self) -> Extreme;
-    fn is_nan(self) -> bool;
+    fn float(self) -> f64;
 }
 
 macro_rules! element {
-    ($type:ty, $bits:ty, $sum:ty, $summed:expr, $extreme:ident, $as:ty, $low:expr, $high:expr, $nan:expr) => {
+    ($type:ty, $bits:ty, $extreme:ident, $as:ty, $low:expr, $high:expr, $sum:ty, $lanes:literal, $summed:expr) => {
         impl Element for $type {
-            type Sum = $sum;
-            const SIZE: usize = size_of::<$type>();
-            const LOWEST: Self = $low;
-            const HIGHEST: Self = $high;
-            const SUMMED: usize = $summed;
-
-            #[inline(always)]
-            fn load(bytes: &[u8], swapped: bool) -> Self {
-                let mut array = [0; Self::SIZE];
-                array.copy_from_slice(bytes);
-                let bits = <$bits>::from_ne_bytes(array);
-                Self::from_ne_bytes((if swapped { bits.swap_bytes() } else { bits }).to_ne_bytes())
+            fn extremes(values: &[Self]) -> (Self, Self) {
+                #[inline(always)]
+                fn find(values: &[$type]) -> ($type, $type) {
+                    const LANES: usize = 128 / size_of::<$type>();
+                    let (mut low, mut high) = ([$high; LANES], [$low; LANES]);
+                    let (lines, rest) = values.as_chunks::<LANES>();
+                    for line in lines {
+                        for lane in 0..LANES {
+                            low[lane] = if line[lane] < low[lane] { line[lane] } else { low[lane] };
+                            high[lane] = if line[lane] > high[lane] { line[lane] } else { high[lane] };
+                        }
+                    }
+                    let (mut least, mut most) = ($high, $low);
+                    for value in low.iter().chain(rest) {
+                        least = if *value < least { *value } else { least };
+                    }
+                    for value in high.iter().chain(rest) {
+                        most = if *value > most { *value } else { most };
+                    }
+                    (least, most)
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2")]
+                fn find_avx2(values: &[$type]) -> ($type, $type) {
+                    find(values)
+                }
+                #[cfg(target_arch = "x86_64")]
+                if std::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has what the function was compiled for.
+                    return unsafe { find_avx2(values) };
+                }
+                find(values)
             }
 
-            #[inline(always)]
-            fn wide(self) -> $sum {
-                self as $sum
+            fn sum(values: &[Self]) -> f64 {
+                #[inline(always)]
+                #[expect(
+                    clippy::cast_precision_loss,
+                    clippy::cast_lossless,
+                    reason = "sums are of floating-point numbers"
+                )]
+                fn add(values: &[$type]) -> f64 {
+                    let mut total = 0.0;
+                    // So many of the largest do not leave what they are summed in.
+                    for values in values.chunks($summed) {
+                        let mut sums = [<$sum>::default(); $lanes];
+                        let (lines, rest) = values.as_chunks::<$lanes>();
+                        for line in lines {
+                            for lane in 0..$lanes {
+                                sums[lane] += line[lane] as $sum;
+                            }
+                        }
+                        total += sums.iter().map(|sum| *sum as f64).sum::<f64>();
+                        total += rest.iter().map(|value| *value as f64).sum::<f64>();
+                    }
+                    total
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2")]
+                fn add_avx2(values: &[$type]) -> f64 {
+                    add(values)
+                }
+                #[cfg(target_arch = "x86_64")]
+                if std::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has what the function was compiled for.
+                    return unsafe { add_avx2(values) };
+                }
+                add(values)
             }
 
-            #[inline(always)]
-            fn float(sum: $sum) -> f64 {
-                sum as f64
+            fn load(bytes: &[u8], swapped: bool, values: &mut [Self]) {
+                for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    let bits = <$bits>::from_ne_bytes(*bytes);
+                    *value =
+                        Self::from_ne_bytes((if swapped { bits.swap_bytes() } else { bits }).to_ne_bytes());
+                }
             }
 
-            #[inline(always)]
             fn extreme(self) -> Extreme {
                 Extreme::$extreme(self as $as)
             }
 
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                $nan(self)
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_lossless,
+                reason = "sums are of floating-point numbers"
+            )]
+            fn float(self) -> f64 {
+                self as f64
             }
         }
     };
 }
 
-macro_rules! elements {
-    ($($type:ty, $bits:ty, $sum:ty, $summed:expr, $extreme:ident, $as:ty;)*) => {
-        $(element!($type, $bits, $sum, $summed, $extreme, $as, <$type>::MIN, <$type>::MAX, |_| false);)*
-    };
+element!(f32, u32, Float, f64, f32::NEG_INFINITY, f32::INFINITY, f64, 16, usize::MAX);
+element!(f64, u64, Float, f64, f64::NEG_INFINITY, f64::INFINITY, f64, 16, usize::MAX);
+element!(i8, u8, Signed, i64, i8::MIN, i8::MAX, i16, 16, 16 * 256);
+element!(u8, u8, Unsigned, u64, u8::MIN, u8::MAX, u16, 16, 16 * 256);
+element!(i16, u16, Signed, i64, i16::MIN, i16::MAX, i32, 16, 16 << 15);
+element!(u16, u16, Unsigned, u64, u16::MIN, u16::MAX, u32, 16, 16 << 15);
+element!(i32, u32, Signed, i64, i32::MIN, i32::MAX, i64, 16, usize::MAX);
+element!(u32, u32, Unsigned, u64, u32::MIN, u32::MAX, u64, 16, usize::MAX);
+element!(i64, u64, Signed, i64, i64::MIN, i64::MAX, f64, 16, usize::MAX);
+element!(u64, u64, Unsigned, u64, u64::MIN, u64::MAX, f64, 16, usize::MAX);
+
+fn look<E: Element>(swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
+    if !swapped {
+        // SAFETY: every pattern of bits is a number of these types; `align_to` looks at alignment.
+        let (before, values, behind) = unsafe { bytes.align_to::<E>() };
+        if before.is_empty() && behind.is_empty() {
+            return look_at(values, known);
+        }
+    }
+    let mut all = Statistics::NONE;
+    let mut tile = vec![E::default(); TILE / size_of::<E>()];
+    for bytes in bytes.chunks(TILE) {
+        let values = &mut tile[..bytes.len() / size_of::<E>()];
+        E::load(bytes, swapped, values);
+        let better = if all.count == 0 { *known } else { beyond(known, &all) };
+        let found = look_at(values, &better);
+        all.merge(&found);
+    }
+    all
 }
 
-element!(f32, u32, f64, usize::MAX, Float, f64, f32::NEG_INFINITY, f32::INFINITY, f32::is_nan);
-element!(f64, u64, f64, usize::MAX, Float, f64, f64::NEG_INFINITY, f64::INFINITY, f64::is_nan);
-elements! {
-    i8, u8, i16, 256, Signed, i64;
-    u8, u8, u16, 257, Unsigned, u64;
-    i16, u16, i32, 1 << 16, Signed, i64;
-    u16, u16, u32, 1 << 16, Unsigned, u64;
-    i32, u32, i64, 1 << 30, Signed, i64;
-    u32, u32, u64, 1 << 30, Unsigned, u64;
-    i64, u64, f64, usize::MAX, Signed, i64;
-    u64, u64, f64, usize::MAX, Unsigned, u64;
+/// The extremes of both.
+fn beyond(one: &Statistics, other: &Statistics) -> Statistics {
+    let mut both = *one;
+    both.merge(other);
+    both
 }
 
-#[inline(always)]
-fn summary_of(number: Number, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
-    #[inline(always)]
-    fn of<E: Element, const LANES: usize, const TILED: usize>(
-        swapped: bool,
-        bytes: &[u8],
-        known: &Statistics,
-    ) -> Statistics {
-        // Known when it is compiled: no question inside the loop.
-        if swapped {
-            look::<E, LANES, TILED>(true, bytes, known)
-        } else {
-            look::<E, LANES, TILED>(false, bytes, known)
-        }
-    }
-    match number {
-        Number::F32 => of::<f32, 32, 1024>(swapped, bytes, known),
-        Number::F64 => of::<f64, 16, 512>(swapped, bytes, known),
-        Number::I8 => of::<i8, 64, 4096>(false, bytes, known),
-        Number::I16 => of::<i16, 32, 2048>(swapped, bytes, known),
-        Number::I32 => of::<i32, 16, 1024>(swapped, bytes, known),
-        Number::I64 => of::<i64, 8, 512>(swapped, bytes, known),
-        Number::U8 => of::<u8, 64, 4096>(false, bytes, known),
-        Number::U16 => of::<u16, 32, 2048>(swapped, bytes, known),
-        Number::U32 => of::<u32, 16, 1024>(swapped, bytes, known),
-        Number::U64 => of::<u64, 8, 512>(swapped, bytes, known),
-    }
-}
-
-/// So many bytes are copied to where they are aligned, and looked at there: three short loops over what is in the nearest cache
-/// are faster than one long one over what is not aligned.
-const TILE: usize = 4096;
-
-#[inline(always)]
-fn look<E: Element, const LANES: usize, const TILED: usize>(
-    swapped: bool,
-    bytes: &[u8],
-    known: &Statistics,
-) -> Statistics {
-    let (mut low, mut high) = ([E::HIGHEST; LANES], [E::LOWEST; LANES]);
-    let mut sum = 0.0;
-    let mut values = [E::default(); TILED];
-    let (tiles, rest) = bytes.as_chunks::<TILE>();
-    for tile in tiles {
-        for (value, bytes) in values.iter_mut().zip(tile.chunks_exact(E::SIZE)) {
-            *value = E::load(bytes, swapped);
-        }
-        let (lines, _) = values.as_chunks::<LANES>();
-        for line in lines {
-            for (low, value) in low.iter_mut().zip(line) {
-                *low = if value < low { *value } else { *low };
-            }
-        }
-        for line in lines {
-            for (high, value) in high.iter_mut().zip(line) {
-                *high = if value > high { *value } else { *high };
-            }
-        }
-        for lines in lines.chunks(E::SUMMED) {
-            let mut sums = [E::Sum::default(); LANES];
-            for line in lines {
-                for (sum, value) in sums.iter_mut().zip(line) {
-                    *sum = *sum + value.wide();
-                }
-            }
-            sum += sums.into_iter().map(E::float).sum::<f64>();
-        }
-    }
-    let (mut least, mut most) = (E::HIGHEST, E::LOWEST);
-    for lane in 0..LANES {
-        least = if low[lane] < least { low[lane] } else { least };
-        most = if high[lane] > most { high[lane] } else { most };
-    }
-    for bytes in rest.chunks_exact(E::SIZE) {
-        let value = E::load(bytes, swapped);
-        least = if value < least { value } else { least };
-        most = if value > most { value } else { most };
-        sum += E::float(value.wide());
-    }
+fn look_at<E: Element>(values: &[E], known: &Statistics) -> Statistics {
+    let (low, high) = E::extremes(values);
+    let mut sum = E::sum(values);
     let mut nan = 0;
+    #[expect(clippy::eq_op, reason = "what is not a number is not equal to itself")]
     if sum.is_nan() {
-        // Some are not numbers; comparisons passed over them, the sum did not.
         sum = 0.0;
-        for bytes in bytes.chunks_exact(E::SIZE) {
-            let value = E::load(bytes, swapped);
-            if value.is_nan() {
+        for value in values {
+            if value != value {
                 nan += 1;
             } else {
-                sum += E::float(value.wide());
+                sum += value.float();
             }
         }
     }
-    let count = (bytes.len() / E::SIZE) as u64;
-    let place = |wanted: E| {
-        let found = bytes.chunks_exact(E::SIZE).position(|bytes| E::load(bytes, swapped) == wanted);
-        found.unwrap_or_default() as u64
-    };
+    let count = values.len() as u64;
+    let place = |wanted: E| values.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
+    let (lowest, highest) = (low.extreme(), high.extreme());
     // Looked for only where it goes beyond what is known.
-    let (lowest, highest) = (least.extreme(), most.extreme());
     let lower = known.min.is_none_or(|(known, _)| lowest.less(known));
     let higher = known.max.is_none_or(|(known, _)| known.less(highest));
     let some = nan < count;
     Statistics {
         count,
         nan,
-        min: some.then(|| (lowest, if lower { place(least) } else { 0 })),
-        max: some.then(|| (highest, if higher { place(most) } else { 0 })),
+        min: some.then(|| (lowest, if lower { place(low) } else { 0 })),
+        max: some.then(|| (highest, if higher { place(high) } else { 0 })),
         sum,
     }
 }
