@@ -5,6 +5,7 @@ use super::overlap::{Layer, layers, paint, rows};
 use super::{Log, Manifest, Place, Slab, log_of};
 use crate::{Error, Result};
 use hyperchunk_format::model::{FillTime, FillWhen};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -47,8 +48,8 @@ impl<'a> Blocks<'a> {
         for part in &stored.parts {
             let log = manifest.logs.get(part.log as usize);
             let log = log.ok_or_else(|| Error::corrupt(format!("no log of number {}", part.log)))?;
-            if !logs.contains_key(&part.log) {
-                logs.insert(part.log, Log::bytes_of(&log_of(path, log.writer))?);
+            if let Entry::Vacant(entry) = logs.entry(part.log) {
+                entry.insert(Log::bytes_of(&log_of(path, log.writer))?);
             }
         }
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
@@ -182,7 +183,7 @@ fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>)
     }
     while length > 0 {
         // The outermost axis along which there are whole indices.
-        let axis = (0..rank).find(|axis| first % below[*axis] == 0 && length >= below[*axis]);
+        let axis = (0..rank).find(|axis| first.is_multiple_of(below[*axis]) && length >= below[*axis]);
         let Some(axis) = axis else {
             boxes.push(slab.clone());
             return;

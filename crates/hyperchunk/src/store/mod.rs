@@ -38,6 +38,7 @@ pub mod skeleton;
 mod spans;
 mod statistics;
 pub mod status;
+pub mod tree;
 pub mod vacuum;
 mod waves;
 

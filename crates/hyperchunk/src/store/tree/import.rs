@@ -1,0 +1,417 @@
+//! The way back: an HDF5 file of a tree of folders.
+
+use super::stream::{Reader, is_stream};
+use super::{ABOUT, behind, escaped, place_of, refused};
+use crate::pack::plan::needed;
+use crate::pack::translate::Translation;
+use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
+use crate::{Error, ErrorKind, Limits, Result};
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{
+    AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillValue, FillWhen, Filter,
+    Name, ObjectKind,
+};
+use hyperchunk_format::parse::message;
+use hyperchunk_format::select::{Axis, Choice};
+use hyperchunk_format::{Cursor, Sizes};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+/// No JSON is larger.
+const LARGEST: u64 = 64 << 20;
+/// How deep groups may nest.
+const DEPTH: usize = 1024;
+/// So many bytes are written at once, about.
+const AT_ONCE: u64 = 16 << 20;
+
+/// An object of the tree.
+struct Object {
+    path: Vec<u8>,
+    about: Value,
+    kind: ObjectKind,
+}
+
+/// Makes the file that was exported to a folder. `options` says how; its `oldest` is raised where something needs that.
+///
+/// # Errors
+/// NotFound or Corrupt for a tree that is not whole; Io; those of writing. Then there is no new file.
+pub fn import(folder: &Path, out: &Path, options: &CreateOptions) -> Result<super::Exported> {
+    let mut objects = Vec::new();
+    collect(folder, b"/".to_vec(), &mut objects)?;
+    let mut oldest = options.oldest;
+    for object in &objects {
+        let types = object.about.get("datatype").into_iter().chain(
+            list(&object.about, "attributes").iter().filter_map(|attribute| attribute.get("datatype")),
+        );
+        for value in types {
+            oldest = oldest.max(needed(&datatype(value)?)?);
+        }
+        let chunk = numbers(object.about.get("chunks")).unwrap_or_default();
+        let bytes = chunk.iter().fold(1 << 10, |size: u64, dim| size.saturating_mul(*dim));
+        if bytes >> 10 > u64::from(u32::MAX) {
+            oldest = Oldest::V200;
+        }
+    }
+    let options = CreateOptions { oldest, journal: false, ..options.clone() };
+    let writer = Writer::create(out, &options)?;
+    let made = fill(folder, &objects, &writer).and_then(|exported| writer.close().map(|()| exported));
+    made.inspect_err(|_| drop(writer.discard()))
+}
+
+/// Lists all objects, groups before what is in them.
+fn collect(folder: &Path, root: Vec<u8>, objects: &mut Vec<Object>) -> Result<()> {
+    let mut waiting = vec![(root, ObjectKind::Group, 0)];
+    while let Some((path, kind, depth)) = waiting.pop() {
+        if depth > DEPTH {
+            return Err(Error::limit(format!("groups nest deeper than {DEPTH}")));
+        }
+        let place = place_of(folder, &path);
+        let file = if kind == ObjectKind::Group { place.join(ABOUT) } else { behind(&place, ABOUT) };
+        let about = read_json(&file)?;
+        for link in list(&about, "links").iter().rev() {
+            let Some(to) = link.get("hard").and_then(Value::as_str).map(bytes_of) else { continue };
+            let own = below(&path, &name_of(link)?);
+            if to != own {
+                continue;
+            }
+            let place = place_of(folder, &own);
+            let kind = if place.is_dir() {
+                ObjectKind::Group
+            } else {
+                kind_of(&read_json(&behind(&place, ABOUT))?)?
+            };
+            waiting.push((own, kind, depth + 1));
+        }
+        objects.push(Object { path, about, kind });
+    }
+    Ok(())
+}
+
+fn kind_of(about: &Value) -> Result<ObjectKind> {
+    match about.get("kind").and_then(Value::as_str) {
+        Some("group") => Ok(ObjectKind::Group),
+        Some("dataset") => Ok(ObjectKind::Dataset),
+        Some("datatype") => Ok(ObjectKind::Datatype),
+        other => Err(Error::corrupt(format!("an object of unknown kind {other:?}"))),
+    }
+}
+
+fn fill(folder: &Path, objects: &[Object], writer: &Writer) -> Result<super::Exported> {
+    let mut nodes: HashMap<&[u8], NodeId> = HashMap::new();
+    let mut done = super::Exported::default();
+    for object in objects {
+        let tracked = object.about.get("tracked").and_then(Value::as_bool).unwrap_or(false);
+        let node = match object.kind {
+            ObjectKind::Group if object.path == b"/" => {
+                writer.track_root_order(tracked)?;
+                NodeId::ROOT
+            }
+            ObjectKind::Group => writer.create_group(NodeId::ROOT, b"", tracked)?,
+            ObjectKind::Datatype => {
+                done.datatypes += 1;
+                let datatype = new_type(&field(&object.about, "datatype")?)?;
+                writer.commit_datatype(NodeId::ROOT, b"", datatype)?
+            }
+            ObjectKind::Dataset => continue,
+        };
+        done.groups += u64::from(object.kind == ObjectKind::Group);
+        nodes.insert(&object.path, node);
+    }
+    let mut datasets = Vec::new();
+    for object in objects.iter().filter(|object| object.kind == ObjectKind::Dataset) {
+        let made =
+            dataset(writer, object, &nodes).map_err(|error| error.object(Name::from(&*object.path)))?;
+        nodes.insert(&object.path, made.id());
+        datasets.push((object, made));
+    }
+    let find = |path: &[u8]| nodes.get(path).copied();
+    for object in objects {
+        let Some(node) = find(&object.path) else { continue };
+        let named = |error: Error| error.object(Name::from(&*object.path));
+        if let Some(comment) = object.about.get("comment").and_then(Value::as_str) {
+            writer.set_comment(node, Some(Name::from(&*bytes_of(comment))))?;
+        }
+        for link in list(&object.about, "links") {
+            let target = target(link, &find).map_err(named)?;
+            writer.link(node, &name_of(link)?, target).map_err(named)?;
+        }
+        for value in list(&object.about, "attributes") {
+            attribute(folder, writer, object, node, value, &find).map_err(named)?;
+            done.attributes += 1;
+        }
+    }
+    for (object, made) in &datasets {
+        let bytes = data(folder, writer, object, made, &find);
+        done.bytes += bytes.map_err(|error| error.object(Name::from(&*object.path)))?;
+        done.datasets += 1;
+    }
+    Ok(done)
+}
+
+fn target(link: &Value, find: &dyn Fn(&[u8]) -> Option<NodeId>) -> Result<NewLink> {
+    let text = |key: &str| link.get(key).and_then(Value::as_str).map(bytes_of);
+    if let Some(path) = text("hard") {
+        let node = find(&path);
+        return node.map(NewLink::Hard).ok_or_else(|| {
+            Error::corrupt(format!("a link leads to {}, which is not there", Name::from(&*path)))
+        });
+    }
+    if let Some(path) = text("soft") {
+        return Ok(NewLink::Soft(Name::from(&*path)));
+    }
+    if let (Some(file), Some(path)) = (text("file"), text("path")) {
+        return Ok(NewLink::External { file: Name::from(&*file), path: Name::from(&*path) });
+    }
+    let class = link.get("class").and_then(Value::as_u64).and_then(|class| u8::try_from(class).ok());
+    let data = link.get("data").and_then(Value::as_str).and_then(unhex);
+    match class.zip(data) {
+        Some((class, data)) => Ok(NewLink::User { class, data }),
+        None => Err(Error::corrupt("a link of unknown kind")),
+    }
+}
+
+fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> Result<DatasetWriter> {
+    let about = &object.about;
+    let datatype = new_type(&field(about, "datatype")?)?;
+    let mut dataspace = dataspace(&field(about, "dataspace")?)?;
+    let chunk = numbers(about.get("chunks")).filter(|chunk| !chunk.is_empty());
+    if let (Dataspace::Simple { dims, max }, None) = (&mut dataspace, &chunk) {
+        // Data in one piece cannot grow.
+        *max = dims.iter().copied().map(Some).collect();
+    }
+    let layout = chunk.map_or(NewLayout::Contiguous, NewLayout::Chunked);
+    let filtered = matches!(layout, NewLayout::Chunked(_));
+    let mut options = DatasetOptions::new(datatype, dataspace).with_layout(layout);
+    if filtered {
+        options = options.with_pipeline(list(about, "filters").iter().map(filter).collect::<Result<_>>()?);
+    }
+    options.fill = fill_of(about.get("fill").unwrap_or(&Value::Null));
+    if is_stream(&options.datatype) && matches!(options.fill.value, FillWhen::User(_)) {
+        // It would lead into another file.
+        options.fill.value = FillWhen::Default;
+    }
+    options.track_order = about.get("tracked").and_then(Value::as_bool).unwrap_or(false);
+    options.committed = committed(writer, about, nodes)?;
+    writer.create_dataset(NodeId::ROOT, b"", options)
+}
+
+fn committed(writer: &Writer, about: &Value, nodes: &HashMap<&[u8], NodeId>) -> Result<Option<u64>> {
+    let path = about.get("committed").and_then(Value::as_str).map(bytes_of);
+    let node = path.and_then(|path| nodes.get(&*path).copied());
+    node.map(|node| writer.address(node)).transpose()
+}
+
+fn attribute(
+    folder: &Path,
+    writer: &Writer,
+    object: &Object,
+    node: NodeId,
+    value: &Value,
+    find: &dyn Fn(&[u8]) -> Option<NodeId>,
+) -> Result<()> {
+    let name = name_of(value)?;
+    let place = place_of(folder, &object.path);
+    let file = match object.kind {
+        ObjectKind::Group => place.join(format!("~{}", escaped(&name))),
+        _ => behind(&place, &format!("~{}", escaped(&name))),
+    };
+    let stream = fs::read(&file).map_err(|error| refused("read", &file, &error))?;
+    let datatype = new_type(&field(value, "datatype")?)?;
+    let reader = Reader { writer, find, attribute: true };
+    let path = value.get("committed").and_then(Value::as_str).map(bytes_of);
+    let committed = path.and_then(|path| find(&path)).map(|node| writer.address(node)).transpose()?;
+    let utf8 = value.get("utf8").and_then(Value::as_bool).unwrap_or(false);
+    writer.set_attribute(
+        node,
+        Attribute {
+            name: Name::from(&*name),
+            charset: if utf8 { CharacterSet::Utf8 } else { CharacterSet::Ascii },
+            data: reader.all(&datatype, &stream)?,
+            datatype,
+            committed,
+            dataspace: dataspace(&field(value, "dataspace")?)?,
+            creation_order: None,
+        },
+    )
+}
+
+/// The data of a dataset, slab by slab.
+fn data(
+    folder: &Path,
+    writer: &Writer,
+    object: &Object,
+    dataset: &DatasetWriter,
+    find: &dyn Fn(&[u8]) -> Option<NodeId>,
+) -> Result<u64> {
+    let place = place_of(folder, &object.path);
+    let mut file = fs::File::open(&place).map_err(|error| refused("read", &place, &error))?;
+    let size = file.metadata().map_err(|error| refused("look at", &place, &error))?.len();
+    if size == 0 {
+        return Ok(0);
+    }
+    let dims = dataset.dims();
+    let element = dataset.datatype().size;
+    if is_stream(dataset.datatype()) {
+        let mut stream = Vec::new();
+        file.read_to_end(&mut stream).map_err(|error| refused("read", &place, &error))?;
+        let reader = Reader { writer, find, attribute: false };
+        dataset.write(&Choice::All, &reader.all(dataset.datatype(), &stream)?)?;
+        return Ok(size);
+    }
+    let all = dims.iter().try_fold(element, |size, dim| size.checked_mul(*dim));
+    if all != Some(size) {
+        let message = format!("{} has {size} bytes, its dataset {all:?}", place.display());
+        return Err(Error::corrupt(message));
+    }
+    let Some(count) = dims.first().copied() else {
+        let mut bytes = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
+        file.read_exact(&mut bytes).map_err(|error| refused("read", &place, &error))?;
+        dataset.write(&Choice::All, &bytes)?;
+        return Ok(size);
+    };
+    let row = (size / count.max(1)).max(1);
+    let chunk = dataset.chunk().and_then(|chunk| chunk.first().copied()).unwrap_or(1);
+    let step = ((AT_ONCE / row).max(1) / chunk * chunk).max(chunk);
+    let mut at = 0;
+    while at < count {
+        let rows = step.min(count - at);
+        let length = usize::try_from(rows * row).map_err(|_| Error::limit("larger than memory"))?;
+        let mut bytes = vec![0; length];
+        file.read_exact(&mut bytes).map_err(|error| refused("read", &place, &error))?;
+        let axes = dims
+            .iter()
+            .enumerate()
+            .map(|(axis, dim)| if axis == 0 { Axis::range(at..at + rows) } else { Axis::range(0..*dim) });
+        dataset.write(&Choice::Axes(axes.collect()), &bytes)?;
+        at += rows;
+    }
+    Ok(size)
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let size = fs::metadata(path).map_err(|error| refused("read", path, &error))?.len();
+    if size > LARGEST {
+        return Err(Error::limit(format!("{}: {size} bytes of JSON", path.display())));
+    }
+    let bytes = fs::read(path).map_err(|error| refused("read", path, &error))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Error::new(ErrorKind::Corrupt, format!("{}: {error}", path.display())))
+}
+
+fn field(value: &Value, name: &str) -> Result<Value> {
+    value.get(name).cloned().ok_or_else(|| Error::corrupt(format!("an object without `{name}`")))
+}
+
+fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn name_of(value: &Value) -> Result<Vec<u8>> {
+    let name = value.get("name").and_then(Value::as_str).map(bytes_of);
+    name.ok_or_else(|| Error::corrupt("something without a name"))
+}
+
+fn numbers(value: Option<&Value>) -> Option<Vec<u64>> {
+    value?.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
+    [path, slash, name].concat()
+}
+
+/// The bytes of escaped text.
+fn bytes_of(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let escape = (*first == b'%').then(|| after.get(..2)).flatten();
+        let value = escape
+            .and_then(|two| std::str::from_utf8(two).ok())
+            .and_then(|two| u8::from_str_radix(two, 16).ok());
+        match value {
+            Some(value) => {
+                bytes.push(value);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks_exact(2);
+    digits.map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()).collect()
+}
+
+/// A datatype as it was.
+fn datatype(value: &Value) -> Result<Datatype> {
+    let bytes = value.get("message").and_then(Value::as_str).and_then(unhex);
+    let bytes = bytes.ok_or_else(|| Error::corrupt("a datatype without its message"))?;
+    message::datatype::parse(&mut Cursor::new(&bytes, "datatype", 0), &Limits::default())
+}
+
+/// A datatype as the new file has it: sequences and references are as wide as there.
+fn new_type(value: &Value) -> Result<Datatype> {
+    let old = datatype(value)?;
+    if !is_stream(&old) {
+        return Ok(old);
+    }
+    // What a file of narrow addresses has becomes wider.
+    let sizes = Sizes { address: 8, length: 8 };
+    Ok(Translation::new(&old, sizes)?.datatype)
+}
+
+fn dataspace(value: &Value) -> Result<Dataspace> {
+    let wrong = || Error::corrupt("a dataspace of unknown kind");
+    Ok(match value.get("kind").and_then(Value::as_str) {
+        Some("null") => Dataspace::Null,
+        Some("scalar") => Dataspace::Scalar,
+        Some("simple") => {
+            let dims = numbers(value.get("dims")).ok_or_else(wrong)?;
+            let max = value.get("max").and_then(Value::as_array).ok_or_else(wrong)?;
+            Dataspace::Simple { dims, max: max.iter().map(Value::as_u64).collect() }
+        }
+        _ => return Err(wrong()),
+    })
+}
+
+fn filter(value: &Value) -> Result<Filter> {
+    let wrong = || Error::corrupt("a filter without its number");
+    let id =
+        value.get("id").and_then(Value::as_u64).and_then(|id| u16::try_from(id).ok()).ok_or_else(wrong)?;
+    let parameters = numbers(value.get("parameters")).unwrap_or_default();
+    Ok(Filter {
+        id,
+        optional: value.get("optional").and_then(Value::as_bool).unwrap_or(false),
+        name: value.get("name").and_then(Value::as_str).map(|name| Name::from(&*bytes_of(name))),
+        parameters: parameters.into_iter().filter_map(|number| u32::try_from(number).ok()).collect(),
+    })
+}
+
+fn fill_of(value: &Value) -> FillValue {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let bytes =
+        value.get("value").and_then(|value| value.get("bytes")).and_then(Value::as_str).and_then(unhex);
+    FillValue {
+        value: match (bytes, text("value")) {
+            (Some(bytes), _) => FillWhen::User(bytes),
+            (None, Some("undefined")) => FillWhen::Undefined,
+            _ => FillWhen::Default,
+        },
+        // As the new layout wants it.
+        allocation: AllocationTime::Default,
+        time: match text("written") {
+            Some("allocation") => FillTime::Allocation,
+            Some("never") => FillTime::Never,
+            _ => FillTime::IfSet,
+        },
+    }
+}

@@ -1,0 +1,215 @@
+//! Elements without a fixed form, as bytes that need no HDF5 file around them.
+//!
+//! Types of fixed form stay as they are. Else, one element follows the other: of a compound its members in declared order,
+//! without gaps; of an array its elements; of a sequence or string of any length how many elements there are, in 8 bytes,
+//! then these, the number being 2⁶⁴ - 1 for none at all; of a reference how long the path is that it leads to, in 8 bytes,
+//! then the path, empty for none.
+
+use crate::heap::Sequences;
+use crate::pack::list::Contents;
+use crate::write::{NodeId, Writer};
+use crate::{Error, Result};
+use hyperchunk_format::model::{Class, Datatype, ReferenceKind};
+
+/// Whether a type has no fixed form.
+pub(super) fn is_stream(datatype: &Datatype) -> bool {
+    datatype.has_vlen() || datatype.has_reference()
+}
+
+fn narrow(size: u64) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::limit("larger than memory"))
+}
+
+fn byte() -> Datatype {
+    Datatype { size: 1, class: Class::Opaque { tag: Default::default() } }
+}
+
+/// Elements of a file as a stream.
+pub(super) fn write(
+    contents: &Contents,
+    input: usize,
+    datatype: &Datatype,
+    elements: &[u8],
+) -> Result<Vec<u8>> {
+    if !is_stream(datatype) {
+        return Ok(elements.to_vec());
+    }
+    let Some(source) = contents.inputs.get(input) else { return Err(Error::invalid("no such file")) };
+    let mut out = Vec::new();
+    let mut sequences = source.file.sequences();
+    let from = Source { contents, input };
+    for element in elements.chunks_exact(narrow(datatype.size)?.max(1)) {
+        from.put(datatype, element, &mut sequences, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// Where elements come from.
+struct Source<'a> {
+    contents: &'a Contents,
+    input: usize,
+}
+
+impl Source<'_> {
+    fn put(
+        &self,
+        datatype: &Datatype,
+        element: &[u8],
+        sequences: &mut Sequences<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let short = || Error::corrupt("an element that is too short");
+        match &datatype.class {
+            _ if !is_stream(datatype) => out.extend_from_slice(element),
+            Class::Compound { members } => {
+                for member in members {
+                    let start = narrow(member.offset)?;
+                    let end = start.saturating_add(narrow(member.datatype.size)?);
+                    self.put(&member.datatype, element.get(start..end).ok_or_else(short)?, sequences, out)?;
+                }
+            }
+            Class::Array { base, .. } => {
+                for element in element.chunks_exact(narrow(base.size)?.max(1)) {
+                    self.put(base, element, sequences, out)?;
+                }
+            }
+            Class::Vlen { .. } | Class::VlenString { .. } => {
+                let base = match &datatype.class {
+                    Class::Vlen { base } => (**base).clone(),
+                    _ => byte(),
+                };
+                let Some((count, bytes)) = sequences.get(element, &base)? else {
+                    out.extend_from_slice(&u64::MAX.to_le_bytes());
+                    return Ok(());
+                };
+                out.extend_from_slice(&count.to_le_bytes());
+                let bytes = bytes.to_vec();
+                if !is_stream(&base) {
+                    out.extend_from_slice(&bytes);
+                    return Ok(());
+                }
+                for element in bytes.chunks_exact(narrow(base.size)?.max(1)) {
+                    self.put(&base, element, sequences, out)?;
+                }
+            }
+            Class::Reference(ReferenceKind::Object1) => {
+                let wide = element.len() <= 8 || element.iter().skip(8).all(|byte| *byte == 0);
+                let address =
+                    element.iter().take(8).rev().fold(0, |address, byte| address << 8 | u64::from(*byte));
+                let found = Some(address).filter(|address| *address != 0 && wide);
+                let path = found.and_then(|address| self.contents.find(self.input, address));
+                let path =
+                    path.and_then(|item| self.contents.items.get(item)).map_or(&[][..], |item| &item.path);
+                out.extend_from_slice(&(path.len() as u64).to_le_bytes());
+                out.extend_from_slice(path);
+            }
+            _ => {
+                let message =
+                    "references to parts of datasets, or of HDF5 1.12, have no form outside of HDF5";
+                return Err(Error::unsupported(message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements that a stream has, as a new file has them; its datatype is [`new_type`].
+pub(super) struct Reader<'a> {
+    pub(super) writer: &'a Writer,
+    /// The object of a path.
+    pub(super) find: &'a dyn Fn(&[u8]) -> Option<NodeId>,
+    pub(super) attribute: bool,
+}
+
+impl Reader<'_> {
+    /// The elements of a whole stream.
+    pub(super) fn all(&self, datatype: &Datatype, mut stream: &[u8]) -> Result<Vec<u8>> {
+        if !is_stream(datatype) {
+            return Ok(stream.to_vec());
+        }
+        let mut out = Vec::new();
+        while !stream.is_empty() {
+            self.get(datatype, &mut stream, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn get(&self, datatype: &Datatype, stream: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
+        match &datatype.class {
+            _ if !is_stream(datatype) => out.extend_from_slice(take(stream, datatype.size)?),
+            Class::Compound { members } => {
+                let start = out.len();
+                let mut element = vec![0; narrow(datatype.size)?];
+                for member in members {
+                    self.get(&member.datatype, stream, out)?;
+                    let bytes = out.split_off(start);
+                    let at = narrow(member.offset)?;
+                    let place = element.get_mut(at..at.saturating_add(bytes.len()));
+                    place
+                        .ok_or_else(|| Error::corrupt("a member outside its element"))?
+                        .copy_from_slice(&bytes);
+                }
+                out.extend_from_slice(&element);
+            }
+            Class::Array { base, .. } => {
+                for _ in 0..datatype.array_length() {
+                    self.get(base, stream, out)?;
+                }
+            }
+            Class::Vlen { .. } | Class::VlenString { .. } => {
+                let count = number(stream)?;
+                if count == u64::MAX {
+                    out.extend_from_slice(&[0; 16]);
+                    return Ok(());
+                }
+                let mut bytes = Vec::new();
+                match &datatype.class {
+                    Class::Vlen { base } if is_stream(base) => {
+                        for _ in 0..count {
+                            self.get(base, stream, &mut bytes)?;
+                        }
+                    }
+                    Class::Vlen { base } => {
+                        let size = count
+                            .checked_mul(base.size)
+                            .ok_or_else(|| Error::corrupt("a sequence of 2^64 bytes"))?;
+                        bytes.extend_from_slice(take(stream, size)?);
+                    }
+                    _ => bytes.extend_from_slice(take(stream, count)?),
+                }
+                let count = narrow(count)?;
+                let handle = if self.attribute {
+                    self.writer.store_attribute_sequence(count, &bytes)?
+                } else {
+                    self.writer.store_sequence(count, &bytes)?
+                };
+                out.extend_from_slice(&handle);
+            }
+            Class::Reference(ReferenceKind::Object1) => {
+                let length = number(stream)?;
+                let path = take(stream, length)?;
+                let address = match (self.find)(path).filter(|_| !path.is_empty()) {
+                    Some(node) => self.writer.address(node)?,
+                    None => 0,
+                };
+                out.extend_from_slice(&address.to_le_bytes());
+            }
+            _ => return Err(Error::unsupported("references to parts of datasets, or of HDF5 1.12")),
+        }
+        Ok(())
+    }
+}
+
+fn take<'s>(stream: &mut &'s [u8], length: u64) -> Result<&'s [u8]> {
+    let length = usize::try_from(length).ok().filter(|length| *length <= stream.len());
+    let Some((taken, rest)) = length.and_then(|length| stream.split_at_checked(length)) else {
+        return Err(Error::corrupt("a stream that ends in the middle of an element"));
+    };
+    *stream = rest;
+    Ok(taken)
+}
+
+fn number(stream: &mut &[u8]) -> Result<u64> {
+    let bytes = take(stream, 8)?.first_chunk().copied();
+    bytes.map(u64::from_le_bytes).ok_or_else(|| Error::corrupt("a number that is cut short"))
+}
