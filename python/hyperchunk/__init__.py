@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hyperchunk.objects import HLObject
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
+    from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
 
 _core.set_package_dir(str(Path(__file__).resolve().parent))
 
@@ -77,6 +78,7 @@ _HOMES = {
     "objects": ("HLObject",),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
+    "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset(("exceptions", "plugins", "udf"))
@@ -110,6 +112,7 @@ def create(name: Any, **options: Any) -> File:
 
 
 __all__ = [
+    "UNLIMITED",
     "AttributeManager",
     "AttributeReference",
     "Dataset",
@@ -127,6 +130,8 @@ __all__ = [
     "SoftLink",
     "Stats",
     "UserLink",
+    "VirtualLayout",
+    "VirtualSource",
     "__version__",
     "check_complex_dtype",
     "check_dtype",

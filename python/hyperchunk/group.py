@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from hyperchunk import _core
 from hyperchunk.dataset import Dataset
 from hyperchunk.datatype import Datatype
-from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError
+from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError, UnsupportedError
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
@@ -239,8 +239,36 @@ class Group(HLObject, MappingHDF5):
         name = "(anonymous)" if self.name is None else f'"{self.name}"'
         return f"<HDF5 group {name} ({len(self)} members)>"
 
+    def copy(
+        self,
+        source: Any,
+        dest: Any,
+        name: str | bytes | None = None,
+        shallow: bool = False,
+        expand_soft: bool = False,
+        expand_external: bool = False,
+        expand_refs: bool = False,
+        without_attrs: bool = False,
+    ) -> None:
+        """Copies an object, and what is below it: `source` is an object, of any open file, or a path from here; `dest`
+        a group of a file that is being written or, if this is one, a path from here. There it is called `name`, or as
+        the source.
+
+        Chunks are copied as they are stored. `shallow` copies a group with its members, but nothing below those;
+        `expand_soft` and `expand_external` copy what links lead to in their place; `without_attrs` leaves attributes
+        out. References are null in another file, and lead where they led in the same."""
+        from hyperchunk.write.copying import copy
+
+        if expand_refs:
+            raise UnsupportedError("expand_refs: objects that references lead to are not copied with them")
+        found = source if isinstance(source, HLObject) else self[source]
+        into = isinstance(dest, HLObject)
+        called = (name if name is not None else (found.name or "").rpartition("/")[2]) if into else dest
+        links = (expand_soft, expand_external)
+        copy(found, dest if into else self, called, shallow=shallow, follow=links, attributes=not without_attrs)
+
     create_group = require_group = create_dataset = require_dataset = create_dataset_like = read_only
-    create_virtual_dataset = build_virtual_dataset = copy = move = read_only
+    create_virtual_dataset = build_virtual_dataset = move = read_only
 
 
 class _InvalidReferenceError(HyperchunkError, ValueError):

@@ -1,9 +1,9 @@
 //! Selections as Python makes them.
 
 use crate::errors::to_python;
-use hyperchunk::Result;
 use hyperchunk::model::{Hyperslab, Selection};
 use hyperchunk::select::{self, Axis};
+use hyperchunk::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -29,6 +29,89 @@ impl Choice {
             Wanted::Asked(choice) => Ok(Cow::Borrowed(choice)),
             Wanted::Stored(selection) => select::Choice::resolve(selection, dims).map(Cow::Owned),
         }
+    }
+}
+
+/// No more numbers are in the list of boxes that a file stores for a selection.
+const MOST_CORNERS: usize = 1 << 22;
+
+impl Choice {
+    /// The selection as a file stores it.
+    pub(crate) fn stored(&self, dims: &[u64]) -> Result<Selection> {
+        Ok(match &self.0 {
+            Wanted::Stored(selection) => selection.clone(),
+            Wanted::Asked(select::Choice::All) => Selection::All,
+            Wanted::Asked(select::Choice::Points { rank, coordinates }) => {
+                Selection::Points { rank: *rank, coordinates: coordinates.clone() }
+            }
+            Wanted::Asked(choice) if choice.count(dims)? == 0 => Selection::None,
+            Wanted::Asked(select::Choice::Axes(axes)) => match regular(axes) {
+                Some(slabs) => Selection::Regular(slabs),
+                None => boxes(axes)?,
+            },
+            Wanted::Asked(_) => return Err(Error::unsupported("to store a selection of boxes anywhere")),
+        })
+    }
+}
+
+/// What is on all axes, if a pattern says it.
+fn regular(axes: &[Axis]) -> Option<Vec<Hyperslab>> {
+    let slab = |axis: &Axis| match *axis {
+        Axis::Range { start, stride, count, block } => {
+            Some(Hyperslab { start, stride: stride.max(1), count: Some(count), block: Some(block) })
+        }
+        _ => None,
+    };
+    axes.iter().map(slab).collect()
+}
+
+/// The boxes that lists of indices make: their first and last corners.
+fn boxes(axes: &[Axis]) -> Result<Selection> {
+    let spans: Vec<Vec<(u64, u64)>> = axes.iter().map(spans).collect::<Result<_>>()?;
+    let count = spans.iter().try_fold(1_usize, |count, spans| count.checked_mul(spans.len()));
+    let rank = axes.len();
+    let Some(count) = count.filter(|count| count.saturating_mul(2 * rank) <= MOST_CORNERS) else {
+        return Err(Error::limit("a selection of more boxes than are stored in a file"));
+    };
+    let mut corners = Vec::with_capacity(count * 2 * rank);
+    for number in 0..count {
+        let mut rest = number;
+        let mut chosen = vec![(0, 0); rank];
+        for (place, spans) in chosen.iter_mut().zip(&spans).rev() {
+            *place = spans[rest % spans.len()];
+            rest /= spans.len();
+        }
+        corners.extend(chosen.iter().map(|(first, _)| *first));
+        corners.extend(chosen.iter().map(|(_, last)| *last));
+    }
+    Ok(Selection::Blocks { rank, corners })
+}
+
+/// The first and last index of each run of them.
+fn spans(axis: &Axis) -> Result<Vec<(u64, u64)>> {
+    match axis {
+        Axis::Range { start, count: 1, block, .. } => Ok(vec![(*start, start + block - 1)]),
+        Axis::Range { start, stride, count, block } if stride == block => {
+            Ok(vec![(*start, start + count * block - 1)])
+        }
+        Axis::Range { start, stride, count, block } => {
+            let first = |number| start + number * stride;
+            if *count > MOST_CORNERS as u64 {
+                return Err(Error::limit("a selection of more boxes than are stored in a file"));
+            }
+            Ok((0..*count).map(|number| (first(number), first(number) + block - 1)).collect())
+        }
+        Axis::List(indices) => {
+            let mut spans: Vec<(u64, u64)> = Vec::new();
+            for index in indices {
+                match spans.last_mut() {
+                    Some((_, last)) if *last + 1 == *index => *last = *index,
+                    _ => spans.push((*index, *index)),
+                }
+            }
+            Ok(spans)
+        }
+        _ => Err(Error::unsupported("to store such a selection")),
     }
 }
 
@@ -88,6 +171,11 @@ impl Choice {
         self.within(&dims).and_then(|choice| choice.count(&dims)).map_err(|e| to_python(py, &e))
     }
 
+    /// As a file stores it: what `selected` takes.
+    fn description<'py>(&self, py: Python<'py>, dims: Vec<u64>) -> PyResult<Bound<'py, PyTuple>> {
+        describe(py, &self.stored(&dims).map_err(|e| to_python(py, &e))?)
+    }
+
     fn __eq__(&self, other: &Self) -> bool {
         self.0 == other.0
     }
@@ -111,7 +199,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, selection: &Selection) -> PyResult<
     }
 }
 
-fn parse(description: &Bound<'_, PyTuple>) -> PyResult<Selection> {
+pub(crate) fn parse(description: &Bound<'_, PyTuple>) -> PyResult<Selection> {
     let kind = description.get_item(0)?.extract::<String>()?;
     let item = |index: usize| description.get_item(index);
     match kind.as_str() {

@@ -8,7 +8,7 @@ use crate::memory::{look, look_all};
 use crate::names;
 use hyperchunk::model::{Dataspace, FillWhen};
 use hyperchunk::write::{self, ChunkRun, NewLayout};
-use hyperchunk::{Result, select};
+use hyperchunk::{Error, Result, select};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
@@ -317,6 +317,29 @@ impl DatasetWriter {
         look(data, |data| {
             let run = ChunkRun { offsets: &offsets, data, sizes: sizes.as_deref(), masks: masks.as_deref() };
             self.run(py, |dataset| dataset.write_chunk_run(&run))
+        })
+    }
+
+    /// Copies all stored chunks of a dataset of the same type, chunks and filters, as they are.
+    fn copy_chunks(&self, py: Python<'_>, source: &Dataset) -> PyResult<()> {
+        self.run(py, |dataset| {
+            let Some(chunked) = source.0.chunked() else { return Err(Error::invalid("no chunks")) };
+            let pipeline = source.0.pipeline();
+            if chunked.edge_chunks_unfiltered && !pipeline.is_empty() {
+                // Which chunks are at the edge is known there; what is written here has no such chunks.
+                return Err(Error::unsupported("chunks whose filters depend on where they lie"));
+            }
+            let mut chunks = source.0.chunks()?;
+            chunks.sort_by_key(|chunk| chunk.address);
+            for chunk in chunks {
+                let starts = chunk.scaled.iter().zip(&chunked.dims).map(|(at, dim)| at.saturating_mul(*dim));
+                let offset: Vec<u64> = starts.collect();
+                if offset.iter().zip(source.0.dims()).any(|(start, dim)| start >= dim) {
+                    continue;
+                }
+                dataset.write_chunk(&offset, &source.0.read_chunk_raw(&chunk)?, chunk.filter_mask)?;
+            }
+            Ok(())
         })
     }
 

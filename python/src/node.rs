@@ -1,5 +1,6 @@
 //! Objects of files that are being written: to Python they have what [`crate::object::Object`] has, and more.
 
+use crate::choice;
 use crate::dataset_writer::DatasetWriter;
 use crate::datatype::Datatype;
 use crate::errors::to_python;
@@ -8,7 +9,7 @@ use crate::object::{Value, value};
 use hyperchunk::codec;
 use hyperchunk::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, ExternalFile, FillTime, FillValue, FillWhen, Name,
-    ObjectKind,
+    ObjectKind, SourceName, VirtualMapping,
 };
 use hyperchunk::write::{self, DatasetOptions, NewLayout, NewLink, NodeId, Target};
 use hyperchunk::{Error, ErrorKind, Result};
@@ -36,11 +37,15 @@ pub(crate) struct Options<'py> {
     /// None without a dataspace.
     shape: Option<Vec<u64>>,
     max_shape: Option<Vec<Option<u64>>>,
-    /// `compact`, `contiguous`, `chunked` or `external`.
+    /// `compact`, `contiguous`, `chunked`, `external` or `virtual`.
     layout: String,
     chunks: Vec<u64>,
     /// Name, offset and size, none for one without a bound.
     external: Vec<(Vec<u8>, u64, Option<u64>)>,
+    /// For each source of a virtual dataset: its file and its name, each in parts between the numbers of blocks, what is taken
+    /// there, and where it goes.
+    #[pyo3(default)]
+    mappings: Vec<NewMapping<'py>>,
     /// Filters by name; or each by its number, with its options.
     preset: Option<String>,
     filters: Vec<(u16, Vec<u32>)>,
@@ -70,6 +75,7 @@ impl Options<'_> {
                 };
                 NewLayout::External(self.external.into_iter().map(file).collect())
             }
+            "virtual" => NewLayout::Virtual(self.mappings.iter().map(mapping).collect::<PyResult<_>>()?),
             other => return Err(PyValueError::new_err(format!("unknown layout: {other}"))),
         };
         options.fill = FillValue {
@@ -92,6 +98,19 @@ impl Options<'_> {
         options.pipeline = pipeline.map_err(|e| to_python(py, &e))?;
         Ok(options)
     }
+}
+
+type NewMapping<'py> = (Vec<Vec<u8>>, Vec<Vec<u8>>, Bound<'py, PyTuple>, Bound<'py, PyTuple>);
+
+fn mapping((file, dataset, source, target): &NewMapping<'_>) -> PyResult<VirtualMapping> {
+    let name =
+        |parts: &[Vec<u8>]| SourceName { parts: parts.iter().map(|part| Name::from(&part[..])).collect() };
+    Ok(VirtualMapping {
+        file: name(file),
+        dataset: name(dataset),
+        source: choice::parse(source)?,
+        target: choice::parse(target)?,
+    })
 }
 
 fn dataspace(shape: Option<Vec<u64>>, max: Option<Vec<Option<u64>>>) -> Dataspace {

@@ -1,6 +1,6 @@
 //! Files that are being written: to Python they have what [`crate::file::File`] has, and more.
 
-use crate::choice;
+use crate::choice::{self, Choice};
 use crate::datatype::{Datatype, reference_kind};
 use crate::errors::{opening, to_python};
 use crate::file::File;
@@ -8,6 +8,7 @@ use crate::memory::look;
 use crate::names;
 use crate::node::Node;
 use hyperchunk::encode::Oldest;
+use hyperchunk::model::Selected;
 use hyperchunk::write::{self, CreateOptions, FileLayout, MemorySink, NodeId, Sync};
 use hyperchunk::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -178,6 +179,21 @@ impl Writer {
             })
         })?;
         Ok(PyBytes::new(py, &handles))
+    }
+
+    /// The element that leads to a part of the dataset at a pinned address.
+    fn store_region<'py>(
+        &self,
+        py: Python<'py>,
+        address: u64,
+        dims: Vec<u64>,
+        choice: &Choice,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let element = self.run(py, |file| {
+            let selection = choice.stored(&dims)?;
+            file.store_region(address, Selected { dims: Some(dims), selection })
+        })?;
+        Ok(PyBytes::new(py, &element))
     }
 
     // --- As of a file that is read ---

@@ -94,10 +94,23 @@ def keywords(
         "external": _external(external),
         "preset": wanted.preset,
         "filters": wanted.filters,
-        "fill": _fill(writer, description, shown, fillvalue),
+        "fill": fill(writer, description, shown, fillvalue),
         "fill_time": fill_time,
         "track_order": bool(track_order),
     }
+
+
+def virtual(parent: _core.Node, name: bytes, **options: Any) -> _core.Node:
+    """Makes a virtual dataset."""
+    rest: dict[str, Any] = {
+        "chunks": [],
+        "external": [],
+        "preset": None,
+        "filters": [],
+        "fill_time": "ifset",
+        "track_order": False,
+    }
+    return parent.create_dataset(name, layout="virtual", **(rest | options))
 
 
 def _bounds(shape: Shape | None, maxshape: Any) -> tuple[int | None, ...] | None:
@@ -174,7 +187,7 @@ def _external(external: Any) -> list[tuple[bytes, int, int | None]]:
 _core_unlimited = 2**64 - 1
 
 
-def _fill(writer: _core.Writer, description: Description, shown: Dtype, value: Any) -> bytes | None:
+def fill(writer: _core.Writer, description: Description, shown: Dtype, value: Any) -> bytes | None:
     if value is None:
         return None
     array = elements.as_array(value, shown)

@@ -14,7 +14,6 @@ import numpy as np
 
 from hyperchunk import _core, dtypes, values
 from hyperchunk.dtypes import Description, Dtype, Empty
-from hyperchunk.exceptions import UnsupportedError
 from hyperchunk.references import Reference, RegionReference
 from hyperchunk.values import Array
 from hyperchunk.write import datatypes
@@ -314,11 +313,18 @@ def _references(writer: _core.Writer, array: Array, target: Description) -> Arra
             raise TypeError(f"a reference is needed, not {type(value).__name__}")
         stored = value._raw or bytes(size)
         if value._region is not None:
-            raise UnsupportedError("region references cannot be written yet")
+            stored = _region(writer, value)
         if len(stored) != size:
             raise TypeError(f"{value!r} is of another kind than the references stored here")
         raw += stored
     return np.frombuffer(bytes(raw), _bytes(size)).reshape(array.shape)
+
+
+def _region(writer: _core.Writer, value: Reference) -> bytes:
+    """The element for a part of a dataset of the same file, which is stored first."""
+    address = int.from_bytes(value._raw, "little")
+    extent = writer.object(address).dataset().shape or ()
+    return writer.store_region(address, extent, value._region.choice)
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from hyperchunk.exceptions import ObjectNotFoundError, UnsupportedError
 from hyperchunk.group import Group, wrap
 from hyperchunk.links import ExternalLink, HardLink, SoftLink
 from hyperchunk.objects import AnyObject, HLObject, Opened, encode
+from hyperchunk.virtual import VirtualLayout
 from hyperchunk.write import creation, datatypes, elements
 from hyperchunk.write.dataset import WritableDataset
 from hyperchunk.write.objects import WritableObject
@@ -100,6 +103,38 @@ class WritableGroup(WritableObject, Group):
             wanted = np.dtype("=f4") if array is None else array.dtype
             description = datatypes.stored(wanted)
         return description, committed, wanted, array
+
+    def create_virtual_dataset(
+        self, name: str | bytes | None, layout: VirtualLayout, fillvalue: Any = None
+    ) -> WritableDataset:
+        """Makes a virtual dataset of what was put into a :class:`VirtualLayout`. HDF5 before 1.10 cannot read it."""
+        description, committed, shown, _ = self._type(layout.dtype, None)
+        parent, last = self._place(name)
+        made = creation.virtual(
+            parent,
+            last,
+            datatype=_core.Datatype(description),
+            committed=committed,
+            shape=list(layout.shape),
+            max_shape=None if layout.maxshape is None else list(layout.maxshape),
+            mappings=layout._mappings(self._opened.filename),
+            fill=creation.fill(self._writing.writer, description, shown, fillvalue),
+        )
+        return WritableDataset(self._opened, made, self._made(name))
+
+    @contextmanager
+    def build_virtual_dataset(
+        self,
+        name: str | bytes,
+        shape: int | tuple[int, ...],
+        dtype: npt.DTypeLike,
+        maxshape: int | tuple[int | None, ...] | None = None,
+        fillvalue: Any = None,
+    ) -> Iterator[VirtualLayout]:
+        """Makes a virtual dataset of what is put into a layout: ``with group.build_virtual_dataset(…) as layout``."""
+        layout = VirtualLayout(shape, dtype, maxshape, self._opened.filename)
+        yield layout
+        self.create_virtual_dataset(name, layout, fillvalue)
 
     def create_dataset_like(self, name: str | bytes | None, other: Dataset, **options: Any) -> WritableDataset:
         """Makes a dataset with the type, shape, chunks and filters of another one, which may be of another file;

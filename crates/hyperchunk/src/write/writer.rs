@@ -13,9 +13,11 @@ use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::encode::reference::HeapObject;
 use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
 use hyperchunk_format::model::{
-    AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
+    AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, Reference,
+    ReferenceKind, Selected,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -572,12 +574,36 @@ impl Writer {
     }
 
     fn store(&self, count: usize, bytes: &[u8], heap: &Heap) -> Result<[u8; 16]> {
-        self.0.open()?;
         let mut element = [0; 16];
         if count == 0 {
             return Ok(element);
         }
         let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
+        let (address, number) = self.store_bytes(bytes, heap)?;
+        element[..4].copy_from_slice(&length.to_le_bytes());
+        element[4..12].copy_from_slice(&address.to_le_bytes());
+        element[12..].copy_from_slice(&number.to_le_bytes());
+        Ok(element)
+    }
+
+    /// Stores a reference to a part of the dataset whose header is at an address that [`Writer::address`] gave; returns the
+    /// element, of 12 bytes, that leads to it.
+    ///
+    /// # Errors
+    /// Invalid or Unsupported if the selection cannot be stored; those of the sink.
+    pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
+        let reference = Reference { file: None, address, region: Some(region), attribute: None };
+        let kind = ReferenceKind::Region1;
+        let object = encode::reference::heap_object(kind, &reference, self.0.options.oldest)?;
+        let object = object.ok_or_else(|| Error::invalid("a region that needs no object"))?;
+        let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
+        let (address, index) = self.store_bytes(&object, &self.0.heap)?;
+        encode::reference::encode(kind, Some(&reference), Some(HeapObject { address, index, size }))
+    }
+
+    /// Where bytes lie in the heap.
+    fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
+        self.0.open()?;
         let in_front = std::ptr::eq(heap, &self.0.front_heap);
         let usual = if in_front { SMALL_COLLECTION } else { COLLECTION };
         let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {
@@ -587,11 +613,7 @@ impl Writer {
                 self.0.sink.skip(address - gap, gap).map(|()| address)
             }
         };
-        let (address, number) = heap.store(bytes, usual, take, &*self.0.sink)?;
-        element[..4].copy_from_slice(&length.to_le_bytes());
-        element[4..12].copy_from_slice(&address.to_le_bytes());
-        element[12..].copy_from_slice(&number.to_le_bytes());
-        Ok(element)
+        heap.store(bytes, usual, take, &*self.0.sink)
     }
 
     /// How large the file is so far.

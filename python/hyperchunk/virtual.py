@@ -1,0 +1,157 @@
+"""Virtual datasets that are made: which parts of other datasets they consist of."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk.datatype import Datatype
+from hyperchunk.dtypes import Description
+from hyperchunk.objects import encode
+from hyperchunk.selections import Selection, everything, select
+
+#: As the end of a slice: what is there now, and what will be. h5py's ``h5s.UNLIMITED``.
+UNLIMITED = 2**64 - 1
+
+Shape = tuple[int, ...]
+
+
+class VirtualSource:
+    """A dataset that a virtual one takes elements from: a path and a name with the shape, or a dataset.
+    ``source[index]`` is a part of it. In the names of files and datasets, ``%b`` stands for the number of a block."""
+
+    def __init__(
+        self,
+        path_or_dataset: Any,
+        name: str | None = None,
+        shape: int | Shape | None = None,
+        dtype: npt.DTypeLike | None = None,
+        maxshape: int | tuple[int | None, ...] | None = None,
+    ) -> None:
+        if isinstance(path_or_dataset, str | bytes | os.PathLike):
+            if name is None or shape is None:
+                raise TypeError("a source that is given by its path needs a name and a shape")
+            path = path_or_dataset
+        else:
+            if any(value is not None for value in (name, shape, dtype, maxshape)):
+                raise TypeError("a source that is a dataset takes nothing else")
+            dataset = path_or_dataset
+            path, name = dataset.file.filename, dataset.name
+            shape, dtype, maxshape = dataset.shape, dataset.dtype, dataset.maxshape
+        self.path: str = os.fsdecode(path)
+        self.name: str = str(name)
+        self.dtype = dtype
+        self._dims: Shape = _extent(shape)
+        self.maxshape = self._dims if maxshape is None else _bounds(maxshape)
+        self._selection: Selection | None = None
+        self._args: tuple[Any, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the part that is taken."""
+        return self._dims if self._selection is None else self._selection.array_shape
+
+    def __getitem__(self, args: Any) -> VirtualSource:
+        if self._selection is not None:
+            raise RuntimeError("VirtualSource objects can only be sliced once.")
+        part = object.__new__(VirtualSource)
+        part.path, part.name, part.dtype, part.maxshape = self.path, self.name, self.dtype, self.maxshape
+        part._dims = self._dims
+        part._args = args if isinstance(args, tuple) else (args,)
+        part._selection = select(self._dims, part._args)
+        return part
+
+    def _region(self) -> Description:
+        selection = everything(self._dims) if self._selection is None else self._selection
+        return _region(selection, self._dims, self._args)
+
+
+class VirtualLayout:
+    """What a virtual dataset will consist of: ``layout[index] = source`` for each part, then
+    ``group.create_virtual_dataset(name, layout)``."""
+
+    def __init__(
+        self,
+        shape: int | Shape,
+        dtype: npt.DTypeLike | Datatype,
+        maxshape: int | tuple[int | None, ...] | None = None,
+        filename: str | None = None,
+    ) -> None:
+        self.shape = _extent(shape)
+        self.dtype = dtype
+        self.maxshape = None if maxshape is None else _bounds(maxshape)
+        self._filename = filename
+        self._parts: list[tuple[str, str, Description, Description]] = []
+
+    def __setitem__(self, args: Any, source: VirtualSource) -> None:
+        args = args if isinstance(args, tuple) else (args,)
+        chosen = select(self.shape, args)
+        target, taken = _region(chosen, self.shape, args), source._region()
+        if not _endless(target) and math.prod(chosen.shape) != math.prod(source.shape):
+            raise ValueError(f"a source of shape {source.shape} for a part of shape {chosen.array_shape}")
+        self._parts.append((source.path, source.name, taken, target))
+
+    def _mappings(self, filename: str) -> list[tuple[list[bytes], list[bytes], Description, Description]]:
+        """The parts for a dataset of that file: what comes from itself may be renamed with it."""
+        if self._filename is not None and os.fspath(self._filename) != filename:
+            raise ValueError(f"the layout was made for {self._filename!r}, not for {filename!r}")
+        return [
+            (_parts("." if path == filename else path), _parts(name), source, target)
+            for path, name, source, target in self._parts
+        ]
+
+
+def _extent(shape: Any) -> Shape:
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(length) for length in shape)
+
+
+def _bounds(maxshape: int | tuple[int | None, ...]) -> tuple[int | None, ...]:
+    bounds = (maxshape,) if isinstance(maxshape, int) else tuple(maxshape)
+    return tuple(None if bound in (None, UNLIMITED) else bound for bound in bounds)
+
+
+def _region(selection: Selection, dims: Shape, args: tuple[Any, ...]) -> Description:
+    """A selection as a file stores it; slices up to `UNLIMITED` have no end."""
+    found: Description = selection.choice.description(list(dims))
+    endless = [isinstance(arg, slice) and arg.stop == UNLIMITED for arg in args]
+    if not any(endless):
+        if found == ("all",):
+            # What is all may change; what this means does not.
+            return ("regular", tuple((0, 1, 1, length) for length in dims)) if dims else found
+        return found
+    if selection.axes is None:
+        raise TypeError("a selection without an end has slices and integers only")
+    if any(arg is Ellipsis for arg in args):
+        at = next(index for index, arg in enumerate(args) if arg is Ellipsis)
+        endless[at : at + 1] = [False] * (len(dims) - len(args) + 1)
+    endless += [False] * (len(dims) - len(endless))
+    return (
+        "regular",
+        tuple(
+            (start, stride, None if free else count, block)
+            for (start, stride, count, block), free in zip(selection.axes, endless, strict=True)
+        ),
+    )
+
+
+def _endless(region: Description) -> bool:
+    return region[0] == "regular" and any(count is None or block is None for _, _, count, block in region[1])
+
+
+def _parts(name: str) -> list[bytes]:
+    """A name, cut where ``%b`` is; ``%%`` is a percent sign."""
+    parts, rest = [b""], encode(name)
+    while rest:
+        head, percent, rest = rest.partition(b"%")
+        parts[-1] += head
+        if percent and rest.startswith(b"b"):
+            parts.append(b"")
+            rest = rest[1:]
+        elif percent:
+            parts[-1] += b"%"
+            rest = rest.removeprefix(b"%")
+    return parts

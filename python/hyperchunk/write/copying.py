@@ -1,0 +1,182 @@
+"""Copies of objects, from any open file to one that is being written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hyperchunk import _core
+from hyperchunk.dataset import Dataset
+from hyperchunk.datatype import Datatype
+from hyperchunk.dtypes import Description, _has_handle, dtype_of
+from hyperchunk.exceptions import UnsupportedError
+from hyperchunk.group import Group
+from hyperchunk.objects import HLObject, encode
+from hyperchunk.references import Reference
+from hyperchunk.values import Array
+from hyperchunk.virtual import _parts
+from hyperchunk.write import creation, elements
+from hyperchunk.write.dataset import WritableDataset
+from hyperchunk.write.group import WritableGroup
+
+# Values that are copied are held in pieces of about so many bytes.
+_PIECE = 64 << 20
+_HARD, _SOFT, _EXTERNAL = 0, 1, 2
+
+
+def copy(
+    source: HLObject,
+    target: HLObject,
+    name: str | bytes,
+    *,
+    shallow: bool,
+    follow: tuple[bool, bool],
+    attributes: bool,
+) -> None:
+    """Copies an object, and what is below it, to a new name in a group."""
+    if not isinstance(target, WritableGroup):
+        raise TypeError("copies go to a group of a file that is being written, or to a path from one")
+    copier = _Copier(target, follow, attributes)
+    parent, last = target._place(name)
+    if parent.has_link(last):
+        raise ValueError(f"Unable to copy object (name already exists: {name!r})")
+    copier.one(source, parent, last, 1 if shallow else -1)
+
+
+class _Copier:
+    """One copy: what more than one link leads to is copied once."""
+
+    def __init__(self, target: WritableGroup, follow: tuple[bool, bool], attributes: bool) -> None:
+        self.opened = target._opened
+        self.writer = target._writing.writer
+        self.soft, self.external = follow
+        self.with_attributes = attributes
+        self.made: dict[tuple[str, int], _core.Node] = {}
+
+    def one(self, source: HLObject, parent: _core.Node, name: bytes, depth: int) -> None:
+        """Copies one object; of groups, `depth` levels, or all."""
+        key = source._identity()
+        if key in self.made:
+            parent.link_hard(name, self.made[key])
+            return
+        members = source._object.links() if isinstance(source, Group) else []
+        if isinstance(source, Group):
+            node = parent.create_group(name, source.track_order)
+        elif isinstance(source, Dataset):
+            node = self.dataset(source, parent, name)
+        elif isinstance(source, Datatype):
+            node = parent.commit_datatype(name, source._object.datatype())
+        else:
+            raise TypeError(f"a {type(source).__name__} cannot be copied")
+        self.made[key] = node
+        comment = source._object.comment
+        if comment is not None:
+            node.set_comment(encode(comment))
+        if self.with_attributes:
+            self.attributes(source, node)
+        if isinstance(source, Group) and depth:
+            # The copy itself may lie below what is copied: not what is there by now.
+            for called, link in members:
+                self.link(source, called, link, node, depth - 1)
+
+    def link(self, source: Group, name: str, link: Description, node: _core.Node, depth: int) -> None:
+        """Copies one link of a group, or what it leads to."""
+        last = encode(name)
+        expand = (link[0] == _SOFT and self.soft) or (link[0] == _EXTERNAL and self.external)
+        if link[0] == _HARD or (expand and source.get(name) is not None):
+            self.one(source[name], node, last, depth)
+        elif link[0] == _SOFT:
+            node.link_soft(last, encode(link[1]))
+        elif link[0] == _EXTERNAL:
+            node.link_external(last, encode(link[1]), encode(link[2]))
+        else:
+            raise UnsupportedError(f"{name!r} is a link that only its application can copy")
+
+    # --- Values ---
+
+    def stays(self, source: HLObject) -> bool:
+        """Whether references mean the same in the copy."""
+        return source._opened is self.opened
+
+    def dataset(self, source: Dataset, parent: _core.Node, name: bytes) -> _core.Node:
+        data = source._data
+        description = data.datatype.description
+        shape = source.shape
+        options = creation.like(source)
+        if data.layout == "virtual":
+            bounds = None if source.maxshape in (None, shape) else list(source.maxshape or ())
+            mappings = [(_parts(file), _parts(path), there, here) for file, path, here, there in data.mappings()]
+            return creation.virtual(
+                parent, name, datatype=data.datatype, committed=None, shape=list(shape or ()), max_shape=bounds,
+                mappings=mappings, fill=data.fill, track_order=source.track_order,
+            )  # fmt: skip
+        if data.external:
+            options = {"external": data.external, "track_order": source.track_order}
+        node = creation.create(self.writer, parent, name, description, None, source.dtype, shape, options)
+        if shape is None or data.external or 0 in shape:
+            return node
+        made = WritableDataset(self.opened, node, None)
+        if data.layout == "chunked" and not _has_handle(description):
+            stored = data.snapshot() if isinstance(data, _core.DatasetWriter) else data
+            if made._data.filters == data.filters:
+                try:
+                    made._out.copy_chunks(stored)
+                except UnsupportedError:
+                    pass
+                else:
+                    return node
+        self.values(source, made)
+        return node
+
+    def values(self, source: Dataset, made: WritableDataset) -> None:
+        """Copies values, piece by piece along the first dimension."""
+        shape = source.shape or ()
+        if not shape:
+            made._put(self.kept(source, np.asarray(source[()], source.dtype)))
+            return
+        row = int(np.prod(shape[1:], dtype=np.int64)) * max(source.dtype.itemsize, 1)
+        step = max(1, _PIECE // max(row, 1))
+        if source.chunks is not None:
+            step = max(step // source.chunks[0] * source.chunks[0], source.chunks[0])
+        for first in range(0, shape[0], step):
+            index = slice(first, min(first + step, shape[0]))
+            made._write((index,), self.kept(source, source[index]))
+
+    def kept(self, source: HLObject, values: Array) -> Array:
+        """Values without references that would lead nowhere."""
+        return values if self.stays(source) else _without_references(values)
+
+    def attributes(self, source: HLObject, node: _core.Node) -> None:
+        """Copies all attributes."""
+        for name in source.attrs:
+            found = source._object.attribute(encode(name))
+            if found is None:
+                continue
+            datatype, shape, stored = found
+            description = datatype.description
+            if shape is not None and _has_handle(description):
+                array = elements.as_array(source.attrs[name], dtype_of(description))
+                ready = elements.ready(self.writer, description, self.kept(source, array))
+                stored = elements.stored_bytes(ready, description)
+            extent = None if shape is None else list(shape)
+            raw = encode(name)
+            node.set_attribute(raw, datatype, extent, stored, utf8=not raw.isascii())
+
+
+def _without_references(values: Array) -> Array:
+    if values.dtype.names is not None:
+        out = values.copy()
+        for name in values.dtype.names:
+            out[name] = _without_references(values[name])
+        return out
+    if values.dtype.kind != "O":
+        return values
+    out = values.copy()
+    for place in np.ndindex(values.shape):
+        value: Any = values[place]
+        if isinstance(value, Reference):
+            out[place] = None
+        elif isinstance(value, np.ndarray):
+            out[place] = _without_references(value)
+    return out
