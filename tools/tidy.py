@@ -18,7 +18,7 @@ MAY_USE = {
     "hyperchunk": {"hyperchunk-format"},
     "hyperchunk-c": {"hyperchunk"},
     "hyperchunk-udf": set(),
-    "hyperchunk-h5abi": {"hyperchunk-udf"},
+    "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-cli": {"hyperchunk", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},

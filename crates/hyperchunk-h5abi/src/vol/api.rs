@@ -8,6 +8,9 @@ pub(super) type P = *mut c_void;
 /// A name.
 pub(super) type Name = *const c_char;
 
+/// `H5D_scatter_func_t`.
+pub(super) type Scatter = unsafe extern "C" fn(*mut *const c_void, *mut usize, P) -> Herr;
+
 functions! {
     /// What a callback hands on to the connector below (object, location, connector, the callback's arguments), and what
     /// the callbacks themselves call.
@@ -87,4 +90,58 @@ functions! {
     error_count = "H5Eget_num": fn(Hid) -> isize;
     error_close = "H5Eclose_stack": fn(Hid) -> Herr;
     error_put = "H5Eset_current_stack": fn(Hid) -> Herr;
+    plist_class = "H5Pget_class": fn(Hid) -> Hid;
+    plist_close_class = "H5Pclose_class": fn(Hid) -> Herr;
+    plist_create = "H5Pcreate": fn(Hid) -> Hid;
+    plist_driver = "H5Pget_driver": fn(Hid) -> Hid;
+    plist_encode = "H5Pencode2": fn(Hid, P, *mut usize, Hid) -> Herr;
+    plist_decode = "H5Pdecode": fn(*const c_void) -> Hid;
+    plist_layout = "H5Pget_layout": fn(Hid) -> c_int;
+    plist_set_layout = "H5Pset_layout": fn(Hid, c_int) -> Herr;
+    plist_chunk = "H5Pget_chunk": fn(Hid, c_int, *mut u64) -> c_int;
+    plist_filters = "H5Pget_nfilters": fn(Hid) -> c_int;
+    plist_filter = "H5Pget_filter2": fn(Hid, c_uint, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;
+    plist_remove_filter = "H5Premove_filter": fn(Hid, c_int) -> Herr;
+    plist_fill_time = "H5Pget_fill_time": fn(Hid, *mut c_int) -> Herr;
+    plist_set_fill_time = "H5Pset_fill_time": fn(Hid, c_int) -> Herr;
+    plist_alloc_time = "H5Pget_alloc_time": fn(Hid, *mut c_int) -> Herr;
+    plist_set_alloc_time = "H5Pset_alloc_time": fn(Hid, c_int) -> Herr;
+    plist_fill = "H5Pget_fill_value": fn(Hid, Hid, P) -> Herr;
+    plist_set_fill = "H5Pset_fill_value": fn(Hid, Hid, *const c_void) -> Herr;
+    plist_fill_defined = "H5Pfill_value_defined": fn(Hid, *mut c_int) -> Herr;
+    plist_set_external = "H5Pset_external": fn(Hid, Name, i64, u64) -> Herr;
+    plist_externals = "H5Pget_external_count": fn(Hid) -> c_int;
+    plist_external = "H5Pget_external": fn(Hid, c_uint, usize, *mut c_char, *mut i64, *mut u64) -> Herr;
+    plist_virtuals = "H5Pget_virtual_count": fn(Hid, *mut usize) -> Herr;
+    plist_virtual_prefix = "H5Pget_virtual_prefix": fn(Hid, *mut c_char, usize) -> isize;
+    plist_virtual_file = "H5Pget_virtual_filename": fn(Hid, usize, *mut c_char, usize) -> isize;
+    plist_user_block = "H5Pget_userblock": fn(Hid, *mut u64) -> Herr;
+    plist_set_close_degree = "H5Pset_fclose_degree": fn(Hid, c_int) -> Herr;
+    plist_alignment = "H5Pget_alignment": fn(Hid, *mut u64, *mut u64) -> Herr;
+    plist_space_strategy = "H5Pget_file_space_strategy": fn(Hid, *mut c_int, *mut bool, *mut u64) -> Herr;
+    plist_locking = "H5Pget_file_locking": fn(Hid, *mut bool, *mut bool) -> Herr;
+    plist_set_core = "H5Pset_fapl_core": fn(Hid, usize, bool) -> Herr;
+    plist_set_image = "H5Pset_file_image": fn(Hid, *const c_void, usize) -> Herr;
+    type_copy = "H5Tcopy": fn(Hid) -> Hid;
+    type_close = "H5Tclose": fn(Hid) -> Herr;
+    type_size = "H5Tget_size": fn(Hid) -> usize;
+    type_class = "H5Tget_class": fn(Hid) -> c_int;
+    type_equal = "H5Tequal": fn(Hid, Hid) -> c_int;
+    type_convert = "H5Tconvert": fn(Hid, Hid, usize, P, P, Hid) -> Herr;
+    type_encode = "H5Tencode": fn(Hid, P, *mut usize) -> Herr;
+    space_close = "H5Sclose": fn(Hid) -> Herr;
+    space_create = "H5Screate_simple": fn(c_int, *const u64, *const u64) -> Hid;
+    space_class = "H5Sget_simple_extent_type": fn(Hid) -> c_int;
+    space_rank = "H5Sget_simple_extent_ndims": fn(Hid) -> c_int;
+    space_dims = "H5Sget_simple_extent_dims": fn(Hid, *mut u64, *mut u64) -> c_int;
+    selected = "H5Sget_select_npoints": fn(Hid) -> i64;
+    selection_kind = "H5Sget_select_type": fn(Hid) -> c_int;
+    selection_is_regular = "H5Sis_regular_hyperslab": fn(Hid) -> c_int;
+    selection_bounds = "H5Sget_select_bounds": fn(Hid, *mut u64, *mut u64) -> Herr;
+    selection_regular = "H5Sget_regular_hyperslab": fn(Hid, *mut u64, *mut u64, *mut u64, *mut u64) -> Herr;
+    runs_begin = "H5Ssel_iter_create": fn(Hid, usize, c_uint) -> Hid;
+    runs_next = "H5Ssel_iter_get_seq_list": fn(Hid, usize, usize, *mut usize, *mut usize, *mut u64, *mut usize) -> Herr;
+    runs_end = "H5Ssel_iter_close": fn(Hid) -> Herr;
+    gather = "H5Dgather": fn(Hid, *const c_void, Hid, usize, P, P, P) -> Herr;
+    scatter = "H5Dscatter": fn(Scatter, P, Hid, Hid, P) -> Herr;
 }

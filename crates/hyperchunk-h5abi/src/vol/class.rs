@@ -70,17 +70,17 @@ pub(super) fn class<const L: usize>() -> Class {
             forward::attr_get::<L>, forward::attr_specific::<L>, forward::attr_optional::<L>, forward::attr_close::<L>,
         ],
         dataset: row![
-            forward::dataset_create::<L>, forward::dataset_open::<L>, dataset::dataset_read::<L>,
-            dataset::dataset_write::<L>, forward::dataset_get::<L>, forward::dataset_specific::<L>,
-            forward::dataset_optional::<L>, forward::dataset_close::<L>,
+            dataset::dataset_create::<L>, dataset::dataset_open::<L>, dataset::dataset_read::<L>,
+            dataset::dataset_write::<L>, dataset::dataset_get::<L>, dataset::dataset_specific::<L>,
+            dataset::dataset_optional::<L>, forward::dataset_close::<L>,
         ],
         datatype: row![
             forward::datatype_commit::<L>, forward::datatype_open::<L>, forward::datatype_get::<L>,
             forward::datatype_specific::<L>, forward::datatype_optional::<L>, forward::datatype_close::<L>,
         ],
         file: row![
-            file::file_create::<L>, file::file_open::<L>, forward::file_get::<L>, file::file_specific::<L>,
-            forward::file_optional::<L>, forward::file_close::<L>,
+            file::file_create::<L>, file::file_open::<L>, file::file_get::<L>, file::file_specific::<L>,
+            file::file_optional::<L>, forward::file_close::<L>,
         ],
         group: row![
             forward::group_create::<L>, forward::group_open::<L>, forward::group_get::<L>, link::group_specific::<L>,
@@ -91,7 +91,7 @@ pub(super) fn class<const L: usize>() -> Class {
             forward::link_specific::<L>, forward::link_optional::<L>,
         ],
         object: row![
-            link::object_open::<L>, link::object_copy::<L>, forward::object_get::<L>, forward::object_specific::<L>,
+            link::object_open::<L>, link::object_copy::<L>, link::object_get::<L>, forward::object_specific::<L>,
             forward::object_optional::<L>,
         ],
         introspect: row![

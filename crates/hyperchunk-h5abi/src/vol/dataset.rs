@@ -1,15 +1,75 @@
 //! Reading and writing datasets.
 
-use super::api::P;
+use super::api::{Name, P};
+use super::failure::{Outcome, done};
 use super::object::Object;
 use super::slot::{NO_REQUEST, Slot, enter};
+use super::store;
 use crate::symbols::{Herr, Hid};
+use std::ffi::c_int;
+use std::ptr::null_mut;
 
 type Transfer =
     unsafe extern "C" fn(usize, *const P, Hid, *const Hid, *const Hid, *const Hid, Hid, *const P, P) -> Herr;
 
 /// As many datasets as nearly every call has: they need no allocation.
 const FEW: usize = 8;
+
+/// A transfer of `count` datasets: one by one if any is of a store, else handed on.
+///
+/// # Safety
+/// The arguments are those of a callback: arrays of `count`, objects of ours.
+unsafe fn transfer_all(
+    slot: &Slot,
+    writes: bool,
+    count: usize,
+    datasets: *const P,
+    types: *const Hid,
+    spaces: *const Hid,
+    file_spaces: *const Hid,
+    dxpl: Hid,
+    buffers: *const P,
+) -> Outcome<Herr> {
+    let call = if writes { slot.api.dataset_write } else { slot.api.dataset_read };
+    let mut any = false;
+    for number in 0..count {
+        // SAFETY: by this function's contract.
+        let ours = unsafe { Object::of(*datasets.add(number)) };
+        any |= ours.dataset.is_some();
+        if let Some(sources) = &ours.sources {
+            sources.check()?;
+        }
+    }
+    if !any {
+        // SAFETY: by this function's contract.
+        return Ok(unsafe {
+            transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers)
+        });
+    }
+    for number in 0..count {
+        // SAFETY: by this function's contract.
+        unsafe {
+            let ours = Object::of(*datasets.add(number));
+            let (kind, space, file_space, buffer) =
+                (*types.add(number), *spaces.add(number), *file_spaces.add(number), *buffers.add(number));
+            match &ours.dataset {
+                Some(dataset) => {
+                    let part = store::Call { kind, space, file_space, dxpl, buffer };
+                    if writes {
+                        store::write(slot, dataset, part)
+                    } else {
+                        store::read(slot, dataset, part)
+                    }?;
+                }
+                None => {
+                    let one = &raw const ours.under;
+                    done(call(1, one, ours.vol, &kind, &space, &file_space, dxpl, &buffer, NO_REQUEST))?;
+                }
+            }
+        }
+    }
+    Ok(0)
+}
 
 /// Hands a transfer of `count` datasets on.
 ///
@@ -41,7 +101,7 @@ unsafe fn transfer(
     // SAFETY: by this function's contract each is an object of ours.
     let below = ours.iter().map(|&object| unsafe { Object::of(object) }.under);
     let under = if count <= FEW {
-        few = [std::ptr::null_mut(); FEW];
+        few = [null_mut(); FEW];
         few.iter_mut().zip(below).for_each(|(to, from)| *to = from);
         few.as_ptr()
     } else {
@@ -66,9 +126,8 @@ pub(super) unsafe extern "C" fn dataset_read<const L: usize>(
     _: P,
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
-        let call = slot.api.dataset_read;
         // SAFETY: a callback's arguments.
-        Ok(unsafe { transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers) })
+        unsafe { transfer_all(slot, false, count, datasets, types, spaces, file_spaces, dxpl, buffers) }
     })
 }
 
@@ -83,8 +142,99 @@ pub(super) unsafe extern "C" fn dataset_write<const L: usize>(
     _: P,
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
-        let call = slot.api.dataset_write;
         // SAFETY: a callback's arguments.
-        Ok(unsafe { transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers) })
+        unsafe { transfer_all(slot, true, count, datasets, types, spaces, file_spaces, dxpl, buffers) }
+    })
+}
+
+pub(super) unsafe extern "C" fn dataset_create<const L: usize>(
+    object: P,
+    at: P,
+    name: Name,
+    lcpl: Hid,
+    kind: Hid,
+    space: Hid,
+    dcpl: Hid,
+    dapl: Hid,
+    dxpl: Hid,
+    _: P,
+) -> P {
+    enter::<L, _>(null_mut(), |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        let creation = store::Creation { at, name, lcpl, kind, space, dcpl, dapl, dxpl };
+        // SAFETY: a callback's arguments.
+        unsafe { store::create_dataset(slot, ours, creation) }
+    })
+}
+
+pub(super) unsafe extern "C" fn dataset_open<const L: usize>(
+    object: P,
+    at: P,
+    name: Name,
+    dapl: Hid,
+    dxpl: Hid,
+    _: P,
+) -> P {
+    enter::<L, _>(null_mut(), |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        // SAFETY: the arguments go on as they came.
+        let under =
+            unsafe { (slot.api.dataset_open)(ours.under, at, ours.vol, name, dapl, dxpl, NO_REQUEST) };
+        Object::wrap_dataset(slot, under, ours.vol, ours.file.as_ref())
+    })
+}
+
+pub(super) unsafe extern "C" fn dataset_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        if let Some(dataset) = &ours.dataset
+            // SAFETY: a callback's arguments.
+            && let Some(status) = unsafe { store::get(slot, dataset, args) }?
+        {
+            return Ok(status);
+        }
+        // SAFETY: the arguments go on as they came.
+        Ok(unsafe { (slot.api.dataset_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
+    })
+}
+
+pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
+    object: P,
+    args: P,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        if let Some(dataset) = &ours.dataset
+            // SAFETY: a callback's arguments.
+            && let Some(status) = unsafe { store::specific(dataset, args) }?
+        {
+            return Ok(status);
+        }
+        // SAFETY: the arguments go on as they came.
+        Ok(unsafe { (slot.api.dataset_specific)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
+    })
+}
+
+pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
+    object: P,
+    args: P,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, c_int>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        if let Some(dataset) = &ours.dataset {
+            // SAFETY: a callback's arguments.
+            return unsafe { store::optional(slot, dataset, args) };
+        }
+        // SAFETY: the arguments go on as they came.
+        Ok(unsafe { (slot.api.dataset_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
     })
 }

@@ -1,15 +1,18 @@
 //! Opening and creating files, and what can be asked about files by name.
 
 use super::api::{Name, P};
-use super::failure::Outcome;
+use super::failure::{Outcome, TOLD};
 use super::info::Info;
-use super::object::Object;
+use super::object::{Object, for_itself};
+use super::options::Options;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
+use super::store;
 use crate::symbols::{Herr, Hid};
-use std::ffi::{c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr::null_mut;
 
 /// `H5VL_file_specific_t`.
+const FLUSH: c_int = 0;
 const REOPEN: c_int = 1;
 const IS_ACCESSIBLE: c_int = 2;
 const DELETE: c_int = 3;
@@ -26,35 +29,61 @@ struct ByName {
 
 /// `H5VL_file_specific_args_t` of a reopen.
 #[repr(C)]
-struct Reopen {
+pub(super) struct Reopen {
+    pub(super) operation: c_int,
+    pub(super) file: *mut P,
+}
+
+/// `H5I_FILE`.
+const FILE: c_int = 1;
+/// `H5VL_NATIVE_FILE_POST_OPEN`.
+const POST_OPEN: c_int = 28;
+/// `H5VL_file_get_t`.
+const GET_FAPL: c_int = 1;
+/// `H5F_ACC_RDWR`, `H5F_ACC_SWMR_WRITE`, `H5F_ACC_SWMR_READ`.
+const INTENTS: c_uint = 0x61;
+const WRITES: c_uint = 1;
+const GET_INTENT: c_int = 4;
+const GET_NAME: c_int = 5;
+
+/// `H5VL_file_get_args_t`, of an identifier or a place.
+#[repr(C)]
+struct Get {
     operation: c_int,
-    file: *mut P,
+    answer: i64,
+}
+
+/// `H5VL_file_get_args_t` of a name. What comes behind the operation is aligned to 8.
+#[repr(C)]
+struct GetName {
+    operation: i64,
+    kind: c_int,
+    size: usize,
+    buffer: *mut c_char,
+    length: *mut usize,
 }
 
 /// What an access list says to us, and a copy of it for the connector below.
-struct Below {
-    fapl: PropertyList,
-    vol: Hid,
+pub(super) struct Below {
+    pub(super) fapl: PropertyList,
+    pub(super) vol: Hid,
+    options: Options,
 }
 
 impl Below {
     fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Self> {
         let info = Info::of_list(slot, fapl);
+        let options = info.as_ref().map(|info| info.options.clone()).unwrap_or_default();
         let (vol, under_info) = match &info {
             Some(info) => (info.vol, info.under),
             None => (slot.native()?, null_mut()),
         };
-        // SAFETY: any identifier may be asked for a copy.
-        let copy = unsafe { (slot.api.plist_copy)(fapl) };
-        if copy < 0 {
-            return Err(None);
-        }
-        let fapl = PropertyList { slot, id: copy };
+        let fapl = PropertyList::copy(slot, fapl)?;
         // SAFETY: a list of our own, and information that the connector below understands; HDF5 copies it.
         if unsafe { (slot.api.plist_set_vol)(fapl.id, vol, under_info) } < 0 {
-            return Err(None);
+            return Err(TOLD);
         }
-        Ok(Below { fapl, vol })
+        Ok(Below { fapl, vol, options })
     }
 }
 
@@ -68,9 +97,14 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         let below = Below::of(slot, fapl)?;
+        // SAFETY: HDF5 passes a NUL-terminated name.
+        let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
+        if let Some(made) = store::create(slot, &below, &below.options, call)? {
+            return Ok(made);
+        }
         // SAFETY: the arguments go on as they came, but for the access list.
         let under = unsafe { (slot.api.file_create)(name, flags, fcpl, below.fapl.id, dxpl, NO_REQUEST) };
-        Ok(Object::wrap(under, below.vol))
+        Ok(Object::wrap(under, below.vol, None, None))
     })
 }
 
@@ -83,9 +117,14 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
         let below = Below::of(slot, fapl)?;
+        // SAFETY: HDF5 passes a NUL-terminated name.
+        let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
+        if let Some(made) = store::open(slot, &below, &below.options, call)? {
+            return Ok(made);
+        }
         // SAFETY: the arguments go on as they came, but for the access list.
         let under = unsafe { (slot.api.file_open)(name, flags, below.fapl.id, dxpl, NO_REQUEST) };
-        Ok(Object::wrap(under, below.vol))
+        Ok(Object::wrap(under, below.vol, None, None))
     })
 }
 
@@ -118,13 +157,78 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
         let vol = ours.vol;
         // SAFETY: the arguments go on as they came; an object of is_equal arrives unwrapped.
         let status = unsafe { call(ours.under, vol, args, dxpl, NO_REQUEST) };
+        if operation == FLUSH
+            && status >= 0
+            && let Some(file) = &ours.file
+        {
+            file.flush()?;
+        }
         if operation == REOPEN && status >= 0 {
             // SAFETY: arguments of a reopen, whose file is now one of the connector below.
             unsafe {
                 let file = (*args.cast::<Reopen>()).file;
-                *file = Object::wrap(*file, vol);
+                *file = Object::wrap(*file, vol, ours.file.as_ref(), None);
             }
         }
         Ok(status)
+    })
+}
+
+/// What kind of object a name is asked of.
+fn kind_of(args: P) -> c_int {
+    // SAFETY: called with the arguments of that operation.
+    unsafe { (*args.cast::<GetName>()).kind }
+}
+
+/// Of a store, the application gets back what it gave: not the skeleton's name, driver or mode.
+pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        // SAFETY: every variant of the arguments begins with its operation.
+        let operation = unsafe { *args.cast::<c_int>() };
+        match (&ours.file, operation) {
+            (Some(file), GET_NAME) if file.is_file_of(ours.under, ours.vol, kind_of(args)) => {
+                let name = file.given.as_bytes();
+                // SAFETY: arguments of this operation: a buffer of the size that is told, or none, and a place.
+                unsafe {
+                    let args = &*args.cast::<GetName>();
+                    if !args.buffer.is_null() && args.size > 0 {
+                        let part = name.len().min(args.size.saturating_sub(1));
+                        std::ptr::copy_nonoverlapping(name.as_ptr(), args.buffer.cast(), part);
+                        *args.buffer.add(part) = 0;
+                    }
+                    if let Some(length) = args.length.as_mut() {
+                        *length = name.len();
+                    }
+                }
+                return Ok(0);
+            }
+            (Some(file), GET_INTENT)
+                if file.flags & WRITES == 0 && file.is_file_of(ours.under, ours.vol, FILE) =>
+            {
+                // SAFETY: arguments of this operation: a place for flags.
+                unsafe { *((*args.cast::<Get>()).answer as *mut c_uint) = file.flags & INTENTS };
+                return Ok(0);
+            }
+            _ => {}
+        }
+        // SAFETY: the arguments go on as they came.
+        let status = unsafe { (slot.api.file_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
+        if ours.file.is_some() && operation == GET_FAPL && status >= 0 {
+            // SAFETY: the list that was answered.
+            return Ok(unsafe { (slot.library.f.plist_set_sec2)((*args.cast::<Get>()).answer) });
+        }
+        Ok(status)
+    })
+}
+
+pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
+        let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        // SAFETY: the arguments go on as they came.
+        let call = || unsafe { (slot.api.file_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
+        Ok(if operation == POST_OPEN { for_itself(call) } else { call() })
     })
 }

@@ -41,12 +41,14 @@ macro_rules! make {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, at: P, $($argument: $type,)* _: P) -> P {
             enter::<L, _>(null_mut(), |slot| {
-                // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
-                let (under, vol) = unsafe {
-                    let ours = Object::of(object);
-                    ((slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST), ours.vol)
-                };
-                Ok(Object::wrap(under, vol))
+                // SAFETY: HDF5 passes an object of ours.
+                let ours = unsafe { Object::of(object) };
+                if let Some(file) = &ours.file {
+                    file.check()?;
+                }
+                // SAFETY: the arguments go on as they came.
+                let under = unsafe { (slot.api.$name)(ours.under, at, ours.vol, $($argument,)* NO_REQUEST) };
+                Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
             })
         }
     )* };
@@ -58,14 +60,9 @@ macro_rules! close {
         pub(super) unsafe extern "C" fn $name<const L: usize>(object: P, dxpl: Hid, _: P) -> Herr {
             enter::<L, _>(-1, |slot| {
                 // SAFETY: HDF5 passes an object of ours and gives it up if this succeeds.
-                Ok(unsafe {
-                    let ours = Object::of(object);
-                    let status = (slot.api.$name)(ours.under, ours.vol, dxpl, NO_REQUEST);
-                    if status >= 0 {
-                        Object::free(object);
-                    }
-                    status
-                })
+                unsafe {
+                    Object::close(object, |under, vol| (slot.api.$name)(under, vol, dxpl, NO_REQUEST))
+                }
             })
         }
     )* };
@@ -79,13 +76,8 @@ forward! {
     datatype_get(args: P, dxpl: Hid);
     datatype_specific(args: P, dxpl: Hid);
     datatype_optional(args: P, dxpl: Hid);
-    file_get(args: P, dxpl: Hid);
-    file_optional(args: P, dxpl: Hid);
     group_get(args: P, dxpl: Hid);
     group_optional(args: P, dxpl: Hid);
-    dataset_get(args: P, dxpl: Hid);
-    dataset_specific(args: P, dxpl: Hid);
-    dataset_optional(args: P, dxpl: Hid);
     optional(args: P, dxpl: Hid);
 }
 
@@ -94,7 +86,6 @@ forward_at! {
     link_get(args: P, dxpl: Hid);
     link_specific(args: P, dxpl: Hid);
     link_optional(args: P, dxpl: Hid);
-    object_get(args: P, dxpl: Hid);
     object_specific(args: P, dxpl: Hid);
     object_optional(args: P, dxpl: Hid);
 }
@@ -106,8 +97,6 @@ make! {
     datatype_open(name: Name, tapl: Hid, dxpl: Hid);
     group_create(name: Name, lcpl: Hid, gcpl: Hid, gapl: Hid, dxpl: Hid);
     group_open(name: Name, gapl: Hid, dxpl: Hid);
-    dataset_create(name: Name, lcpl: Hid, kind: Hid, space: Hid, dcpl: Hid, dapl: Hid, dxpl: Hid);
-    dataset_open(name: Name, dapl: Hid, dxpl: Hid);
 }
 
 close! {

@@ -1,7 +1,8 @@
 //! Callbacks whose arguments hold a second object of ours: links, mounts, copies, and objects opened by their kind.
 
 use super::api::{Name, P};
-use super::object::Object;
+use super::failure::refuse;
+use super::object::{Object, file_given};
 use super::slot::{NO_REQUEST, enter};
 use crate::symbols::{Herr, Hid};
 use std::ffi::c_int;
@@ -9,6 +10,8 @@ use std::ptr::null_mut;
 
 /// `H5VL_LINK_CREATE_HARD`.
 const HARD: c_int = 0;
+/// `H5VL_OBJECT_GET_FILE`.
+const GET_FILE: c_int = 0;
 /// `H5VL_GROUP_MOUNT`.
 const MOUNT: c_int = 0;
 
@@ -126,12 +129,17 @@ pub(super) unsafe extern "C" fn object_open<const L: usize>(
     _: P,
 ) -> P {
     enter::<L, _>(null_mut(), |slot| {
-        // SAFETY: HDF5 passes an object of ours; the arguments go on as they came.
-        let (under, vol) = unsafe {
-            let ours = Object::of(object);
-            ((slot.api.object_open)(ours.under, at, ours.vol, kind, dxpl, NO_REQUEST), ours.vol)
-        };
-        Ok(Object::wrap(under, vol))
+        // SAFETY: HDF5 passes an object of ours.
+        let ours = unsafe { Object::of(object) };
+        let mut found = 0;
+        // SAFETY: the arguments go on as they came, but for the place of the kind.
+        let under =
+            unsafe { (slot.api.object_open)(ours.under, at, ours.vol, &raw mut found, dxpl, NO_REQUEST) };
+        // SAFETY: HDF5 passes a live place, or null.
+        if let Some(place) = unsafe { kind.as_mut() } {
+            *place = found;
+        }
+        Object::wrap_kind(slot, found, under, ours.vol, ours.file.as_ref())
     })
 }
 
@@ -151,9 +159,29 @@ pub(super) unsafe extern "C" fn object_copy<const L: usize>(
         // SAFETY: HDF5 passes two objects of ours; the arguments go on as they came.
         Ok(unsafe {
             let (from, to) = (Object::of(from), Object::of(to));
+            if from.file.as_ref().is_some_and(|file| file.has_datasets()) {
+                refuse!("H5Ocopy from a sharded store: read and write instead, or pack the store first")
+            }
             (slot.api.object_copy)(
                 from.under, at, name, to.under, to_at, to_name, from.vol, ocpypl, lcpl, dxpl, NO_REQUEST,
             )
         })
+    })
+}
+
+pub(super) unsafe extern "C" fn object_get<const L: usize>(
+    object: P,
+    at: P,
+    args: P,
+    dxpl: Hid,
+    _: P,
+) -> Herr {
+    enter::<L, _>(-1, |slot| {
+        // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
+        let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        // SAFETY: the arguments go on as they came.
+        let status = unsafe { (slot.api.object_get)(ours.under, at, ours.vol, args, dxpl, NO_REQUEST) };
+        file_given(operation == GET_FILE && status >= 0);
+        Ok(status)
     })
 }

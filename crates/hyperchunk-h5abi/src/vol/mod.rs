@@ -21,6 +21,7 @@ mod link;
 mod object;
 mod options;
 mod slot;
+mod store;
 
 use crate::library::Library;
 use std::ffi::{CStr, c_void};

@@ -1,22 +1,61 @@
 //! Our objects, and how the library wraps and unwraps what it makes by itself.
 
 use super::api::P;
-use super::slot::{Slot, enter};
+use super::failure::Outcome;
+use super::slot::{NO_REQUEST, Slot, enter, enter_within};
+use super::store::{self, Diverted, Opened, Sources};
 use crate::symbols::{Herr, Hid};
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// `H5I_FILE`, `H5I_DATATYPE`.
+const FILE: c_int = 1;
+const DATATYPE: c_int = 3;
+/// `H5I_DATASET`.
+pub(super) const DATASET: c_int = 5;
 
 /// What every callback gets: the object of the connector below.
 pub(super) struct Object {
     pub(super) under: P,
     /// The connector below.
     pub(super) vol: Hid,
+    /// The store that it is of, if it is of one.
+    pub(super) file: Option<Arc<Opened>>,
+    /// The dataset of the store, if it is one.
+    pub(super) dataset: Option<Box<Diverted>>,
+    /// Where its sources are, if it is a virtual dataset.
+    pub(super) sources: Option<Sources>,
+    /// Whether the library tells us when it is closed. What it wraps for itself, it forgets.
+    told: bool,
+}
+
+thread_local! {
+    /// Whether the library makes an object for itself at this moment.
+    static FOR_ITSELF: Cell<bool> = const { Cell::new(false) };
+    /// Whether the library was just given a file for which it will make an identifier.
+    static FILE_GIVEN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The next file that is wrapped in this thread is one that the application gets, or not.
+pub(super) fn file_given(given: bool) {
+    FILE_GIVEN.set(given);
+}
+
+/// Runs a call in which the library wraps a file for itself.
+pub(super) fn for_itself<T>(call: impl FnOnce() -> T) -> T {
+    FOR_ITSELF.set(true);
+    let result = call();
+    FOR_ITSELF.set(false);
+    result
 }
 
 /// What the library needs to wrap objects that the connector below makes.
 struct Context {
     vol: Hid,
     under: P,
+    file: Option<Arc<Opened>>,
 }
 
 impl Object {
@@ -42,20 +81,105 @@ impl Object {
     }
 
     /// An object of ours around one of the connector below; null, which is failure, stays null.
-    pub(super) fn wrap(under: P, vol: Hid) -> P {
+    pub(super) fn wrap(under: P, vol: Hid, file: Option<&Arc<Opened>>, dataset: Option<Box<Diverted>>) -> P {
         if under.is_null() {
             return under;
         }
-        Box::into_raw(Box::new(Object { under, vol })).cast()
+        if let Some(file) = file {
+            file.held();
+        }
+        Box::into_raw(Box::new(Object {
+            under,
+            vol,
+            file: file.cloned(),
+            dataset,
+            sources: None,
+            told: true,
+        }))
+        .cast()
     }
 
-    /// Frees an object whose lower one was closed.
+    /// As [`Object::wrap`], for a dataset that the connector below opened: it may be one of a store. Whatever says that it
+    /// is and cannot be found there is an error, since the native dataset has no data.
+    pub(super) fn wrap_dataset(
+        slot: &'static Slot,
+        under: P,
+        vol: Hid,
+        file: Option<&Arc<Opened>>,
+    ) -> Outcome<P> {
+        if under.is_null() {
+            return Ok(under);
+        }
+        match store::divert(slot, under, vol, file) {
+            Ok(Some((file, dataset))) => Ok(Object::wrap(under, vol, Some(&file), Some(dataset))),
+            Ok(None) => {
+                let object = Object::wrap(under, vol, file, None);
+                // SAFETY: made above, and nobody else's yet.
+                unsafe { (*object.cast::<Object>()).sources = Sources::of(slot, under, vol) };
+                Ok(object)
+            }
+            Err(error) => {
+                // SAFETY: the lower dataset, which nobody else has.
+                slot.keep_errors(|| unsafe { (slot.api.dataset_close)(under, vol, 0, NO_REQUEST) });
+                Err(error)
+            }
+        }
+    }
+
+    /// As [`Object::wrap`] or [`Object::wrap_dataset`].
+    pub(super) fn wrap_kind(
+        slot: &'static Slot,
+        kind: c_int,
+        under: P,
+        vol: Hid,
+        file: Option<&Arc<Opened>>,
+    ) -> Outcome<P> {
+        if kind == DATASET {
+            return Object::wrap_dataset(slot, under, vol, file);
+        }
+        Ok(Object::wrap(under, vol, file, None))
+    }
+
+    /// Closes the lower object, then frees ours. With the last object of a store's file its writer ends; if that fails, the
+    /// application is told, and may close again: what is closed stays so.
+    ///
+    /// # Safety
+    /// As for [`Object::of`]; if this succeeds, nobody uses it any more.
+    pub(super) unsafe fn close(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
+        // SAFETY: by this function's contract; nobody else closes it at the same time.
+        let ours = unsafe { &mut *object.cast::<Object>() };
+        if !ours.under.is_null() {
+            if let Some(file) = ours.file.as_ref().filter(|_| ours.told) {
+                file.before_close()?;
+            }
+            let status = lower(ours.under, ours.vol);
+            if status < 0 {
+                return Ok(status);
+            }
+            ours.under = null_mut();
+            // It is of the library, which is still there.
+            ours.dataset = None;
+        }
+        if std::mem::replace(&mut ours.told, false)
+            && let Some(file) = &ours.file
+        {
+            file.after_close()?;
+        }
+        // SAFETY: by this function's contract.
+        unsafe { Object::free(object) };
+        Ok(0)
+    }
+
+    /// Frees an object whose lower one is somebody else's.
     ///
     /// # Safety
     /// As for [`Object::of`]; nobody uses it any more.
-    pub(super) unsafe fn free(object: P) {
+    unsafe fn free(object: P) {
         // SAFETY: by this function's contract it came from Box::into_raw.
-        drop(unsafe { Box::from_raw(object.cast::<Object>()) });
+        let object = unsafe { Box::from_raw(object.cast::<Object>()) };
+        if let Some(file) = object.file.as_ref().filter(|_| object.told) {
+            file.released();
+        }
     }
 }
 
@@ -70,13 +194,13 @@ pub(super) unsafe extern "C" fn get_object<const L: usize>(object: P) -> P {
 }
 
 pub(super) unsafe extern "C" fn get_wrap_context<const L: usize>(object: P, context: *mut P) -> Herr {
-    enter::<L, _>(-1, |slot| {
+    enter_within::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
         let object = unsafe { Object::of(object) };
         let mut under = null_mut();
         // SAFETY: the lower object and a live place for its context.
         let status = unsafe { (slot.api.get_wrap_context)(object.under, object.vol, &raw mut under) };
-        let made = Box::new(Context { vol: object.vol, under });
+        let made = Box::new(Context { vol: object.vol, under, file: object.file.clone() });
         // SAFETY: HDF5 passes a live place.
         unsafe { *context = Box::into_raw(made).cast() };
         Ok(status)
@@ -84,12 +208,18 @@ pub(super) unsafe extern "C" fn get_wrap_context<const L: usize>(object: P, cont
 }
 
 pub(super) unsafe extern "C" fn wrap_object<const L: usize>(under: P, kind: c_int, context: P) -> P {
-    enter::<L, _>(null_mut(), |slot| {
+    enter_within::<L, _>(null_mut(), |slot| {
         // SAFETY: HDF5 passes a context that get_wrap_context made.
         let context = unsafe { &*context.cast::<Context>() };
         // SAFETY: an object of the connector below, and its context.
         let under = unsafe { (slot.api.wrap_object)(under, kind, context.vol, context.under) };
-        Ok(Object::wrap(under, context.vol))
+        let forgotten = kind == DATATYPE || (kind == FILE && !FILE_GIVEN.replace(false)) || FOR_ITSELF.get();
+        if !under.is_null() && forgotten {
+            let file = context.file.clone();
+            let object = Object { under, vol: context.vol, file, dataset: None, sources: None, told: false };
+            return Ok(Box::into_raw(Box::new(object)).cast());
+        }
+        Object::wrap_kind(slot, kind, under, context.vol, context.file.as_ref())
     })
 }
 
@@ -108,7 +238,7 @@ pub(super) unsafe extern "C" fn unwrap_object<const L: usize>(object: P) -> P {
 }
 
 pub(super) unsafe extern "C" fn free_wrap_context<const L: usize>(context: P) -> Herr {
-    enter::<L, _>(-1, |slot: &'static Slot| {
+    enter_within::<L, _>(-1, |slot: &'static Slot| {
         // SAFETY: HDF5 gives up a context that get_wrap_context made.
         let context = unsafe { Box::from_raw(context.cast::<Context>()) };
         if context.under.is_null() {

@@ -3,7 +3,7 @@
 //! Items are separated by `;`, `,` or white space: `store;fsync=never`. What a store is needs no item: an existing store
 //! is opened as one, and `store` says that new files become stores.
 
-use super::failure::{Failure, refuse};
+use super::failure::{Outcome, refuse};
 use std::fmt;
 
 /// What is in the string. The default is that of an empty one.
@@ -94,7 +94,7 @@ const CODEC: Words<Codec> = &[("raw", Codec::Raw), ("filters", Codec::Filters)];
 const SYNC: Words<Sync> = &[("never", Sync::Never), ("epoch", Sync::Epoch), ("record", Sync::Record)];
 const COMMIT: Words<Commit> = &[("auto", Commit::Auto), ("close", Commit::Close), ("manual", Commit::Manual)];
 
-fn word<T: Copy>(key: &str, value: &str, words: Words<T>) -> Result<T, Option<Failure>> {
+fn word<T: Copy>(key: &str, value: &str, words: Words<T>) -> Outcome<T> {
     if let Some((_, found)) = words.iter().find(|(name, _)| *name == value) {
         return Ok(*found);
     }
@@ -106,7 +106,7 @@ fn name<T: Copy + PartialEq>(value: T, words: Words<T>) -> &'static str {
     words.iter().find(|(_, of)| *of == value).map_or("", |(name, _)| name)
 }
 
-fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Option<Failure>> {
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Outcome<T> {
     match value.parse() {
         Ok(number) => Ok(number),
         Err(_) => refuse!("connector information: {key}={value}: expected a number"),
@@ -129,7 +129,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
 
 impl Options {
     /// Reads a string. Unknown items are errors: a misspelt one would be ignored silently.
-    pub(super) fn parse(text: &str) -> Result<Self, Option<Failure>> {
+    pub(super) fn parse(text: &str) -> Outcome<Self> {
         let mut options = Options::default();
         for item in items(text) {
             let (key, value) = match item.split_once('=') {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn refused(text: &str, says: &str) {
-        let error = Options::parse(text).unwrap_err().unwrap().to_string();
+        let error = Options::parse(text).unwrap_err().reason().unwrap();
         assert!(error.contains(says), "{text}: {error}");
     }
 

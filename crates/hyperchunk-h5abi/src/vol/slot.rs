@@ -2,7 +2,7 @@
 
 use super::api::{Api, P};
 use super::class::{Class, class};
-use super::failure::{Failure, Outcome};
+use super::failure::{Failure, Outcome, TOLD};
 use crate::errors::Area;
 use crate::guard::guard_in;
 use crate::library::Library;
@@ -86,8 +86,17 @@ fn slot<const L: usize>() -> &'static Slot {
 
 /// The guard of every callback: `failed` is what the callback returns when `body` fails or panics.
 pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
+    super::object::file_given(false);
+    enter_within::<L, T>(failed, body)
+}
+
+/// As [`enter`], for what the library calls in the middle of other things.
+pub(super) fn enter_within<const L: usize, T>(
+    failed: T,
+    body: impl FnOnce(&'static Slot) -> Outcome<T>,
+) -> T {
     let slot = slot::<L>();
-    guard_in::<T, Failure>(slot.library, Area::Store, failed, || body(slot))
+    guard_in(slot.library, Area::Store, failed, || body(slot).map_err(Failure::reason))
 }
 
 impl Slot {
@@ -106,7 +115,7 @@ impl Slot {
         // SAFETY: no pointers; 0 is the default list.
         let id = unsafe { (self.api.connector_by_value)(value, 0) };
         if id < 0 {
-            return Err(None);
+            return Err(TOLD);
         }
         if value == NATIVE {
             self.native.store(id, Ordering::Relaxed);
@@ -152,6 +161,7 @@ impl Slot {
     pub(super) fn forget(&self) {
         self.native.store(-1, Ordering::Relaxed);
         self.others.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        super::store::forget(self);
         crate::errors::forget(self.library);
     }
 }
@@ -160,6 +170,24 @@ impl Slot {
 pub(super) struct PropertyList {
     pub(super) slot: &'static Slot,
     pub(super) id: Hid,
+}
+
+impl PropertyList {
+    /// A copy of a list.
+    pub(super) fn copy(slot: &'static Slot, plist: Hid) -> Outcome<Self> {
+        // SAFETY: any identifier may be asked for a copy.
+        let id = unsafe { (slot.api.plist_copy)(plist) };
+        if id < 0 { Err(TOLD) } else { Ok(PropertyList { slot, id }) }
+    }
+}
+
+impl PropertyList {
+    /// Its identifier, to be closed by whoever gets it.
+    pub(super) fn into_id(self) -> Hid {
+        let id = self.id;
+        std::mem::forget(self);
+        id
+    }
 }
 
 impl Drop for PropertyList {

@@ -1,0 +1,102 @@
+//! What the application asks of a dataset of the store: never what the stand-in would say.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, refuse};
+use super::super::slot::Slot;
+use super::Diverted;
+use super::describe::{GET_DCPL, GetArguments};
+use crate::symbols::Herr;
+use std::ffi::c_int;
+
+/// `H5VL_dataset_get_t`.
+const GET_SPACE: c_int = 2;
+const GET_SPACE_STATUS: c_int = 3;
+const GET_STORAGE_SIZE: c_int = 4;
+/// `H5VL_dataset_specific_t`.
+const SET_EXTENT: c_int = 0;
+/// `H5D_SPACE_STATUS_NOT_ALLOCATED` and so on.
+const NOT_ALLOCATED: c_int = 0;
+const PART_ALLOCATED: c_int = 1;
+const ALLOCATED: c_int = 2;
+
+/// `H5VL_dataset_specific_args_t` of a new extent.
+#[repr(C)]
+struct NewExtent {
+    operation: c_int,
+    size: *const u64,
+}
+
+/// `H5VL_dataset_get`; `None` where the stand-in knows.
+///
+/// # Safety
+/// Arguments of that callback.
+pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &Diverted, args: P) -> Outcome<Option<Herr>> {
+    let args = args.cast::<GetArguments>();
+    // SAFETY: by this function's contract.
+    let (operation, place) = unsafe { ((*args).operation, (*args).answer) };
+    let answer = match operation {
+        GET_DCPL => {
+            // SAFETY: a list of our own.
+            unsafe { (slot.api.plist_copy)(dataset.plist) }
+        }
+        GET_SPACE => {
+            let dims = dataset.shared.dims();
+            let max = dataset.shared.definition.max.iter().map(|max| max.unwrap_or(u64::MAX));
+            let max: Vec<u64> = max.collect();
+            let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
+            // SAFETY: as many dimensions as are told.
+            unsafe { (slot.api.space_create)(rank, dims.as_ptr(), max.as_ptr()) }
+        }
+        GET_SPACE_STATUS => {
+            // SAFETY: the place for a status.
+            unsafe { *(place as *mut c_int) = status(dataset)? };
+            return Ok(Some(0));
+        }
+        GET_STORAGE_SIZE => {
+            // SAFETY: the place for a size.
+            unsafe { *(place as *mut u64) = super::chunks::storage_size(&dataset.shared)? };
+            return Ok(Some(0));
+        }
+        _ => return Ok(None),
+    };
+    if answer < 0 {
+        return Err(TOLD);
+    }
+    // SAFETY: by this function's contract.
+    unsafe { (*args).answer = answer };
+    Ok(Some(0))
+}
+
+fn status(dataset: &Diverted) -> Outcome<c_int> {
+    let shared = &dataset.shared;
+    if !shared.is_written()? {
+        return Ok(NOT_ALLOCATED);
+    }
+    let Some(chunk) = &shared.definition.chunk else { return Ok(ALLOCATED) };
+    let grid = shared
+        .dims()
+        .iter()
+        .zip(chunk)
+        .fold(1_u64, |all, (dim, size)| all.saturating_mul(dim.div_ceil((*size).max(1))));
+    let there = super::chunks::touched(shared)?.len() as u64;
+    Ok(if there < grid { PART_ALLOCATED } else { ALLOCATED })
+}
+
+/// `H5VL_dataset_specific`; `None` where the stand-in may do it.
+///
+/// # Safety
+/// Arguments of that callback.
+pub(in crate::vol) unsafe fn specific(dataset: &Diverted, args: P) -> Outcome<Option<Herr>> {
+    // SAFETY: by this function's contract every variant begins with its operation.
+    if unsafe { *args.cast::<c_int>() } != SET_EXTENT {
+        return Ok(None);
+    }
+    let rank = dataset.shared.definition.dims.len();
+    // SAFETY: arguments of a new extent, which has as many dimensions as the dataset.
+    let dims = unsafe { std::slice::from_raw_parts((*args.cast::<NewExtent>()).size, rank) };
+    if dataset.shared.definition.chunk.is_none() {
+        refuse!("a dataset without chunks cannot be given another extent")
+    }
+    dataset.shared.set_extent(dims)?;
+    Ok(Some(0))
+}

@@ -1,0 +1,337 @@
+//! Calls about single chunks. What was written in other ways is made a chunk when it is asked for.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, refuse};
+use super::super::slot::Slot;
+use super::layers::stored;
+use super::{Diverted, Shared};
+use crate::symbols::Herr;
+use hyperchunk::codec::Encoder;
+use hyperchunk::store::Slab;
+use std::collections::BTreeSet;
+use std::ffi::{c_int, c_uint, c_void};
+
+/// The operations of `H5VLnative.h`.
+const CHUNK_SIZE: c_int = 2;
+const COUNT: c_int = 3;
+const BY_NUMBER: c_int = 4;
+const BY_PLACE: c_int = 5;
+const READ: c_int = 6;
+const WRITE: c_int = 7;
+const SEQUENCES_SIZE: c_int = 8;
+const OFFSET: c_int = 9;
+const EACH: c_int = 10;
+/// `HADDR_UNDEF`.
+const NOWHERE: u64 = u64::MAX;
+
+/// `H5VL_optional_args_t`.
+#[repr(C)]
+struct Optional {
+    operation: c_int,
+    arguments: P,
+}
+
+/// The arguments of each operation.
+#[repr(C)]
+struct SizeOf {
+    offset: *const u64,
+    size: *mut u64,
+}
+#[repr(C)]
+struct CountOf {
+    space: i64,
+    count: *mut u64,
+}
+#[repr(C)]
+struct ByNumber {
+    space: i64,
+    number: u64,
+    offset: *mut u64,
+    mask: *mut c_uint,
+    address: *mut u64,
+    size: *mut u64,
+}
+#[repr(C)]
+struct ByPlace {
+    offset: *const u64,
+    mask: *mut c_uint,
+    address: *mut u64,
+    size: *mut u64,
+}
+#[repr(C)]
+struct Reading {
+    offset: *const u64,
+    mask: u32,
+    buffer: *mut u8,
+    /// Since 2.0: how large the buffer is.
+    size: *mut usize,
+}
+#[repr(C)]
+struct Writing {
+    offset: *const u64,
+    mask: u32,
+    size: usize,
+    buffer: *const u8,
+}
+/// As 1.14 has it.
+#[repr(C)]
+struct OldWriting {
+    offset: *const u64,
+    mask: u32,
+    size: u32,
+    buffer: *const u8,
+}
+#[repr(C)]
+struct Each {
+    visit: unsafe extern "C" fn(*const u64, c_uint, u64, u64, P) -> c_int,
+    state: P,
+}
+
+/// A chunk as it would be stored.
+struct Stored {
+    mask: u32,
+    bytes: Vec<u8>,
+    /// Where it is in a log, for those who only want to tell chunks apart.
+    address: u64,
+}
+
+/// The chunks of which something was written, by their offsets.
+pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<BTreeSet<Vec<u64>>> {
+    let Some(chunk) = &shared.definition.chunk else { return Ok(BTreeSet::new()) };
+    let dims = shared.dims();
+    let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
+    shared.with_layers(|layers| {
+        let mut found = BTreeSet::new();
+        for layer in &layers.all {
+            layer.pieces.in_box(&everything, None, &mut |_, shown| add(&mut found, shown, chunk));
+        }
+        found
+    })
+}
+
+fn add(found: &mut BTreeSet<Vec<u64>>, shown: &Slab, chunk: &[u64]) {
+    let axes = shown.start.iter().zip(&shown.count).zip(chunk);
+    let ranges: Vec<(u64, u64, u64)> = axes
+        .map(|((start, count), size)| {
+            let size = (*size).max(1);
+            let last = start.saturating_add(count.saturating_sub(1));
+            (start / size, last / size, size)
+        })
+        .collect();
+    let mut at: Vec<u64> = ranges.iter().map(|(first, _, _)| *first).collect();
+    loop {
+        found.insert(at.iter().zip(&ranges).map(|(at, (_, _, size))| at.saturating_mul(*size)).collect());
+        let next = at.iter_mut().zip(&ranges).rev().find_map(|(at, (first, last, _))| {
+            if *at < *last {
+                *at = at.saturating_add(1);
+                return Some(());
+            }
+            *at = *first;
+            None
+        });
+        if next.is_none() {
+            return;
+        }
+    }
+}
+
+/// How many bytes a dataset takes: all of it once something of it was written, or its chunks before their filters.
+pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
+    let element = shared.definition.element_size();
+    let product = |dims: &[u64]| dims.iter().fold(element, |size, dim| size.saturating_mul(*dim));
+    match &shared.definition.chunk {
+        None if shared.is_written()? => Ok(product(&shared.dims())),
+        None => Ok(0),
+        Some(chunk) if shared.definition.pipeline.is_empty() => {
+            Ok((touched(shared)?.len() as u64).saturating_mul(product(chunk)))
+        }
+        Some(_) => {
+            let mut size = 0_u64;
+            for offset in touched(shared)? {
+                size = size.saturating_add(chunk_at(shared, &offset)?.bytes.len() as u64);
+            }
+            Ok(size)
+        }
+    }
+}
+
+/// The chunk at an offset, as it was written, or as the filters make it.
+fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
+    let chunk = shared.definition.chunk.as_deref().unwrap_or_default();
+    let slab = Slab::new(offset, chunk);
+    if let Some((source, piece, mask)) = shared.with_layers(|layers| layers.chunk_as_written(&slab))? {
+        return Ok(Stored { mask, bytes: stored(&source, &piece)?, address: piece.offset });
+    }
+    let size = slab.elements()?.saturating_mul(shared.definition.element_size());
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+    shared.read(&slab, &mut bytes)?;
+    let mut encoder = Encoder::new();
+    let (filtered, mask) = encoder.encode(&shared.definition.pipeline, &bytes)?;
+    // Of what made it: any place will do for those who only ask whether there is one.
+    let address =
+        shared.with_layers(|layers| layers.all.iter().map(|layer| layer.pieces.last_in(&slab)).max())?;
+    Ok(Stored { mask, bytes: filtered.to_vec(), address: address.flatten().unwrap_or(0) })
+}
+
+/// The places for what is told about a chunk; each may be null.
+struct Told {
+    mask: *mut c_uint,
+    address: *mut u64,
+    size: *mut u64,
+}
+
+impl Told {
+    /// # Safety
+    /// Places of the caller, or null.
+    unsafe fn tell(&self, mask: u32, address: u64, size: u64) {
+        // SAFETY: by this function's contract.
+        unsafe {
+            if let Some(place) = self.mask.as_mut() {
+                *place = mask;
+            }
+            if let Some(place) = self.address.as_mut() {
+                *place = address;
+            }
+            if let Some(place) = self.size.as_mut() {
+                *place = size;
+            }
+        }
+    }
+}
+
+/// `H5VL_dataset_optional`: no operation falls through to the stand-in.
+///
+/// # Safety
+/// Arguments of that callback.
+pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) -> Outcome<Herr> {
+    // SAFETY: by this function's contract.
+    let (operation, args) =
+        unsafe { ((*args.cast::<Optional>()).operation, (*args.cast::<Optional>()).arguments) };
+    let shared = &dataset.shared;
+    let rank = shared.definition.dims.len();
+    let chunked = shared.definition.chunk.is_some();
+    if matches!(operation, CHUNK_SIZE..=WRITE | EACH) && !chunked {
+        refuse!("not a chunked dataset")
+    }
+    // SAFETY: a place has as many coordinates as the dataset has dimensions.
+    let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
+    match operation {
+        CHUNK_SIZE => {
+            // SAFETY: arguments of this operation.
+            let args = unsafe { &*args.cast::<SizeOf>() };
+            let offset = at(args.offset);
+            let size = match touched(shared)?.contains(&offset) {
+                true => chunk_at(shared, &offset)?.bytes.len() as u64,
+                false => 0,
+            };
+            // SAFETY: the place for a size.
+            unsafe { *args.size = size };
+        }
+        COUNT => {
+            // SAFETY: arguments of this operation.
+            unsafe { *(*args.cast::<CountOf>()).count = touched(shared)?.len() as u64 };
+        }
+        BY_NUMBER => {
+            // SAFETY: arguments of this operation.
+            let args = unsafe { &*args.cast::<ByNumber>() };
+            let chunks = touched(shared)?;
+            let number = usize::try_from(args.number).unwrap_or(usize::MAX);
+            let Some(offset) = chunks.iter().nth(number) else {
+                refuse!("there is no chunk of number {}: there are {}", args.number, chunks.len())
+            };
+            let chunk = chunk_at(shared, offset)?;
+            // SAFETY: places of the caller: an offset has as many coordinates as the dataset has dimensions.
+            unsafe {
+                if !args.offset.is_null() {
+                    std::ptr::copy_nonoverlapping(offset.as_ptr(), args.offset, rank);
+                }
+                Told { mask: args.mask, address: args.address, size: args.size }.tell(
+                    chunk.mask,
+                    chunk.address,
+                    chunk.bytes.len() as u64,
+                );
+            }
+        }
+        BY_PLACE => {
+            // SAFETY: arguments of this operation.
+            let args = unsafe { &*args.cast::<ByPlace>() };
+            let offset = at(args.offset);
+            let told = Told { mask: args.mask, address: args.address, size: args.size };
+            let chunk = match touched(shared)?.contains(&offset) {
+                true => chunk_at(shared, &offset)?,
+                false => Stored { mask: 0, bytes: Vec::new(), address: NOWHERE },
+            };
+            // SAFETY: places of the caller.
+            unsafe { told.tell(chunk.mask, chunk.address, chunk.bytes.len() as u64) };
+        }
+        READ => read_chunk(slot, shared, args.cast(), &at)?,
+        WRITE => {
+            // SAFETY: arguments of this operation, as this release has them.
+            let (offset, mask, size, buffer) = unsafe {
+                if slot.library.version().0 < 2 {
+                    let args = &*args.cast::<OldWriting>();
+                    (args.offset, args.mask, args.size as usize, args.buffer)
+                } else {
+                    let args = &*args.cast::<Writing>();
+                    (args.offset, args.mask, args.size, args.buffer)
+                }
+            };
+            // SAFETY: by HDF5's contract the buffer has that many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(buffer, size) };
+            shared.write_chunk(&at(offset), mask, bytes)?;
+        }
+        EACH => {
+            // SAFETY: arguments of this operation.
+            let args = unsafe { &*args.cast::<Each>() };
+            for offset in touched(shared)? {
+                let chunk = chunk_at(shared, &offset)?;
+                let size = chunk.bytes.len() as u64;
+                // SAFETY: the caller's function, and an offset of as many coordinates as the dataset has dimensions.
+                let wish =
+                    unsafe { (args.visit)(offset.as_ptr(), chunk.mask, chunk.address, size, args.state) };
+                if wish < 0 {
+                    return Err(TOLD);
+                }
+                if wish > 0 {
+                    return Ok(wish);
+                }
+            }
+        }
+        OFFSET => {
+            // SAFETY: arguments of this operation: a place for an address.
+            unsafe { **args.cast::<*mut u64>() = NOWHERE };
+        }
+        SEQUENCES_SIZE => refuse!("this dataset has no sequences"),
+        other => refuse!("operation {other} is not supported for a dataset of a sharded store"),
+    }
+    Ok(0)
+}
+
+fn read_chunk(
+    slot: &Slot,
+    shared: &Shared,
+    args: *mut c_void,
+    at: &dyn Fn(*const u64) -> Vec<u64>,
+) -> Outcome<()> {
+    let args = args.cast::<Reading>();
+    // SAFETY: arguments of this operation.
+    let offset = at(unsafe { (*args).offset });
+    if !touched(shared)?.contains(&offset) {
+        refuse!("nothing was written to the chunk at {offset:?}")
+    }
+    let chunk = chunk_at(shared, &offset)?;
+    // SAFETY: arguments of this operation; older releases have no size, their callers ask for it first.
+    unsafe {
+        (*args).mask = chunk.mask;
+        if slot.library.version().0 >= 2 && !(*args).size.is_null() {
+            let room = std::mem::replace(&mut *(*args).size, chunk.bytes.len());
+            if !(*args).buffer.is_null() && room < chunk.bytes.len() {
+                refuse!("a buffer of {room} bytes for a chunk of {}", chunk.bytes.len())
+            }
+        }
+        if !(*args).buffer.is_null() {
+            std::ptr::copy_nonoverlapping(chunk.bytes.as_ptr(), (*args).buffer, chunk.bytes.len());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! New datasets of a store.
+
+use super::super::api::{Name, P};
+use super::super::failure::{Outcome, TOLD, done};
+use super::super::object::Object;
+use super::super::slot::{NO_REQUEST, PropertyList, Slot};
+use super::describe::{self, GET_DCPL, StandIn};
+use super::{Diverted, Opened, Shared};
+use crate::symbols::Hid;
+use hyperchunk::model::Datatype;
+use hyperchunk::store::{Marker, WriterId};
+use std::ffi::{CStr, c_int};
+use std::ptr::null_mut;
+use std::sync::{Arc, PoisonError};
+
+/// `H5VL_OBJECT_GET_NAME`, `H5VL_OBJECT_BY_SELF`.
+const GET_NAME: c_int = 1;
+/// See [`GET_NAME`].
+const BY_SELF: c_int = 0;
+
+/// `H5VL_object_get_args_t` of a name.
+#[repr(C)]
+struct NameArguments {
+    operation: c_int,
+    size: usize,
+    buffer: *mut u8,
+    length: *mut usize,
+}
+
+/// The beginning of `H5VL_loc_params_t`, with room for all of it.
+#[repr(C)]
+struct Location {
+    kind: c_int,
+    by: c_int,
+    rest: [u64; 8],
+}
+
+/// The arguments of a creation, as the callback gets them.
+#[derive(Clone, Copy)]
+pub(in crate::vol) struct Creation {
+    pub(in crate::vol) at: P,
+    pub(in crate::vol) name: Name,
+    pub(in crate::vol) lcpl: Hid,
+    pub(in crate::vol) kind: Hid,
+    pub(in crate::vol) space: Hid,
+    pub(in crate::vol) dcpl: Hid,
+    pub(in crate::vol) dapl: Hid,
+    pub(in crate::vol) dxpl: Hid,
+}
+
+impl Creation {
+    /// Hands it on, with another dataspace and creation list.
+    ///
+    /// # Safety
+    /// The arguments are a callback's, `ours` the object that it got.
+    unsafe fn below(&self, slot: &Slot, ours: &Object, space: Hid, dcpl: Hid) -> P {
+        // SAFETY: by this function's contract.
+        unsafe {
+            (slot.api.dataset_create)(
+                ours.under, self.at, ours.vol, self.name, self.lcpl, self.kind, space, dcpl, self.dapl,
+                self.dxpl, NO_REQUEST,
+            )
+        }
+    }
+}
+
+/// Creates a dataset: of the store where it may be, else as the lower connector does.
+///
+/// # Safety
+/// The arguments are a callback's, `ours` the object that it got.
+pub(in crate::vol) unsafe fn create_dataset(
+    slot: &'static Slot,
+    ours: &Object,
+    creation: Creation,
+) -> Outcome<P> {
+    if let Some(file) = ours.file.as_ref().filter(|file| file.store.writer.is_some())
+        && let Some(datatype) = describe::may_divert(slot, creation.kind, creation.space, creation.dcpl)
+        // SAFETY: as for this function.
+        && let Some(made) = unsafe { divert_new(slot, ours, file, creation, datatype) }?
+    {
+        return Ok(made);
+    }
+    // SAFETY: as for this function.
+    let under = unsafe { creation.below(slot, ours, creation.space, creation.dcpl) };
+    Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
+}
+
+/// # Safety
+/// As for [`create_dataset`].
+unsafe fn divert_new(
+    slot: &'static Slot,
+    ours: &Object,
+    file: &Arc<Opened>,
+    creation: Creation,
+    datatype: Datatype,
+) -> Outcome<Option<P>> {
+    let store = &file.store;
+    let writer = store.writer()?;
+    let plist = if describe::is_chunked(slot, creation.dcpl) {
+        // SAFETY: as for this function.
+        unsafe { completed(slot, ours, creation) }?
+    } else {
+        PropertyList::copy(slot, creation.dcpl)?
+    };
+    let path = path_of(slot, ours, creation.at, creation.name);
+    let made = describe::definition(slot, path, datatype, creation.kind, creation.space, plist.id)?;
+    let Some(mut definition) = made else { return Ok(None) };
+    let id = {
+        let used = store.used.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let id = definition.id()?;
+            if !used.contains(&id) && writer.base().is_none_or(|base| base.dataset(&id).is_none()) {
+                break id;
+            }
+            definition.incarnation = definition.incarnation.saturating_add(1);
+        }
+    };
+    let marker = Marker { dataset: id, epoch: 0 };
+    let stand_in = StandIn::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
+    // SAFETY: as for this function.
+    let under = unsafe { creation.below(slot, ours, stand_in.space, stand_in.plist.id) };
+    if under.is_null() {
+        return Err(TOLD);
+    }
+    let number = writer.define(&definition)?;
+    store.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    let dims = definition.dims.clone();
+    let shared = Arc::new(Shared::new(definition, dims, Vec::new(), Some((writer.clone(), number))));
+    store.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&shared));
+    // SAFETY: an identifier of the caller.
+    let kind = unsafe { (slot.api.type_copy)(creation.kind) };
+    let plist = plist.into_id();
+    let dataset = Diverted { slot, shared, kind, plist };
+    Ok(Some(Object::wrap(under, ours.vol, Some(file), Some(Box::new(dataset)))))
+}
+
+/// The creation list as HDF5 completes it: filters look at the datatype, and what does not fit together is refused. For
+/// that, a native dataset is made and forgotten.
+///
+/// # Safety
+/// As for [`create_dataset`].
+unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> Outcome<PropertyList> {
+    let trying = describe::for_trying(slot, creation.dcpl)?;
+    let nameless = Creation { name: std::ptr::null(), ..creation };
+    // SAFETY: as for this function; the lower dataset is ours until it is closed here.
+    unsafe {
+        let tried = nameless.below(slot, ours, creation.space, trying.id);
+        if tried.is_null() {
+            return Err(TOLD);
+        }
+        let answer = describe::ask(slot, tried, ours.vol, GET_DCPL);
+        let closed = (slot.api.dataset_close)(tried, ours.vol, 0, NO_REQUEST);
+        let plist = PropertyList { slot, id: answer? };
+        done(closed)?;
+        describe::with_time_of(slot, plist.id, creation.dcpl)?;
+        Ok(plist)
+    }
+}
+
+/// The absolute path that a new object gets. What has no name gets one that nobody else has.
+fn path_of(slot: &Slot, ours: &Object, at: P, name: Name) -> Vec<u8> {
+    if name.is_null() {
+        return format!("/.nameless/{}", WriterId::new()).into_bytes();
+    }
+    // SAFETY: HDF5 passes a NUL-terminated name.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, at) };
+    let all = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
+    parts.extend(all.filter(|part| !part.is_empty() && *part != b"."));
+    let mut path = Vec::new();
+    for part in parts {
+        path.push(b'/');
+        path.extend_from_slice(part);
+    }
+    path
+}
+
+/// The path of an object, if the library knows it.
+fn name_of(slot: &Slot, ours: &Object, at: P) -> Vec<u8> {
+    // SAFETY: HDF5 passes a location, which begins with the kind of the object.
+    let kind = unsafe { *at.cast::<c_int>() };
+    let mut location = Location { kind, by: BY_SELF, rest: [0; 8] };
+    let mut length = 0;
+    let mut buffer = vec![0_u8; 4096];
+    let mut args = NameArguments {
+        operation: GET_NAME,
+        size: buffer.len(),
+        buffer: buffer.as_mut_ptr(),
+        length: &raw mut length,
+    };
+    let place = (&raw mut location).cast();
+    // SAFETY: a lower object, a location that is the object itself, live places.
+    let status =
+        unsafe { (slot.api.object_get)(ours.under, place, ours.vol, (&raw mut args).cast(), 0, null_mut()) };
+    buffer.truncate(if status < 0 { 0 } else { length });
+    buffer
+}

@@ -1,0 +1,353 @@
+//! What a new dataset is, from HDF5's identifiers; and the native dataset that stands in for it.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, done};
+use super::super::slot::{PropertyList, Slot};
+use crate::symbols::Hid;
+use hyperchunk::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
+use hyperchunk::store::{Definition, Marker};
+use hyperchunk_format::{Cursor, Limits, parse};
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::null_mut;
+
+/// `H5S_SIMPLE`.
+const SIMPLE: c_int = 1;
+/// `H5D_CONTIGUOUS`, `H5D_CHUNKED`.
+const CONTIGUOUS: c_int = 1;
+/// See [`CONTIGUOUS`].
+const CHUNKED: c_int = 2;
+/// `H5D_ALLOC_TIME_EARLY` and so on.
+const ALLOC_EARLY: c_int = 1;
+const ALLOC_LATE: c_int = 2;
+const ALLOC_INCREMENTAL: c_int = 3;
+/// `H5D_FILL_TIME_ALLOC` and so on.
+const FILL_ALLOC: c_int = 0;
+const FILL_NEVER: c_int = 1;
+/// `H5D_FILL_VALUE_UNDEFINED`, `H5D_FILL_VALUE_USER_DEFINED`.
+const FILL_UNDEFINED: c_int = 0;
+const FILL_USER: c_int = 2;
+/// `H5Z_FLAG_OPTIONAL`.
+const OPTIONAL: u32 = 1;
+/// `H5S_UNLIMITED`, `H5F_UNLIMITED`.
+const UNLIMITED: u64 = u64::MAX;
+/// `H5Z_FILTER_ALL`.
+const ALL_FILTERS: c_int = 0;
+
+/// The extent of a dataspace and its largest one; `None` for one that has no elements to divert.
+fn extent(slot: &Slot, space: Hid) -> Option<(Vec<u64>, Vec<Option<u64>>)> {
+    // SAFETY: any identifier may be asked.
+    let (class, rank) = unsafe { ((slot.api.space_class)(space), (slot.api.space_rank)(space)) };
+    let rank = usize::try_from(rank).ok().filter(|rank| class == SIMPLE && *rank > 0)?;
+    let (mut dims, mut max) = (vec![0; rank], vec![0; rank]);
+    // SAFETY: room for as many dimensions as the space has.
+    if unsafe { (slot.api.space_dims)(space, dims.as_mut_ptr(), max.as_mut_ptr()) } < 0 {
+        return None;
+    }
+    Some((dims, max.into_iter().map(|max| (max != UNLIMITED).then_some(max)).collect()))
+}
+
+/// A datatype as a plain value; `None` for one that is not known.
+pub(super) fn datatype(slot: &Slot, kind: Hid) -> Option<Datatype> {
+    let mut size = 0;
+    // SAFETY: without a buffer it tells the size.
+    if unsafe { (slot.api.type_encode)(kind, null_mut(), &raw mut size) } < 0 {
+        return None;
+    }
+    let mut bytes = vec![0_u8; size];
+    // SAFETY: a buffer of the size that was told.
+    if unsafe { (slot.api.type_encode)(kind, bytes.as_mut_ptr().cast(), &raw mut size) } < 0 {
+        return None;
+    }
+    // Two bytes say that it is a datatype; the rest is the message of an object header.
+    let message = bytes.get(2..)?;
+    parse::message::datatype::parse(&mut Cursor::new(message, "datatype", 0), &Limits::default()).ok()
+}
+
+/// `H5Pencode2` of a creation list.
+fn encoded(slot: &Slot, plist: Hid) -> Option<Vec<u8>> {
+    let mut size = 0;
+    // SAFETY: without a buffer it tells the size; 0 is the default list.
+    if unsafe { (slot.api.plist_encode)(plist, null_mut(), &raw mut size, 0) } < 0 {
+        return None;
+    }
+    let mut bytes = vec![0_u8; size];
+    // SAFETY: a buffer of the size that was told.
+    let status = unsafe { (slot.api.plist_encode)(plist, bytes.as_mut_ptr().cast(), &raw mut size, 0) };
+    (status >= 0).then_some(bytes)
+}
+
+fn pipeline(slot: &Slot, plist: Hid) -> Option<Pipeline> {
+    // SAFETY: any identifier may be asked.
+    let count = u32::try_from(unsafe { (slot.api.plist_filters)(plist) }).ok()?;
+    let mut filters = Vec::new();
+    for number in 0..count {
+        let (mut flags, mut config, mut length) = (0, 0, 0_usize);
+        let mut name: [c_char; 256] = [0; 256];
+        let mut look = |words: &mut [u32], length: &mut usize| {
+            // SAFETY: live places, and buffers of the sizes that are told.
+            unsafe {
+                (slot.api.plist_filter)(
+                    plist,
+                    number,
+                    &raw mut flags,
+                    length,
+                    words.as_mut_ptr(),
+                    name.len(),
+                    name.as_mut_ptr(),
+                    &raw mut config,
+                )
+            }
+        };
+        // The first call tells how many words there are.
+        look(&mut [], &mut length);
+        let mut parameters = vec![0; length];
+        let id = look(&mut parameters, &mut length);
+        let id = u16::try_from(id).ok()?;
+        filters.push(Filter { id, optional: flags & OPTIONAL != 0, name: None, parameters });
+    }
+    Some(filters)
+}
+
+fn fill(slot: &Slot, plist: Hid, kind: Hid, size: u64) -> Outcome<FillValue> {
+    let (mut defined, mut allocation, mut time) = (0, 0, 0);
+    // SAFETY: live places.
+    unsafe {
+        done((slot.api.plist_fill_defined)(plist, &raw mut defined))?;
+        done((slot.api.plist_alloc_time)(plist, &raw mut allocation))?;
+        done((slot.api.plist_fill_time)(plist, &raw mut time))?;
+    }
+    let value = match defined {
+        FILL_USER => {
+            let mut value = vec![0_u8; usize::try_from(size).map_err(|_| TOLD)?];
+            // SAFETY: room for an element of that type.
+            done(unsafe { (slot.api.plist_fill)(plist, kind, value.as_mut_ptr().cast()) })?;
+            FillWhen::User(value)
+        }
+        FILL_UNDEFINED => FillWhen::Undefined,
+        _ => FillWhen::Default,
+    };
+    let allocation = match allocation {
+        ALLOC_EARLY => AllocationTime::Early,
+        ALLOC_LATE => AllocationTime::Late,
+        ALLOC_INCREMENTAL => AllocationTime::Incremental,
+        _ => AllocationTime::Default,
+    };
+    let time = match time {
+        FILL_ALLOC => FillTime::Allocation,
+        FILL_NEVER => FillTime::Never,
+        _ => FillTime::IfSet,
+    };
+    Ok(FillValue { value, allocation, time })
+}
+
+/// Whether a dataset with that creation list and dataspace may belong to the store; the rest is the writer's own.
+///
+/// Its own are scalars, what is stored in the header or elsewhere, and what has no elements and never will.
+pub(super) fn may_divert(slot: &Slot, kind: Hid, space: Hid, plist: Hid) -> Option<Datatype> {
+    let (dims, max) = extent(slot, space)?;
+    // SAFETY: any identifier may be asked.
+    let (layout, externals) = unsafe { ((slot.api.plist_layout)(plist), (slot.api.plist_externals)(plist)) };
+    let fixed = dims.iter().zip(&max).all(|(dim, max)| Some(*dim) == *max);
+    let fits = match layout {
+        CONTIGUOUS => fixed && !dims.contains(&0),
+        CHUNKED => true,
+        _ => false,
+    };
+    if !fits || externals > 0 {
+        return None;
+    }
+    datatype(slot, kind).filter(|kind| !kind.has_vlen() && !kind.has_reference() && kind.size > 0)
+}
+
+/// Whether the creation list asks for chunks.
+pub(super) fn is_chunked(slot: &Slot, plist: Hid) -> bool {
+    // SAFETY: any identifier may be asked.
+    unsafe { (slot.api.plist_layout)(plist) == CHUNKED }
+}
+
+/// A copy of a list for trying natively: whatever it says, no space is taken.
+pub(super) fn for_trying(slot: &'static Slot, plist: Hid) -> Outcome<PropertyList> {
+    let copy = PropertyList::copy(slot, plist)?;
+    // SAFETY: a list of our own.
+    done(unsafe { (slot.api.plist_set_alloc_time)(copy.id, ALLOC_LATE) })?;
+    Ok(copy)
+}
+
+/// Gives a list that HDF5 completed the time of allocation that the user's has.
+pub(super) fn with_time_of(slot: &Slot, completed: Hid, plist: Hid) -> Outcome<()> {
+    let mut time = 0;
+    // SAFETY: a live place, a list of our own.
+    unsafe {
+        done((slot.api.plist_alloc_time)(plist, &raw mut time))?;
+        done((slot.api.plist_set_alloc_time)(completed, time)).map(drop)
+    }
+}
+
+/// What the dataset is.
+pub(super) fn definition(
+    slot: &Slot,
+    path: Vec<u8>,
+    datatype: Datatype,
+    kind: Hid,
+    space: Hid,
+    plist: Hid,
+) -> Outcome<Option<Definition>> {
+    let Some((dims, max)) = extent(slot, space) else { return Ok(None) };
+    let chunk = if is_chunked(slot, plist) {
+        let mut chunk = vec![0; dims.len()];
+        let rank = c_int::try_from(chunk.len()).unwrap_or(c_int::MAX);
+        // SAFETY: room for as many dimensions as are told.
+        done(unsafe { (slot.api.plist_chunk)(plist, rank, chunk.as_mut_ptr()) })?;
+        Some(chunk)
+    } else {
+        None
+    };
+    let (Some(pipeline), Some(native)) = (pipeline(slot, plist), encoded(slot, plist)) else {
+        return Ok(None);
+    };
+    let fill = fill(slot, plist, kind, datatype.size)?;
+    let mut definition = Definition::new(path, datatype, dims);
+    definition.max = max;
+    definition.chunk = chunk;
+    definition.pipeline = pipeline;
+    definition.fill = fill;
+    definition.native = native;
+    Ok(definition.id().is_ok().then_some(definition))
+}
+
+/// The native dataset that stands in: contiguous, of fixed size, without filters or fill value, and its data in an external
+/// file that is not there, so that whoever looks for them without knowing of stores fails.
+pub(super) struct StandIn {
+    slot: &'static Slot,
+    pub(super) space: Hid,
+    pub(super) plist: PropertyList,
+}
+
+impl StandIn {
+    pub(super) fn new(
+        slot: &'static Slot,
+        kind: Hid,
+        plist: Hid,
+        dims: &[u64],
+        marker: Marker,
+    ) -> Outcome<Self> {
+        let plist = PropertyList::copy(slot, plist)?;
+        let dims: Vec<u64> = dims.iter().map(|dim| (*dim).max(1)).collect();
+        let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
+        let entry = marker.entry(false);
+        let name = CString::new(entry.name.as_bytes()).map_err(|_| TOLD)?;
+        // SAFETY: a list of our own, live strings and arrays. A filled dataset would be written to when it is created.
+        unsafe {
+            let api = &slot.api;
+            if (api.plist_filters)(plist.id) > 0 {
+                done((api.plist_remove_filter)(plist.id, ALL_FILTERS))?;
+            }
+            done((api.plist_set_layout)(plist.id, CONTIGUOUS))?;
+            done((api.plist_set_alloc_time)(plist.id, ALLOC_LATE))?;
+            done((api.plist_set_fill)(plist.id, kind, std::ptr::null()))?;
+            done((api.plist_set_fill_time)(plist.id, FILL_NEVER))?;
+            done((api.plist_set_external)(plist.id, name.as_ptr(), 0, UNLIMITED))?;
+            let space = (api.space_create)(rank, dims.as_ptr(), dims.as_ptr());
+            if space < 0 {
+                return Err(TOLD);
+            }
+            Ok(StandIn { slot, space, plist })
+        }
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // SAFETY: the space is ours and open.
+        self.slot.keep_errors(|| unsafe { (self.slot.api.space_close)(self.space) });
+    }
+}
+
+/// `H5VL_dataset_get_args_t`; what it gives is an identifier or lies behind a pointer.
+#[repr(C)]
+pub(in crate::vol) struct GetArguments {
+    pub(in crate::vol) operation: c_int,
+    pub(in crate::vol) answer: i64,
+}
+
+/// `H5VL_DATASET_GET_DAPL`, `H5VL_DATASET_GET_DCPL`, `H5VL_DATASET_GET_TYPE`.
+pub(in crate::vol) const GET_DAPL: c_int = 0;
+/// See [`GET_DAPL`].
+pub(in crate::vol) const GET_DCPL: c_int = 1;
+/// See [`GET_DCPL`].
+pub(in crate::vol) const GET_TYPE: c_int = 5;
+
+/// What a lower dataset answers.
+pub(super) fn ask(slot: &Slot, under: P, vol: Hid, operation: c_int) -> Outcome<Hid> {
+    let mut args = GetArguments { operation, answer: -1 };
+    // SAFETY: a lower dataset, and arguments of our own for an operation that answers with an identifier.
+    done(unsafe { (slot.api.dataset_get)(under, vol, (&raw mut args).cast(), 0, null_mut()) })?;
+    Ok(args.answer)
+}
+
+/// The marker of a lower dataset.
+pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> {
+    let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL).ok()? };
+    // SAFETY: a list of our own.
+    let count = unsafe { (slot.api.plist_externals)(plist.id) };
+    let last = u32::try_from(count).ok()?.checked_sub(1)?;
+    let mut name = [0_u8; 256];
+    // SAFETY: a buffer of the size that is told; the other answers are not asked for.
+    let status = unsafe {
+        (slot.api.plist_external)(
+            plist.id,
+            last,
+            name.len(),
+            name.as_mut_ptr().cast(),
+            null_mut(),
+            null_mut(),
+        )
+    };
+    let text = name.split(|byte| *byte == 0).next().filter(|_| status >= 0)?;
+    let file = hyperchunk::model::ExternalFile {
+        name: hyperchunk::model::Name::from(std::str::from_utf8(text).ok()?),
+        offset: 0,
+        size: None,
+    };
+    Marker::of(&[file])
+}
+
+/// The creation list of a dataset that libhdf5 has not made.
+pub(super) fn creation_list(
+    slot: &'static Slot,
+    under: P,
+    vol: Hid,
+    definition: &Definition,
+) -> Outcome<PropertyList> {
+    let stand_in = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
+    let kind = ask(slot, under, vol, GET_TYPE)?;
+    // SAFETY: lists and a type of our own; live arrays of the sizes that are told.
+    let made = unsafe {
+        let api = &slot.api;
+        let class = (api.plist_class)(stand_in.id);
+        let plist = PropertyList { slot, id: (api.plist_create)(class) };
+        let status = || -> Outcome<()> {
+            if let Some(chunk) = &definition.chunk {
+                let rank = c_int::try_from(chunk.len()).unwrap_or(c_int::MAX);
+                done((slot.library.f.plist_set_chunk)(plist.id, rank, chunk.as_ptr()))?;
+            }
+            for filter in &definition.pipeline {
+                let words = &filter.parameters;
+                let (id, flags) = (c_int::from(filter.id), u32::from(filter.optional));
+                done((slot.library.f.plist_set_filter)(plist.id, id, flags, words.len(), words.as_ptr()))?;
+            }
+            if let FillWhen::User(value) = &definition.fill.value
+                && value.len() as u64 == definition.element_size()
+            {
+                done((api.plist_set_fill)(plist.id, kind, value.as_ptr().cast()))?;
+            }
+            Ok(())
+        }();
+        slot.keep_errors(|| {
+            (api.plist_close_class)(class);
+            (api.type_close)(kind);
+        });
+        status.map(|()| plist)
+    };
+    made
+}

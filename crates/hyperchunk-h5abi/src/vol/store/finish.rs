@@ -1,0 +1,234 @@
+//! The end of a writer, and the commit that may follow.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::options::{Commit, Sync};
+use super::super::slot::{NO_REQUEST, Slot};
+use super::{Opened, Store, paths};
+use crate::symbols::Hid;
+use hyperchunk::store::commit::{self, CommitOptions, Waiting};
+use hyperchunk::store::{Ending, LogWriter, Manifest, Session, launched};
+use hyperchunk::write;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+/// `H5VL_FILE_FLUSH`, `H5I_FILE`, `H5F_SCOPE_GLOBAL`.
+const FLUSH: i64 = 0;
+const FILE: c_int = 1;
+const GLOBAL: c_int = 1;
+/// `H5I_GROUP`, `H5VL_OBJECT_GET_FILE`.
+const GROUP: c_int = 2;
+const GET_FILE: i64 = 0;
+/// `H5VL_NATIVE_FILE_GET_FILE_IMAGE`.
+const GET_IMAGE: c_int = 1;
+
+/// `H5VL_file_specific_args_t` of a flush. What comes behind the operation is aligned to 8.
+#[repr(C)]
+struct FlushArguments {
+    operation: i64,
+    kind: c_int,
+    scope: c_int,
+}
+
+/// `H5VL_native_file_get_file_image_t`.
+#[repr(C)]
+struct ImageArguments {
+    size: usize,
+    buffer: P,
+    length: *mut usize,
+}
+
+/// `H5VL_optional_args_t`.
+#[repr(C)]
+struct OptionalArguments {
+    operation: c_int,
+    arguments: P,
+}
+
+/// The beginning of `H5VL_loc_params_t` of an object itself, with room for all of it.
+#[repr(C)]
+struct Itself {
+    kind: c_int,
+    by: c_int,
+    rest: [u64; 8],
+}
+
+/// `H5VL_object_get_args_t` of a file.
+#[repr(C)]
+struct FileArguments {
+    operation: i64,
+    file: *mut P,
+}
+
+/// The root group of a lower file.
+pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
+    let mut at = Itself { kind: FILE, by: 0, rest: [0; 8] };
+    // SAFETY: a lower file, a location that is the file itself, the default lists.
+    let group =
+        unsafe { (slot.api.group_open)(file, (&raw mut at).cast(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
+    if group.is_null() { Err(TOLD) } else { Ok(group) }
+}
+
+/// The lower file of a lower group.
+pub(super) fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
+    let mut at = Itself { kind: GROUP, by: 0, rest: [0; 8] };
+    let mut file = null_mut();
+    let mut args = FileArguments { operation: GET_FILE, file: &raw mut file };
+    let place = (&raw mut at).cast();
+    // SAFETY: a lower group, a location that is the group itself, a live place.
+    done(unsafe { (slot.api.object_get)(group, place, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
+    Ok(file)
+}
+
+/// The skeleton as it is now.
+fn image(slot: &Slot, keeper: P, vol: Hid) -> Outcome<Vec<u8>> {
+    let file = file_of(slot, keeper, vol)?;
+    let mut flush = FlushArguments { operation: FLUSH, kind: FILE, scope: GLOBAL };
+    // SAFETY: the lower file that is kept open, arguments of our own.
+    done(unsafe { (slot.api.file_specific)(file, vol, (&raw mut flush).cast(), 0, NO_REQUEST) })?;
+    let mut length = 0;
+    let get = |size: usize, buffer: P, length: *mut usize| {
+        let mut args = ImageArguments { size, buffer, length };
+        let mut call = OptionalArguments { operation: GET_IMAGE, arguments: (&raw mut args).cast() };
+        // SAFETY: as above; the buffer has as many bytes as are told.
+        done(unsafe { (slot.api.file_optional)(file, vol, (&raw mut call).cast(), 0, NO_REQUEST) })
+    };
+    get(0, null_mut(), &raw mut length)?;
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(length).is_err() {
+        refuse!("no memory for a skeleton of {length} bytes")
+    }
+    bytes.resize(length, 0);
+    get(length, bytes.as_mut_ptr().cast(), &raw mut length)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+impl Opened {
+    /// Makes everything until now known to others: they can commit it, or join.
+    pub(in crate::vol) fn flush(&self) -> Outcome<()> {
+        let store = &self.store;
+        let (Some(writer), Some((keeper, vol))) = (&store.writer, store.keeper()) else { return Ok(()) };
+        writer.put_image(&image(store.slot, keeper, vol)?)?;
+        writer.flush()?;
+        Ok(())
+    }
+
+    /// Nothing can be made in a file whose writer has ended: it would be lost.
+    pub(in crate::vol) fn check(&self) -> Outcome<()> {
+        if self.store.writer.is_some() && self.store.ended.load(Ordering::Relaxed) {
+            refuse!("{} is closed", self.store.path.display())
+        }
+        Ok(())
+    }
+
+    /// Whether any of its datasets were seen.
+    pub(in crate::vol) fn has_datasets(&self) -> bool {
+        !self.store.datasets.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// One more of our objects belongs to the file.
+    pub(in crate::vol) fn held(&self) {
+        self.store.objects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One of our objects is about to be closed; with the last, the writer ends.
+    pub(in crate::vol) fn before_close(&self) -> Outcome<()> {
+        let last = self.store.objects.load(Ordering::Relaxed) <= 1;
+        if !last || self.store.ended.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.store.write_out()
+    }
+
+    /// An object was closed; with the last, the skeleton goes, and the session may be done.
+    pub(in crate::vol) fn after_close(&self) -> Outcome<()> {
+        if self.store.objects.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return Ok(());
+        }
+        self.store.end()
+    }
+
+    /// An object is none of the file's any more.
+    pub(in crate::vol) fn released(&self) {
+        self.store.objects.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Store {
+    /// Whether this process may write to the log: not after a fork.
+    fn own(&self) -> Option<&LogWriter> {
+        self.writer.as_ref().filter(|writer| writer.is_of_this_process())
+    }
+
+    /// The skeleton goes into the log, and the log is closed.
+    fn write_out(&self) -> Outcome<()> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((keeper, vol)) = keeper else { return Ok(()) };
+        let keeper = keeper as P;
+        paths::done_with(self);
+        let written = match self.own() {
+            Some(writer) => image(self.slot, keeper, vol).and_then(|image| {
+                writer.put_image(&image)?;
+                Ok(writer.close().map(drop)?)
+            }),
+            None => Ok(()),
+        };
+        // SAFETY: the lower group that kept the file open, given up here.
+        let close = || unsafe { (self.slot.api.group_close)(keeper, vol, 0, NO_REQUEST) };
+        let closed = self.slot.keep_errors(close);
+        written?;
+        done(closed).map(drop)
+    }
+
+    /// The last object is closed.
+    fn end(&self) -> Outcome<()> {
+        match self.own() {
+            Some(writer) if self.ended.load(Ordering::Relaxed) => self.commit(writer.header().session),
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits, if it is for us to do so.
+    fn commit(&self, session: Session) -> Outcome<()> {
+        let mut options = CommitOptions::default();
+        if self.options.sync == Sync::Never {
+            options.sync = write::Sync::Never;
+        }
+        let due = match self.options.commit {
+            Commit::Manual => false,
+            Commit::Close => true,
+            Commit::Auto => self.all_done(session, &mut options)?,
+        };
+        if due {
+            commit::commit(&self.path, &options)?;
+        }
+        Ok(())
+    }
+
+    /// Whether all writers of the session are done; where their number is not known, whether nobody is at work.
+    fn all_done(&self, session: Session, options: &mut CommitOptions) -> Outcome<bool> {
+        let waiting = commit::waiting(&self.path, Manifest::newest(&self.path)?.as_deref())?;
+        let Some(writers) = self.options.writers.or_else(launched) else {
+            return Ok(waiting.iter().all(is_done));
+        };
+        options.session = Some(session);
+        let ours =
+            waiting.iter().filter(|log| log.header.session == session && log.ending == Ending::Finished);
+        Ok(ours.count() as u64 >= u64::from(writers))
+    }
+}
+
+/// Whether nothing more comes of a log: its writer is done, or its process is no more. (A process of another machine is
+/// taken for one that is no more if its number is free here: what it writes then goes into another epoch.)
+pub(super) fn is_done(log: &Waiting) -> bool {
+    if log.ending == Ending::Finished {
+        return true;
+    }
+    let Ok(process) = i32::try_from(log.header.process) else { return true };
+    // SAFETY: signal 0 only asks whether the process is there.
+    let there = unsafe { libc::kill(process, 0) } == 0;
+    !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}

@@ -1,0 +1,269 @@
+//! All that was written to one dataset: by earlier epochs, by others, by this process; and its elements, painted from that.
+
+use super::pieces::Pieces;
+use hyperchunk::codec::Decoder;
+use hyperchunk::model::{FillTime, FillWhen};
+use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, Written};
+use hyperchunk::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+/// Where a layer's bytes are.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// In somebody's log.
+    Log(Arc<File>),
+    /// In our own, of which the end waits in memory.
+    Own(LogWriter),
+}
+
+impl Source {
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        match self {
+            Source::Log(file) => file
+                .read_exact_at(out, offset)
+                .map_err(|error| Error::corrupt(format!("cannot read a log: {error}")).at(offset)),
+            Source::Own(writer) => writer.read_at(offset, out),
+        }
+    }
+}
+
+/// What one log has of a dataset.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) source: Source,
+    pub(super) pieces: Pieces,
+    /// Layers of a later epoch clip those of earlier ones, not each other.
+    pub(super) epoch: u64,
+}
+
+impl Layer {
+    /// A layer with what is known.
+    pub(super) fn new(source: Source, epoch: u64, written: &Written) -> Self {
+        let mut pieces = Pieces::default();
+        written.pieces.iter().for_each(|piece| pieces.push(piece));
+        written.extents.iter().for_each(|extent| pieces.clip(extent));
+        Layer { source, pieces, epoch }
+    }
+}
+
+/// See the module. The last layer lies over the others.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    pub(super) all: Vec<Layer>,
+    decoder: Decoder,
+    /// The chunk that was decoded last: its place in the layers, and its elements.
+    decoded: Option<(usize, u64, Vec<u8>)>,
+}
+
+impl Layers {
+    /// How many layers there are of others.
+    pub(super) fn push(&mut self, layer: Layer) {
+        self.all.push(layer);
+    }
+
+    /// Nothing of an earlier decoding is kept when layers change.
+    pub(super) fn forget_decoded(&mut self) {
+        self.decoded = None;
+    }
+
+    /// The elements of a box, in C order; what was never written is the fill value.
+    pub(super) fn read(&mut self, definition: &Definition, slab: &Slab, out: &mut [u8]) -> Result<()> {
+        let element =
+            usize::try_from(definition.element_size()).map_err(|_| Error::limit("a huge element"))?;
+        let Layers { all, decoder, decoded } = self;
+        let one = covering(all, slab);
+        if one.is_none() {
+            fill(definition, element, out);
+        }
+        for (number, layer) in all.iter().enumerate() {
+            if one.is_some_and(|(only, _)| only != number) {
+                continue;
+            }
+            let later = all.iter().filter(|other| other.epoch > layer.epoch);
+            let under = later.filter_map(|other| other.pieces.bound()).reduce(|mut one, other| {
+                one.iter_mut().zip(&other).for_each(|(dim, other)| *dim = (*dim).min(*other));
+                one
+            });
+            let mut outcome = Ok(());
+            layer.pieces.in_box(slab, under.as_deref(), &mut |piece, shown| {
+                if outcome.is_err() || one.is_some_and(|(_, order)| order != piece.order) {
+                    return;
+                }
+                outcome = match piece.place {
+                    Place::Raw => paint(&piece.slab, shown, slab, element, &mut |at, to, length| match out
+                        .get_mut(to..to.saturating_add(length))
+                    {
+                        Some(part) => layer.source.read(piece.offset.saturating_add(at as u64), part),
+                        None => Err(Error::invalid("a piece outside its box")),
+                    }),
+                    Place::Chunk { mask } => (|| {
+                        let known =
+                            matches!(decoded, Some((of, order, _)) if *of == number && *order == piece.order);
+                        if !known {
+                            let bytes = decode(definition, decoder, &layer.source, piece, mask)?;
+                            *decoded = Some((number, piece.order, bytes));
+                        }
+                        let Some((_, _, chunk)) = decoded.as_ref() else { return Ok(()) };
+                        paint(&piece.slab, shown, slab, element, &mut |at, to, length| {
+                            let from = chunk.get(at..at.saturating_add(length));
+                            match (out.get_mut(to..to.saturating_add(length)), from) {
+                                (Some(part), Some(from)) => {
+                                    part.copy_from_slice(from);
+                                    Ok(())
+                                }
+                                _ => Err(Error::invalid("a piece outside its box")),
+                            }
+                        })
+                    })(),
+                };
+            });
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// What was written as the whole chunk at `offset`, with nothing over it: the layer, the piece and its mask.
+    pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
+        let mut found = None;
+        for layer in &self.all {
+            layer.pieces.in_box(slab, None, &mut |piece, _| {
+                found = match piece.place {
+                    Place::Chunk { mask } if piece.slab == *slab => {
+                        Some((layer.source.clone(), piece.clone(), mask))
+                    }
+                    _ => None,
+                };
+            });
+            // A smaller extent since then has cut it.
+            if layer.pieces.bound().is_some() {
+                let extent = layer.pieces.bound().unwrap_or_default();
+                let cut = slab.start.iter().zip(&extent).any(|(start, dim)| start >= dim);
+                found = found.filter(|_| !cut);
+            }
+        }
+        found
+    }
+}
+
+/// The bytes of a piece as they are stored.
+pub(super) fn stored(source: &Source, piece: &Piece) -> Result<Vec<u8>> {
+    let length = usize::try_from(piece.length).map_err(|_| Error::limit("a piece larger than memory"))?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| Error::limit("no memory for a piece"))?;
+    bytes.resize(length, 0);
+    source.read(piece.offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn decode(
+    definition: &Definition,
+    decoder: &mut Decoder,
+    source: &Source,
+    piece: &Piece,
+    mask: u32,
+) -> Result<Vec<u8>> {
+    let bytes = stored(source, piece)?;
+    let size = piece.slab.elements()?.checked_mul(definition.element_size());
+    let size =
+        size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| Error::limit("a huge chunk"))?;
+    Ok(decoder.decode(&definition.pipeline, mask, &bytes, size)?.to_vec())
+}
+
+/// The only piece that matters where one raw piece holds all of a box and nothing lies over it: most reads.
+fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
+    let mut last = None;
+    for (number, layer) in layers.iter().enumerate() {
+        layer.pieces.in_box(slab, None, &mut |piece, shown| {
+            last = (shown == slab).then_some((number, piece.order));
+        });
+        if layer.pieces.clips() > 0 {
+            return None;
+        }
+    }
+    last
+}
+
+fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
+    match &definition.fill.value {
+        // Whoever asks that no fill value be written gets what is there: nothing.
+        _ if definition.fill.time == FillTime::Never => out.fill(0),
+        FillWhen::User(value) if value.len() == element => {
+            out.chunks_exact_mut(element.max(1)).for_each(|to| to.copy_from_slice(value));
+        }
+        _ => out.fill(0),
+    }
+}
+
+/// Calls `copy` for every run of elements of `shown` that lies in one piece both in `from` and in `to`, with where it begins
+/// in each and how many bytes it has.
+pub(super) fn paint(
+    from: &Slab,
+    shown: &Slab,
+    to: &Slab,
+    element: usize,
+    copy: &mut dyn FnMut(usize, usize, usize) -> Result<()>,
+) -> Result<()> {
+    let rank = shown.count.len();
+    if shown.count.contains(&0) {
+        return Ok(());
+    }
+    let narrow = |n: u64| usize::try_from(n).map_err(|_| Error::limit("a box larger than memory"));
+    // From the last dimension on, how far both are whole: one run.
+    let mut inner = rank.saturating_sub(1);
+    let whole = |axis: usize| {
+        let axis_of = |slab: &Slab| slab.count.get(axis).copied();
+        axis_of(shown) == axis_of(from) && axis_of(shown) == axis_of(to)
+    };
+    while inner > 0 && whole(inner) {
+        inner = inner.saturating_sub(1);
+    }
+    let strides = |slab: &Slab| -> Result<Vec<usize>> {
+        let mut strides = vec![element; rank];
+        let mut size = element;
+        for (stride, count) in strides.iter_mut().zip(&slab.count).rev() {
+            *stride = size;
+            size =
+                size.checked_mul(narrow(*count)?).ok_or_else(|| Error::limit("a box larger than memory"))?;
+        }
+        Ok(strides)
+    };
+    let (from_strides, to_strides) = (strides(from)?, strides(to)?);
+    let offset = |slab: &Slab, strides: &[usize]| -> Result<usize> {
+        let mut at = 0_usize;
+        for ((shown, start), stride) in shown.start.iter().zip(&slab.start).zip(strides) {
+            at = at.saturating_add(narrow(shown.saturating_sub(*start))?.saturating_mul(*stride));
+        }
+        Ok(at)
+    };
+    let (mut at, mut place) = (offset(from, &from_strides)?, offset(to, &to_strides)?);
+    let run = match (shown.count.get(inner), from_strides.get(inner)) {
+        (Some(count), Some(stride)) => narrow(*count)?.saturating_mul(*stride),
+        _ => element,
+    };
+    let mut index = vec![0_u64; inner];
+    loop {
+        copy(at, place, run)?;
+        let mut axis = inner;
+        loop {
+            let Some(next) = axis.checked_sub(1) else { return Ok(()) };
+            axis = next;
+            let (Some(index), Some(count), Some(from), Some(to)) =
+                (index.get_mut(axis), shown.count.get(axis), from_strides.get(axis), to_strides.get(axis))
+            else {
+                return Ok(());
+            };
+            *index = index.saturating_add(1);
+            at = at.saturating_add(*from);
+            place = place.saturating_add(*to);
+            if *index < *count {
+                break;
+            }
+            let back = narrow(*count)?;
+            at = at.saturating_sub(from.saturating_mul(back));
+            place = place.saturating_sub(to.saturating_mul(back));
+            *index = 0;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Sharded stores behind the connector.
+//!
+//! A process that writes has a *writer*: a log, and a skeleton of its own, a native file in memory whose image goes into the
+//! log. Datasets in it are stand-ins; their elements go to the log and come from logs. When the last object of the file is
+//! closed, the writer is finished, and the session's last writer commits.
+
+mod answers;
+mod chunks;
+mod create;
+mod describe;
+mod finish;
+mod layers;
+mod opened;
+mod paths;
+mod pieces;
+mod selection;
+mod shared;
+mod transfer;
+mod virtuals;
+
+pub(super) use answers::{get, specific};
+pub(super) use chunks::optional;
+pub(super) use create::{Creation, create_dataset};
+pub(super) use opened::{Call as FileCall, create, divert, open};
+pub(super) use paths::forget;
+pub(super) use shared::Shared;
+pub(super) use transfer::{Call, read, write};
+pub(super) use virtuals::Sources;
+
+use super::api::P;
+use super::failure::{Outcome, refuse};
+use super::options::Options;
+use super::slot::Slot;
+use crate::symbols::Hid;
+use hyperchunk::store::{DatasetId, Log, LogWriter, Manifest, WriterId, log_of};
+use layers::{Layer, Source};
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A store that this process has open, for one libhdf5.
+pub(super) struct Store {
+    slot: &'static Slot,
+    path: PathBuf,
+    /// What the lower connector knows the skeleton as.
+    name: Vec<u8>,
+    options: Options,
+    writer: Option<LogWriter>,
+    /// Logs of others that nobody has committed, as they were when this writer joined.
+    others: Vec<Arc<Log>>,
+    /// Keeps the skeleton open as long as any object of the file is: its root group, the address as a number.
+    keeper: Mutex<Option<(usize, Hid)>>,
+    /// How many of our objects belong to it.
+    objects: AtomicUsize,
+    ended: AtomicBool,
+    manifests: Mutex<HashMap<u64, Arc<Manifest>>>,
+    logs: Mutex<HashMap<WriterId, Arc<File>>>,
+    datasets: Mutex<HashMap<DatasetId, Arc<Shared>>>,
+    /// Identities that were given to datasets which may be deleted by now.
+    used: Mutex<HashSet<DatasetId>>,
+    /// How its first opening wanted it to be locked.
+    locking: (bool, bool),
+}
+
+/// A store as one call opened it.
+pub(super) struct Opened {
+    pub(super) store: Arc<Store>,
+    /// The name that the application gave.
+    pub(super) given: CString,
+    /// `H5F_ACC_RDWR` and so on.
+    pub(super) flags: u32,
+}
+
+/// A dataset of a store, as one call opened it.
+pub(super) struct Diverted {
+    slot: &'static Slot,
+    pub(super) shared: Arc<Shared>,
+    /// Its datatype.
+    kind: Hid,
+    /// Its creation list as the application gave it.
+    plist: Hid,
+}
+
+impl Drop for Diverted {
+    fn drop(&mut self) {
+        // SAFETY: both are ours and open.
+        self.slot.keep_errors(|| unsafe {
+            (self.slot.api.type_close)(self.kind);
+            (self.slot.api.plist_close)(self.plist);
+        });
+    }
+}
+
+impl Store {
+    /// What is written to.
+    fn writer(&self) -> Outcome<&LogWriter> {
+        match &self.writer {
+            Some(writer) => Ok(writer),
+            None => refuse!("{} is open for reading only", self.path.display()),
+        }
+    }
+
+    fn manifest(&self, epoch: u64) -> hyperchunk::Result<Arc<Manifest>> {
+        let mut known = self.manifests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(manifest) = known.get(&epoch) {
+            return Ok(Arc::clone(manifest));
+        }
+        let manifest = Manifest::epoch(&self.path, epoch)?;
+        known.insert(epoch, Arc::clone(&manifest));
+        Ok(manifest)
+    }
+
+    fn log(&self, writer: WriterId) -> hyperchunk::Result<Source> {
+        let mut known = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = known.get(&writer) {
+            return Ok(Source::Log(Arc::clone(file)));
+        }
+        let path = log_of(&self.path, writer);
+        let file = File::open(&path).map_err(|error| {
+            let message = format!("cannot open a log of the store: {error}");
+            hyperchunk::Error::new(hyperchunk::ErrorKind::NotFound, message).file(path.display())
+        })?;
+        let file = Arc::new(file);
+        known.insert(writer, Arc::clone(&file));
+        Ok(Source::Log(file))
+    }
+
+    /// The dataset that a marker of that epoch names.
+    fn shared(&self, id: DatasetId, epoch: u64) -> Outcome<Arc<Shared>> {
+        let known = |store: &Self| {
+            let datasets = store.datasets.lock().unwrap_or_else(PoisonError::into_inner);
+            datasets.get(&id).cloned()
+        };
+        if let Some(shared) = known(self) {
+            return Ok(shared);
+        }
+        let mut definition = None;
+        let mut dims = Vec::new();
+        let mut layers = Vec::new();
+        if epoch > 0 {
+            let manifest = self.manifest(epoch)?;
+            let Some(stored) = manifest.dataset(&id) else {
+                refuse!("epoch {epoch} of {} does not have the dataset {id}", self.path.display())
+            };
+            for part in &stored.parts {
+                let log = usize::try_from(part.log).ok().and_then(|log| manifest.logs.get(log));
+                let Some(log) = log else { refuse!("epoch {epoch} names a log that it does not have") };
+                layers.push(Layer::new(self.log(log.writer)?, part.epoch, &part.written));
+            }
+            definition = Some(stored.definition.clone());
+            dims.clone_from(&stored.extent);
+        }
+        for log in &self.others {
+            for (number, defined) in log.defined.iter().enumerate() {
+                if defined.id != id {
+                    continue;
+                }
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let (_, found) = log.definition(number)?;
+                if dims.is_empty() {
+                    dims.clone_from(&found.dims);
+                }
+                if let Some((_, written)) = log.written.iter().find(|(of, _)| *of == number) {
+                    if let Some(last) = written.extents.last() {
+                        dims.iter_mut().zip(&last.dims).for_each(|(dim, other)| *dim = (*dim).max(*other));
+                    }
+                    layers.push(Layer::new(self.log(log.writer())?, u64::MAX.saturating_sub(1), written));
+                }
+                definition = definition.or(Some(found));
+            }
+        }
+        let Some(definition) = definition else {
+            refuse!(
+                "no log of {} that is finished or flushed says what the dataset {id} is",
+                self.path.display()
+            )
+        };
+        let own = match &self.writer {
+            Some(writer) => {
+                let number = writer.define(&definition)?;
+                if writer.dataset(number)?.dims != dims {
+                    writer.set_extent(number, &dims)?;
+                }
+                Some((writer.clone(), number))
+            }
+            None => None,
+        };
+        let shared = Arc::new(Shared::new(definition, dims, layers, own));
+        let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(datasets.entry(id).or_insert(shared)))
+    }
+
+    /// The lower object that keeps the skeleton open.
+    fn keeper(&self) -> Option<(P, Hid)> {
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        keeper.map(|(object, vol)| (object as P, vol))
+    }
+}

@@ -1,0 +1,437 @@
+//! Files that are stores: made, joined, read; and datasets found in them.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::file::{Below, Reopen};
+use super::super::object::Object;
+use super::super::options::{Options, Sync};
+use super::super::slot::{NO_REQUEST, PropertyList, Slot};
+use super::describe::{self, GET_TYPE};
+use super::{Diverted, Opened, Store, finish, paths};
+use crate::symbols::Hid;
+use hyperchunk::store::commit::{self, CommitOptions, Waiting};
+use hyperchunk::store::{
+    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterOptions, log_of,
+};
+use hyperchunk::write;
+use std::collections::HashSet;
+use std::ffi::{CStr, CString, OsStr, c_int, c_uint};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// `H5F_ACC_RDWR`, `H5F_ACC_TRUNC`, `H5F_ACC_EXCL`.
+const WRITE: c_uint = 1;
+const TRUNCATE: c_uint = 2;
+const EXCLUSIVE: c_uint = 4;
+/// By so many bytes a skeleton grows in memory.
+const GROWTH: usize = 64 << 10;
+/// `H5F_CLOSE_WEAK`.
+const CLOSE_WEAK: c_int = 1;
+/// `H5VL_FILE_REOPEN`.
+const REOPEN: c_int = 1;
+/// `H5VL_FILE_GET_NAME`, `H5I_DATASET`.
+const GET_NAME: i64 = 5;
+const DATASET: c_int = 5;
+
+/// `H5VL_file_get_args_t` of a name. What comes behind the operation is aligned to 8.
+#[repr(C)]
+struct NameArguments {
+    operation: i64,
+    kind: c_int,
+    size: usize,
+    buffer: *mut u8,
+    length: *mut usize,
+}
+
+/// The arguments of opening a file, as a callback gets them.
+#[derive(Clone, Copy)]
+pub(in crate::vol) struct Call<'a> {
+    pub(in crate::vol) name: &'a CStr,
+    pub(in crate::vol) flags: c_uint,
+    pub(in crate::vol) fcpl: Hid,
+    pub(in crate::vol) dxpl: Hid,
+}
+
+/// Whether the list asks for the driver that HDF5 uses by itself: others have their files elsewhere, or share them.
+fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
+    // SAFETY: any identifier may be asked; the class and the list made here are closed.
+    unsafe {
+        let api = &slot.api;
+        let class = (api.plist_class)(fapl);
+        let plain = (api.plist_create)(class);
+        let same = (api.plist_driver)(plain) == (api.plist_driver)(fapl);
+        (api.plist_close)(plain);
+        (api.plist_close_class)(class);
+        same
+    }
+}
+
+/// Whether the lists ask for things of a file's inside that a store does not have: a user block, pages, alignment.
+fn asks_for_a_layout(slot: &Slot, fcpl: Hid, fapl: Hid) -> bool {
+    let (mut block, mut threshold, mut alignment) = (0_u64, 0_u64, 1_u64);
+    let (mut strategy, mut persist, mut smallest) = (0, false, 1_u64);
+    // SAFETY: live places.
+    unsafe {
+        let api = &slot.api;
+        (api.plist_user_block)(fcpl, &raw mut block);
+        (api.plist_space_strategy)(fcpl, &raw mut strategy, &raw mut persist, &raw mut smallest);
+        (api.plist_alignment)(fapl, &raw mut threshold, &raw mut alignment);
+    }
+    block > 0 || strategy != 0 || persist || alignment > 1
+}
+
+/// How an access list wants files to be locked: who opens a file again must want the same.
+fn locking(slot: &Slot, fapl: Hid) -> (bool, bool) {
+    let (mut locks, mut ignores) = (false, false);
+    // SAFETY: live places.
+    unsafe { (slot.api.plist_locking)(fapl, &raw mut locks, &raw mut ignores) };
+    (locks, ignores)
+}
+
+/// The session of this process. Where a number of writers is told and nothing else, it is those that one parent started.
+fn session(options: &Options) -> Session {
+    if let Some(name) = &options.session {
+        return Session::named(name);
+    }
+    let session = Session::of_process();
+    match options.writers {
+        Some(writers) if session.is_unknown() => {
+            let parent = std::os::unix::process::parent_id();
+            let started = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap_or_default();
+            let started = started.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
+            Session::named(&format!("{writers} writers of process {parent} {started:?}"))
+        }
+        _ => session,
+    }
+}
+
+fn writer(path: &Path, options: &Options, mode: Mode) -> hyperchunk::Result<LogWriter> {
+    let mut wanted = WriterOptions::default();
+    wanted.mode = mode;
+    wanted.session = session(options);
+    wanted.checksum = options.checksum;
+    wanted.statistics = options.statistics;
+    wanted.sync = match options.sync {
+        Sync::Never => write::Sync::Never,
+        Sync::Epoch => write::Sync::Commit,
+        Sync::Record => write::Sync::Write,
+    };
+    LogWriter::create(path, &wanted)
+}
+
+/// A new file, if it is to be a store.
+pub(in crate::vol) fn create(
+    slot: &'static Slot,
+    below: &Below,
+    options: &Options,
+    call: Call<'_>,
+) -> Outcome<Option<P>> {
+    let Some(path) = paths::absolute(call.name) else { return Ok(None) };
+    let there = fs::metadata(&path).ok();
+    let wanted = options.store || paths::is_store(&path);
+    // What cannot be made fails natively, with the words that everybody knows.
+    let hopeless = match &there {
+        Some(_) if call.flags & EXCLUSIVE != 0 => true,
+        Some(file) => !file.is_file() || !may_write(&path),
+        None => !path.parent().is_some_and(may_write),
+    };
+    if !wanted
+        || hopeless
+        || !is_plain_driver(slot, below.fapl.id)
+        || asks_for_a_layout(slot, call.fcpl, below.fapl.id)
+    {
+        return Ok(None);
+    }
+    if paths::live(slot, &path).is_some() {
+        refuse!("unable to truncate a file which is already open")
+    }
+    let writer = writer(&path, options, Mode::Truncate)?;
+    let waiting = commit::waiting(&path, Manifest::newest(&path)?.as_deref())?;
+    let mine = writer.header().session;
+    let done =
+        waiting.iter().filter(|log| log.ending == Ending::Finished && log.header.writer != writer.id());
+    let hidden: Vec<_> = done
+        .filter(|log| mine.is_unknown() || log.header.session != mine)
+        .map(|log| log.header.writer)
+        .collect();
+    if !hidden.is_empty() {
+        writer.hide(&hidden)?;
+    }
+    paths::publish_stub(&path)?;
+    let store = Store::new(slot, path, options, Some(writer), Vec::new(), call.name);
+    begin(slot, below, store, call, None).map(Some)
+}
+
+fn may_write(path: &Path) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: a NUL-terminated path.
+    unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
+}
+
+/// An existing file, if it is a store.
+pub(in crate::vol) fn open(
+    slot: &'static Slot,
+    below: &Below,
+    options: &Options,
+    call: Call<'_>,
+) -> Outcome<Option<P>> {
+    let Some(path) = paths::absolute(call.name) else { return Ok(None) };
+    if !paths::is_store(&path) || !is_plain_driver(slot, below.fapl.id) {
+        return Ok(None);
+    }
+    let writable = call.flags & WRITE != 0;
+    if writable && !may_write(&path) {
+        return Ok(None);
+    }
+    if let Some(store) = paths::live(slot, &path) {
+        return reopen(slot, below, &store, call).map(Some);
+    }
+    if let Some(epoch) = options.epoch {
+        if writable {
+            refuse!("{} is opened at epoch {epoch}, which cannot be written to", path.display())
+        }
+        let manifest = Manifest::epoch(&path, epoch)?;
+        let store = Store::new(slot, path, options, None, Vec::new(), call.name);
+        return begin(slot, below, store, call, Some(&manifest.image)).map(Some);
+    }
+    let waiting = if paths::is_stub(&path)? { waiting(&path)? } else { Vec::new() };
+    // A commit of a file without anything looks the same, and nobody waits.
+    if !waiting.is_empty() {
+        let working = waiting.iter().any(|log| !finish::is_done(log));
+        if !working {
+            // Whoever was to commit has not. Everybody is done.
+            commit::commit(&path, &CommitOptions::default())?;
+        } else if writable {
+            let others = published(&path, &waiting);
+            let image = others.iter().find_map(|log| log.read_image().ok().flatten());
+            let writer = writer(&path, options, Mode::Join)?;
+            let store = Store::new(slot, path, options, Some(writer), others, call.name);
+            return begin(slot, below, store, call, image.as_deref()).map(Some);
+        } else {
+            refuse!(
+                "{} is a sharded store that is not committed yet: {} writers are at work; it can be read when they have closed it, or after hyperchunk store commit",
+                path.display(),
+                waiting.len()
+            )
+        }
+    }
+    if !writable {
+        let store = Store::new(slot, path, options, None, Vec::new(), call.name);
+        // SAFETY: the arguments are a callback's.
+        let under = unsafe {
+            (slot.api.file_open)(call.name.as_ptr(), call.flags, below.fapl.id, call.dxpl, NO_REQUEST)
+        };
+        let file = Opened { store: Arc::new(store), given: call.name.to_owned(), flags: call.flags };
+        return Ok(Some(Object::wrap(under, below.vol, Some(&Arc::new(file)), None)));
+    }
+    if Manifest::newest(&path)?.is_none() {
+        // The folder is a leftover: somebody put an ordinary file there.
+        return Ok(None);
+    }
+    let writer = writer(&path, options, Mode::Join)?;
+    let Some(base) = writer.base().map(Arc::clone) else { return Ok(None) };
+    let store = Store::new(slot, path, options, Some(writer), Vec::new(), call.name);
+    begin(slot, below, store, call, Some(&base.image)).map(Some)
+}
+
+/// The logs that nobody has committed and that are to be seen.
+fn waiting(path: &Path) -> Outcome<Vec<Waiting>> {
+    Ok(commit::waiting(path, Manifest::newest(path)?.as_deref())?)
+}
+
+/// What others have finished or flushed, in the order in which they began.
+fn published(path: &Path, waiting: &[Waiting]) -> Vec<Arc<Log>> {
+    let mut waiting: Vec<&Waiting> = waiting.iter().collect();
+    waiting.sort_by_key(|log| (log.header.started, log.header.writer));
+    let opened = waiting.iter().filter_map(|log| Log::open(&log_of(path, log.header.writer), None, 0).ok());
+    let logs: Vec<_> = opened.map(Arc::new).collect();
+    let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
+    logs.into_iter().filter(|log| !hidden.contains(&log.writer())).collect()
+}
+
+impl Store {
+    fn new(
+        slot: &'static Slot,
+        path: PathBuf,
+        options: &Options,
+        writer: Option<LogWriter>,
+        others: Vec<Arc<Log>>,
+        given: &CStr,
+    ) -> Self {
+        let mut name = given.to_bytes().to_vec();
+        if let Some(writer) = &writer {
+            // Of the same folder, so that links to files beside it lead there; and of no other skeleton.
+            name.extend_from_slice(format!(".{}", writer.id()).as_bytes());
+        }
+        Store {
+            slot,
+            path,
+            name,
+            options: options.clone(),
+            writer,
+            others,
+            keeper: Mutex::default(),
+            objects: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
+            manifests: Mutex::default(),
+            logs: Mutex::default(),
+            datasets: Mutex::default(),
+            used: Mutex::default(),
+            locking: (false, false),
+        }
+    }
+
+    /// A store that is only read, for a dataset that a link led to.
+    fn reader(slot: &'static Slot, path: PathBuf, given: &CStr) -> Self {
+        Store::new(slot, path, &Options::default(), None, Vec::new(), given)
+    }
+}
+
+/// Opens a skeleton in memory: a new one, or an image.
+fn begin(
+    slot: &'static Slot,
+    below: &Below,
+    mut store: Store,
+    call: Call<'_>,
+    image: Option<&[u8]>,
+) -> Outcome<P> {
+    if store.writer.is_none() {
+        // An epoch that is read: no other skeleton has this name.
+        store.name.extend_from_slice(format!(".epoch-{}", store.options.epoch.unwrap_or(0)).as_bytes());
+    }
+    let fapl = PropertyList::copy(slot, below.fapl.id)?;
+    store.locking = locking(slot, fapl.id);
+    let Ok(name) = CString::new(store.name.clone()) else { refuse!("a name with a NUL") };
+    // SAFETY: a list of our own; HDF5 copies the image.
+    let under = unsafe {
+        let api = &slot.api;
+        done((api.plist_set_core)(fapl.id, GROWTH, false))?;
+        // Whatever the application wants, its objects keep the skeleton until they are closed.
+        done((api.plist_set_close_degree)(fapl.id, CLOSE_WEAK))?;
+        match image {
+            None => (api.file_create)(name.as_ptr(), TRUNCATE, call.fcpl, fapl.id, call.dxpl, NO_REQUEST),
+            Some(image) => {
+                done((api.plist_set_image)(fapl.id, image.as_ptr().cast(), image.len()))?;
+                let flags = call.flags & WRITE;
+                (api.file_open)(name.as_ptr(), flags, fapl.id, call.dxpl, NO_REQUEST)
+            }
+        }
+    };
+    if under.is_null() {
+        return Err(TOLD);
+    }
+    let writable = store.writer.is_some();
+    if writable {
+        let keeper = finish::root_of(slot, under, below.vol)?;
+        *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some((keeper as usize, below.vol));
+    }
+    let store = Arc::new(store);
+    if writable {
+        paths::remember(&store);
+    }
+    let file =
+        Opened { store, given: call.name.to_owned(), flags: call.flags | if writable { WRITE } else { 0 } };
+    Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
+}
+
+/// The same lower file once more.
+fn again(slot: &Slot, under: P, vol: Hid) -> Outcome<P> {
+    let mut file = null_mut();
+    let mut args = Reopen { operation: REOPEN, file: &raw mut file };
+    // SAFETY: a lower file, arguments of our own.
+    done(unsafe { (slot.api.file_specific)(under, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
+    Ok(file)
+}
+
+/// A store that this process writes to, opened again.
+fn reopen(slot: &'static Slot, below: &Below, store: &Arc<Store>, call: Call<'_>) -> Outcome<P> {
+    if store.locking != locking(slot, below.fapl.id) {
+        refuse!("file locking flag values don't match")
+    }
+    let Some((keeper, vol)) = store.keeper() else { refuse!("the store is being closed") };
+    let under = again(slot, finish::file_of(slot, keeper, vol)?, vol)?;
+    let file = Opened { store: Arc::clone(store), given: call.name.to_owned(), flags: call.flags };
+    Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
+}
+
+/// The name under which the lower connector has the file of a dataset.
+pub(super) fn file_of(slot: &Slot, under: P, vol: Hid, kind: c_int) -> Outcome<Vec<u8>> {
+    let mut length = 0;
+    let mut buffer = vec![0_u8; 8192];
+    let mut args = NameArguments {
+        operation: GET_NAME,
+        kind,
+        size: buffer.len(),
+        buffer: buffer.as_mut_ptr(),
+        length: &raw mut length,
+    };
+    // SAFETY: a lower dataset, live places.
+    done(unsafe { (slot.api.file_get)(under, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
+    buffer.truncate(length);
+    Ok(buffer)
+}
+
+/// What a dataset that the lower connector opened is of, if it is of a store: the dataset itself, and the file.
+pub(in crate::vol) fn divert(
+    slot: &'static Slot,
+    under: P,
+    vol: Hid,
+    file: Option<&Arc<Opened>>,
+) -> Outcome<Option<(Arc<Opened>, Box<Diverted>)>> {
+    let Some(marker) = slot.keep_errors(|| describe::marker(slot, under, vol)) else { return Ok(None) };
+    let name = file_of(slot, under, vol, DATASET)?;
+    let file = match file.filter(|file| file.store.name == name) {
+        Some(file) => Arc::clone(file),
+        None => {
+            // A link led to the file of another store.
+            let Ok(given) = CString::new(name) else { refuse!("a name with a NUL") };
+            let path = PathBuf::from(OsStr::from_bytes(given.to_bytes()));
+            let path = paths::absolute(&given).unwrap_or(path);
+            if !paths::is_store(&path) {
+                refuse!(
+                    "{} is the file of a sharded store without its folder of logs: copy or move both",
+                    path.display()
+                )
+            }
+            let store = Arc::new(Store::reader(slot, path, &given));
+            Arc::new(Opened { store, given, flags: 0 })
+        }
+    };
+    let dataset = diverted(slot, under, vol, &file.store, marker)?;
+    Ok(Some((file, Box::new(dataset))))
+}
+
+impl Opened {
+    /// Whether a lower object is of the file itself, and not of another that a link led to.
+    pub(in crate::vol) fn is_file_of(&self, under: P, vol: Hid, kind: c_int) -> bool {
+        file_of(self.store.slot, under, vol, kind).is_ok_and(|name| self.store.name == name)
+    }
+}
+
+fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Marker) -> Outcome<Diverted> {
+    let shared = store.shared(marker.dataset, marker.epoch)?;
+    let kind = describe::ask(slot, under, vol, GET_TYPE)?;
+    let plist = match creation_list(slot, under, vol, &shared.definition) {
+        Ok(plist) => plist.into_id(),
+        Err(error) => {
+            // SAFETY: the type from above.
+            slot.keep_errors(|| unsafe { (slot.api.type_close)(kind) });
+            return Err(error);
+        }
+    };
+    Ok(Diverted { slot, shared, kind, plist })
+}
+
+/// The creation list of a dataset: as libhdf5 made it, or made from what the store says.
+fn creation_list(slot: &'static Slot, under: P, vol: Hid, definition: &Definition) -> Outcome<PropertyList> {
+    if !definition.native.is_empty() {
+        // SAFETY: an encoded list; HDF5 checks it.
+        let id = unsafe { (slot.api.plist_decode)(definition.native.as_ptr().cast()) };
+        return if id < 0 { Err(TOLD) } else { Ok(PropertyList { slot, id }) };
+    }
+    describe::creation_list(slot, under, vol, definition)
+}

@@ -1,0 +1,106 @@
+//! Which paths are stores, what stands at the path of one that is not committed, and which this process has open.
+
+use super::super::slot::Slot;
+use super::Store;
+use hyperchunk::store::{Manifest, WriterId, commit, folder_of};
+use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::{fs, io};
+
+/// Stores with a writer of this process, by library and path.
+type Table = HashMap<(usize, PathBuf), Weak<Store>>;
+
+fn table() -> &'static Mutex<Table> {
+    static TABLE: OnceLock<Mutex<Table>> = OnceLock::new();
+    TABLE.get_or_init(Mutex::default)
+}
+
+/// The store at a path that this process writes to. One that came over a fork is its parent's.
+pub(super) fn live(slot: &Slot, path: &Path) -> Option<Arc<Store>> {
+    let table = table().lock().unwrap_or_else(PoisonError::into_inner);
+    let store = table.get(&(slot.library.base(), path.to_owned()))?.upgrade()?;
+    store.writer.as_ref().is_some_and(|writer| writer.is_of_this_process()).then_some(store)
+}
+
+pub(super) fn remember(store: &Arc<Store>) {
+    let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
+    table.retain(|_, store| store.strong_count() > 0);
+    table.insert((store.slot.library.base(), store.path.clone()), Arc::downgrade(store));
+}
+
+/// A store is done.
+pub(super) fn done_with(store: &Store) {
+    let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
+    table.remove(&(store.slot.library.base(), store.path.clone()));
+}
+
+/// A library closes: what it had open is gone.
+pub(in crate::vol) fn forget(slot: &Slot) {
+    let mut table = table().lock().unwrap_or_else(PoisonError::into_inner);
+    table.retain(|(base, _), _| *base != slot.library.base());
+}
+
+/// A name that HDF5 passes, as a path from the root, links in its folder followed.
+pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
+    let path = std::path::absolute(OsStr::from_bytes(name.to_bytes())).ok()?;
+    let (folder, file) = (path.parent()?, path.file_name()?);
+    Some(fs::canonicalize(folder).map_or_else(|_| path.clone(), |folder| folder.join(file)))
+}
+
+/// Whether there is a store at a path: an HDF5 file with a folder of logs beside it.
+pub(in crate::vol) fn is_store(path: &Path) -> bool {
+    folder_of(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
+}
+
+/// What stands at the path of a store before its first commit: an empty HDF5 file, the same from every writer, so that it is
+/// known for what it is. netCDF-C looks at the first bytes of a file by itself.
+fn stub() -> hyperchunk::Result<&'static [u8]> {
+    static STUB: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(stub) = STUB.get() {
+        return Ok(stub);
+    }
+    let sink = Arc::new(MemorySink::default());
+    let writer = Writer::create_in(Arc::clone(&sink) as Arc<dyn Sink>, None, &CreateOptions::default())?;
+    writer.close()?;
+    Ok(STUB.get_or_init(|| sink.bytes()))
+}
+
+/// Whether the file at a path is the one that waits for a first commit.
+pub(super) fn is_stub(path: &Path) -> hyperchunk::Result<bool> {
+    let stub = stub()?;
+    let as_long = fs::metadata(path).is_ok_and(|file| file.len() == stub.len() as u64);
+    Ok(as_long && fs::read(path).is_ok_and(|bytes| bytes == stub))
+}
+
+/// Whether what is at a path waits for its first commit.
+pub(super) fn is_waiting(path: &Path) -> hyperchunk::Result<bool> {
+    Ok(is_store(path)
+        && is_stub(path)?
+        && !commit::waiting(path, Manifest::newest(path)?.as_deref())?.is_empty())
+}
+
+/// Puts the stub at a path, in the place of whatever is there. Whoever comes second finds it.
+pub(super) fn publish_stub(path: &Path) -> hyperchunk::Result<()> {
+    if is_stub(path)? {
+        return Ok(());
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", WriterId::new()));
+    let temporary = PathBuf::from(name);
+    let publish = || -> io::Result<()> {
+        fs::write(&temporary, stub().unwrap_or_default())?;
+        if let Ok(old) = fs::metadata(path) {
+            fs::set_permissions(&temporary, old.permissions())?;
+        }
+        fs::rename(&temporary, path)
+    };
+    publish().map_err(|error| {
+        drop(fs::remove_file(&temporary));
+        let message = format!("cannot put a file at {}: {error}", path.display());
+        hyperchunk::Error::new(hyperchunk::ErrorKind::Io, message)
+    })
+}

@@ -1,0 +1,179 @@
+//! Pieces of one dataset in one log, found by where they lie, in the order in which they were written.
+//!
+//! Every sixteen pieces that were written one after another have a box around them, every sixteen boxes another, and so on:
+//! writers go through a dataset in some order, so that boxes are small. Adding a piece touches one box a level.
+
+use hyperchunk::store::{Extent, Piece, Slab};
+
+/// How many entries a box is around.
+const WIDE: usize = 16;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    all: Vec<Piece>,
+    /// From the boxes around pieces to the fewest.
+    levels: Vec<Vec<Slab>>,
+    /// From each of these numbers backwards, nothing outside the extent is to be seen.
+    clips: Vec<Extent>,
+}
+
+impl Pieces {
+    /// Adds a piece over the others.
+    pub(super) fn push(&mut self, piece: Piece) {
+        let mut number = self.all.len();
+        for level in 0.. {
+            number /= WIDE;
+            if level == self.levels.len() {
+                if number == 0 && level > 0 {
+                    break;
+                }
+                // A new level begins with a box around everything before.
+                let below = self.levels.last().map(|below| below.get(..WIDE).unwrap_or_default());
+                let around = below.unwrap_or_default().iter().cloned().reduce(|mut around, slab| {
+                    enclose(&mut around, &slab);
+                    around
+                });
+                self.levels.push(around.into_iter().collect());
+            }
+            let Some(boxes) = self.levels.get_mut(level) else { break };
+            match boxes.get_mut(number) {
+                Some(slab) => enclose(slab, &piece.slab),
+                None => boxes.push(piece.slab.clone()),
+            }
+        }
+        self.all.push(piece);
+    }
+
+    /// From now on, what was written before shows only inside this extent.
+    pub(super) fn clip(&mut self, extent: &Extent) {
+        self.clips.push(extent.clone());
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many times the extent was changed.
+    pub(super) fn clips(&self) -> usize {
+        self.clips.len()
+    }
+
+    /// Where the bytes of the newest piece in a box are.
+    pub(super) fn last_in(&self, slab: &Slab) -> Option<u64> {
+        let mut last = None;
+        self.in_box(slab, None, &mut |piece, _| last = Some(piece.offset));
+        last
+    }
+
+    /// What extents hide of all pieces, for those of another log that lie under these.
+    pub(super) fn bound(&self) -> Option<Vec<u64>> {
+        smallest(&self.clips)
+    }
+
+    /// The pieces that show something in `slab`, oldest first, each with what it shows; `under` clips all.
+    pub(super) fn in_box(&self, slab: &Slab, under: Option<&[u64]>, found: &mut dyn FnMut(&Piece, &Slab)) {
+        let slab = match under {
+            Some(extent) => match slab.clipped(extent) {
+                Some(clipped) => clipped,
+                None => return,
+            },
+            None => slab.clone(),
+        };
+        self.descend(self.levels.len(), 0, &slab, found);
+    }
+
+    /// Level 0 are the pieces themselves.
+    fn descend(&self, level: usize, number: usize, slab: &Slab, found: &mut dyn FnMut(&Piece, &Slab)) {
+        if level == 0 {
+            let Some(piece) = self.all.get(number) else { return };
+            let later: Vec<_> = self.clips.iter().filter(|clip| clip.order > piece.order).cloned().collect();
+            let shown = piece.slab.intersection(slab);
+            let shown = match (shown, smallest(&later)) {
+                (Some(shown), Some(extent)) => shown.clipped(&extent),
+                (shown, _) => shown,
+            };
+            if let Some(shown) = shown {
+                found(piece, &shown);
+            }
+            return;
+        }
+        let Some(boxes) = self.levels.get(level.saturating_sub(1)) else { return };
+        let top = level == self.levels.len();
+        let range = if top { 0..boxes.len() } else { number..number.saturating_add(1) };
+        for at in range {
+            if boxes.get(at).is_some_and(|around| around.intersection(slab).is_some()) {
+                let first = at.saturating_mul(WIDE);
+                for child in first..first.saturating_add(WIDE) {
+                    self.descend(level.saturating_sub(1), child, slab, found);
+                }
+            }
+        }
+    }
+}
+
+/// Makes a box large enough to hold another.
+pub(super) fn enclose(slab: &mut Slab, other: &Slab) {
+    for ((start, count), (other_start, other_count)) in
+        slab.start.iter_mut().zip(&mut slab.count).zip(other.start.iter().zip(&other.count))
+    {
+        let end = start.saturating_add(*count).max(other_start.saturating_add(*other_count));
+        *start = (*start).min(*other_start);
+        *count = end.saturating_sub(*start);
+    }
+}
+
+/// What is inside all these extents.
+fn smallest(extents: &[Extent]) -> Option<Vec<u64>> {
+    let mut extents = extents.iter();
+    let mut dims = extents.next()?.dims.clone();
+    for extent in extents {
+        dims.iter_mut().zip(&extent.dims).for_each(|(dim, other)| *dim = (*dim).min(*other));
+    }
+    Some(dims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyperchunk::store::Place;
+
+    fn piece(order: u64, start: [u64; 2], count: [u64; 2]) -> Piece {
+        Piece { slab: Slab::new(start, count), offset: 0, length: 0, place: Place::Raw, order, head: 0 }
+    }
+
+    #[test]
+    fn what_is_found_is_what_a_look_at_all_finds() {
+        let mut pieces = Pieces::default();
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for order in 0..700 {
+            pieces.push(piece(order, [random(100), random(100)], [1 + random(9), 1 + random(9)]));
+            let slab = Slab::new([random(90), random(90)], [1 + random(20), 1 + random(20)]);
+            let mut found = Vec::new();
+            pieces.in_box(&slab, None, &mut |piece, shown| found.push((piece.order, shown.clone())));
+            let all = pieces.all.iter();
+            let expected: Vec<_> =
+                all.filter_map(|piece| Some((piece.order, piece.slab.intersection(&slab)?))).collect();
+            assert_eq!(found, expected, "{order}");
+        }
+    }
+
+    #[test]
+    fn extents_clip_what_was_before_them() {
+        let mut pieces = Pieces::default();
+        pieces.push(piece(0, [0, 0], [6, 6]));
+        pieces.clip(&Extent { order: 1, dims: vec![3, 6] });
+        pieces.clip(&Extent { order: 2, dims: vec![6, 4] });
+        pieces.push(piece(3, [4, 4], [2, 2]));
+        let mut found = Vec::new();
+        let all = Slab::new([0, 0], [6, 6]);
+        pieces.in_box(&all, None, &mut |piece, shown| found.push((piece.order, shown.clone())));
+        assert_eq!(found, [(0, Slab::new([0, 0], [3, 4])), (3, Slab::new([4, 4], [2, 2]))]);
+        assert_eq!(pieces.bound(), Some(vec![3, 4]));
+    }
+}

@@ -1,0 +1,126 @@
+//! What this process knows of one dataset of a store, however often it is open.
+
+use super::layers::{Layer, Layers, Source};
+use hyperchunk::store::{Definition, LogWriter, Slab};
+use hyperchunk::{Error, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::vol) struct Shared {
+    pub(in crate::vol) definition: Arc<Definition>,
+    /// The log that it is written to, and its number there; read-only without.
+    own: Option<(LogWriter, u32)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    dims: Vec<u64>,
+    layers: Layers,
+    /// Where our own layer is among them.
+    own: Option<usize>,
+    /// Whether something was written since our own layer was brought up to date.
+    stale: bool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        definition: Definition,
+        dims: Vec<u64>,
+        others: Vec<Layer>,
+        own: Option<(LogWriter, u32)>,
+    ) -> Self {
+        let mut layers = Layers::default();
+        others.into_iter().for_each(|layer| layers.push(layer));
+        let place = own.as_ref().map(|(writer, _)| {
+            layers.push(Layer {
+                source: Source::Own(writer.clone()),
+                pieces: Default::default(),
+                epoch: u64::MAX,
+            });
+            layers.all.len().saturating_sub(1)
+        });
+        let state = Mutex::new(State { dims, layers, own: place, stale: own.is_some() });
+        Shared { definition: Arc::new(definition), own, state }
+    }
+
+    /// Its elements' size.
+    pub(super) fn element(&self) -> usize {
+        usize::try_from(self.definition.element_size()).unwrap_or(usize::MAX)
+    }
+
+    /// Its extent now.
+    pub(super) fn dims(&self) -> Vec<u64> {
+        self.lock().dims.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// With our own layer as it is now.
+    fn current(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        if !state.stale {
+            return Ok(state);
+        }
+        if let Some((writer, number)) = &self.own {
+            let written = writer.written(*number)?;
+            let place = state.own;
+            if let Some(layer) = place.and_then(|place| state.layers.all.get_mut(place)) {
+                let (known, clips) = (layer.pieces.len(), layer.pieces.clips());
+                written.pieces.iter().skip(known).for_each(|piece| layer.pieces.push(piece));
+                written.extents.iter().skip(clips).for_each(|extent| layer.pieces.clip(extent));
+            }
+        }
+        state.layers.forget_decoded();
+        state.stale = false;
+        Ok(state)
+    }
+
+    fn writer(&self) -> Result<(&LogWriter, u32)> {
+        match &self.own {
+            Some((writer, number)) => Ok((writer, *number)),
+            None => Err(Error::invalid("the store is open for reading only")),
+        }
+    }
+
+    pub(super) fn write_boxes(&self, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        writer.write_boxes(number, boxes, bytes)?;
+        self.lock().stale = true;
+        Ok(())
+    }
+
+    pub(super) fn write_chunk(&self, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        writer.write_chunk(number, offset, mask, bytes)?;
+        self.lock().stale = true;
+        Ok(())
+    }
+
+    pub(super) fn set_extent(&self, dims: &[u64]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        let mut state = self.lock();
+        writer.set_extent(number, dims)?;
+        state.dims = dims.to_vec();
+        state.stale = true;
+        Ok(())
+    }
+
+    /// The elements of a box in C order.
+    pub(super) fn read(&self, slab: &Slab, out: &mut [u8]) -> Result<()> {
+        self.current()?.layers.read(&self.definition, slab, out)
+    }
+
+    /// Runs `look` over all that was written.
+    pub(super) fn with_layers<T>(&self, look: impl FnOnce(&Layers) -> T) -> Result<T> {
+        Ok(look(&self.current()?.layers))
+    }
+
+    /// Whether anything was ever written.
+    pub(super) fn is_written(&self) -> Result<bool> {
+        self.with_layers(|layers| layers.all.iter().any(|layer| layer.pieces.len() > 0))
+    }
+}
