@@ -94,7 +94,8 @@ def calls(options: argparse.Namespace) -> None:
         print("no strace here, so nothing is counted: apt-get install strace")
         return
     lines = [f"{options.ranks} ranks, one write to each dataset; calls a rank.", ""]
-    lines += ["| way | datasets | by name | through a descriptor |", "|---|---|---|---|"]
+    heads = ["way", "datasets", "by name", "of them, in each rank but the first", "through a descriptor"]
+    lines += [f"| {' | '.join(heads)} |", "|---|---|---|---|---|"]
     print("\n".join(lines))
     for peer in options.peers.split(","):
         for datasets in map(int, options.datasets.split(",")):
@@ -108,12 +109,15 @@ def calls(options: argparse.Namespace) -> None:
                 environment.mpiexec(options.ranks, program, ["sh", "-c", script, "sh"])
                 paths: collections.Counter[str] = collections.Counter()
                 descriptors: collections.Counter[str] = collections.Counter()
+                others = 0
                 for trace in traces.iterdir():
                     by_name, by_descriptor = counted(trace, str(folder))
                     paths += by_name
                     descriptors += by_descriptor
-            cells = [told(paths, options.ranks), told(descriptors, options.ranks)]
-            lines.append(f"| {LABELS[peer]} | {datasets} | {cells[0]} | {cells[1]} |")
+                    others += by_name.total() if trace.name != "0" else 0
+            other = f"{others / (options.ranks - 1):.2f}" if options.ranks > 1 else "-"
+            cells = [told(paths, options.ranks), other, told(descriptors, options.ranks)]
+            lines.append(f"| {LABELS[peer]} | {datasets} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
     if options.page:
         report.put("metadata-calls", "\n".join(lines))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 import hyperchunk
+from hyperchunk import plugins
 from pattern import Transfer
 from peers import Case, Done, Peer, read_h5
 
@@ -63,15 +65,18 @@ class StoreStatistics(Store, key="store-statistics", label="**Hyperchunk**, chec
 class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
     """A process of its own for each rank, so that HDF5 is loaded with the connector; it waits between rounds."""
 
-    info: ClassVar[str] = ""
-
     def __init__(self, case: Case) -> None:
         super().__init__(case)
         pattern = case.pattern
         numbers = [case.rank, pattern.ranks, pattern.datasets, pattern.transfers, pattern.count]
         command = [sys.executable, HERE / "vol_program.py", pattern.name, *numbers]
         self.process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            list(map(str, command)),
+            env=os.environ | plugins.environment(store=True, writers=pattern.ranks),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
         )
         self.answer()
 
