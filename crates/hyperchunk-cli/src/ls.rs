@@ -142,7 +142,15 @@ fn details(object: &Object) -> Result<Vec<String>, Error> {
     if object.kind() == ObjectKind::Dataset {
         let dataset = object.dataset()?;
         let mut layout = describe::layout(&dataset);
-        if dataset.chunked().is_some() {
+        if let Some(marker) = dataset.store() {
+            layout = match marker.epoch {
+                0 => "in a sharded store that is not committed".into(),
+                epoch => {
+                    let pieces = dataset.pieces().unwrap_or(0);
+                    format!("{layout}; {pieces} pieces in a sharded store, epoch {epoch}")
+                }
+            };
+        } else if dataset.chunked().is_some() {
             let chunks = dataset.chunks()?;
             let stored: u64 = chunks.iter().map(|chunk| chunk.size).fold(0, u64::saturating_add);
             let whole = dataset.elements()?.saturating_mul(dataset.datatype().size);

@@ -174,16 +174,34 @@ impl Dataset {
     /// All chunks that are stored, in order of their place.
     ///
     /// # Errors
-    /// If their index cannot be read.
+    /// If their index cannot be read; Unsupported for a dataset of a sharded store, whose data are no chunks of the file.
     pub fn chunks(&self) -> Result<Vec<Chunk>> {
+        if self.0.sharded.is_some() {
+            let message = "the dataset is in a sharded store: its chunks are pieces of logs, not of the file";
+            return Err(self.name(Error::unsupported(message)));
+        }
         crate::read::all_chunks(self)
+    }
+
+    /// The places in the grid of its chunks where something was written.
+    pub(crate) fn touched(&self) -> Result<Vec<Vec<u64>>> {
+        match (&self.0.sharded, self.chunked()) {
+            (Some(sharded), Some(chunked)) => {
+                let limits = &self.object().file().options().limits;
+                sharded.touched(&chunked.dims, limits).map_err(|error| self.name(error))
+            }
+            _ => Ok(self.chunks()?.into_iter().map(|chunk| chunk.scaled).collect()),
+        }
     }
 
     /// The bytes of a chunk as they are stored.
     ///
     /// # Errors
-    /// Truncated or Io; Limit if it is larger than chunks may be.
+    /// Truncated or Io; Limit if it is larger than chunks may be; as [`Dataset::chunks`].
     pub fn read_chunk_raw(&self, chunk: &Chunk) -> Result<Vec<u8>> {
+        if self.0.sharded.is_some() {
+            return self.chunks().map(|_| Vec::new());
+        }
         let mut bytes = Vec::new();
         crate::read::read_stored(self, chunk, &mut bytes)?;
         Ok(bytes)

@@ -44,8 +44,8 @@ pub(super) fn pieces(dataset: &Dataset, plan: &Plan, memory: u64, in_order: bool
                     Box::new(keys.map(move |key| Piece::Elements(boxes.choice(&key))))
                 }
                 Some(old) => {
-                    let chunks = dataset.chunks()?;
-                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &*chunk.scaled));
+                    let chunks = dataset.touched()?;
+                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &**chunk));
                     Box::new(touched.into_iter().map(move |key| Piece::Elements(boxes.choice(&key))))
                 }
             }
@@ -73,8 +73,8 @@ pub(super) fn new_chunks(dataset: &Dataset, plan: &Plan) -> Result<Vec<Vec<u64>>
             match old {
                 None => boxes.all().flat_map(|key| boxes.places(&key)).collect(),
                 Some(old) => {
-                    let chunks = dataset.chunks()?;
-                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &*chunk.scaled));
+                    let chunks = dataset.touched()?;
+                    let touched = boxes.touched(&old.dims, chunks.iter().map(|chunk| &**chunk));
                     touched.iter().flat_map(|key| boxes.places(key)).collect()
                 }
             }

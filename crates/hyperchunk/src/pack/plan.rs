@@ -178,6 +178,7 @@ pub(crate) fn dataset_plan(
     };
     let how = match same_chunk && translation.is_copy() {
         _ if is_empty(dataset)? || bytes == 0 => How::Nothing,
+        true if dataset.store().is_some() => How::Elements,
         true if pipeline == dataset.pipeline() => How::Stored,
         true => How::Recoded,
         false => How::Elements,
@@ -236,6 +237,7 @@ fn chunk_of(
 pub(crate) fn is_empty(dataset: &Dataset) -> Result<bool> {
     Ok(match dataset.layout() {
         _ if !dataset.external().is_empty() => false,
+        _ if dataset.store().is_some() => dataset.pieces() == Some(0),
         Layout::Contiguous { address, .. } => address.is_none(),
         _ => dataset.elements()? == 0,
     })

@@ -33,6 +33,9 @@ impl Array {
         if !dataset.external().is_empty() {
             return Err(Error::unsupported("its data lie in other files"));
         }
+        if dataset.store().is_some() {
+            return Err(Error::unsupported("its data are pieces in the logs of a sharded store"));
+        }
         if matches!(dataset.dataspace(), Dataspace::Null) {
             return Err(Error::unsupported("Zarr has no null arrays"));
         }

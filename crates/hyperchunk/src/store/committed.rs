@@ -13,8 +13,9 @@ use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, FillTime, FillWhen, Layout};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Choice;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -166,6 +167,15 @@ impl Sharded {
         let State::Committed(store, number) = &self.state else { return 0 };
         let parts = store.manifest.datasets[*number].parts.iter();
         parts.map(|part| part.written.pieces.len()).fold(0, u64::saturating_add)
+    }
+
+    /// The places in a grid where something was written.
+    pub(crate) fn touched(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
+        let (store, number) = match &self.state {
+            State::Committed(store, number) => (store, *number),
+            State::Missing(error) => return Err(error.clone()),
+        };
+        store.known(number)?.touched(grid, limits)
     }
 
     /// Reads a selection.
@@ -337,6 +347,40 @@ impl Known {
 
     pub(super) fn pieces(&self) -> &Pieces {
         &self.pieces
+    }
+
+    fn touched(&self, grid: &[u64], limits: &Limits) -> Result<Vec<Vec<u64>>> {
+        let fuel = Fuel::new(limits);
+        let wanted: Vec<u64> = self.about.dims.iter().flat_map(|dim| [0, *dim]).collect();
+        let mut touched = BTreeSet::new();
+        let mut failed = None;
+        let mut see = |visible: &[u64], _: &mut Vec<u64>| {
+            let ranges: Vec<Range<u64>> = visible
+                .chunks_exact(2)
+                .zip(grid.iter().zip(&self.about.dims))
+                .map(|(range, (step, dim))| range[0] / step..range[1].min(*dim).div_ceil(*step))
+                .collect();
+            if ranges.iter().any(Range::is_empty) {
+                return false;
+            }
+            let places = ranges.iter().map(|range| range.end - range.start).fold(1, u64::saturating_mul);
+            if let Err(error) = fuel.burn(places) {
+                failed.get_or_insert(error);
+                return false;
+            }
+            let mut place: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+            loop {
+                touched.insert(place.clone());
+                let Some(axis) = (0..place.len()).rev().find(|axis| place[*axis] + 1 < ranges[*axis].end)
+                else {
+                    return false;
+                };
+                place[axis] += 1;
+                (axis + 1..place.len()).for_each(|axis| place[axis] = ranges[axis].start);
+            }
+        };
+        self.pieces.find(&wanted, (0, None), (usize::MAX, &fuel), &mut see, &mut Hits::default())?;
+        failed.map_or_else(|| Ok(touched.into_iter().collect()), Err)
     }
 
     /// How many layers of pieces it has.
