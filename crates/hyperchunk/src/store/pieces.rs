@@ -69,6 +69,8 @@ pub(super) struct Hits {
     pub(super) found: Vec<Found>,
     /// Of each: the start and the extent of its box, then the box that is wanted and visible of it, as ranges.
     coordinates: Vec<u64>,
+    /// A buffer.
+    visible: Vec<u64>,
 }
 
 /// One of them.
@@ -340,14 +342,17 @@ impl Hits {
         let clips = [from.clips.after(order), from.clip.as_deref(), clip];
         let before = self.coordinates.len();
         self.coordinates.extend_from_slice(&tuple[..2 * rank]);
-        let mut visible = Vec::with_capacity(2 * rank);
+        let mut visible = std::mem::take(&mut self.visible);
+        visible.clear();
         for axis in 0..rank {
             let clips = clips.iter().flatten().map(|dims| dims[axis]);
             let end = clips.fold(tuple[axis].saturating_add(tuple[rank + axis]), u64::min);
             visible.extend([tuple[axis], end]);
         }
         let empty = visible.chunks_exact(2).any(|range| range[0] >= range[1]);
-        if empty || !see(&visible, &mut self.coordinates) {
+        let seen = !empty && see(&visible, &mut self.coordinates);
+        self.visible = visible;
+        if !seen {
             self.coordinates.truncate(before);
             return;
         }

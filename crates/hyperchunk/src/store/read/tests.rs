@@ -1,13 +1,19 @@
-use crate::Dataset;
 use crate::file::{File, OpenOptions};
+use crate::pack::{Input, PackOptions, Packing};
+use crate::store::bytes::Out;
 use crate::store::commit::{CommitOptions, commit};
 use crate::store::tests::{Folder, options};
-use crate::store::{Definition, LogWriter, Slab, WriterOptions};
+use crate::store::{Definition, LogWriter, Manifest, PackedPieces, Slab, WriterOptions, folder_of};
 use crate::write::Sync;
+use crate::{Dataset, ErrorKind, ExternalPolicy, Limits};
+use hyperchunk_format::Cursor;
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Datatype, FillValue, FillWhen};
 use hyperchunk_format::select::{Axis, Blocks, Choice};
 use std::path::Path;
+use std::sync::Arc;
+
+mod remote;
 
 /// Numbers that are the same in each run.
 struct Random(u64);
@@ -288,4 +294,264 @@ fn what_many_writers_wrote_in_many_epochs_is_read() {
             check(into, &seen, &dims, fill, &mut random);
         }
     }
+}
+
+fn all(dataset: &Dataset) -> crate::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(dataset.elements()? * dataset.datatype().size).unwrap()];
+    dataset.read(&Choice::All, &mut bytes).map(|()| bytes)
+}
+
+/// A store with a dataset of bytes `a` of two dimensions in large and small pieces, boxes and chunks; its log and its values.
+fn small_and_large(folder: &Folder) -> (std::path::PathBuf, std::path::PathBuf, Vec<u8>) {
+    let path = folder.0.join("a.h5");
+    let writer = LogWriter::create(&path, &options()).unwrap();
+    let datatype = Datatype::integer(1, false, ByteOrder::Little);
+    let mut definition = Definition::new("/a", datatype.clone(), vec![800, 1000]);
+    definition.chunk = Some(vec![100, 100]);
+    let fill = FillWhen::Undefined;
+    let target = Target { datatype: &datatype, chunk: &[100, 100], fill: &fill };
+    definition.pipeline = preset("deflate", &target).unwrap();
+    let number = writer.define(&definition).unwrap();
+    let mut model = vec![0; 800_000];
+    let mut put = |slab: &Slab, bytes: &[u8]| {
+        let width = slab.count[1] as usize;
+        for (row, bytes) in bytes.chunks(width).enumerate() {
+            let start = (slab.start[0] as usize + row) * 1000 + slab.start[1] as usize;
+            model[start..start + width].copy_from_slice(bytes);
+        }
+    };
+    let bytes = |count: u64, first: u64| -> Vec<u8> {
+        (0..count).map(|at| ((at * at + first) % 251 % 7 * 30) as u8).collect()
+    };
+    let large =
+        [Slab::new([0, 0], [300, 1000]), Slab::new([300, 10], [400, 900]), Slab::new([350, 5], [310, 990])];
+    for slab in large {
+        let bytes = bytes(slab.elements().unwrap(), 3);
+        writer.write_box(number, &slab.start, &slab.count, &bytes).unwrap();
+        put(&slab, &bytes);
+    }
+    for row in 0..40 {
+        let slab = Slab::new([700 + row, 7 * row], [1, 100 + row]);
+        let bytes = bytes(100 + row, row);
+        writer.write_box(number, &slab.start, &slab.count, &bytes).unwrap();
+        put(&slab, &bytes);
+    }
+    let many: Vec<Slab> = (0..30).map(|at| Slab::new([750 + at, 3 * at], [1, 50])).collect();
+    let values = bytes(1500, 9);
+    writer.write_boxes(number, &many, &values).unwrap();
+    many.iter().zip(values.chunks(50)).for_each(|(slab, bytes)| put(slab, bytes));
+    let mut encoder = Encoder::default();
+    let values = bytes(10_000, 1);
+    let (stored, mask) = encoder.encode(&definition.pipeline, &values).unwrap();
+    writer.write_chunk(number, &[100, 200], mask, stored).unwrap();
+    put(&Slab::new([100, 200], [100, 100]), &values);
+    writer.close().unwrap();
+    commit(&path, &never()).unwrap().unwrap();
+    (path, writer.log().to_owned(), model)
+}
+
+#[test]
+fn large_pieces_are_read_in_part() {
+    let folder = Folder::new();
+    let (path, _, model) = small_and_large(&folder);
+    let dataset = dataset(&path, "a");
+    assert_eq!(all(&dataset).unwrap(), model);
+    let dims = [800, 1000];
+    let pick = |index: u64| Axis::range(index..index + 1);
+    let choices = [
+        Choice::Axes(vec![Axis::range(0..800), pick(500)]),
+        Choice::Axes(vec![Axis::steps(0, 7, 110), Axis::steps(3, 90, 11)]),
+        Choice::Axes(vec![Axis::range(20..790), Axis::range(1..999)]),
+        Choice::Axes(vec![Axis::List((0..800).rev().collect()), Axis::range(0..1000)]),
+        Choice::Axes(vec![Axis::range(0..800), Axis::List((0..1000).collect())]),
+        Choice::Points { rank: 2, coordinates: (0..4000).map(|at| at * 7919 % 800).collect() },
+        Choice::Blocks(Blocks::new(2, &[1, 1, 500, 700, 400, 600, 799, 999]).unwrap()),
+    ];
+    let float = Datatype::ieee(4, ByteOrder::Big);
+    for choice in choices {
+        let expected: Vec<u8> = elements(&choice, &dims)
+            .iter()
+            .map(|element| model[(element[0] * 1000 + element[1]) as usize])
+            .collect();
+        let mut found = vec![0xa5; expected.len()];
+        dataset.read(&choice, &mut found).unwrap();
+        assert!(found == expected, "{choice:?}");
+        let mut found = vec![0xa5; 4 * expected.len()];
+        dataset.read_as(&choice, &float, &mut found).unwrap();
+        let same = found
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| f32::from_be_bytes(*bytes))
+            .eq(expected.iter().map(|byte| f32::from(*byte)));
+        assert!(same, "{choice:?} as numbers");
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_or_not_seen() {
+    let folder = Folder::new();
+    let (path, log, model) = small_and_large(&folder);
+    let whole = std::fs::read(&log).unwrap();
+    let manifest = Manifest::epoch(&path, 1).unwrap();
+    let pieces: Vec<_> = manifest.datasets[0].parts[0].written.pieces.iter().collect();
+    // What lies under something else is not read whole, or not at all.
+    let step = if cfg!(debug_assertions) { whole.len() / 60 } else { whole.len() / 1000 };
+    let mut errors = 0;
+    let heads = pieces.iter().map(|piece| piece.head as usize + 20);
+    for at in (0..whole.len()).step_by(step).chain(heads).chain(whole.len() - 3000..whole.len() - 2900) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(&log, &damaged).unwrap();
+        match all(&dataset(&path, "a")) {
+            Ok(values) => assert!(values == model, "byte {at}"),
+            Err(error) => {
+                errors += 1;
+                let text = error.to_string();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
+                assert!(text.contains(".log") && text.contains("/a") && error.offset().is_some(), "{text}");
+            }
+        }
+    }
+    assert!(errors > 30, "{errors}");
+    // Shorter than what is committed.
+    std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(all(&dataset(&path, "a")).unwrap_err().kind(), ErrorKind::Truncated);
+    std::fs::remove_file(&log).unwrap();
+    let error = all(&dataset(&path, "a")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_is_not_committed_can_be_opened_and_not_read() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let definition = Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![6]);
+    let write = |value: u8| {
+        let writer = LogWriter::create(&path, &options()).unwrap();
+        let number = writer.define(&definition).unwrap();
+        writer.write_box(number, &[0], &[3], &[value; 3]).unwrap();
+        writer.close().unwrap();
+        commit(&path, &never()).unwrap().unwrap();
+    };
+    write(1);
+    write(2);
+    // Any epoch, whatever the file is now.
+    for (epoch, value) in [(1, 1), (2, 2)] {
+        let file = File::open_epoch(&path, epoch).unwrap();
+        let old = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
+        assert_eq!(old.store().unwrap().epoch, epoch);
+        assert_eq!(all(&old).unwrap(), [value, value, value, 0, 0, 0]);
+    }
+    assert_eq!(File::open_epoch(&path, 3).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(all(&dataset(&path, "a")).unwrap(), [2, 2, 2, 0, 0, 0]);
+    assert!(dataset(&path, "a").chunks().is_err());
+    // Other files must not be opened.
+    let options = OpenOptions { external: ExternalPolicy::Never, ..OpenOptions::default() };
+    let file = File::open(&path, &options).unwrap();
+    let alone = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
+    assert_eq!((alone.dims(), all(&alone).unwrap_err().kind()), (&[6][..], ErrorKind::Invalid));
+    // Without the folder there is only the shape; without the manifest, what is linked is there.
+    let linked = |path: &Path| {
+        let file = File::open(path, &OpenOptions { ignore_stores: true, ..OpenOptions::default() }).unwrap();
+        let found = file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset().unwrap();
+        found.external().len() > 1
+    };
+    std::fs::remove_file(Manifest::path(&path, 2)).unwrap();
+    if linked(&path) {
+        assert_eq!(all(&dataset(&path, "a")).unwrap(), [2, 2, 2, 0, 0, 0]);
+    }
+    std::fs::remove_dir_all(folder_of(&path)).unwrap();
+    let gone = dataset(&path, "a");
+    assert_eq!((gone.dims(), all(&gone).unwrap_err().kind()), (&[6][..], ErrorKind::NotFound));
+}
+
+#[test]
+fn manifests_that_lie_cost_little() {
+    let folder = Folder::new();
+    let (path, _, _) = small_and_large(&folder);
+    let manifest = Manifest::epoch(&path, 1).unwrap();
+    // 2^28 pieces at one place.
+    let mut out = Out::default();
+    [2, 1, 1 << 1].iter().for_each(|number| out.number(*number));
+    [0, 0, 800, 1000, 128, 800_000, 5, 128].iter().for_each(|number| out.difference(*number));
+    out.number(1 << 28);
+    (0..8).for_each(|_| out.difference(0));
+    let mut lies = (*manifest).clone();
+    lies.datasets[0].parts[0].written.pieces =
+        PackedPieces::decode(&mut Cursor::new(&out.0, "test", 0)).unwrap();
+    std::fs::write(Manifest::path(&path, 1), lies.encode().unwrap()).unwrap();
+    let mut limits = Limits::default();
+    (limits.visits, limits.metadata_bytes) = (1 << 20, 1 << 20);
+    let options = OpenOptions { limits, ..OpenOptions::default() };
+    let open = || {
+        let file = File::open(&path, &options).unwrap();
+        file.root().unwrap().group().unwrap().get(b"a").unwrap().dataset()
+    };
+    assert_eq!(all(&open().unwrap()).unwrap_err().kind(), ErrorKind::Limit);
+    let body = manifest.encode().unwrap();
+    let body = &body[..body.len() - 16];
+    let image = manifest.image.len() + 200;
+    let mut random = Random(3);
+    for _ in 0..if cfg!(debug_assertions) { 300 } else { 5000 } {
+        let mut bytes = body.to_vec();
+        for _ in 0..1 + random.below(3) {
+            let at = random.below((body.len() - image) as u64) as usize;
+            bytes[at] = random.below(256) as u8;
+        }
+        let checksum = crate::store::id::hash(&bytes);
+        bytes.extend(checksum);
+        std::fs::write(Manifest::path(&path, 1), &bytes).unwrap();
+        let Ok(dataset) = open() else { continue };
+        let axes = dataset.dims().iter().map(|dim| Axis::range(0..(*dim).min(900))).collect();
+        let choice = Choice::Axes(axes);
+        let Ok(count) = choice.count(dataset.dims()) else { continue };
+        let mut values = vec![0; usize::try_from(count * dataset.datatype().size).unwrap()];
+        drop(dataset.read(&choice, &mut values));
+        drop(dataset.touched());
+    }
+}
+
+#[test]
+fn a_million_pieces_of_a_loop_are_looked_through_quickly() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let writer = LogWriter::create(&path, &options()).unwrap();
+    let count = if cfg!(debug_assertions) { 20_000 } else { 1_000_000_u64 };
+    let definition = Definition::new("/a", Datatype::integer(2, false, ByteOrder::Little), vec![count * 40]);
+    let number = writer.define(&definition).unwrap();
+    let value = |at: u64| (at as u16).to_le_bytes().repeat(10);
+    (0..count).for_each(|at| writer.write_box(number, &[at * 40], &[10], &value(at)).unwrap());
+    let check = |read: &dyn Fn(&Choice, &mut [u8])| {
+        for at in (0..count).step_by(997) {
+            let mut found = [0xa5; 24];
+            read(&Choice::Axes(vec![Axis::range(at * 40..at * 40 + 12)]), &mut found);
+            assert_eq!(found[..20], value(at));
+            assert_eq!(found[20..], [0; 4]);
+        }
+        let mut found = vec![0xa5; usize::try_from(count * 20).unwrap()];
+        let blocks = Axis::Range { start: 0, stride: 40, count, block: 10 };
+        read(&Choice::Axes(vec![blocks]), &mut found);
+        assert!(found.chunks(20).enumerate().all(|(at, found)| found == value(at as u64)));
+    };
+    check(&|choice, out| writer.read(number, choice, out).unwrap());
+    writer.close().unwrap();
+    commit(&path, &never()).unwrap().unwrap();
+    let dataset = dataset(&path, "a");
+    check(&|choice, out| dataset.read(choice, out).unwrap());
+}
+
+#[test]
+fn a_store_is_packed_into_a_file() {
+    let folder = Folder::new();
+    let (path, _, model) = small_and_large(&folder);
+    let out = folder.0.join("packed.h5");
+    let file = File::open(&path, &OpenOptions::default()).unwrap();
+    let input = Input { file, into: String::new() };
+    let packing = Packing::new(vec![input], PackOptions::default()).unwrap();
+    packing.write(&out, &|_| ()).unwrap();
+    std::fs::remove_dir_all(folder_of(&path)).unwrap();
+    let packed = dataset(&out, "a");
+    assert!(packed.store().is_none() && packed.external().is_empty());
+    assert_eq!(all(&packed).unwrap(), model);
 }
