@@ -142,6 +142,10 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
     let named = |error: Error| error.file(path.display());
     let mut made: Option<Committed> = None;
     for _ in 0..TRIES {
+        let number = made.as_ref().map(|made| made.manifest.number);
+        if number.is_some() && Manifest::numbers(&path)?.last().copied() == number {
+            break;
+        }
         let base = newest(&path).map_err(named)?;
         if let Some(made) = &made
             && base.as_ref().is_some_and(|base| holds(base, made))
@@ -149,7 +153,11 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
             break;
         }
         // Else somebody went on from the epoch before this one, and did not see it.
-        let Some(next) = Attempt::new(&path, base, options).and_then(Attempt::finish).map_err(named)? else {
+        let next = Attempt::new(&path, base.clone(), options).and_then(Attempt::finish).map_err(named)?;
+        let Some(next) = next else {
+            if let (Some(base), None) = (&base, &made) {
+                repair(&path, base, options.sync).map_err(named)?;
+            }
             break;
         };
         if next.manifest.publish(&path, options.sync != Sync::Never)? {
@@ -193,10 +201,25 @@ pub(super) fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<
     loop {
         replace(path, &shown.image, sync)?;
         // A faster one may have been replaced by this one.
+        if Manifest::numbers(path)?.last().is_none_or(|last| *last <= shown.number) {
+            return Ok(());
+        }
         match Manifest::newest(path)? {
             Some(newest) if newest.number > shown.number => shown = newest,
             _ => return Ok(()),
         }
+    }
+}
+
+/// Shows an epoch whose maker was stopped before it could: then the file at the user's path is that of an older one.
+fn repair(path: &Path, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+    let Ok(file) = File::open(path, &plain()) else { return Ok(()) };
+    let shown = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
+    // Else it is another file, or one that waits for the commit of those who began it anew.
+    if shown.is_some_and(|shown| shown > 0 && shown < newest.number) {
+        show(path, newest, sync)
+    } else {
+        Ok(())
     }
 }
 
@@ -242,6 +265,8 @@ struct New {
     known: Option<LogPart>,
     /// Its datasets, by their numbers.
     definitions: Vec<(DatasetId, Definition)>,
+    /// The number of each, and where what was written to it is among all that was written.
+    numbers: HashMap<DatasetId, (u32, Option<usize>)>,
 }
 
 /// One try to make an epoch.
@@ -332,9 +357,9 @@ impl<'a> Attempt<'a> {
         }
         let numbers = Manifest::numbers(self.path)?;
         let number = numbers.last().map_or(1, |last| last + 1);
-        let mut merge = self.merge()?;
+        let (mut merge, current) = self.merge()?;
         let paths = merge.datasets();
-        let mut manifest = self.data(number, &paths)?;
+        let mut manifest = self.data(number, &paths, current.as_ref())?;
         for stored in &manifest.datasets {
             let path =
                 paths.iter().find(|(id, _)| *id == stored.id).map(|(_, path)| &**path).unwrap_or_default();
@@ -365,7 +390,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The structure.
-    fn merge(&self) -> Result<Merge> {
+    fn merge(&self) -> Result<(Merge, Option<File>)> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
@@ -442,7 +467,7 @@ impl<'a> Attempt<'a> {
                 }
             }
         }
-        Ok(merge)
+        Ok((merge, current))
     }
 
     /// What was there before the first epoch: a file that somebody made for the writers.
@@ -458,7 +483,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The data: which parts of which logs each dataset has.
-    fn data(&self, number: u64, paths: &[(DatasetId, Vec<u8>)]) -> Result<Manifest> {
+    fn data(&self, number: u64, paths: &[(DatasetId, Vec<u8>)], current: Option<&File>) -> Result<Manifest> {
         let mut manifest = Manifest {
             store: self.store(),
             number,
@@ -467,7 +492,17 @@ impl<'a> Attempt<'a> {
             time: now(),
             ..Manifest::default()
         };
-        let mut definitions: HashMap<DatasetId, &Definition> = HashMap::new();
+        // Datasets that were announced, of which no log says anything yet.
+        let announced = match current.filter(|_| self.base.is_none()) {
+            Some(file) => Marker::all(file)?,
+            None => Vec::new(),
+        };
+        let announced = announced.into_iter().filter_map(|(_, marker, dataset)| {
+            Some((marker.dataset, Marker::definition(dataset.external())?))
+        });
+        let announced: HashMap<DatasetId, Definition> = announced.collect();
+        let mut definitions: HashMap<DatasetId, &Definition> =
+            announced.iter().map(|(id, definition)| (*id, definition)).collect();
         let mut numbers: HashMap<WriterId, u32> = HashMap::new();
         if let Some(base) = &self.base {
             definitions.extend(base.datasets.iter().map(|stored| (stored.id, &stored.definition)));
@@ -552,11 +587,8 @@ impl<'a> Attempt<'a> {
         let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
         let mut wanted = Vec::new();
         for new in &self.new {
-            let dataset = new.definitions.iter().position(|(own, _)| *own == id);
-            let Some(dataset) = dataset.and_then(|dataset| u32::try_from(dataset).ok()) else { continue };
-            let Some((_, written)) = new.log.written.iter().find(|(own, _)| *own == dataset) else {
-                continue;
-            };
+            let Some((dataset, Some(place))) = new.numbers.get(&id).copied() else { continue };
+            let Some((_, written)) = new.log.written.get(place) else { continue };
             let mut written = written.clone();
             let done = before.and_then(|(base, stored)| last_order(base, stored, new.log.writer()));
             if let Some(done) = done.filter(|_| new.known.is_some_and(|known| known.salvaged)) {
@@ -721,12 +753,14 @@ fn open(
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
-    let definitions = (0..log.defined.len()).map(|number| {
-        let number = u32::try_from(number).map_err(|_| Error::limit("2^32 datasets"))?;
-        log.definition(number)
-    });
-    let definitions = definitions.collect::<Result<_>>().map_err(|error| error.file(name.display()))?;
-    Ok(Some(New { log, known, definitions }))
+    let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
+    let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>();
+    let definitions = definitions.map_err(|error| error.file(name.display()))?;
+    let places: HashMap<u32, usize> =
+        log.written.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
+    let numbers = definitions.iter().zip(0..);
+    let numbers = numbers.map(|((id, _), number)| (*id, (number, places.get(&number).copied()))).collect();
+    Ok(Some(New { log, known, definitions, numbers }))
 }
 
 pub(super) fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {

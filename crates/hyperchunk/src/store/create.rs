@@ -48,7 +48,9 @@ pub fn create(
             merge.define(id, &definition.path, WriterId::default());
         }
         let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
-        if shown.insert(id, Shown { datatype, dims, segments: None }).is_some() {
+        // Without an epoch, the marker is all that says what it is, until somebody writes to it.
+        let about = before.is_none().then(|| std::sync::Arc::new(definition.clone()));
+        if shown.insert(id, Shown { datatype, dims, segments: None, definition: about }).is_some() {
             continue;
         }
         let (definition, extent) = (definition.clone(), definition.dims.clone());

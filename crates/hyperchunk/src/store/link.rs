@@ -231,7 +231,7 @@ pub(super) fn shown(
         };
         links.push((path.clone(), found.as_ref().map(Vec::len).map_err(|why| *why)));
         let (datatype, dims) = (stored.definition.datatype.clone(), stored.extent.clone());
-        all.insert(*id, Shown { datatype, dims, segments: found.ok() });
+        all.insert(*id, Shown { datatype, dims, segments: found.ok(), definition: None });
     }
     Ok((all, links))
 }

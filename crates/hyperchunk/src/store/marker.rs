@@ -5,7 +5,7 @@
 //! who opens the dataset finds the marker. Alone, without a bound, it makes libhdf5 fail, reading and writing; behind
 //! segments of logs that hold all data, nobody looks at it.
 
-use super::{DatasetId, MARKER};
+use super::{DatasetId, Definition, MARKER};
 use crate::walk::{Found, Next};
 use crate::{Dataset, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name, ObjectKind};
@@ -13,6 +13,9 @@ use hyperchunk_format::model::{ExternalFile, Name, ObjectKind};
 /// What to do when a program fails with this name.
 const ADVICE: &str =
     "these data are in a sharded store: read them with hyperchunk, or run hyperchunk store link or pack";
+
+/// What comes before the bytes of a definition.
+const DEFINITION: &str = "definition/";
 
 /// Which dataset of a store a native dataset stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,11 +63,47 @@ impl Marker {
         let name = format!("{MARKER}{}/{}/{ADVICE}", self.dataset, self.epoch);
         ExternalFile { name: Name::from(&*name), offset: 0, size: linked.then_some(1) }
     }
+
+    /// It as an external file that says what the dataset is: where no log and no epoch does yet.
+    ///
+    /// # Errors
+    /// As [`Definition::encode`].
+    pub fn defining(&self, definition: &Definition) -> Result<ExternalFile> {
+        let bytes: String = definition.encode()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{MARKER}{}/{}/{DEFINITION}{bytes}/{ADVICE}", self.dataset, self.epoch);
+        Ok(ExternalFile { name: Name::from(&*name), offset: 0, size: None })
+    }
+
+    /// What the dataset is, if its marker says so.
+    #[must_use]
+    pub fn definition(files: &[ExternalFile]) -> Option<Definition> {
+        let marker = Self::of(files)?;
+        let name = files.last()?.name.as_str()?.strip_prefix(MARKER)?;
+        let digits = name.splitn(3, '/').nth(2)?.strip_prefix(DEFINITION)?.split('/').next()?;
+        let pairs = digits.as_bytes().chunks_exact(2);
+        let bytes: Option<Vec<u8>> =
+            pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+        let definition = Definition::decode(&bytes?).ok()?;
+        (definition.id().ok()? == marker.dataset).then_some(definition)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyperchunk_format::model::{ByteOrder, Datatype};
+
+    #[test]
+    fn a_marker_can_say_what_its_dataset_is() {
+        let definition = Definition::new("/a/ü", Datatype::ieee(4, ByteOrder::Big), vec![3, 0]);
+        let marker = Marker { dataset: definition.id().unwrap(), epoch: 0 };
+        let file = marker.defining(&definition).unwrap();
+        assert_eq!(Marker::of(std::slice::from_ref(&file)), Some(marker));
+        assert_eq!(Marker::definition(&[file]), Some(definition.clone()));
+        assert_eq!(Marker::definition(&[marker.entry(false)]), None);
+        let other = Marker { dataset: DatasetId([1; 16]), epoch: 0 };
+        assert_eq!(Marker::definition(&[other.defining(&definition).unwrap()]), None, "it is of another");
+    }
 
     #[test]
     fn a_marker_is_found_by_its_name_alone() {

@@ -196,7 +196,8 @@ fn fill(
         parts.push(FilePart { at: *at, file, from: tile.offset, length: tile.end - at });
         packed.copied += tile.end - at;
     }
-    dataset.copy_parts(&parts, threads)
+    // More threads would wait for each other: a file is written by one at a time.
+    dataset.copy_parts(&parts, 1)
 }
 
 /// Copies chunks.

@@ -1,8 +1,9 @@
 use super::*;
+use crate::store::compact::{self, CompactOptions};
 use crate::store::overlap::{fetch, layers, rows};
 use crate::store::pack::{self, PackOptions};
 use crate::store::tests::{Folder, options};
-use crate::store::{LogWriter, Mode, WriterOptions};
+use crate::store::{LogWriter, Mode, WriterOptions, create};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, FillValue, FillWhen};
@@ -535,6 +536,43 @@ fn an_epoch_whose_maker_was_stopped_is_none() {
 }
 
 #[test]
+fn what_was_announced_is_there_also_if_nobody_wrote_to_it() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let (written, not) = (bytes("/g/written", &[4]), bytes("/g/not", &[0]));
+    let known = create(&path, &[written.clone(), not.clone()], None, false, Sync::Never).unwrap();
+    let writer = LogWriter::create(&path, &WriterOptions { known: Some(known), ..options() }).unwrap();
+    let dataset = writer.define(&written).unwrap();
+    writer.write_box(dataset, &[1], &[2], &[5, 6]).unwrap();
+    writer.close().unwrap();
+    let manifest = done(&path);
+    assert_eq!(manifest.dataset(&not.id().unwrap()).unwrap().definition, not);
+    assert_eq!(native(&path, "g/written").unwrap(), [0, 5, 6, 0]);
+    assert_eq!(engine(&path, 1, "g/not"), [0; 0]);
+}
+
+#[test]
+fn a_skeleton_that_was_not_replaced_in_time_is_replaced_later() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let definition = bytes("/a", &[2]);
+    let mut old = Vec::new();
+    for value in 1..3 {
+        old = fs::read(&path).unwrap_or_default();
+        let writer = writer(&path);
+        let number = writer.define(&definition).unwrap();
+        writer.write_box(number, &[0], &[2], &[value; 2]).unwrap();
+        writer.close().unwrap();
+        done(&path);
+    }
+    // As if the second committer had been stopped before the rename.
+    fs::write(&path, &old).unwrap();
+    assert_eq!(native(&path, "a").unwrap(), [1, 1], "the epoch before, whole");
+    assert!(commit(&path, &never()).unwrap().is_none());
+    assert_eq!(native(&path, "a").unwrap(), [2, 2]);
+}
+
+#[test]
 fn a_file_that_is_no_hdf5_is_not_replaced() {
     let folder = Folder::new();
     let path = folder.0.join("a.h5");
@@ -703,29 +741,25 @@ fn random_writers_against_a_model() {
             round(&path, &definition, &mut model, &mut random, epoch);
             let manifest = done(&path);
             assert_eq!(manifest.dataset(&id).unwrap().extent, model.dims, "seed {seed}, epoch {epoch}");
-            epochs.push(model.values(fill));
-            for (number, expected) in (1..).zip(&epochs) {
-                let manifest = Manifest::epoch(&path, number).unwrap();
-                assert_eq!(
-                    &read(&path, &manifest, &id),
-                    expected,
-                    "seed {seed}, epoch {number} after {epoch}"
-                );
+            epochs.push((manifest.number, model.values(fill)));
+            if random.below(4) == 0 {
+                let some = CompactOptions { memory: 50, sync: Sync::Never, ..CompactOptions::default() };
+                let made = compact::compact(&path, &some).unwrap();
+                epochs.extend(made.map(|made| (made.manifest.number, model.values(fill))));
             }
+            for (number, expected) in &epochs {
+                let manifest = Manifest::epoch(&path, *number).unwrap();
+                let at = format!("seed {seed}, epoch {number} after round {epoch}");
+                assert_eq!(&read(&path, &manifest, &id), expected, "{at}");
+                assert_eq!(&engine(&path, *number, "a"), expected, "{at}, our reader");
+            }
+            let newest = &epochs.last().unwrap().1;
             let out = folder.0.join(format!("{seed}.packed.h5"));
             let pack = PackOptions { replace: true, sync: Sync::Never, ..PackOptions::default() };
             pack::pack(&path, &out, &pack).unwrap();
-            assert_eq!(
-                &native(&out, "a").unwrap(),
-                epochs.last().unwrap(),
-                "seed {seed}, epoch {epoch}, packed"
-            );
+            assert_eq!(&native(&out, "a").unwrap(), newest, "seed {seed}, round {epoch}, packed");
             if marked(&path, "a").len() > 1 {
-                assert_eq!(
-                    &native(&path, "a").unwrap(),
-                    epochs.last().unwrap(),
-                    "seed {seed}, epoch {epoch}"
-                );
+                assert_eq!(&native(&path, "a").unwrap(), newest, "seed {seed}, round {epoch}, linked");
             }
         }
     }

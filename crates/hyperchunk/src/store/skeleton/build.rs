@@ -7,7 +7,7 @@ use crate::pack::make::{self, Made};
 use crate::pack::plan::{dataset_plan, needed};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering};
-use crate::store::{DatasetId, Marker};
+use crate::store::{DatasetId, Definition, Marker};
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
 };
@@ -29,6 +29,8 @@ pub struct Shown {
     pub dims: Vec<u64>,
     /// The segments of logs that hold all its data; `None` if it cannot be read without the store.
     pub segments: Option<Vec<ExternalFile>>,
+    /// What it is, where no epoch says so yet.
+    pub definition: Option<Arc<Definition>>,
 }
 
 impl Merge {
@@ -249,7 +251,9 @@ fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
     let dataspace = if dims.is_empty() { Dataspace::Scalar } else { Dataspace::Simple { dims, max } };
     let segments = stored.segments.as_deref().filter(|_| !stored.dims.contains(&0));
     let mut files = segments.unwrap_or_default().to_vec();
-    files.push(marker.entry(segments.is_some()));
+    let defining = stored.definition.as_ref().filter(|_| segments.is_none());
+    let entry = defining.and_then(|definition| marker.defining(definition).ok());
+    files.push(entry.unwrap_or_else(|| marker.entry(segments.is_some())));
     let mut options =
         DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(NewLayout::External(files));
     options.fill =

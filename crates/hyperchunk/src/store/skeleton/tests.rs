@@ -129,7 +129,7 @@ fn built(merge: &mut Merge) -> File {
     let stored = merge
         .datasets()
         .into_iter()
-        .map(|(id, _)| (id, Shown { datatype: int32(), dims: vec![8], segments: None }));
+        .map(|(id, _)| (id, Shown { datatype: int32(), dims: vec![8], segments: None, definition: None }));
     let stored: HashMap<_, _> = stored.collect();
     File::from_bytes(merge.write(3, &stored).unwrap(), &OpenOptions::default()).unwrap()
 }
@@ -462,8 +462,12 @@ fn linked_datasets_have_their_segments_before_the_marker() {
     });
     let mut merge = Merge::new(None, &[change(A, None, &one)]).unwrap();
     let segments = vec![ExternalFile { name: "a.log".into(), offset: 128, size: Some(32) }];
-    let stored =
-        |dims: &[u64]| Shown { datatype: int32(), dims: dims.to_vec(), segments: Some(segments.clone()) };
+    let stored = |dims: &[u64]| Shown {
+        datatype: int32(),
+        dims: dims.to_vec(),
+        segments: Some(segments.clone()),
+        definition: None,
+    };
     let all = HashMap::from([(DatasetId([7; 16]), stored(&[8])), (DatasetId([8; 16]), stored(&[0, 5]))]);
     let file = File::from_bytes(merge.write(1, &all).unwrap(), &OpenOptions::default()).unwrap();
     let files = get(&file, "data").dataset().unwrap().external().to_vec();
