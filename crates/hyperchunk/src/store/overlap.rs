@@ -8,11 +8,18 @@ use super::manifest::Stored;
 use super::{Conflict, Definition, Log, Manifest, Piece, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
+use std::collections::HashMap;
 
 /// So many pairs of overlapping pieces are compared at most.
 const PAIRS: usize = 1 << 22;
 /// So many bytes of two pieces are compared at once.
 const AT_ONCE: u64 = 4 << 20;
+/// What a writer left in larger boxes than this is not painted to compare it.
+const LARGEST: u64 = 64 << 20;
+/// So many pieces are looked at for what writers wrote over themselves.
+const LOOKS: usize = 1 << 26;
+/// So many logs are open at a time.
+const OPEN: usize = 128;
 
 /// A piece, and what the extents leave of it.
 #[derive(Debug, Clone)]
@@ -174,6 +181,18 @@ pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &
     Ok(out)
 }
 
+/// What comparing what writers of an epoch wrote to a dataset needs.
+struct Comparison<'a> {
+    manifest: &'a Manifest,
+    stored: &'a Stored,
+    layers: Vec<Layer>,
+    /// Opens a log by its number.
+    open: &'a dyn Fn(u32) -> Result<Log>,
+    logs: HashMap<u32, Log>,
+    /// How many layers may still be looked at.
+    looks: usize,
+}
+
 /// Where writers of an epoch wrote different things to a dataset. Writers of different priority agreed about it before.
 pub(super) fn conflicts(
     manifest: &Manifest,
@@ -188,61 +207,103 @@ pub(super) fn conflicts(
         return Ok(Vec::new());
     }
     let layers: Vec<Layer> = layers(stored).filter(|layer| of_epoch(layer.part).is_some()).collect();
-    let log = |layer: &Layer| of_epoch(layer.part).map_or(0, |part| part.log);
-    let priority = |layer: &Layer| manifest.logs.get(log(layer) as usize).map(|log| log.priority);
-    let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
-    let mut logs: Vec<(u32, Log)> = Vec::new();
-    let mut pairs = 0;
+    let log = |part: usize| of_epoch(part).and_then(|part| manifest.logs.get(part.log as usize));
+    let mut meetings: Vec<(usize, usize, Slab)> = Vec::new();
     overlaps(&layers, &stored.extent, &mut |one, other, common| {
-        let (below, above) = (&layers[one.min(other)], &layers[one.max(other)]);
-        if below.part == above.part || priority(below) != priority(above) {
+        let (below, above) = (one.min(other), one.max(other));
+        let priority = |layer: usize| log(layers[layer].part).map(|log| log.priority);
+        if priority(below) == priority(above) {
+            meetings.push((below, above, common));
+        }
+        Ok(meetings.len() < PAIRS)
+    })?;
+    let complete = meetings.len() < PAIRS;
+    let mut comparison = Comparison { manifest, stored, layers, open, logs: HashMap::new(), looks: LOOKS };
+    let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
+    for (below, above, common) in meetings {
+        if comparison.is_same(below, above, &common)? {
+            continue;
+        }
+        let parts = (comparison.layers[below].part, comparison.layers[above].part);
+        match found.iter_mut().find(|(first, second, ..)| (*first, *second) == parts) {
+            Some((_, _, slab, count)) => {
+                *slab = around(slab, &common);
+                *count += 1;
+            }
+            None => found.push((parts.0, parts.1, common, 1)),
+        }
+    }
+    let writer = |part: usize| log(part).map(|log| log.writer).unwrap_or_default();
+    let all = found.into_iter().map(|(below, above, slab, count)| Conflict {
+        path: path.to_vec(),
+        slab,
+        what: match (count, complete) {
+            (1, true) => "different data".to_owned(),
+            (count, true) => format!("different data, in {count} places of this box"),
+            (count, false) => format!("different data, in {count} places of this box at least"),
+        },
+        kept: writer(above),
+        other: writer(below),
+    });
+    Ok(all.collect())
+}
+
+impl Comparison<'_> {
+    fn log(&mut self, layer: usize) -> Result<u32> {
+        let part = self.layers.get(layer).and_then(|layer| self.stored.parts.get(layer.part));
+        let number = part.map(|part| part.log).ok_or_else(|| Error::corrupt("a layer without a log"))?;
+        if !self.logs.contains_key(&number) {
+            if self.logs.len() >= OPEN {
+                self.logs.clear();
+            }
+            let log = (self.open)(number)?;
+            if self.manifest.logs.get(number as usize).is_some_and(|known| known.writer != log.writer()) {
+                return Err(Error::corrupt("a log with the name of another"));
+            }
+            self.logs.insert(number, log);
+        }
+        Ok(number)
+    }
+
+    /// Whether two writers say the same about a box. What one of them wrote over itself does not count.
+    fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
+        let (first, second) = (self.log(below)?, self.log(above)?);
+        // Opening the second may have closed the first.
+        self.log(below)?;
+        let (one, other) = (&self.layers[below], &self.layers[above]);
+        if let Some((first, second)) = self.logs.get(&first).zip(self.logs.get(&second))
+            && same(&self.stored.definition, (first, &one.piece), (second, &other.piece), common)?
+        {
             return Ok(true);
         }
-        pairs += 1;
-        let same = if pairs > PAIRS {
-            false
-        } else {
-            for number in [log(below), log(above)] {
-                if !logs.iter().any(|(known, _)| *known == number) {
-                    logs.push((number, open(number)?));
-                }
-            }
-            let of = |layer: &Layer| logs.iter().find(|(known, _)| *known == log(layer)).map(|(_, log)| log);
-            match of(below).zip(of(above)) {
-                Some((first, second)) => {
-                    same(&stored.definition, (first, &below.piece), (second, &above.piece), &common)?
-                }
-                None => false,
-            }
+        let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
+        let alone = |layer: &Layer| {
+            let part = self.stored.parts.get(layer.part);
+            part.is_some_and(|part| part.written.pieces.len() <= 1)
         };
-        if !same {
-            match found.iter_mut().find(|(first, second, ..)| (*first, *second) == (below.part, above.part)) {
-                Some((_, _, slab, count)) => {
-                    *slab = around(slab, &common);
-                    *count += 1;
-                }
-                None => found.push((below.part, above.part, common, 1)),
+        if size > LARGEST || self.looks == 0 || (alone(one) && alone(other)) {
+            return Ok(false);
+        }
+        let parts = (one.part, other.part);
+        Ok(self.painted(parts.0, common)? == self.painted(parts.1, common)?)
+    }
+
+    /// What a writer left in a box that it wrote to.
+    fn painted(&mut self, part: usize, common: &Slab) -> Result<Vec<u8>> {
+        let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
+        let mut out = vec![0; usize::try_from(size).map_err(|_| Error::limit("larger than memory"))?];
+        for number in 0..self.layers.len() {
+            self.looks = self.looks.saturating_sub(1);
+            let wanted = Some(&self.layers[number]).filter(|layer| layer.part == part);
+            let Some(wanted) = wanted.and_then(|layer| layer.seen.intersection(common)) else { continue };
+            let log = self.log(number)?;
+            if let Some(log) = self.logs.get(&log) {
+                let piece = &self.layers[number].piece;
+                paint(log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
             }
         }
-        Ok(pairs <= PAIRS)
-    })?;
-    let writer = |part: usize| {
-        let log = of_epoch(part).and_then(|part| manifest.logs.get(part.log as usize));
-        log.map(|log| log.writer).unwrap_or_default()
-    };
-    Ok(found
-        .into_iter()
-        .map(|(below, above, slab, count)| Conflict {
-            path: path.to_vec(),
-            slab,
-            what: match count {
-                1 => "different data".to_owned(),
-                count => format!("different data, in {count} places of this box"),
-            },
-            kept: writer(above),
-            other: writer(below),
-        })
-        .collect())
+        Ok(out)
+    }
 }
 
 /// The smallest box around two.
