@@ -10,7 +10,8 @@ use hyperchunk::model::Dataspace;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Definition, Known, LogWriter, Manifest, Marker, Mode, Session, StoreId, Ticket, WriterOptions,
+    self, Definition, Fresh, Known, LogWriter, Manifest, Marker, Mode, Report, Session, StoreId, Ticket,
+    WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use pyo3::exceptions::PyValueError;
@@ -246,12 +247,14 @@ impl StoreWriter {
 
     /// Writes everything that waits; returns the ticket.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.run(py, LogWriter::flush).map(|ticket| PyBytes::new(py, &ticket.to_bytes()))
+        let ticket = self.run(py, LogWriter::flush)?;
+        Ok(PyBytes::new(py, &reported(&self.0, &ticket)))
     }
 
     /// As `flush`; nothing more will be written.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.run(py, LogWriter::close).map(|ticket| PyBytes::new(py, &ticket.to_bytes()))
+        let ticket = self.run(py, LogWriter::close)?;
+        Ok(PyBytes::new(py, &reported(&self.0, &ticket)))
     }
 
     fn __repr__(&self) -> String {
@@ -259,7 +262,21 @@ impl StoreWriter {
     }
 }
 
-/// Makes a store; returns its id and its epoch.
+/// A ticket, with the report behind it where there is one and it is not long.
+fn reported(writer: &LogWriter, ticket: &Ticket) -> Vec<u8> {
+    let report = writer.report().filter(|report| report.ticket == *ticket).map(|report| report.to_bytes());
+    report.filter(|bytes| bytes.len() <= LONGEST_REPORT).unwrap_or_else(|| ticket.to_bytes().to_vec())
+}
+
+/// No report is longer: tickets are sent to whoever commits.
+const LONGEST_REPORT: usize = 64 << 10;
+
+/// A store that was just made, for whoever made it.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct FreshStore(Fresh);
+
+/// Makes a store; returns its id and its epoch, and what makes the first commit quick in this process.
 #[pyfunction]
 pub(crate) fn store_create(
     py: Python<'_>,
@@ -268,20 +285,12 @@ pub(crate) fn store_create(
     image: Option<Vec<u8>>,
     replaces: bool,
     sync: &str,
-) -> PyResult<(String, u64)> {
+) -> PyResult<(String, u64, FreshStore)> {
     let sync = self::sync(sync)?;
     let definitions: Vec<Definition> = definitions.iter().map(|definition| definition.0.clone()).collect();
     let made = py.detach(|| store::create(&path, &definitions, image.as_deref(), replaces, sync));
-    made.map(|known| (known.store.to_string(), known.epoch)).map_err(|e| opening(py, &e))
-}
-
-/// The tickets that these bytes are.
-pub(crate) fn tickets(py: Python<'_>, tickets: &[Vec<u8>]) -> PyResult<Vec<Ticket>> {
-    tickets
-        .iter()
-        .map(|bytes| Ticket::from_bytes(bytes))
-        .collect::<Result<_>>()
-        .map_err(|e| to_python(py, &e))
+    let fresh = made.map_err(|e| opening(py, &e))?;
+    Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
 }
 
 /// A conflict: path, what it is about, first element, extent, whose data are seen, whose are not.
@@ -292,8 +301,9 @@ type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String
 /// How an epoch is made, by keywords.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Committing {
+struct Committing<'py> {
     tickets: Option<Vec<Vec<u8>>>,
+    fresh: Option<PyRef<'py, FreshStore>>,
     conflicts_are_errors: bool,
     salvage: bool,
     flushed: bool,
@@ -314,10 +324,16 @@ pub(crate) fn store_commit(
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Option<Made>> {
     let missing = || PyValueError::new_err("the options are missing");
-    let given = keywords.ok_or_else(missing)?.extract::<Committing>()?;
+    let given = keywords.ok_or_else(missing)?.extract::<Committing<'_>>()?;
     let mut options = CommitOptions::default();
     if let Some(bytes) = &given.tickets {
-        options.tickets = tickets(py, bytes)?;
+        for bytes in bytes {
+            let report = Report::from_bytes(bytes).map_err(|e| to_python(py, &e))?;
+            let ticket = Ticket::from_bytes(&bytes[..Ticket::SIZE]).map_err(|e| to_python(py, &e))?;
+            options.tickets.push(ticket);
+            options.reports.extend(report);
+        }
+        options.fresh = given.fresh.as_ref().map(|fresh| fresh.0.clone());
         if options.tickets.is_empty() {
             return Ok(None);
         }

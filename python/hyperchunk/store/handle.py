@@ -56,6 +56,14 @@ class Store:
     _definitions: tuple[bytes, ...] = ()
     _truncates: bool = False
     _options: dict[str, Any] = field(default_factory=dict)
+    # For the process that made it: the first commit need not look at anything then.
+    _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_fresh": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def writer(
         self,
@@ -99,6 +107,7 @@ class Store:
         made = _core.store_commit(
             self.path,
             tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
+            fresh=self._fresh,
             conflicts_are_errors=conflicts == "error",
             salvage=salvage,
             flushed=flushed,
@@ -162,9 +171,10 @@ def create(
     structure.attrs.update(attrs or {})
     structure.flush()
     target = os.path.abspath(os.fspath(path))
-    known = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
+    identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
-    return Store(target, known, tuple(definition.encode() for definition in definitions), False, options)
+    encoded = tuple(definition.encode() for definition in definitions)
+    return Store(target, (identity, epoch), encoded, False, options, fresh)
 
 
 def open(

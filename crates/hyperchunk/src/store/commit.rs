@@ -4,15 +4,18 @@
 //! manifest under the next number. If somebody else was faster, it begins again. The new skeleton takes the place of the file
 //! at the user's path last: it is a copy of what the manifest has.
 
+use super::create::{Fresh, Stamp};
 use super::link::{self, Linking, Links};
 use super::manifest::Stored;
 use super::overlap;
+use super::report::Report;
 use super::scan::{Ending, Log};
 use super::skeleton::{Change, Merge};
 use super::{
     Conflict, DatasetId, Definition, Extent, LogHeader, LogPart, Manifest, Marker, PackedPieces, Part,
     Session, Slab, StoreId, Ticket, WriterId, folder_of, log_of,
 };
+use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -32,6 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct CommitOptions {
     /// Only these writers, each up to its ticket; if there are none, all that are done.
     pub tickets: Vec<Ticket>,
+    /// What the writers of those tickets reported: their logs need not be looked at.
+    pub reports: Vec<Report>,
+    /// The store as it was made, if nothing was committed to it since: it need not be looked at either.
+    pub fresh: Option<Fresh>,
     /// Only writers of this session.
     pub session: Option<Session>,
     /// Also writers that go on, up to where they flushed last, if they did nothing since.
@@ -51,6 +58,8 @@ impl Default for CommitOptions {
     fn default() -> Self {
         Self {
             tickets: Vec::new(),
+            reports: Vec::new(),
+            fresh: None,
             session: None,
             flushed: false,
             salvage: false,
@@ -140,6 +149,9 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
 pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
     let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
     let named = |error: Error| error.file(path.display());
+    if let Some(made) = reported(&path, options).map_err(named)? {
+        return Ok(Some(made));
+    }
     let mut made: Option<Committed> = None;
     for _ in 0..TRIES {
         let number = made.as_ref().map(|made| made.manifest.number);
@@ -166,6 +178,41 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
     }
     let Some(made) = made else { return Ok(None) };
     show(&path, &made.manifest, options.sync)?;
+    Ok(Some(made))
+}
+
+/// The first epoch after a store was made, of writers that reported everything: neither the folder nor a log is looked at.
+/// `None` if somebody was faster, or not everything is known.
+fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
+    let Some(fresh) = options.fresh.as_ref().filter(|_| !options.reports.is_empty()) else { return Ok(None) };
+    let all =
+        options.tickets.iter().all(|ticket| options.reports.iter().any(|report| report.ticket == *ticket));
+    if !all || options.salvage || fresh.known.epoch != 0 {
+        return Ok(None);
+    }
+    let mut new = Vec::new();
+    for report in &options.reports {
+        let header = &report.header;
+        if header.truncates || header.base != 0 || header.store != fresh.known.store {
+            return Ok(None);
+        }
+        new.push(taken(Log::reported(&log_of(path, header.writer), report)?, None)?);
+    }
+    new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
+    new.dedup_by_key(|new| new.log.writer());
+    let seen = Stamp::of(path);
+    let image = (seen.is_some() && seen == fresh.stamp).then(|| Arc::clone(&fresh.image));
+    let attempt =
+        Attempt { path, options, base: None, new, left: Vec::new(), floor: 0, hidden: HashSet::new(), image };
+    let Some(made) = attempt.finish()? else { return Ok(None) };
+    if !made.manifest.publish(path, options.sync != Sync::Never)? {
+        return Ok(None);
+    }
+    replace(path, &made.manifest.image, seen.as_ref(), options.sync)?;
+    if Manifest::path(path, made.manifest.number + 1).exists() {
+        // It may have been replaced by this older one.
+        show(path, &made.manifest, options.sync)?;
+    }
     Ok(Some(made))
 }
 
@@ -199,7 +246,7 @@ fn holds(manifest: &Manifest, other: &Committed) -> bool {
 pub(super) fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let mut shown = Arc::clone(manifest);
     loop {
-        replace(path, &shown.image, sync)?;
+        replace(path, &shown.image, None, sync)?;
         // A faster one may have been replaced by this one.
         if Manifest::numbers(path)?.last().is_none_or(|last| *last <= shown.number) {
             return Ok(());
@@ -224,16 +271,17 @@ fn repair(path: &Path, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
 }
 
 /// Replaces the file at the user's path: whoever opens it finds the old one or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8], sync: Sync) -> Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.new", WriterId::new()));
     let temporary = PathBuf::from(name);
     let write = || -> io::Result<()> {
         let mut file = fs::File::options().create_new(true).write(true).open(&temporary)?;
         io::Write::write_all(&mut file, bytes)?;
-        if let Ok(old) = fs::metadata(path) {
+        let old = old.map(|old| old.permissions.clone());
+        if let Some(old) = old.or_else(|| Some(fs::metadata(path).ok()?.permissions())) {
             // Who could read it before still can.
-            file.set_permissions(old.permissions())?;
+            file.set_permissions(old)?;
         }
         if sync != Sync::Never {
             file.sync_all()?;
@@ -279,6 +327,8 @@ struct Attempt<'a> {
     left: Vec<Waiting>,
     floor: u64,
     hidden: HashSet<WriterId>,
+    /// The file at the user's path, if it is known.
+    image: Option<Arc<[u8]>>,
 }
 
 impl<'a> Attempt<'a> {
@@ -328,7 +378,8 @@ impl<'a> Attempt<'a> {
         left.retain(|waiting| !hidden.contains(&waiting.header.writer));
         new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
         left.retain(|waiting| !new.iter().any(|new| new.log.writer() == waiting.header.writer));
-        let mut attempt = Self { path, options, base, new, left, floor: 0, hidden: HashSet::new() };
+        let mut attempt =
+            Self { path, options, base, new, left, floor: 0, hidden: HashSet::new(), image: None };
         attempt.hide();
         Ok(attempt)
     }
@@ -355,8 +406,10 @@ impl<'a> Attempt<'a> {
         if self.new.is_empty() {
             return Ok(None);
         }
-        let numbers = Manifest::numbers(self.path)?;
-        let number = numbers.last().map_or(1, |last| last + 1);
+        let number = match &self.image {
+            Some(_) => 1,
+            None => Manifest::numbers(self.path)?.last().map_or(1, |last| last + 1),
+        };
         let (mut merge, current) = self.merge()?;
         let paths = merge.datasets();
         let mut manifest = self.data(number, &paths, current.as_ref())?;
@@ -472,6 +525,10 @@ impl<'a> Attempt<'a> {
 
     /// What was there before the first epoch: a file that somebody made for the writers.
     fn before(&self) -> Result<Option<File>> {
+        if let Some(image) = &self.image {
+            let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
+            return File::from_source(source, Some(self.path.to_owned()), &plain()).map(Some);
+        }
         match File::open(self.path, &plain()) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -559,6 +616,9 @@ impl<'a> Attempt<'a> {
             hidden.extend(
                 base.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none()),
             );
+        }
+        if hidden.is_empty() {
+            return Ok(Vec::new());
         }
         let there: HashSet<WriterId> = writers(self.path)?.into_iter().collect();
         let mut hidden: Vec<_> = hidden.into_iter().filter(|writer| there.contains(writer)).collect();
@@ -753,14 +813,18 @@ fn open(
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
+    taken(log, known).map(Some).map_err(|error| error.file(name.display()))
+}
+
+/// A log with its definitions.
+fn taken(log: Log, known: Option<LogPart>) -> Result<New> {
     let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
-    let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>();
-    let definitions = definitions.map_err(|error| error.file(name.display()))?;
+    let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;
     let places: HashMap<u32, usize> =
         log.written.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
     let numbers = definitions.iter().zip(0..);
     let numbers = numbers.map(|((id, _), number)| (*id, (number, places.get(&number).copied()))).collect();
-    Ok(Some(New { log, known, definitions, numbers }))
+    Ok(New { log, known, definitions, numbers })
 }
 
 pub(super) fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {
@@ -791,9 +855,9 @@ fn describe(conflict: &Conflict, all: usize) -> String {
     )
 }
 
-/// For skeletons, whose datasets are markers.
+/// For skeletons, whose datasets are markers, and of which there are no indexes.
 pub(super) fn plain() -> OpenOptions {
-    OpenOptions { ignore_stores: true, ..OpenOptions::default() }
+    OpenOptions { ignore_stores: true, index: IndexOption::Never, ..OpenOptions::default() }
 }
 
 #[cfg(test)]

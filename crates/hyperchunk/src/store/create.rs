@@ -6,7 +6,47 @@ use super::{DatasetId, Definition, Known, Manifest, StoreId, Stored, WriterId, f
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
+use std::fs::Permissions;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// A store that was just made: whoever has this need not look at it to commit to it.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    /// What its writers must know.
+    pub known: Known,
+    /// The file at its path.
+    pub(super) image: Arc<[u8]>,
+    /// What tells that file from a later one.
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// What tells a file from the one that was there before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
+    size: u64,
+    modified: SystemTime,
+    #[cfg(unix)]
+    inode: (u64, u64),
+    pub(super) permissions: Permissions,
+}
+
+impl Stamp {
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            size: metadata.len(),
+            modified: metadata.modified().ok()?,
+            #[cfg(unix)]
+            inode: {
+                use std::os::unix::fs::MetadataExt as _;
+                (metadata.dev(), metadata.ino())
+            },
+            permissions: metadata.permissions(),
+        })
+    }
+}
 
 /// Makes a store: a file at `path` that shows what will be there. `image` is an HDF5 file with groups, attributes, small data
 /// and, by their markers, the datasets of `definitions`; those that it does not have are made with the groups on their way.
@@ -22,7 +62,7 @@ pub fn create(
     image: Option<&[u8]>,
     replaces: bool,
     sync: Sync,
-) -> Result<Known> {
+) -> Result<Fresh> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let before = Manifest::newest(&path)?;
     if !replaces && (before.is_some() || path.exists()) {
@@ -56,10 +96,15 @@ pub fn create(
         let (definition, extent) = (definition.clone(), definition.dims.clone());
         stored.push(Stored { id, definition, extent, parts: Vec::new() });
     }
+    let folder = folder_of(&path);
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot make the folder {}: {error}", folder.display()))
+    })?;
     let Some(before) = before else {
         let image = merge.write(0, &shown)?;
-        replace(&path, &image, sync)?;
-        return Ok(Known { store: StoreId::new(), epoch: 0 });
+        replace(&path, &image, None, sync)?;
+        let known = Known { store: StoreId::new(), epoch: 0 };
+        return Ok(Fresh { known, stamp: Stamp::of(&path), image: image.into() });
     };
     loop {
         let number = Manifest::numbers(&path)?.last().map_or(1, |last| last + 1);
@@ -76,8 +121,9 @@ pub fn create(
         };
         manifest.renumber();
         if manifest.publish(&path, sync != Sync::Never)? {
-            replace(&path, &manifest.image, sync)?;
-            return Ok(Known { store: before.store, epoch: number });
+            replace(&path, &manifest.image, None, sync)?;
+            let known = Known { store: before.store, epoch: number };
+            return Ok(Fresh { known, stamp: Stamp::of(&path), image: manifest.image.into() });
         }
     }
 }

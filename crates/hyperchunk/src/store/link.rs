@@ -251,7 +251,7 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path, &manifest, linking, &merge.datasets())?;
     let image = merge.write(manifest.number, &all)?;
-    super::commit::replace(path, &image, sync)?;
+    super::commit::replace(path, &image, None, sync)?;
     Ok(links)
 }
 

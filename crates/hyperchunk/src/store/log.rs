@@ -7,6 +7,7 @@ use super::manifest::Manifest;
 use super::own::Reading;
 use super::piece::{Extent, Piece, Place, Slab};
 use super::record::{self, Body, Record};
+use super::report::Report;
 use super::statistics::{BLOCK, Looks, Pass, Statistics};
 use super::{Definition, Store, Ticket, folder_of};
 use crate::io::positioned::{read_exact_at, write_all_at};
@@ -130,6 +131,8 @@ struct State {
     hidden: Vec<WriterId>,
     trailer: u64,
     ticket: Option<Ticket>,
+    /// What the ticket leads to, as long as the log has one index.
+    report: Option<Report>,
     /// Whether there is anything that the last index does not have.
     changed: bool,
     closed: bool,
@@ -511,6 +514,13 @@ impl LogWriter {
         Ok(ticket)
     }
 
+    /// What the last ticket leads to: whoever has it need not look at the log. `None` if it was flushed more than once.
+    #[must_use]
+    pub fn report(&self) -> Option<Report> {
+        let state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.report.clone()
+    }
+
     /// One thing that was done: straight to the log if it is large, else together with others.
     fn put(
         &self,
@@ -641,6 +651,8 @@ impl LogWriter {
             dataset.before.append(&written);
         }
         let ticket = Ticket { writer: self.id(), trailer: at, hash: hash(&ending) };
+        let only = trailer.previous == 0;
+        state.report = only.then(|| Report { ticket, header: self.0.header.clone(), trailer, index });
         state.ticket = Some(ticket);
         Ok(ticket)
     }

@@ -5,12 +5,14 @@ use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
 use super::id::{WriterId, hash};
 use super::index::{Defined, Image, Index, Written};
 use super::record::{self, Batch, Body, FIXED};
+use super::report::Report;
 use super::statistics::checksum;
 use super::{Definition, id};
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// So much of a payload is looked at at once.
 const STEP: u64 = 4 << 20;
@@ -49,7 +51,42 @@ pub struct Log {
     pub trailer: u64,
     /// Whether it was read from its batches, behind the last index.
     pub salvaged: bool,
-    source: LocalFile,
+    source: Lazy,
+}
+
+/// The file of a log, opened when it is looked at: whoever has the writer's report need not look.
+#[derive(Debug)]
+struct Lazy {
+    path: PathBuf,
+    file: OnceLock<LocalFile>,
+}
+
+impl Lazy {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), file: OnceLock::new() }
+    }
+
+    fn opened(path: &Path) -> Result<Self> {
+        let lazy = Self::new(path);
+        lazy.file()?;
+        Ok(lazy)
+    }
+
+    fn file(&self) -> Result<&LocalFile> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = LocalFile::open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    fn size(&self) -> u64 {
+        self.file().map_or(0, Source::size)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.file()?.read_at(offset, out)
+    }
 }
 
 impl Log {
@@ -108,8 +145,35 @@ impl Log {
         Ok(found.map(|found| Ticket { writer: self.writer(), trailer, hash: hash(&found.encode()) }))
     }
 
+    /// The log of a writer as its report has it: the file is not looked at.
+    ///
+    /// # Errors
+    /// Corrupt if the report contradicts itself.
+    pub(super) fn reported(path: &Path, report: &Report) -> Result<Self> {
+        let index = Index::decode(&report.index, report.trailer.index)?;
+        let mut log = Self {
+            header: report.header.clone(),
+            ending: if report.trailer.closed { Ending::Finished } else { Ending::Flushed },
+            defined: index.defined,
+            written: Vec::new(),
+            image: index.image,
+            hidden: index.hidden,
+            length: report.ticket.trailer + TRAILER_SIZE as u64,
+            trailer: report.ticket.trailer,
+            salvaged: false,
+            source: Lazy::new(path),
+        };
+        if index.known != 0 {
+            return Err(Error::corrupt("a report of a part of a log"));
+        }
+        for (dataset, written) in &index.written {
+            log.take(*dataset, written);
+        }
+        Ok(log)
+    }
+
     fn begin(path: &Path) -> Result<Self> {
-        let source = LocalFile::open(path)?;
+        let source = Lazy::opened(path)?;
         let mut header = [0; HEADER];
         if source.size() < HEADER as u64 {
             let message = format!("a log of {} bytes: its writer was stopped at once", source.size());

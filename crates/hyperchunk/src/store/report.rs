@@ -1,0 +1,54 @@
+//! What a writer tells whoever commits, so that nobody need look at its log.
+
+use super::Ticket;
+use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
+use super::id::hash;
+use crate::{Error, Result};
+
+/// A ticket with all that is behind it: the header of the log, and its only index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The ticket.
+    pub ticket: Ticket,
+    pub(super) header: LogHeader,
+    pub(super) trailer: Trailer,
+    pub(super) index: Vec<u8>,
+}
+
+impl Report {
+    /// Its bytes, which begin with those of the ticket.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.ticket.to_bytes().to_vec();
+        bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.trailer.encode());
+        bytes.extend_from_slice(&self.index);
+        bytes
+    }
+
+    /// The report that these bytes are; `None` if they are a ticket alone.
+    ///
+    /// # Errors
+    /// Invalid or Corrupt if they are neither.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Option<Self>> {
+        let Some((ticket, rest)) = bytes.split_at_checked(Ticket::SIZE) else {
+            return Err(Error::invalid(format!(
+                "a ticket of {} bytes; it has {}",
+                bytes.len(),
+                Ticket::SIZE
+            )));
+        };
+        let ticket = Ticket::from_bytes(ticket)?;
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let wrong = || Error::corrupt("the report of a writer was damaged on its way");
+        let (header, rest) = rest.split_at_checked(HEADER).ok_or_else(wrong)?;
+        let (trailer, index) = rest.split_at_checked(TRAILER_SIZE).ok_or_else(wrong)?;
+        let header = LogHeader::decode(header)?;
+        let right = hash(trailer) == ticket.hash && header.writer == ticket.writer;
+        let trailer = Trailer::decode(trailer).filter(|trailer| right && hash(index) == trailer.hash);
+        let trailer = trailer.ok_or_else(wrong)?;
+        Ok(Some(Self { ticket, header, trailer, index: index.to_vec() }))
+    }
+}
