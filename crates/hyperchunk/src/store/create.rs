@@ -89,7 +89,7 @@ pub fn create(
         }
         let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
         // Without an epoch, the marker is all that says what it is, until somebody writes to it.
-        let about = before.is_none().then(|| std::sync::Arc::new(definition.clone()));
+        let about = before.is_none().then(|| Arc::new(definition.clone()));
         if shown.insert(id, Shown { datatype, dims, segments: None, definition: about }).is_some() {
             continue;
         }

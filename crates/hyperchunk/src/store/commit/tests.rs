@@ -541,7 +541,7 @@ fn what_was_announced_is_there_also_if_nobody_wrote_to_it() {
     let path = folder.0.join("a.h5");
     let (written, not) = (bytes("/g/written", &[4]), bytes("/g/not", &[0]));
     let known = create(&path, &[written.clone(), not.clone()], None, false, Sync::Never).unwrap();
-    let writer = LogWriter::create(&path, &WriterOptions { known: Some(known), ..options() }).unwrap();
+    let writer = LogWriter::create(&path, &WriterOptions { known: Some(known.known), ..options() }).unwrap();
     let dataset = writer.define(&written).unwrap();
     writer.write_box(dataset, &[1], &[2], &[5, 6]).unwrap();
     writer.close().unwrap();
