@@ -109,3 +109,7 @@ class ReadError(HyperchunkError, OSError):
 
 class ChangedError(ReadError):
     """The file is not the one that was opened: it was written in between."""
+
+
+class NewerFormatWarning(UserWarning):
+    """Something that is written needs a newer release of HDF5 to be read than was asked for."""

@@ -6,6 +6,7 @@ use crate::datatype::Datatype;
 use crate::errors::to_python;
 use crate::names;
 use crate::object::{Value, value};
+use crate::writer::warn;
 use hyperchunk::codec;
 use hyperchunk::model::{
     AllocationTime, Attribute, CharacterSet, Dataspace, ExternalFile, FillTime, FillValue, FillWhen, Name,
@@ -284,7 +285,8 @@ impl Node {
                 creation_order: None,
             };
             file.set_attribute(id, attribute)
-        })
+        })?;
+        warn(py, &self.file)
     }
 
     /// Removes an attribute.
@@ -362,8 +364,9 @@ impl Node {
 
     /// Makes a committed datatype; an empty name makes one without.
     fn commit_datatype(&self, py: Python<'_>, name: &[u8], datatype: &Datatype) -> PyResult<Self> {
-        let made = self.run(py, |file, id| file.commit_datatype(id, name, datatype.0.clone()));
-        made.map(|id| self.other(id))
+        let made = self.run(py, |file, id| file.commit_datatype(id, name, datatype.0.clone()))?;
+        warn(py, &self.file)?;
+        Ok(self.other(made))
     }
 
     /// Makes a dataset; an empty name makes one without.
@@ -377,6 +380,7 @@ impl Node {
         let missing = || PyValueError::new_err("the options are missing");
         let options = keywords.ok_or_else(missing)?.extract::<Options<'_>>()?.dataset(py)?;
         let made = self.run(py, |file, id| file.create_dataset(id, name, options))?;
+        warn(py, &self.file)?;
         Ok(self.other(made.id()))
     }
 

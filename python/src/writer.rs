@@ -14,6 +14,7 @@ use hyperchunk::{Error, Result};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ type Referred<'py> = (Node, Option<Bound<'py, PyTuple>>, Option<Bound<'py, PyAny
 #[pyo3(from_item_all)]
 struct Options {
     oldest: String,
+    #[pyo3(default)]
+    newest: Option<String>,
     threads: usize,
     sync: String,
     page: Option<u64>,
@@ -51,12 +54,14 @@ fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
     let keywords = keywords.ok_or_else(|| PyTypeError::new_err("the options are missing"))?;
     let given: Options = keywords.extract()?;
     let mut options = CreateOptions::default();
-    options.oldest = match given.oldest.as_str() {
-        "v18" => Oldest::V18,
-        "v110" => Oldest::V110,
-        "v200" => Oldest::V200,
-        other => return Err(unknown("release of HDF5", other)),
+    let release = |name: &str| match name {
+        "v18" => Ok(Oldest::V18),
+        "v110" => Ok(Oldest::V110),
+        "v200" => Ok(Oldest::V200),
+        other => Err(unknown("release of HDF5", other)),
     };
+    options.oldest = release(&given.oldest)?;
+    options.newest = given.newest.as_deref().map_or(Ok(options.oldest), release)?;
     options.sync = match given.sync.as_str() {
         "never" => Sync::Never,
         "commit" => Sync::Commit,
@@ -70,6 +75,15 @@ fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
     options.journal = given.journal;
     options.waiting_bytes = given.waiting_bytes;
     Ok(options)
+}
+
+/// Says what needed a newer format than was asked for.
+pub(crate) fn warn(py: Python<'_>, file: &write::Writer) -> PyResult<()> {
+    for notice in file.notices() {
+        let category = py.import("hyperchunk.exceptions")?.getattr("NewerFormatWarning")?;
+        PyErr::warn(py, &category, &CString::new(notice)?, 2)?;
+    }
+    Ok(())
 }
 
 impl Writer {
@@ -193,6 +207,7 @@ impl Writer {
             let selection = choice.stored(&dims)?;
             file.store_region(address, Selected { dims: Some(dims), selection })
         })?;
+        warn(py, &self.file)?;
         Ok(PyBytes::new(py, &element))
     }
 

@@ -36,8 +36,10 @@ class WritableFile(WritableGroup, File):
     or closed, and has its name from then on; before that it is ``NAME.partial``. ``"w"`` replaces a file that is
     there, ``"x"`` (or ``"w-"``) does not.
 
-    `libver` is the oldest release of HDF5 that must be able to read it: ``"earliest"`` or ``"v108"`` (the default),
-    ``"v110"``, ``"v200"`` or ``"latest"``. `sync` says when data must have reached the disk: ``"commit"``,
+    `libver` is the oldest release of HDF5 that must be able to read it: ``"v108"``, ``"v110"``, ``"v200"`` or
+    ``"latest"``. Without it, or with ``"earliest"``, that is 1.8, except for what no format of 1.8 has, such as chunks
+    of 4 GiB and more: then a :class:`NewerFormatWarning` says so. A pair has that oldest release, and the newest whose
+    format may be used where it is needed. `sync` says when data must have reached the disk: ``"commit"``,
     ``"never"`` or ``"write"`` (each write). ``layout="cloud"`` puts all structure into a first page of `page_size`
     bytes, so that a reader over a network fetches it with one request. Chunks begin at multiples of `alignment` bytes.
     `threads` bounds how many processors compress. `journal` keeps what ``hyperchunk recover`` needs if this program is
@@ -78,8 +80,10 @@ class WritableFile(WritableGroup, File):
             raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
         if layout not in (None, "cloud"):
             raise ValueError(f"layout must be 'cloud' or None, not {layout!r}")
+        low, high = _bounds(libver)
         options: dict[str, Any] = {
-            "oldest": _oldest(libver),
+            "oldest": _release(low),
+            "newest": _release(high),
             "threads": threads or 0,
             "sync": _SYNC[sync],
             "page": (page_size or _PAGE) if layout == "cloud" or page_size else None,
@@ -117,10 +121,10 @@ class WritableFile(WritableGroup, File):
 
     @property
     def libver(self) -> tuple[str, str]:
-        """The oldest release of HDF5 that can read it; and the newest, which is all."""
+        """The oldest release of HDF5 that can read it, and the newest whose format may be used where that is needed."""
         self._opened.need()
-        oldest = self._opened.recipe.options["oldest"]
-        return ({"v18": "earliest"}.get(oldest, oldest), "v200")
+        options = self._opened.recipe.options
+        return ({"v18": "earliest"}.get(options["oldest"], options["oldest"]), options["newest"])
 
     @property
     def swmr_mode(self) -> bool:
@@ -166,8 +170,13 @@ class WritableFile(WritableGroup, File):
         return f'<HDF5 file "{Path(self.filename).name}" (mode {self.mode})>'
 
 
-def _oldest(libver: str | tuple[str, str] | None) -> str:
-    low = "earliest" if libver is None else libver if isinstance(libver, str) else libver[0]
-    if low not in _OLDEST:
-        raise ValueError(f"libver must be one of {', '.join(_OLDEST)}, not {low!r}")
-    return _OLDEST[low]
+def _bounds(libver: str | tuple[str, str] | None) -> tuple[str, str]:
+    if libver is None or libver == "earliest":
+        return "earliest", "latest"
+    return (libver, libver) if isinstance(libver, str) else (libver[0], libver[1])
+
+
+def _release(name: str) -> str:
+    if name not in _OLDEST:
+        raise ValueError(f"libver must be of {', '.join(_OLDEST)}, not {name!r}")
+    return _OLDEST[name]

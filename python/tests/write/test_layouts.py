@@ -1,6 +1,7 @@
 """Layouts, filters, selections, growth and fill values, each read by h5py."""
 
 import subprocess
+import zlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -389,3 +390,33 @@ def test_the_tools_of_debian_read_it(tmp_path: Path, libver: str) -> None:
         more = ["-o", str(tmp_path / "repacked.h5")] if command[0] == "h5repack" else []
         subprocess.run([*command, str(path), *more], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["h5diff", str(path), str(tmp_path / "repacked.h5")], check=True)
+
+
+def test_newer_formats_are_used_where_they_are_needed_and_then_said(tmp_path: Path) -> None:
+    path = tmp_path / "large.h5"
+    stored = zlib.compress(b"what this inflates to is too short")
+
+    def make(file: Any) -> Any:
+        return file.create_dataset("g/large", (10 << 30,), "u1", chunks=(5 << 30,), compression=1)
+
+    for libver in ("v108", "v110", ("earliest", "v110")):
+        with (
+            hyperchunk.File(path, "w", libver=libver) as file,
+            pytest.raises(hyperchunk.HyperchunkError, match="4 GiB"),
+        ):
+            make(file)
+    with hyperchunk.File(path, "w", libver="v200") as file:
+        make(file)
+    for libver in (None, "earliest", ("earliest", "latest")):
+        with hyperchunk.File(path, "w", libver=libver) as file:
+            file.create_dataset("plain", (8,), "u1", chunks=(4,))
+            warning = hyperchunk.exceptions.NewerFormatWarning
+            with pytest.warns(warning, match="dataset large: HDF5 before 2.0 cannot read it"):
+                dataset = make(file)
+            dataset.write_chunk((5 << 30,), stored)
+            assert file.libver == ("earliest", "v200")
+        with h5py.File(path) as file:
+            info = file["g/large"].id.get_chunk_info(0)
+            assert (file["g/large"].chunks, info.chunk_offset, info.size) == ((5 << 30,), (5 << 30,), len(stored))
+            assert file["g/large"].id.read_direct_chunk((5 << 30,)) == (0, stored)
+            assert file["plain"].chunks == (4,)

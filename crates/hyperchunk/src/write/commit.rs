@@ -261,7 +261,8 @@ impl Inner {
                 self.dataset_messages(dataset, frozen, &mut beside)?
             }
             NodeKind::Datatype(datatype) => {
-                vec![plain(message::DATATYPE, message::datatype::encode(datatype, self.options.oldest)?)]
+                let encode = |age| message::datatype::encode(datatype, age);
+                vec![plain(message::DATATYPE, self.able(encode)?.1)]
             }
         };
         self.attribute_messages(node, &mut messages, &mut beside)?;
@@ -291,7 +292,9 @@ impl Inner {
         messages: &mut Vec<Message>,
         beside: &mut Beside,
     ) -> Result<()> {
-        let encode = |attribute: &Attribute| message::attribute::encode(attribute, self.options.oldest);
+        let encode = |attribute: &Attribute| {
+            self.able(|age| message::attribute::encode(attribute, age)).map(|(_, bytes)| bytes)
+        };
         let mut encoded = Vec::with_capacity(node.attributes.len());
         for attribute in node.attributes.values() {
             encoded.push((attribute.name.clone(), attribute.creation_order, encode(attribute)?));
@@ -335,7 +338,7 @@ impl Inner {
         frozen: &Frozen,
         beside: &mut Beside,
     ) -> Result<Vec<Message>> {
-        let oldest = self.options.oldest;
+        let oldest = node.oldest(self.options.oldest);
         let mut messages = vec![plain(message::DATASPACE, message::dataspace::encode(&frozen.dataspace)?)];
         messages.push(match node.committed {
             Some(address) => Message {
@@ -348,7 +351,6 @@ impl Inner {
         });
         let layout = self.layout(node, frozen, beside)?;
         messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&node.fill)?));
-        let oldest = node.oldest(oldest);
         messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
         if !node.pipeline.is_empty() {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
@@ -389,7 +391,7 @@ impl Inner {
                 let Dataspace::Simple { dims, max } = &frozen.dataspace else {
                     return Err(Error::invalid("chunks of a dataset without dimensions"));
                 };
-                let oldest = self.options.oldest;
+                let oldest = node.oldest(self.options.oldest);
                 let filtered = !node.pipeline.is_empty();
                 let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, false, oldest);
                 let version = match kind {

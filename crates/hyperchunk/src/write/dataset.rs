@@ -8,6 +8,7 @@ use super::tree::{DatasetNode, NodeId};
 use super::writer::Writer;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::convert::Conversion;
+use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
     AllocationTime, Dataspace, Datatype, FillTime, FillValue, FillWhen, Pipeline,
 };
@@ -228,7 +229,8 @@ impl DatasetWriter {
             );
             return Err(self.named(Error::invalid(message)));
         }
-        let most = self.file.0.options.oldest < hyperchunk_format::encode::Oldest::V200;
+        let oldest = self.node.oldest(self.file.0.options.oldest);
+        let most = oldest < Oldest::V200;
         if most && u32::try_from(data.len()).is_err() {
             let message =
                 "a chunk of 4 GiB and more: HDF5 before 2.0 cannot read it (libver \"v200\" writes it)";
@@ -237,7 +239,7 @@ impl DatasetWriter {
         // The indexes of newer files have so many bytes for the size of a chunk.
         let width = (chunks.bytes.max(1).ilog2() + 8) / 8 + 1;
         let room = 256_u64.checked_pow(width).unwrap_or(u64::MAX);
-        let newer = self.file.0.options.oldest > hyperchunk_format::encode::Oldest::V18;
+        let newer = oldest > Oldest::V18;
         if newer && !self.node.pipeline.is_empty() && data.len() as u64 >= room {
             let message =
                 format!("{} bytes for a chunk of {}: the index has room for less", data.len(), chunks.bytes);

@@ -26,6 +26,7 @@ mod stream;
 mod tree;
 mod writer;
 
+use crate::Result;
 use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
@@ -38,10 +39,27 @@ pub use sink::{LocalSink, MemorySink, Sink};
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
 
+/// For the oldest release that knows how, up to `newest`; the error is that for `oldest`.
+fn oldest_able<T>(
+    oldest: Oldest,
+    newest: Oldest,
+    encode: impl Fn(Oldest) -> Result<T>,
+) -> Result<(Oldest, T)> {
+    encode(oldest).map(|made| (oldest, made)).or_else(|error| {
+        let newer = [Oldest::V110, Oldest::V200].into_iter().filter(|age| *age > oldest && *age <= newest);
+        newer.filter_map(|age| Some((age, encode(age).ok()?))).next().ok_or(error)
+    })
+}
+
 /// The oldest release that knows a datatype.
-fn needs(datatype: &Datatype) -> Oldest {
-    let known = |oldest| encode::message::datatype::encode(datatype, oldest).is_ok();
-    [Oldest::V18, Oldest::V110].into_iter().find(|oldest| known(*oldest)).unwrap_or(Oldest::V200)
+fn needs(datatype: &Datatype, oldest: Oldest, newest: Oldest) -> Result<Oldest> {
+    oldest_able(oldest, newest, |age| encode::message::datatype::encode(datatype, age)).map(|(age, _)| age)
+}
+
+/// What older releases are told of something that needs one.
+fn notice(what: &str, age: Oldest) -> String {
+    let release = if age == Oldest::V200 { "2.0" } else { "1.10" };
+    format!("{what}: HDF5 before {release} cannot read it")
 }
 
 #[cfg(test)]

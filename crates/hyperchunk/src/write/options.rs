@@ -7,8 +7,11 @@ use hyperchunk_format::model::{Dataspace, Datatype, ExternalFile, FillValue, Pip
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CreateOptions {
-    /// The oldest release of HDF5 that must be able to read it. What needs a newer one is an error that says so.
+    /// The oldest release of HDF5 that must be able to read it.
     pub oldest: Oldest,
+    /// The newest whose format may be used for what has no older one: then [`Writer::notices`](super::Writer::notices) says
+    /// so. What needs a newer one than this and `oldest` is an error that says so; virtual datasets are always as of HDF5 1.10.
+    pub newest: Oldest,
     /// How many threads compress; 0 for as many as there are processors.
     pub threads: usize,
     /// When data must have reached the disk.
@@ -30,6 +33,7 @@ impl Default for CreateOptions {
     fn default() -> Self {
         Self {
             oldest: Oldest::V18,
+            newest: Oldest::V18,
             threads: 0,
             sync: Sync::Commit,
             layout: FileLayout::AtEnd,

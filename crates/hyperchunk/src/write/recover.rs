@@ -60,19 +60,10 @@ fn recovered(path: &Path) -> Result<Recovered> {
     }
     // What it was written for does not matter any more: whatever it holds is kept.
     let mut options = CreateOptions { journal: false, sync: Sync::Commit, ..CreateOptions::default() };
-    options.oldest = Oldest::V18;
+    (options.oldest, options.newest) = (Oldest::V18, Oldest::V200);
     let mut tree = Tree::new(false);
     let mut found = Found::default();
     for entry in entries {
-        if let Entry::Dataset(made) = &entry {
-            let bytes = made.datatype.size;
-            let large = matches!(&made.layout, super::NewLayout::Chunked(dims)
-                if dims.iter().fold(bytes, |product, dim| product.saturating_mul(*dim)) > u32::MAX.into());
-            let new = super::needs(&made.datatype) >= Oldest::V200;
-            if large || new {
-                options.oldest = Oldest::V200;
-            }
-        }
         replay(&mut tree, &mut found, entry)?;
     }
     let sink = Arc::new(LocalSink::reopen(path)?);
@@ -215,7 +206,7 @@ fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
                 fill: made.fill,
                 track_order: made.track_order,
             };
-            let dataset = Arc::new(dataset_node(options, Oldest::V200)?);
+            let dataset = Arc::new(dataset_node(options, Oldest::V18, Oldest::V200)?);
             let id = tree.add(Node::new(NodeKind::Dataset(Arc::clone(&dataset)), made.track_order));
             dataset.id.get_or_init(|| id);
         }

@@ -496,6 +496,31 @@ fn data_in_other_files() {
 }
 
 #[test]
+fn newer_formats_are_used_where_they_are_needed_and_then_said() {
+    let large = || chunked(space(&[3 << 30]), &[2 << 30]).with_pipeline(deflate());
+    let strict = made(|_| ());
+    let refused = strict.file.create_dataset(NodeId::ROOT, b"d", large()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Limit);
+    let made = made(|options| options.newest = Oldest::V200);
+    made.file.create_dataset(NodeId::ROOT, b"plain", chunked(space(&[8]), &[4])).unwrap();
+    assert_eq!(made.file.notices(), Vec::<String>::new());
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", large()).unwrap();
+    let expected = "chunks of 4 GiB and more, of the dataset d: HDF5 before 2.0 cannot read it";
+    assert_eq!(made.file.notices(), [expected]);
+    assert_eq!(made.file.notices(), Vec::<String>::new());
+    dataset.write_chunk(&[2 << 30], b"whatever", 0).unwrap();
+    made.file.close().unwrap();
+    let file = made.read();
+    let versions = ["plain", "d"].map(|name| {
+        let dataset = file.root().unwrap().group().unwrap().get(name.as_bytes()).unwrap().dataset().unwrap();
+        dataset.chunked().unwrap().version
+    });
+    assert_eq!(versions, [3, 5], "others stay as old as they can");
+    let dataset = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
+    assert_eq!(dataset.read_chunk_raw(&dataset.chunks().unwrap()[0]).unwrap(), b"whatever");
+}
+
+#[test]
 fn virtual_datasets() {
     use hyperchunk_format::model::{Selection, SourceName, VirtualMapping};
     let folder = Folder::new("virtual");

@@ -93,6 +93,8 @@ pub(super) struct DatasetNode {
     pub(super) pipeline: Pipeline,
     pub(super) fill: FillValue,
     pub(super) data: Data,
+    /// The oldest release that can read it.
+    pub(super) needs: Oldest,
 }
 
 impl DatasetNode {
@@ -100,9 +102,14 @@ impl DatasetNode {
         self.dataspace.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The oldest release that it is written for: none before 1.10 has virtual datasets.
+    /// The oldest release that it is written for.
     pub(super) fn oldest(&self, asked: Oldest) -> Oldest {
-        if matches!(self.data, Data::Virtual(_)) { asked.max(Oldest::V110) } else { asked }
+        asked.max(self.needs)
+    }
+
+    /// Whether it has chunks that releases before 2.0 cannot read.
+    pub(super) fn large(&self) -> bool {
+        matches!(&self.data, Data::Chunked(chunks) if u32::try_from(chunks.bytes).is_err())
     }
 
     pub(super) fn id(&self) -> NodeId {

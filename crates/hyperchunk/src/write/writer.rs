@@ -10,6 +10,7 @@ use super::snapshot::Taken;
 use super::space::Space;
 use super::stream::StreamSink;
 use super::tree::{DatasetNode, NewLink, Node, NodeId, NodeKind, Tree};
+use super::{needs, notice, oldest_able};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
@@ -78,6 +79,8 @@ pub(super) struct Inner {
     /// One commit at a time; how many changes the last one had.
     pub(super) committing: Mutex<Option<u64>>,
     pub(super) journal: Option<Journal>,
+    /// What needed a newer format than was asked for.
+    pub(super) notices: Mutex<Vec<String>>,
     /// For messages.
     pub(super) name: Option<String>,
 }
@@ -130,6 +133,19 @@ impl Inner {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.add_chunks(object, chunks, address)?;
         if self.options.sync == Sync::Write { journal.sync() } else { Ok(()) }
+    }
+
+    /// For the oldest release that was asked for, or the oldest newer one that knows how, if that may be.
+    pub(super) fn able<T>(&self, encode: impl Fn(Oldest) -> Result<T>) -> Result<(Oldest, T)> {
+        oldest_able(self.options.oldest, self.options.newest, encode)
+    }
+
+    /// Notes it if something needs a newer release than was asked for.
+    fn notice(&self, age: Oldest, what: impl FnOnce() -> String) {
+        if age > self.options.oldest {
+            let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+            notices.push(notice(&what(), age));
+        }
     }
 
     pub(super) fn open(&self) -> Result<()> {
@@ -288,6 +304,7 @@ impl Writer {
             front_heap: Heap::default(),
             committing: Mutex::new(None),
             journal,
+            notices: Mutex::default(),
             name: name.map(str::to_owned),
         };
         Self(Arc::new(inner))
@@ -359,7 +376,8 @@ impl Writer {
     /// # Errors
     /// Invalid if the name is taken or cannot be one.
     pub fn commit_datatype(&self, parent: NodeId, name: &[u8], datatype: Datatype) -> Result<NodeId> {
-        encode::message::datatype::encode(&datatype, self.0.options.oldest)?;
+        let (age, _) = self.0.able(|age| encode::message::datatype::encode(&datatype, age))?;
+        self.0.notice(age, || format!("the datatype {}", Name::from(name)));
         let node = Node::new(NodeKind::Datatype(datatype.clone()), false);
         self.add((parent, name), node, Entry::Datatype(datatype), |_| ())
     }
@@ -392,11 +410,16 @@ impl Writer {
             fill: options.fill.clone(),
             track_order: options.track_order,
         };
-        let node = Arc::new(dataset_node(options, self.0.options.oldest).map_err(named)?);
+        let CreateOptions { oldest, newest, .. } = self.0.options;
+        let node = Arc::new(dataset_node(options, oldest, newest).map_err(named)?);
         let in_tree = Node::new(NodeKind::Dataset(Arc::clone(&node)), made.track_order);
         let id = self.add((parent, name), in_tree, Entry::Dataset(Box::new(made)), |id| {
             node.id.get_or_init(|| id);
         })?;
+        if !matches!(node.data, Data::Virtual(_)) {
+            let why = if node.large() { "chunks of 4 GiB and more" } else { "its datatype" };
+            self.0.notice(node.needs, || format!("{why}, of the dataset {}", Name::from(name)));
+        }
         Ok(DatasetWriter { file: self.clone(), id, node })
     }
 
@@ -472,7 +495,8 @@ impl Writer {
     /// # Errors
     /// Invalid if it has no name or its data have another size than its type and extent say.
     pub fn set_attribute(&self, object: NodeId, attribute: Attribute) -> Result<()> {
-        encode::message::datatype::encode(&attribute.datatype, self.0.options.oldest)?;
+        let (age, _) = self.0.able(|age| encode::message::datatype::encode(&attribute.datatype, age))?;
+        self.0.notice(age, || format!("the datatype of the attribute {}", attribute.name));
         if self.0.journal.is_some() && attribute.datatype.has_vlen() {
             self.0.heap.flush(&self.0.space, &*self.0.sink)?;
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
@@ -594,7 +618,8 @@ impl Writer {
     pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
         let reference = Reference { file: None, address, region: Some(region), attribute: None };
         let kind = ReferenceKind::Region1;
-        let object = encode::reference::heap_object(kind, &reference, self.0.options.oldest)?;
+        let (age, object) = self.0.able(|age| encode::reference::heap_object(kind, &reference, age))?;
+        self.0.notice(age, || "a reference to a region".to_owned());
         let object = object.ok_or_else(|| Error::invalid("a region that needs no object"))?;
         let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
         let (address, index) = self.store_bytes(&object, &self.0.heap)?;
@@ -616,6 +641,12 @@ impl Writer {
         heap.store(bytes, usual, take, &*self.0.sink)
     }
 
+    /// What needed a newer format than [`CreateOptions::oldest`], and was not said yet.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// How large the file is so far.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -630,9 +661,9 @@ impl Writer {
 }
 
 /// Checks options and makes the values of a dataset.
-pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<DatasetNode> {
+pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest, newest: Oldest) -> Result<DatasetNode> {
     let DatasetOptions { datatype, committed, dataspace, layout, pipeline, fill, .. } = options;
-    encode::message::datatype::encode(&datatype, oldest)?;
+    let mut needs = needs(&datatype, oldest, newest)?;
     if let Dataspace::Simple { dims, max } = &dataspace {
         if dims.len() != max.len() || dims.len() > 32 {
             return Err(Error::invalid(format!("{} dimensions, {} bounds for them", dims.len(), max.len())));
@@ -673,7 +704,10 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<Da
         }
         NewLayout::Contiguous => Data::Contiguous { address: Mutex::new(None), size: size()? },
         NewLayout::External(files) => Data::External(files),
-        NewLayout::Virtual(mappings) => Data::Virtual(mappings),
+        NewLayout::Virtual(mappings) => {
+            needs = needs.max(Oldest::V110);
+            Data::Virtual(mappings)
+        }
         NewLayout::Chunked(chunk) => {
             let Dataspace::Simple { dims, max } = &dataspace else {
                 return Err(Error::invalid("chunks need a dataspace with dimensions"));
@@ -689,7 +723,10 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<Da
                 return Err(Error::invalid("chunks larger than the dataset may become"));
             }
             let bytes = chunk.iter().try_fold(datatype.size, |product, dim| product.checked_mul(*dim));
-            let most = if oldest >= Oldest::V200 { LONGEST } else { u64::from(u32::MAX) };
+            if bytes.is_some_and(|bytes| u32::try_from(bytes).is_err()) && newest >= Oldest::V200 {
+                needs = Oldest::V200;
+            }
+            let most = if needs.max(oldest) >= Oldest::V200 { LONGEST } else { u64::from(u32::MAX) };
             let Some(bytes) = bytes.filter(|bytes| *bytes <= most) else {
                 return Err(Error::limit(
                     "chunks of 4 GiB and more: HDF5 before 2.0 cannot read them (libver \"v200\" writes them)",
@@ -712,6 +749,7 @@ pub(super) fn dataset_node(options: DatasetOptions, oldest: Oldest) -> Result<Da
         pipeline,
         fill,
         data,
+        needs,
     };
     if let (Data::Compact(data), Some(bytes)) = (&node.data, bytes) {
         *data.write().unwrap_or_else(PoisonError::into_inner) =
