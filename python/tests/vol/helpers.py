@@ -14,10 +14,15 @@ def clean() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
 
 
+def dedent(code: str) -> str:
+    """A program as it stands in a test."""
+    return textwrap.dedent(code)
+
+
 def start(code: str, *arguments: object, folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
     """Starts a program with those variables."""
-    words = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    words = [sys.executable, "-c", dedent(code), *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(words, env=clean() | env, cwd=folder, text=True, **pipes)
 
 

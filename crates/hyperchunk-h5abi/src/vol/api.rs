@@ -120,8 +120,7 @@ functions! {
     plist_alignment = "H5Pget_alignment": fn(Hid, *mut u64, *mut u64) -> Herr;
     plist_space_strategy = "H5Pget_file_space_strategy": fn(Hid, *mut c_int, *mut bool, *mut u64) -> Herr;
     plist_locking = "H5Pget_file_locking": fn(Hid, *mut bool, *mut bool) -> Herr;
-    plist_set_core = "H5Pset_fapl_core": fn(Hid, usize, bool) -> Herr;
-    plist_set_image = "H5Pset_file_image": fn(Hid, *const c_void, usize) -> Herr;
+    plist_copy_flags = "H5Pget_copy_object": fn(Hid, *mut c_uint) -> Herr;
     type_copy = "H5Tcopy": fn(Hid) -> Hid;
     type_close = "H5Tclose": fn(Hid) -> Herr;
     type_size = "H5Tget_size": fn(Hid) -> usize;

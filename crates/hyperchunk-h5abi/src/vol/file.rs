@@ -38,8 +38,6 @@ pub(super) struct Reopen {
 const FILE: c_int = 1;
 /// `H5VL_NATIVE_FILE_POST_OPEN`.
 const POST_OPEN: c_int = 28;
-/// `H5VL_file_get_t`.
-const GET_FAPL: c_int = 1;
 /// `H5F_ACC_RDWR`, `H5F_ACC_SWMR_WRITE`, `H5F_ACC_SWMR_READ`.
 const INTENTS: c_uint = 0x61;
 const WRITES: c_uint = 1;
@@ -180,7 +178,7 @@ fn kind_of(args: P) -> c_int {
     unsafe { (*args.cast::<GetName>()).kind }
 }
 
-/// Of a store, the application gets back what it gave: not the skeleton's name, driver or mode.
+/// Of a store, the application gets back what it gave: not the skeleton's name or mode.
 pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxpl: Hid, _: P) -> Herr {
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours.
@@ -214,12 +212,7 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
             _ => {}
         }
         // SAFETY: the arguments go on as they came.
-        let status = unsafe { (slot.api.file_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
-        if ours.file.is_some() && operation == GET_FAPL && status >= 0 {
-            // SAFETY: the list that was answered.
-            return Ok(unsafe { (slot.library.f.plist_set_sec2)((*args.cast::<Get>()).answer) });
-        }
-        Ok(status)
+        Ok(unsafe { (slot.api.file_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
     })
 }
 

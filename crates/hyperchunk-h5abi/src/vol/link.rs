@@ -1,9 +1,9 @@
 //! Callbacks whose arguments hold a second object of ours: links, mounts, copies, and objects opened by their kind.
 
 use super::api::{Name, P};
-use super::failure::refuse;
 use super::object::{Object, file_given};
 use super::slot::{NO_REQUEST, enter};
+use super::store;
 use crate::symbols::{Herr, Hid};
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -156,16 +156,11 @@ pub(super) unsafe extern "C" fn object_copy<const L: usize>(
     _: P,
 ) -> Herr {
     enter::<L, _>(-1, |slot| {
-        // SAFETY: HDF5 passes two objects of ours; the arguments go on as they came.
-        Ok(unsafe {
+        // SAFETY: HDF5 passes two objects of ours, and a callback's arguments.
+        unsafe {
             let (from, to) = (Object::of(from), Object::of(to));
-            if from.file.as_ref().is_some_and(|file| file.has_datasets()) {
-                refuse!("H5Ocopy from a sharded store: read and write instead, or pack the store first")
-            }
-            (slot.api.object_copy)(
-                from.under, at, name, to.under, to_at, to_name, from.vol, ocpypl, lcpl, dxpl, NO_REQUEST,
-            )
-        })
+            store::copy(slot, from, to, store::Copy { at, name, to_at, to_name, ocpypl, lcpl, dxpl })
+        }
     })
 }
 

@@ -129,6 +129,14 @@ impl Slot {
         self.connector(NATIVE)
     }
 
+    /// A default list, such as `H5P_LST_LINK_ACCESS_ID_g`: between connectors, 0 does not stand for one.
+    pub(super) fn default_list(&self, name: &CStr) -> Outcome<Hid> {
+        match self.library.global(name) {
+            Ok(list) => Ok(list),
+            Err(error) => super::failure::refuse!("{error}"),
+        }
+    }
+
     /// Runs HDF5 calls that clean up: any call would clear the error stack, and errno with it.
     pub(super) fn keep_errors<T>(&self, clean_up: impl FnOnce() -> T) -> T {
         // SAFETY: takes what is on the stack, as a stack of its own.

@@ -5,18 +5,17 @@ use super::super::failure::{Outcome, TOLD, done};
 use super::super::object::Object;
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_DCPL, StandIn};
-use super::{Diverted, Opened, Shared};
+use super::location::Location;
+use super::{Diverted, Opened};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
 use hyperchunk::store::{Marker, WriterId};
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-/// `H5VL_OBJECT_GET_NAME`, `H5VL_OBJECT_BY_SELF`.
+/// `H5VL_OBJECT_GET_NAME`.
 const GET_NAME: c_int = 1;
-/// See [`GET_NAME`].
-const BY_SELF: c_int = 0;
 
 /// `H5VL_object_get_args_t` of a name.
 #[repr(C)]
@@ -25,14 +24,6 @@ struct NameArguments {
     size: usize,
     buffer: *mut u8,
     length: *mut usize,
-}
-
-/// The beginning of `H5VL_loc_params_t`, with room for all of it.
-#[repr(C)]
-struct Location {
-    kind: c_int,
-    by: c_int,
-    rest: [u64; 8],
 }
 
 /// The arguments of a creation, as the callback gets them.
@@ -95,26 +86,21 @@ unsafe fn divert_new(
     datatype: Datatype,
 ) -> Outcome<Option<P>> {
     let store = &file.store;
-    let writer = store.writer()?;
     let plist = if describe::is_chunked(slot, creation.dcpl) {
         // SAFETY: as for this function.
         unsafe { completed(slot, ours, creation) }?
     } else {
         PropertyList::copy(slot, creation.dcpl)?
     };
-    let path = path_of(slot, ours, creation.at, creation.name);
+    let path = match creation.name {
+        // What has no name gets one that nobody else has.
+        none if none.is_null() => format!("/.nameless/{}", WriterId::new()).into_bytes(),
+        // SAFETY: HDF5 passes a NUL-terminated name and a location.
+        name => unsafe { path_of(slot, ours, Location::kind_of(creation.at), CStr::from_ptr(name)) },
+    };
     let made = describe::definition(slot, path, datatype, creation.kind, creation.space, plist.id)?;
     let Some(mut definition) = made else { return Ok(None) };
-    let id = {
-        let used = store.used.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let id = definition.id()?;
-            if !used.contains(&id) && writer.base().is_none_or(|base| base.dataset(&id).is_none()) {
-                break id;
-            }
-            definition.incarnation = definition.incarnation.saturating_add(1);
-        }
-    };
+    let id = store.new_id(&mut definition)?;
     let marker = Marker { dataset: id, epoch: 0 };
     let stand_in = StandIn::new(slot, creation.kind, plist.id, &definition.dims, marker)?;
     // SAFETY: as for this function.
@@ -122,11 +108,7 @@ unsafe fn divert_new(
     if under.is_null() {
         return Err(TOLD);
     }
-    let number = writer.define(&definition)?;
-    store.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-    let dims = definition.dims.clone();
-    let shared = Arc::new(Shared::new(definition, dims, Vec::new(), Some((writer.clone(), number))));
-    store.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&shared));
+    let shared = store.add(id, definition)?;
     // SAFETY: an identifier of the caller.
     let kind = unsafe { (slot.api.type_copy)(creation.kind) };
     let plist = plist.into_id();
@@ -157,19 +139,13 @@ unsafe fn completed(slot: &'static Slot, ours: &Object, creation: Creation) -> O
     }
 }
 
-/// The absolute path that a new object gets. What has no name gets one that nobody else has.
-fn path_of(slot: &Slot, ours: &Object, at: P, name: Name) -> Vec<u8> {
-    if name.is_null() {
-        return format!("/.nameless/{}", WriterId::new()).into_bytes();
-    }
-    // SAFETY: HDF5 passes a NUL-terminated name.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    let mut parts: Vec<&[u8]> = Vec::new();
-    let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, at) };
-    let all = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
-    parts.extend(all.filter(|part| !part.is_empty() && *part != b"."));
+/// The absolute path that a new object gets: a name, seen from an object of that kind.
+pub(super) fn path_of(slot: &Slot, ours: &Object, kind: c_int, name: &CStr) -> Vec<u8> {
+    let name = name.to_bytes();
+    let parent = if name.starts_with(b"/") { Vec::new() } else { name_of(slot, ours, kind) };
+    let parts = parent.split(|byte| *byte == b'/').chain(name.split(|byte| *byte == b'/'));
     let mut path = Vec::new();
-    for part in parts {
+    for part in parts.filter(|part| !part.is_empty() && *part != b".") {
         path.push(b'/');
         path.extend_from_slice(part);
     }
@@ -177,10 +153,8 @@ fn path_of(slot: &Slot, ours: &Object, at: P, name: Name) -> Vec<u8> {
 }
 
 /// The path of an object, if the library knows it.
-fn name_of(slot: &Slot, ours: &Object, at: P) -> Vec<u8> {
-    // SAFETY: HDF5 passes a location, which begins with the kind of the object.
-    let kind = unsafe { *at.cast::<c_int>() };
-    let mut location = Location { kind, by: BY_SELF, rest: [0; 8] };
+fn name_of(slot: &Slot, ours: &Object, kind: c_int) -> Vec<u8> {
+    let mut at = Location::itself(kind);
     let mut length = 0;
     let mut buffer = vec![0_u8; 4096];
     let mut args = NameArguments {
@@ -189,10 +163,9 @@ fn name_of(slot: &Slot, ours: &Object, at: P) -> Vec<u8> {
         buffer: buffer.as_mut_ptr(),
         length: &raw mut length,
     };
-    let place = (&raw mut location).cast();
+    let place = (&raw mut args).cast();
     // SAFETY: a lower object, a location that is the object itself, live places.
-    let status =
-        unsafe { (slot.api.object_get)(ours.under, place, ours.vol, (&raw mut args).cast(), 0, null_mut()) };
+    let status = unsafe { (slot.api.object_get)(ours.under, at.pointer(), ours.vol, place, 0, null_mut()) };
     buffer.truncate(if status < 0 { 0 } else { length });
     buffer
 }

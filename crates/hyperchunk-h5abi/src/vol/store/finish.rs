@@ -4,6 +4,7 @@ use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::options::{Commit, Sync};
 use super::super::slot::{NO_REQUEST, Slot};
+use super::location::Location;
 use super::{Opened, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
@@ -47,14 +48,6 @@ struct OptionalArguments {
     arguments: P,
 }
 
-/// The beginning of `H5VL_loc_params_t` of an object itself, with room for all of it.
-#[repr(C)]
-struct Itself {
-    kind: c_int,
-    by: c_int,
-    rest: [u64; 8],
-}
-
 /// `H5VL_object_get_args_t` of a file.
 #[repr(C)]
 struct FileArguments {
@@ -64,19 +57,18 @@ struct FileArguments {
 
 /// The root group of a lower file.
 pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
-    let mut at = Itself { kind: FILE, by: 0, rest: [0; 8] };
+    let mut at = Location::itself(FILE);
     // SAFETY: a lower file, a location that is the file itself, the default lists.
-    let group =
-        unsafe { (slot.api.group_open)(file, (&raw mut at).cast(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
+    let group = unsafe { (slot.api.group_open)(file, at.pointer(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
     if group.is_null() { Err(TOLD) } else { Ok(group) }
 }
 
 /// The lower file of a lower group.
 pub(super) fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
-    let mut at = Itself { kind: GROUP, by: 0, rest: [0; 8] };
+    let mut at = Location::itself(GROUP);
     let mut file = null_mut();
     let mut args = FileArguments { operation: GET_FILE, file: &raw mut file };
-    let place = (&raw mut at).cast();
+    let place = at.pointer();
     // SAFETY: a lower group, a location that is the group itself, a live place.
     done(unsafe { (slot.api.object_get)(group, place, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
     Ok(file)

@@ -1,15 +1,18 @@
 //! Sharded stores behind the connector.
 //!
-//! A process that writes has a *writer*: a log, and a skeleton of its own, a native file in memory whose image goes into the
-//! log. Datasets in it are stand-ins; their elements go to the log and come from logs. When the last object of the file is
+//! A process that writes has a *writer*: a log, and a skeleton of its own, a native file without a name whose image goes into
+//! the log. Datasets in it are stand-ins; their elements go to the log and come from logs. When the last object of the file is
 //! closed, the writer is finished, and the session's last writer commits.
 
 mod answers;
+mod attributes;
 mod chunks;
+mod copy;
 mod create;
 mod describe;
 mod finish;
 mod layers;
+mod location;
 mod opened;
 mod paths;
 mod pieces;
@@ -20,6 +23,7 @@ mod virtuals;
 
 pub(super) use answers::{get, specific};
 pub(super) use chunks::optional;
+pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};
 pub(super) use opened::{Call as FileCall, create, divert, open};
 pub(super) use paths::forget;

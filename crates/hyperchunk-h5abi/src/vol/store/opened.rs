@@ -11,7 +11,7 @@ use super::{Diverted, Opened, Store, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
-    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterOptions, log_of,
+    Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, log_of,
 };
 use hyperchunk::write;
 use std::collections::HashSet;
@@ -27,8 +27,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 const WRITE: c_uint = 1;
 const TRUNCATE: c_uint = 2;
 const EXCLUSIVE: c_uint = 4;
-/// By so many bytes a skeleton grows in memory.
-const GROWTH: usize = 64 << 10;
 /// `H5F_CLOSE_WEAK`.
 const CLOSE_WEAK: c_int = 1;
 /// `H5VL_FILE_REOPEN`.
@@ -291,7 +289,9 @@ impl Store {
     }
 }
 
-/// Opens a skeleton in memory: a new one, or an image.
+/// Opens a skeleton: a new one, or an image. It is a file without a name: the one that it is opened with, in the folder of
+/// the store so that links to files beside it lead there, is gone at once. (In HDF5's driver for memory, the files that
+/// external links lead to would be opened in memory, too, and what is written to them would be lost.)
 fn begin(
     slot: &'static Slot,
     below: &Below,
@@ -301,26 +301,30 @@ fn begin(
 ) -> Outcome<P> {
     if store.writer.is_none() {
         // An epoch that is read: no other skeleton has this name.
-        store.name.extend_from_slice(format!(".epoch-{}", store.options.epoch.unwrap_or(0)).as_bytes());
+        store.name.extend_from_slice(format!(".{}", WriterId::new()).as_bytes());
     }
     let fapl = PropertyList::copy(slot, below.fapl.id)?;
     store.locking = locking(slot, fapl.id);
     let Ok(name) = CString::new(store.name.clone()) else { refuse!("a name with a NUL") };
-    // SAFETY: a list of our own; HDF5 copies the image.
+    let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
+    if let Some(image) = image
+        && let Err(error) = fs::write(&path, image)
+    {
+        drop(fs::remove_file(&path));
+        refuse!("cannot write to the folder of {}: {error}", store.path.display())
+    }
+    // Whatever the application wants, its objects keep the skeleton until they are closed.
+    // SAFETY: a list of our own.
+    done(unsafe { (slot.api.plist_set_close_degree)(fapl.id, CLOSE_WEAK) })?;
+    // SAFETY: a NUL-terminated name; the other arguments are a callback's.
     let under = unsafe {
         let api = &slot.api;
-        done((api.plist_set_core)(fapl.id, GROWTH, false))?;
-        // Whatever the application wants, its objects keep the skeleton until they are closed.
-        done((api.plist_set_close_degree)(fapl.id, CLOSE_WEAK))?;
         match image {
             None => (api.file_create)(name.as_ptr(), TRUNCATE, call.fcpl, fapl.id, call.dxpl, NO_REQUEST),
-            Some(image) => {
-                done((api.plist_set_image)(fapl.id, image.as_ptr().cast(), image.len()))?;
-                let flags = call.flags & WRITE;
-                (api.file_open)(name.as_ptr(), flags, fapl.id, call.dxpl, NO_REQUEST)
-            }
+            Some(_) => (api.file_open)(name.as_ptr(), call.flags & WRITE, fapl.id, call.dxpl, NO_REQUEST),
         }
     };
+    drop(fs::remove_file(&path));
     if under.is_null() {
         return Err(TOLD);
     }
@@ -333,8 +337,8 @@ fn begin(
     if writable {
         paths::remember(&store);
     }
-    let file =
-        Opened { store, given: call.name.to_owned(), flags: call.flags | if writable { WRITE } else { 0 } };
+    let flags = call.flags | if writable { WRITE } else { 0 };
+    let file = Opened { store, given: call.name.to_owned(), flags };
     Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
 }
 
@@ -427,7 +431,12 @@ fn diverted(slot: &'static Slot, under: P, vol: Hid, store: &Store, marker: Mark
 }
 
 /// The creation list of a dataset: as libhdf5 made it, or made from what the store says.
-fn creation_list(slot: &'static Slot, under: P, vol: Hid, definition: &Definition) -> Outcome<PropertyList> {
+pub(super) fn creation_list(
+    slot: &'static Slot,
+    under: P,
+    vol: Hid,
+    definition: &Definition,
+) -> Outcome<PropertyList> {
     if !definition.native.is_empty() {
         // SAFETY: an encoded list; HDF5 checks it.
         let id = unsafe { (slot.api.plist_decode)(definition.native.as_ptr().cast()) };

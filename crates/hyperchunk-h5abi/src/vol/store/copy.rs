@@ -1,0 +1,456 @@
+//! H5Ocopy. libhdf5 copies the stand-ins, which would then mean the datasets that they were copied from: each is replaced by
+//! a dataset of its own, with the same elements and attributes.
+
+use super::super::api::{Name, P};
+use super::super::failure::{Outcome, TOLD, done, refuse};
+use super::super::object::{DATASET, Object};
+use super::super::slot::{NO_REQUEST, Slot};
+use super::describe::{self, GET_TYPE, StandIn};
+use super::location::Location;
+use super::{Diverted, Opened, Shared, attributes, create, opened};
+use crate::symbols::{Herr, Hid};
+use hyperchunk::store::{DatasetId, Marker, Slab};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::{Arc, PoisonError};
+
+/// `H5I_GROUP`.
+const GROUP: c_int = 2;
+/// `H5VL_LINK_DELETE`, `H5VL_LINK_ITER`.
+const DELETE: i64 = 0;
+const ITERATE: i64 = 2;
+/// `H5VL_LINK_CREATE_HARD`, `H5L_TYPE_HARD`.
+const HARD: i64 = 0;
+const IS_HARD: c_int = 0;
+/// `H5O_COPY_EXPAND_REFERENCE_FLAG`.
+const EXPAND_REFERENCES: u32 = 8;
+/// So many bytes of elements are copied at once.
+const AT_ONCE: u64 = 16 << 20;
+
+/// The arguments of the callback.
+#[derive(Clone, Copy)]
+pub(in crate::vol) struct Copy {
+    pub(in crate::vol) at: P,
+    pub(in crate::vol) name: Name,
+    pub(in crate::vol) to_at: P,
+    pub(in crate::vol) to_name: Name,
+    pub(in crate::vol) ocpypl: Hid,
+    pub(in crate::vol) lcpl: Hid,
+    pub(in crate::vol) dxpl: Hid,
+}
+
+/// `H5VL_link_create_args_t` of a hard link.
+#[repr(C)]
+struct HardLink {
+    operation: i64,
+    object: P,
+    at: Location,
+}
+
+/// `H5VL_link_specific_args_t` of an iteration.
+#[repr(C)]
+struct Iterate {
+    operation: i64,
+    recursive: bool,
+    index: c_int,
+    order: c_int,
+    place: *mut u64,
+    visit: unsafe extern "C" fn(Hid, *const c_char, *const c_void, P) -> Herr,
+    state: P,
+}
+
+unsafe extern "C" fn collect(_: Hid, name: *const c_char, info: *const c_void, names: P) -> Herr {
+    // SAFETY: HDF5 passes a name, an H5L_info2_t, which begins with the link's type, and our own vector.
+    unsafe {
+        if *info.cast::<c_int>() == IS_HARD {
+            (*names.cast::<Vec<CString>>()).push(CStr::from_ptr(name).to_owned());
+        }
+    }
+    0
+}
+
+/// Copies an object.
+///
+/// # Safety
+/// The arguments are a callback's, `from` and `to` the objects that it got.
+pub(in crate::vol) unsafe fn copy(
+    slot: &'static Slot,
+    from: &Object,
+    to: &Object,
+    call: Copy,
+) -> Outcome<Herr> {
+    // SAFETY: as for this function.
+    let (kind, name) = unsafe { (Location::kind_of(call.at), CStr::from_ptr(call.name)) };
+    let source = source(slot, from, kind, name)?;
+    let of_store = source.is_some() || from.file.is_some();
+    let mut flags = 0;
+    // SAFETY: a live place.
+    unsafe { (slot.api.plist_copy_flags)(call.ocpypl, &raw mut flags) };
+    if of_store
+        && flags & EXPAND_REFERENCES != 0
+        && (source.is_some() || from.file.as_ref().is_some_and(|file| file.has_datasets()))
+    {
+        refuse!(
+            "H5Ocopy from a sharded store does not copy what references lead to (H5O_COPY_EXPAND_REFERENCE_FLAG)"
+        )
+    }
+    // SAFETY: the arguments go on as they came.
+    let status = unsafe {
+        (slot.api.object_copy)(
+            from.under,
+            call.at,
+            call.name,
+            to.under,
+            call.to_at,
+            call.to_name,
+            from.vol,
+            call.ocpypl,
+            call.lcpl,
+            call.dxpl,
+            NO_REQUEST,
+        )
+    };
+    if status < 0 || !of_store {
+        return Ok(status);
+    }
+    // SAFETY: as for this function.
+    let (kind, name) = unsafe { (Location::kind_of(call.to_at), CStr::from_ptr(call.to_name)) };
+    let mut repair = Repair {
+        slot,
+        to,
+        kind,
+        source,
+        file: from.file.clone(),
+        made: HashMap::new(),
+        seen: HashSet::new(),
+    };
+    if let Err(error) = repair.object(name.to_bytes()) {
+        // No copy is better than one that means something else.
+        slot.keep_errors(|| drop(repair.unlink(name)));
+        return Err(error);
+    }
+    Ok(status)
+}
+
+/// The source, if it is a dataset of a store: also one of another file, that an external link leads to.
+fn source(slot: &'static Slot, from: &Object, kind: c_int, name: &CStr) -> Outcome<Option<Arc<Shared>>> {
+    let mut found = 0;
+    let mut at = Location::named(slot, kind, name)?;
+    // SAFETY: a lower object, a location of our own, a live place.
+    let under =
+        unsafe { (slot.api.object_open)(from.under, at.pointer(), from.vol, &raw mut found, 0, NO_REQUEST) };
+    if under.is_null() {
+        return Err(TOLD);
+    }
+    let diverted = match found {
+        DATASET => opened::divert(slot, under, from.vol, from.file.as_ref()),
+        _ => Ok(None),
+    };
+    slot.keep_errors(|| close(slot, under, from.vol, found));
+    Ok(diverted?.map(|(_, dataset)| Arc::clone(&dataset.shared)))
+}
+
+/// Closes a lower object of a kind.
+fn close(slot: &Slot, under: P, vol: Hid, kind: c_int) {
+    let call = match kind {
+        GROUP => slot.api.group_close,
+        DATASET => slot.api.dataset_close,
+        _ => slot.api.datatype_close,
+    };
+    // SAFETY: a lower object that nobody else has.
+    unsafe { call(under, vol, 0, NO_REQUEST) };
+}
+
+/// Replaces the stand-ins in a copy.
+struct Repair<'a> {
+    slot: &'static Slot,
+    /// Where the copy is.
+    to: &'a Object,
+    kind: c_int,
+    source: Option<Arc<Shared>>,
+    file: Option<Arc<Opened>>,
+    /// Where the datasets are that were made already.
+    made: HashMap<DatasetId, CString>,
+    /// Groups, by their tokens: links may go round.
+    seen: HashSet<[u8; 16]>,
+}
+
+impl Repair<'_> {
+    fn object(&mut self, path: &[u8]) -> Outcome<()> {
+        let (slot, vol) = (self.slot, self.to.vol);
+        let Ok(name) = CString::new(path) else { refuse!("a name with a NUL") };
+        let mut kind = 0;
+        let mut at = Location::named(slot, self.kind, &name)?;
+        // SAFETY: a lower object, a location of our own, a live place.
+        let under =
+            unsafe { (slot.api.object_open)(self.to.under, at.pointer(), vol, &raw mut kind, 0, NO_REQUEST) };
+        if under.is_null() {
+            return Err(TOLD);
+        }
+        let repaired = match kind {
+            GROUP => self.group(under, path),
+            DATASET => match slot.keep_errors(|| describe::marker(slot, under, vol)) {
+                Some(marker) => self.dataset(under, marker, name),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        };
+        slot.keep_errors(|| close(slot, under, vol, kind));
+        repaired
+    }
+
+    fn group(&mut self, under: P, path: &[u8]) -> Outcome<()> {
+        let (slot, vol) = (self.slot, self.to.vol);
+        if !self.seen.insert(attributes::info(slot, under, vol, GROUP)?.token) {
+            return Ok(());
+        }
+        let mut names: Vec<CString> = Vec::new();
+        let mut place = 0;
+        let mut args = Iterate {
+            operation: ITERATE,
+            recursive: false,
+            index: 0,
+            order: 0,
+            place: &raw mut place,
+            visit: collect,
+            state: (&raw mut names).cast(),
+        };
+        let mut at = Location::itself(GROUP);
+        // SAFETY: a lower group, arguments of our own that live as long as the call.
+        done(unsafe {
+            (slot.api.link_specific)(under, at.pointer(), vol, (&raw mut args).cast(), 0, NO_REQUEST)
+        })?;
+        for name in names {
+            self.object(&[path, b"/", name.as_bytes()].concat())?;
+        }
+        Ok(())
+    }
+
+    fn unlink(&self, name: &CStr) -> Outcome<()> {
+        let mut operation = DELETE;
+        let mut at = Location::named(self.slot, self.kind, name)?;
+        let args = (&raw mut operation).cast();
+        // SAFETY: a lower object, a location and arguments of our own.
+        let call = self.slot.api.link_specific;
+        done(unsafe { call(self.to.under, at.pointer(), self.to.vol, args, 0, NO_REQUEST) }).map(drop)
+    }
+
+    /// Lets a name lead to a lower dataset.
+    fn link(&self, name: &CStr, dataset: P) -> Outcome<()> {
+        let mut args = HardLink { operation: HARD, object: dataset, at: Location::itself(DATASET) };
+        let mut at = Location::named(self.slot, self.kind, name)?;
+        let lcpl = self.slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
+        let lapl = self.slot.default_list(c"H5P_LST_LINK_ACCESS_ID_g")?;
+        // SAFETY: lower objects, a location and arguments of our own, the default lists.
+        done(unsafe {
+            (self.slot.api.link_create)(
+                (&raw mut args).cast(),
+                self.to.under,
+                at.pointer(),
+                self.to.vol,
+                lcpl,
+                lapl,
+                0,
+                NO_REQUEST,
+            )
+        })
+        .map(drop)
+    }
+
+    fn dataset(&mut self, copied: P, marker: Marker, name: CString) -> Outcome<()> {
+        let (slot, vol) = (self.slot, self.to.vol);
+        if let Some(first) = self.made.get(&marker.dataset) {
+            let mut kind = 0;
+            let mut at = Location::named(slot, self.kind, first)?;
+            // SAFETY: a lower object, a location of our own, a live place.
+            let new = unsafe {
+                (slot.api.object_open)(self.to.under, at.pointer(), vol, &raw mut kind, 0, NO_REQUEST)
+            };
+            if new.is_null() {
+                return Err(TOLD);
+            }
+            let linked = self.unlink(&name).and_then(|()| self.link(&name, new));
+            slot.keep_errors(|| close(slot, new, vol, kind));
+            return linked;
+        }
+        let shared = match (&self.source, &self.file) {
+            (Some(shared), _) => Arc::clone(shared),
+            (None, Some(file)) => file.store.shared(marker.dataset, marker.epoch)?,
+            (None, None) => refuse!("H5Ocopy of a dataset whose store is not known"),
+        };
+        let new = self.create(copied, &shared, &name)?;
+        let done = attributes::copy(slot, copied, new, vol, DATASET)
+            .and_then(|()| self.unlink(&name))
+            .and_then(|()| self.link(&name, new));
+        slot.keep_errors(|| close(slot, new, vol, DATASET));
+        done?;
+        self.made.insert(marker.dataset, name);
+        Ok(())
+    }
+
+    /// Makes a dataset like another one, with its elements; it has no name yet.
+    fn create(&self, copied: P, shared: &Arc<Shared>, name: &CStr) -> Outcome<P> {
+        let (slot, vol) = (self.slot, self.to.vol);
+        let dims = shared.dims();
+        let plist = opened::creation_list(slot, copied, vol, &shared.definition)?;
+        let kind = describe::ask(slot, copied, vol, GET_TYPE)?;
+        // Closes both, whatever happens.
+        let old = Diverted { slot, shared: Arc::clone(shared), kind, plist: plist.into_id() };
+        let dapl = slot.default_list(c"H5P_LST_DATASET_ACCESS_ID_g")?;
+        let lcpl = slot.default_list(c"H5P_LST_LINK_CREATE_ID_g")?;
+        let dxpl = slot.default_list(c"H5P_LST_DATASET_XFER_ID_g")?;
+        let make = |space: Hid, plist: Hid| {
+            let mut at = Location::itself(self.kind);
+            // SAFETY: a lower object, a location of our own; without a name.
+            let new = unsafe {
+                let none = std::ptr::null();
+                (slot.api.dataset_create)(
+                    self.to.under,
+                    at.pointer(),
+                    vol,
+                    none,
+                    lcpl,
+                    kind,
+                    space,
+                    plist,
+                    dapl,
+                    dxpl,
+                    NO_REQUEST,
+                )
+            };
+            if new.is_null() { Err(TOLD) } else { Ok(new) }
+        };
+        if let Some(file) = self.to.file.as_ref().filter(|file| file.store.writer.is_some()) {
+            let mut definition = (*shared.definition).clone();
+            definition.path = create::path_of(slot, self.to, self.kind, name);
+            definition.dims.clone_from(&dims);
+            let id = file.store.new_id(&mut definition)?;
+            let stand_in = StandIn::new(slot, kind, old.plist, &dims, Marker { dataset: id, epoch: 0 })?;
+            let new = make(stand_in.space, stand_in.plist.id)?;
+            let filled = file.store.add(id, definition).and_then(|made| {
+                each_part(shared, &dims, &mut |slab, bytes| {
+                    Ok(made.write_boxes(std::slice::from_ref(slab), bytes)?)
+                })
+            });
+            return filled.map(|()| new);
+        }
+        let max: Vec<u64> = shared.definition.max.iter().map(|max| max.unwrap_or(u64::MAX)).collect();
+        let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
+        // SAFETY: as many dimensions as are told.
+        let space = unsafe { (slot.api.space_create)(rank, dims.as_ptr(), max.as_ptr()) };
+        let filled = make(space, old.plist).and_then(|new| {
+            each_part(shared, &dims, &mut |slab, bytes| {
+                write_natively(slot, (new, vol), kind, space, slab, bytes)
+            })
+            .map(|()| new)
+        });
+        // SAFETY: the space from above.
+        slot.keep_errors(|| unsafe { (slot.api.space_close)(space) });
+        filled
+    }
+}
+
+/// Calls `take` with the elements of one box after another; of a dataset with chunks, those that were written.
+fn each_part(
+    shared: &Shared,
+    dims: &[u64],
+    take: &mut dyn FnMut(&Slab, &[u8]) -> Outcome<()>,
+) -> Outcome<()> {
+    let everything = Slab::new(vec![0; dims.len()], dims);
+    let parts = match &shared.definition.chunk {
+        Some(chunk) => {
+            let touched = super::chunks::touched(shared)?;
+            let boxes = touched.into_iter().map(|start| Slab::new(start, chunk.as_slice()));
+            boxes.filter_map(|slab| slab.clipped(dims)).collect()
+        }
+        None if shared.is_written()? => rows(&everything, shared.element() as u64),
+        None => Vec::new(),
+    };
+    let mut bytes = Vec::new();
+    for slab in parts {
+        let size = slab.elements()?.saturating_mul(shared.element() as u64);
+        bytes.clear();
+        match usize::try_from(size) {
+            Ok(size) if bytes.try_reserve(size).is_ok() => bytes.resize(size, 0),
+            _ => refuse!("no memory for a part of {size} bytes"),
+        }
+        shared.read(&slab, &mut bytes)?;
+        take(&slab, &bytes)?;
+    }
+    Ok(())
+}
+
+/// A box in parts along its first dimension.
+fn rows(slab: &Slab, element: u64) -> Vec<Slab> {
+    let [first, rest @ ..] = slab.count.as_slice() else { return Vec::new() };
+    let row = rest.iter().fold(element, |size, count| size.saturating_mul(*count)).max(1);
+    let step = (AT_ONCE / row).max(1);
+    let mut parts = Vec::new();
+    let mut at = 0;
+    while at < *first {
+        let mut part = slab.clone();
+        if let (Some(start), Some(count)) = (part.start.first_mut(), part.count.first_mut()) {
+            *start = start.saturating_add(at);
+            *count = step.min(first.saturating_sub(at));
+        }
+        parts.push(part);
+        at = at.saturating_add(step);
+    }
+    parts
+}
+
+fn write_natively(
+    slot: &Slot,
+    (dataset, vol): (P, Hid),
+    kind: Hid,
+    space: Hid,
+    slab: &Slab,
+    bytes: &[u8],
+) -> Outcome<()> {
+    let rank = c_int::try_from(slab.count.len()).unwrap_or(c_int::MAX);
+    let dxpl = slot.default_list(c"H5P_LST_DATASET_XFER_ID_g")?;
+    // SAFETY: a space of our own, arrays of as many dimensions as it has; the buffer has all elements of the box.
+    unsafe {
+        let memory = (slot.api.space_create)(rank, slab.count.as_ptr(), std::ptr::null());
+        let (start, count, none) = (slab.start.as_ptr(), slab.count.as_ptr(), std::ptr::null());
+        let selected = (slot.library.f.space_select)(space, 0, start, none, count, none);
+        let buffer: P = bytes.as_ptr().cast_mut().cast();
+        let status = if selected < 0 {
+            selected
+        } else {
+            (slot.api.dataset_write)(1, &dataset, vol, &kind, &memory, &space, dxpl, &buffer, NO_REQUEST)
+        };
+        slot.keep_errors(|| (slot.api.space_close)(memory));
+        done(status).map(drop)
+    }
+}
+
+impl super::Store {
+    /// The identity of a new dataset: another one than those of all that were ever made alike.
+    pub(super) fn new_id(&self, definition: &mut hyperchunk::store::Definition) -> Outcome<DatasetId> {
+        let writer = self.writer()?;
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let id = definition.id()?;
+            if !used.contains(&id) && writer.base().is_none_or(|base| base.dataset(&id).is_none()) {
+                return Ok(id);
+            }
+            definition.incarnation = definition.incarnation.saturating_add(1);
+        }
+    }
+
+    /// A new dataset, whose stand-in is made.
+    pub(super) fn add(
+        &self,
+        id: DatasetId,
+        definition: hyperchunk::store::Definition,
+    ) -> Outcome<Arc<Shared>> {
+        let writer = self.writer()?;
+        let number = writer.define(&definition)?;
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let dims = definition.dims.clone();
+        let shared = Arc::new(Shared::new(definition, dims, Vec::new(), Some((writer.clone(), number))));
+        self.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&shared));
+        Ok(shared)
+    }
+}

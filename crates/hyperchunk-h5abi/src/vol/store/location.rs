@@ -1,0 +1,63 @@
+//! Where an object is, as HDF5 says it to connectors.
+
+use super::super::api::{Name, P};
+use super::super::failure::Outcome;
+use super::super::slot::Slot;
+use crate::symbols::Hid;
+use std::ffi::{CStr, c_int};
+
+/// `H5VL_OBJECT_BY_SELF` and so on.
+const BY_SELF: c_int = 0;
+const BY_NAME: c_int = 1;
+const BY_NUMBER: c_int = 2;
+
+/// The list of links' access properties.
+const LINK_ACCESS: &CStr = c"H5P_LST_LINK_ACCESS_ID_g";
+
+/// `H5VL_loc_params_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Location {
+    /// What kind of object it starts from.
+    pub(super) kind: c_int,
+    by: c_int,
+    name: Name,
+    /// Of a name: the access list. Of a number: which order, and whether up or down.
+    more: i64,
+    number: u64,
+    list: Hid,
+}
+
+impl Location {
+    /// The object itself.
+    pub(super) fn itself(kind: c_int) -> Self {
+        Location { kind, by: BY_SELF, name: std::ptr::null(), more: 0, number: 0, list: 0 }
+    }
+
+    /// What a path from the object leads to. The path must live as long.
+    pub(super) fn named(slot: &Slot, kind: c_int, name: &CStr) -> Outcome<Self> {
+        // The access list comes right behind the name.
+        let more = slot.default_list(LINK_ACCESS)?;
+        Ok(Location { name: name.as_ptr(), by: BY_NAME, more, ..Location::itself(kind) })
+    }
+
+    /// An attribute of the object, by its number in the order of their names.
+    pub(super) fn numbered(slot: &Slot, kind: c_int, number: u64) -> Outcome<Self> {
+        let list = slot.default_list(LINK_ACCESS)?;
+        Ok(Location { name: c".".as_ptr(), by: BY_NUMBER, number, list, ..Location::itself(kind) })
+    }
+
+    /// What kind of object a location that HDF5 passes starts from.
+    ///
+    /// # Safety
+    /// It is one.
+    pub(super) unsafe fn kind_of(at: P) -> c_int {
+        // SAFETY: by this function's contract.
+        unsafe { *at.cast::<c_int>() }
+    }
+
+    /// For a call.
+    pub(super) fn pointer(&mut self) -> P {
+        (&raw mut *self).cast()
+    }
+}
