@@ -106,6 +106,30 @@ def test_old_epochs_go(written: Path) -> None:
         assert (file["a"][0] == 7).all()
 
 
+def test_a_store_of_many_pieces_is_compacted(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    made = store.create(path, {"/a": store.Dataset((20_000, 2), "i4")})
+    with made.writer() as writer:
+        for column in (0, 1):
+            writer["a"][:, column] = np.arange(20_000) * (column + 1)
+    assert "more segments" in run("commit", path)
+    with h5py.File(path) as file, pytest.raises(OSError, match="external"):
+        file["a"][...]
+    assert "40000 pieces" in run("compact", path)
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["a"][...], np.arange(20_000)[:, None] * [1, 2])
+
+
+def test_a_tree_of_folders_and_back(written: Path, tmp_path: Path) -> None:
+    run("commit", written)
+    tree, again = tmp_path / "tree", tmp_path / "again.h5"
+    assert "1 datasets" in run("export", written, "--tree", tree)
+    assert any((np.fromfile(one, "<i4") == VALUES.ravel()).all() for one in tree.rglob("*") if one.stat().st_size == 16000)
+    run("import", tree, again)
+    with h5py.File(again) as file:
+        np.testing.assert_array_equal(file["a"][...], VALUES)
+
+
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     for command in ("status", "ls", "commit", "verify", "link", "vacuum"):
         assert "there is no store" in run(command, tmp_path / "none.h5", status=1), command

@@ -301,3 +301,56 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     }
     Ok(())
 }
+
+#[derive(Args, Debug)]
+#[command(after_help = COMPACT_HELP)]
+pub(crate) struct Compact {
+    /// The file: FILE, beside which FILE.d lies.
+    file: PathBuf,
+    /// How many bytes of data are held at a time, about.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    memory: u64,
+    /// How plain HDF5 finds the data.
+    #[arg(long, value_enum, default_value = "absolute")]
+    link: Names,
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const COMPACT_HELP: &str = "\
+Makes a new epoch with the same contents. The old logs stay for readers of older epochs, until `hyperchunk store vacuum`. A dataset of
+too many pieces for plain HDF5 can be read by it afterwards.";
+
+pub(super) fn compact(arguments: &Compact) -> Outcome {
+    let mut options = store::compact::CompactOptions::default();
+    options.memory = arguments.memory;
+    options.link = arguments.link.into();
+    let done = store::compact::compact(&arguments.file, &options)?;
+    let Some(done) = done else {
+        if arguments.json {
+            say!("{}", json!({ "epoch": null }));
+        } else {
+            say!("{}: it is in one log already, in few pieces", shown(&arguments.file));
+        }
+        return Ok(());
+    };
+    let (before, after) = done.pieces;
+    if arguments.json {
+        let replaced: Vec<String> = done.replaced.iter().map(ToString::to_string).collect();
+        say!(
+            "{}",
+            json!({ "epoch": done.manifest.number, "pieces": after, "pieces_before": before, "replaced": replaced,
+                "links": links_json(&done.links) })
+        );
+        return Ok(());
+    }
+    say!(
+        "{}: epoch {}; {before} pieces are {after}; {} logs are not needed any more (`hyperchunk store vacuum`)",
+        shown(&arguments.file),
+        done.manifest.number,
+        done.replaced.len()
+    );
+    print_links(&done.links);
+    Ok(())
+}

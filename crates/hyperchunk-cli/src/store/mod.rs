@@ -2,6 +2,7 @@
 
 mod change;
 mod show;
+mod tree;
 
 use crate::Outcome;
 use clap::{Subcommand, ValueEnum};
@@ -23,6 +24,12 @@ pub(crate) enum Command {
     Link(change::Link),
     /// Make one file of a store that needs nothing else.
     Pack(change::Pack),
+    /// Write what an epoch has to one log: fewer, larger pieces.
+    Compact(change::Compact),
+    /// Write every object of a file to a place of its own below a folder: groups as folders, the rest as files.
+    Export(tree::Export),
+    /// Make the file that was exported to a folder.
+    Import(tree::Import),
     /// Delete old epochs, and logs that nobody can see any more.
     Vacuum(change::Vacuum),
 }
@@ -36,6 +43,9 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Verify(arguments) => show::verify(arguments),
         Command::Link(arguments) => change::link(arguments),
         Command::Pack(arguments) => change::pack(arguments),
+        Command::Compact(arguments) => change::compact(arguments),
+        Command::Export(arguments) => tree::export(arguments),
+        Command::Import(arguments) => tree::import(arguments),
         Command::Vacuum(arguments) => change::vacuum(arguments),
     }
 }

@@ -4,6 +4,9 @@
 //! manifest under the next number. If somebody else was faster, it begins again. The new skeleton takes the place of the file
 //! at the user's path last: it is a copy of what the manifest has.
 
+mod ends;
+mod reported;
+
 use super::create::{Fresh, Stamp};
 use super::link::{self, Linking, Links};
 use super::manifest::Stored;
@@ -18,6 +21,7 @@ use super::{
 use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use ends::Ends;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,7 +153,7 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
 pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
     let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
     let named = |error: Error| error.file(path.display());
-    if let Some(made) = reported(&path, options).map_err(named)? {
+    if let Some(made) = reported::reported(&path, options).map_err(named)? {
         return Ok(Some(made));
     }
     let mut made: Option<Committed> = None;
@@ -178,41 +182,6 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
     }
     let Some(made) = made else { return Ok(None) };
     show(&path, &made.manifest, options.sync)?;
-    Ok(Some(made))
-}
-
-/// The first epoch after a store was made, of writers that reported everything: neither the folder nor a log is looked at.
-/// `None` if somebody was faster, or not everything is known.
-fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
-    let Some(fresh) = options.fresh.as_ref().filter(|_| !options.reports.is_empty()) else { return Ok(None) };
-    let all =
-        options.tickets.iter().all(|ticket| options.reports.iter().any(|report| report.ticket == *ticket));
-    if !all || options.salvage || fresh.known.epoch != 0 {
-        return Ok(None);
-    }
-    let mut new = Vec::new();
-    for report in &options.reports {
-        let header = &report.header;
-        if header.truncates || header.base != 0 || header.store != fresh.known.store {
-            return Ok(None);
-        }
-        new.push(taken(Log::reported(&log_of(path, header.writer), report)?, None)?);
-    }
-    new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
-    new.dedup_by_key(|new| new.log.writer());
-    let seen = Stamp::of(path);
-    let image = (seen.is_some() && seen == fresh.stamp).then(|| Arc::clone(&fresh.image));
-    let attempt =
-        Attempt { path, options, base: None, new, left: Vec::new(), floor: 0, hidden: HashSet::new(), image };
-    let Some(made) = attempt.finish()? else { return Ok(None) };
-    if !made.manifest.publish(path, options.sync != Sync::Never)? {
-        return Ok(None);
-    }
-    replace(path, &made.manifest.image, seen.as_ref(), options.sync)?;
-    if Manifest::path(path, made.manifest.number + 1).exists() {
-        // It may have been replaced by this older one.
-        show(path, &made.manifest, options.sync)?;
-    }
     Ok(Some(made))
 }
 
@@ -753,47 +722,6 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
     let part = stored.parts.iter().rev().find(of_writer)?;
     let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
     pieces.max(part.written.extents.iter().map(|extent| extent.order).max())
-}
-
-/// What becomes of an extent that several writers change: along each dimension the largest one that somebody wanted, or, if
-/// it only shrank, the smallest.
-struct Ends {
-    before: Vec<u64>,
-    grown: Vec<u64>,
-    shrunk: Vec<u64>,
-}
-
-impl Ends {
-    fn new(before: &[u64]) -> Self {
-        Self { before: before.to_vec(), grown: before.to_vec(), shrunk: before.to_vec() }
-    }
-
-    /// Takes what a writer did, who began with `start`. What is left are those that clip: growing clips nothing, also if
-    /// others had made it larger in the meantime.
-    fn take(&mut self, start: &[u64], extents: &[Extent]) -> Vec<Extent> {
-        let mut last = start.to_vec();
-        let mut clips = Vec::new();
-        for extent in extents {
-            let both = extent.dims.iter().zip(&last);
-            let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
-            if dims.iter().any(|dim| *dim != u64::MAX) {
-                clips.push(Extent { order: extent.order, dims });
-            }
-            last.clone_from(&extent.dims);
-        }
-        for (axis, (end, start)) in last.iter().zip(start).enumerate() {
-            if end < start {
-                self.shrunk[axis] = self.shrunk[axis].min(*end);
-            }
-            self.grown[axis] = self.grown[axis].max(*end);
-        }
-        clips
-    }
-
-    fn extent(self) -> Vec<u64> {
-        let axes = self.before.iter().zip(&self.grown).zip(&self.shrunk);
-        axes.map(|((before, grown), shrunk)| if grown > before { *grown } else { *shrunk }).collect()
-    }
 }
 
 /// Opens a log from which something new may come; `None` if there is nothing.

@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// How often the epoch is made again when others are faster.
 const TRIES: usize = 1000;
 
+/// A dataset of no more pieces of one log is left alone.
+const MANY: usize = 64;
+
 /// How a store is compacted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -75,7 +78,11 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     let parts = || base.datasets.iter().flat_map(|stored| &stored.parts);
     let logs: HashSet<u32> = parts().map(|part| part.log).collect();
     let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
-    if logs.len() <= 1 && most <= 1 {
+    let scattered = parts().any(|part| {
+        let raw = part.written.pieces.iter().filter(|piece| piece.place == Place::Raw);
+        raw.take(MANY + 1).count() > MANY
+    });
+    if logs.len() <= 1 && most <= 1 && !scattered {
         return Ok(None);
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());

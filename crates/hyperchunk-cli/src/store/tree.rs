@@ -1,0 +1,74 @@
+//! Files as trees of folders, and back.
+
+use crate::Outcome;
+use crate::progress::bytes;
+use clap::Args;
+use hyperchunk::store::tree::{self, Exported};
+use hyperchunk::write::CreateOptions;
+use hyperchunk::{File, OpenOptions};
+use hyperchunk_udf::escape::escape;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Export {
+    /// The file: a committed store, or any HDF5 file.
+    file: PathBuf,
+    /// The folder to make.
+    #[arg(long, value_name = "DIR")]
+    tree: PathBuf,
+    /// Print how much there is as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+Groups are folders, datasets and attributes are files of their raw elements, with what they are as JSON beside them. Files can be
+read with any tool (numpy.fromfile), and `hyperchunk store import` makes an HDF5 file of them again.
+
+Example:
+  hyperchunk store export run.h5 --tree run";
+
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// The folder that `export` made.
+    folder: PathBuf,
+    /// The file to make.
+    out: PathBuf,
+    /// Replace OUT if it is there.
+    #[arg(long)]
+    overwrite: bool,
+    /// Print how much there is as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn export(arguments: &Export) -> Outcome {
+    let file = File::open(&arguments.file, &OpenOptions::default())?;
+    let done = tree::export(&file, &arguments.tree)?;
+    print(&arguments.tree, &done, arguments.json);
+    Ok(())
+}
+
+pub(super) fn import(arguments: &Import) -> Outcome {
+    let mut options = CreateOptions::default();
+    options.replace = arguments.overwrite;
+    let done = tree::import(&arguments.folder, &arguments.out, &options)?;
+    print(&arguments.out, &done, arguments.json);
+    Ok(())
+}
+
+fn print(path: &Path, done: &Exported, as_json: bool) {
+    let Exported { groups, datasets, datatypes, attributes, .. } = *done;
+    if as_json {
+        say!(
+            "{}",
+            json!({ "groups": groups, "datasets": datasets, "datatypes": datatypes, "attributes": attributes,
+                "bytes": done.bytes })
+        );
+        return;
+    }
+    let shown = escape(&path.display().to_string(), 2000);
+    say!("{shown}: {groups} groups, {datasets} datasets, {attributes} attributes, {}", bytes(done.bytes));
+}

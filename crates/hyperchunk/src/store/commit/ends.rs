@@ -1,0 +1,44 @@
+//! Extents that several writers change.
+
+use crate::store::Extent;
+
+/// What becomes of an extent that several writers change: along each dimension the largest one that somebody wanted, or, if
+/// it only shrank, the smallest.
+pub(super) struct Ends {
+    before: Vec<u64>,
+    grown: Vec<u64>,
+    shrunk: Vec<u64>,
+}
+
+impl Ends {
+    pub(super) fn new(before: &[u64]) -> Self {
+        Self { before: before.to_vec(), grown: before.to_vec(), shrunk: before.to_vec() }
+    }
+
+    /// Takes what a writer did, who began with `start`. What is left are those that clip: growing clips nothing, also if
+    /// others had made it larger in the meantime.
+    pub(super) fn take(&mut self, start: &[u64], extents: &[Extent]) -> Vec<Extent> {
+        let mut last = start.to_vec();
+        let mut clips = Vec::new();
+        for extent in extents {
+            let both = extent.dims.iter().zip(&last);
+            let dims: Vec<u64> = both.map(|(new, old)| if new < old { *new } else { u64::MAX }).collect();
+            if dims.iter().any(|dim| *dim != u64::MAX) {
+                clips.push(Extent { order: extent.order, dims });
+            }
+            last.clone_from(&extent.dims);
+        }
+        for (axis, (end, start)) in last.iter().zip(start).enumerate() {
+            if end < start {
+                self.shrunk[axis] = self.shrunk[axis].min(*end);
+            }
+            self.grown[axis] = self.grown[axis].max(*end);
+        }
+        clips
+    }
+
+    pub(super) fn extent(self) -> Vec<u64> {
+        let axes = self.before.iter().zip(&self.grown).zip(&self.shrunk);
+        axes.map(|((before, grown), shrunk)| if grown > before { *grown } else { *shrunk }).collect()
+    }
+}
