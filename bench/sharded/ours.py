@@ -70,9 +70,11 @@ class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
         pattern = case.pattern
         numbers = [case.rank, pattern.ranks, pattern.datasets, pattern.transfers, pattern.count]
         command = [sys.executable, HERE / "vol_program.py", pattern.name, *numbers]
+        # A rank itself would say it by its parent, the launcher.
+        session = {"HYPERCHUNK_SESSION": str(case.folder)}
         self.process = subprocess.Popen(
             list(map(str, command)),
-            env=os.environ | plugins.environment(store=True, writers=pattern.ranks),
+            env=os.environ | plugins.environment(store=True) | session,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
