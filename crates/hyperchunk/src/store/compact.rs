@@ -78,9 +78,10 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     let parts = || base.datasets.iter().flat_map(|stored| &stored.parts);
     let logs: HashSet<u32> = parts().map(|part| part.log).collect();
     let most = base.datasets.iter().map(|stored| stored.parts.len()).max().unwrap_or(0);
-    let scattered = parts().any(|part| {
-        let raw = part.written.pieces.iter().filter(|piece| piece.place == Place::Raw);
-        raw.take(MANY + 1).count() > MANY
+    let scattered = base.datasets.iter().any(|stored| {
+        let raw = stored.parts.iter().flat_map(|part| part.written.pieces.iter());
+        let mut raw = raw.filter(|piece| piece.place == Place::Raw);
+        raw.by_ref().take(MANY).any(|piece| !in_one_run(&piece.slab, &stored.extent)) || raw.next().is_some()
     });
     if logs.len() <= 1 && most <= 1 && !scattered {
         return Ok(None);
@@ -104,6 +105,12 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
         drop(std::fs::remove_file(writer.log()));
     }
     made.map(Some).map_err(named)
+}
+
+/// Whether a box is one run of elements in row-major order.
+fn in_one_run(slab: &Slab, extent: &[u64]) -> bool {
+    let first = slab.count.iter().position(|count| *count != 1).unwrap_or(slab.count.len());
+    slab.count.iter().zip(extent).skip(first + 1).all(|(count, dim)| count == dim)
 }
 
 /// Writes all data.
