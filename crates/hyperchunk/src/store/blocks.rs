@@ -2,12 +2,12 @@
 
 use super::manifest::Stored;
 use super::overlap::{Layer, layers, paint, rows};
-use super::{Log, Manifest, Place, Slab, log_of};
+use super::pool::Pool;
+use super::{Log, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::model::{FillTime, FillWhen};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A dataset, cut into blocks.
 #[derive(Debug)]
@@ -15,8 +15,7 @@ pub(super) struct Blocks<'a> {
     stored: &'a Stored,
     block: Vec<u64>,
     layers: Vec<Layer>,
-    /// By the number of a log.
-    logs: HashMap<u32, Log>,
+    logs: &'a Pool<'a>,
     /// For each block that something was written to, its layers from the bottom up.
     touched: BTreeMap<Vec<u64>, Vec<u32>>,
 }
@@ -42,16 +41,8 @@ fn narrow(size: u64) -> Result<usize> {
 
 impl<'a> Blocks<'a> {
     /// Cuts a dataset of an epoch into blocks of this extent.
-    pub(super) fn new(path: &Path, manifest: &Manifest, stored: &'a Stored, block: Vec<u64>) -> Result<Self> {
+    pub(super) fn new(logs: &'a Pool<'a>, stored: &'a Stored, block: Vec<u64>) -> Result<Self> {
         let layers: Vec<Layer> = layers(stored).collect();
-        let mut logs = HashMap::new();
-        for part in &stored.parts {
-            let log = manifest.logs.get(part.log as usize);
-            let log = log.ok_or_else(|| Error::corrupt(format!("no log of number {}", part.log)))?;
-            if let Entry::Vacant(entry) = logs.entry(part.log) {
-                entry.insert(Log::bytes_of(&log_of(path, log.writer))?);
-            }
-        }
         let mut touched: BTreeMap<Vec<u64>, Vec<u32>> = BTreeMap::new();
         for (number, layer) in layers.iter().enumerate() {
             let number = u32::try_from(number).map_err(|_| Error::limit("2^32 pieces"))?;
@@ -95,9 +86,9 @@ impl<'a> Blocks<'a> {
         layers.get(bottom..).unwrap_or_default().to_vec()
     }
 
-    fn log(&self, layer: &Layer) -> Result<&Log> {
-        let log = self.stored.parts.get(layer.part).and_then(|part| self.logs.get(&part.log));
-        log.ok_or_else(|| Error::corrupt("a part without a log"))
+    fn log(&self, layer: &Layer) -> Result<Arc<Log>> {
+        let part = self.stored.parts.get(layer.part);
+        self.logs.get(part.ok_or_else(|| Error::corrupt("a part without a log"))?.log)
     }
 
     /// What lies in a block. With `whole`, chunks that are all of it come as they are.
@@ -125,7 +116,7 @@ impl<'a> Blocks<'a> {
         for layer in layers {
             if let Some(wanted) = layer.seen.intersection(&within) {
                 let log = self.log(layer)?;
-                paint(log, &self.stored.definition, &layer.piece, &wanted, (outer, &mut scratch.bytes))?;
+                paint(&log, &self.stored.definition, &layer.piece, &wanted, (outer, &mut scratch.bytes))?;
             }
         }
         Ok(Some(Content::Elements(&scratch.bytes)))

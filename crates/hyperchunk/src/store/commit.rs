@@ -8,6 +8,7 @@ mod ends;
 mod reported;
 
 use super::create::{Fresh, Stamp};
+use super::id::hash;
 use super::link::{self, Linking, Links};
 use super::manifest::Stored;
 use super::overlap;
@@ -16,7 +17,7 @@ use super::scan::{Ending, Log};
 use super::skeleton::{Change, Merge};
 use super::{
     Conflict, DatasetId, Definition, Extent, LogHeader, LogPart, Manifest, Marker, PackedPieces, Part,
-    Session, Slab, StoreId, Ticket, WriterId, folder_of, log_of,
+    Session, Slab, StoreId, Ticket, WriterId, Written, folder_of, log_of,
 };
 use crate::index::IndexOption;
 use crate::write::Sync;
@@ -162,14 +163,15 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
         if number.is_some() && Manifest::numbers(&path)?.last().copied() == number {
             break;
         }
-        let base = newest(&path).map_err(named)?;
+        let (base, number) = newest(&path).map_err(named)?;
         if let Some(made) = &made
             && base.as_ref().is_some_and(|base| holds(base, made))
         {
             break;
         }
         // Else somebody went on from the epoch before this one, and did not see it.
-        let next = Attempt::new(&path, base.clone(), options).and_then(Attempt::finish).map_err(named)?;
+        let next =
+            Attempt::new(&path, (base.clone(), number), options).and_then(Attempt::finish).map_err(named)?;
         let Some(next) = next else {
             if let (Some(base), None) = (&base, &made) {
                 repair(&path, base, options.sync).map_err(named)?;
@@ -185,18 +187,20 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
     Ok(Some(made))
 }
 
-/// The newest epoch; one that somebody is writing at this moment is waited for.
-pub(super) fn newest(path: &Path) -> Result<Option<Arc<Manifest>>> {
+/// The newest epoch, one that somebody is writing at this moment being waited for; and the number that comes next: who takes
+/// it knows that nobody else went on from there.
+pub(super) fn newest(path: &Path) -> Result<(Option<Arc<Manifest>>, u64)> {
     loop {
+        let last = Manifest::numbers(path)?.pop().unwrap_or(0);
         let newest = Manifest::newest(path)?;
-        let Some(last) = Manifest::numbers(path)?.pop() else { return Ok(newest) };
-        if newest.as_ref().is_some_and(|newest| newest.number >= last) {
-            return Ok(newest);
+        let number = newest.as_ref().map_or(0, |newest| newest.number);
+        if number >= last {
+            return Ok((newest, number + 1));
         }
         let age = fs::metadata(Manifest::path(path, last)).and_then(|metadata| metadata.modified());
         let young = age.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < PATIENCE));
         if !young {
-            return Ok(newest);
+            return Ok((newest, last + 1));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -275,9 +279,18 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
 }
 
-/// A log that something new is taken from.
+/// A log that something new is taken from, closed again: there may be more of them than a process may have open.
 struct New {
-    log: Log,
+    header: LogHeader,
+    finished: bool,
+    salvaged: bool,
+    length: u64,
+    trailer: u64,
+    hidden: Vec<WriterId>,
+    /// Its own file, and that which was committed before.
+    image: Option<Vec<u8>>,
+    before: Option<Vec<u8>>,
+    written: Vec<(u32, Written)>,
     /// What the epoch before has of it.
     known: Option<LogPart>,
     /// Its datasets, by their numbers.
@@ -286,11 +299,19 @@ struct New {
     numbers: HashMap<DatasetId, (u32, Option<usize>)>,
 }
 
+impl New {
+    fn writer(&self) -> WriterId {
+        self.header.writer
+    }
+}
+
 /// One try to make an epoch.
 struct Attempt<'a> {
     path: &'a Path,
     options: &'a CommitOptions,
     base: Option<Arc<Manifest>>,
+    /// The number of the epoch that comes next.
+    number: u64,
     /// In the order in which they lie over each other.
     new: Vec<New>,
     left: Vec<Waiting>,
@@ -302,15 +323,19 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Finds what is new.
-    fn new(path: &'a Path, base: Option<Arc<Manifest>>, options: &'a CommitOptions) -> Result<Self> {
+    fn new(
+        path: &'a Path,
+        (base, number): (Option<Arc<Manifest>>, u64),
+        options: &'a CommitOptions,
+    ) -> Result<Self> {
         let mut left = waiting(path, base.as_deref())?;
         let mut new = Vec::new();
         let tickets: HashMap<WriterId, &Ticket> =
             options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
+        let there: HashSet<WriterId> = left.iter().map(|log| log.header.writer).collect();
         for ticket in &options.tickets {
             let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
-            let there = left.iter().any(|log| log.header.writer == ticket.writer)
-                || known.is_some_and(|log| log.finished);
+            let there = there.contains(&ticket.writer) || known.is_some_and(|log| log.finished);
             if !there && !base.as_ref().is_some_and(|base| base.hidden.contains(&ticket.writer)) {
                 let message = format!("there is no log of writer {}, which gave a ticket", ticket.writer);
                 return Err(Error::new(ErrorKind::NotFound, message));
@@ -338,17 +363,15 @@ impl<'a> Attempt<'a> {
                 new.push(next);
             }
         }
-        let hidden: HashSet<WriterId> = new
-            .iter()
-            .filter(|new| new.log.header.truncates)
-            .flat_map(|new| new.log.hidden.clone())
-            .collect();
-        new.retain(|new| !hidden.contains(&new.log.writer()));
+        let hidden: HashSet<WriterId> =
+            new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();
+        new.retain(|new| !hidden.contains(&new.writer()));
         left.retain(|waiting| !hidden.contains(&waiting.header.writer));
-        new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
-        left.retain(|waiting| !new.iter().any(|new| new.log.writer() == waiting.header.writer));
+        new.sort_by_key(|new| (new.header.priority, new.writer()));
+        let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
+        left.retain(|waiting| !taken.contains(&waiting.header.writer));
         let mut attempt =
-            Self { path, options, base, new, left, floor: 0, hidden: HashSet::new(), image: None };
+            Self { path, options, base, number, new, left, floor: 0, hidden: HashSet::new(), image: None };
         attempt.hide();
         Ok(attempt)
     }
@@ -359,15 +382,15 @@ impl<'a> Attempt<'a> {
             self.floor = base.floor;
             self.hidden.extend(&base.hidden);
         }
-        for new in self.new.iter().filter(|new| new.log.header.truncates) {
-            self.floor = self.floor.max(new.log.header.floor);
-            self.hidden.extend(&new.log.hidden);
+        for new in self.new.iter().filter(|new| new.header.truncates) {
+            self.floor = self.floor.max(new.header.floor);
+            self.hidden.extend(&new.hidden);
         }
     }
 
     /// Whether nothing of the epoch before is left.
     fn is_anew(&self) -> bool {
-        let truncates = self.new.iter().any(|new| new.log.header.truncates);
+        let truncates = self.new.iter().any(|new| new.header.truncates);
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
     }
 
@@ -375,21 +398,14 @@ impl<'a> Attempt<'a> {
         if self.new.is_empty() {
             return Ok(None);
         }
-        let number = match &self.image {
-            Some(_) => 1,
-            None => Manifest::numbers(self.path)?.last().map_or(1, |last| last + 1),
-        };
+        let number = self.number;
         let (mut merge, current) = self.merge()?;
         let paths = merge.datasets();
         let mut manifest = self.data(number, &paths, current.as_ref())?;
+        let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
         for stored in &manifest.datasets {
-            let path =
-                paths.iter().find(|(id, _)| *id == stored.id).map(|(_, path)| &**path).unwrap_or_default();
-            let open = |log: u32| {
-                let writer = manifest.logs.get(log as usize).map(|log| log.writer).unwrap_or_default();
-                Log::bytes_of(&log_of(self.path, writer))
-            };
-            let found = overlap::conflicts(&manifest, stored, path, &open)?;
+            let path = places.get(&stored.id).copied().unwrap_or_default();
+            let found = overlap::conflicts(&manifest, stored, path, self.path)?;
             manifest.conflicts.extend(found);
         }
         manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
@@ -407,7 +423,7 @@ impl<'a> Attempt<'a> {
         }
         let (shown, links) = link::shown(self.path, &manifest, self.options.link, &paths)?;
         manifest.image = merge.write(number, &shown)?;
-        let writers = self.new.iter().map(|new| new.log.writer()).collect();
+        let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(Committed { manifest: Arc::new(manifest), writers, left: self.left, links }))
     }
 
@@ -440,25 +456,17 @@ impl<'a> Attempt<'a> {
             }
         }
         // Those of many processes are often the same.
-        let mut images: HashMap<Vec<u8>, WriterId> = HashMap::new();
+        let mut images: HashSet<[u8; 16]> = HashSet::new();
         for new in &self.new {
-            let header = &new.log.header;
-            let Some(image) = new.log.read_image()? else { continue };
-            let before = match new.known.filter(|known| known.trailer > 0 && self.floor < known.epoch) {
-                Some(known) => match new.log.ticket(known.trailer)? {
-                    Some(ticket) => {
-                        Log::open(&log_of(self.path, header.writer), Some(&ticket), known.trailer)?
-                            .read_image()?
-                    }
-                    None => None,
-                },
-                None => None,
-            };
-            if before.as_ref() == Some(&image) {
+            let header = &new.header;
+            let Some(image) = &new.image else { continue };
+            let before =
+                new.before.as_ref().filter(|_| new.known.is_some_and(|known| self.floor < known.epoch));
+            if before == Some(image) {
                 continue;
             }
             let base = match before {
-                Some(before) => Some(open(before)?),
+                Some(before) => Some(open(before.clone())?),
                 None if header.truncates || header.base == 0 => None,
                 None => match epochs.get(&header.base) {
                     Some(file) => Some(file.clone()),
@@ -474,18 +482,18 @@ impl<'a> Attempt<'a> {
                     },
                 },
             };
-            if base.is_none() && images.insert(image.clone(), header.writer).is_some() {
+            if base.is_none() && !images.insert(hash(image)) {
                 continue;
             }
-            changes.push(Change { writer: header.writer, base, image: open(image)? });
+            changes.push(Change { writer: header.writer, base, image: open(image.clone())? });
         }
         changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::new(current.as_ref(), &changes)?;
         let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
-        for new in self.new.iter().filter(|new| new.log.image.is_none() || new.log.salvaged) {
+        for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
             for (id, definition) in &new.definitions {
                 if !named.contains(id) {
-                    merge.define(*id, &definition.path, new.log.writer());
+                    merge.define(*id, &definition.path, new.writer());
                 }
             }
         }
@@ -541,21 +549,20 @@ impl<'a> Attempt<'a> {
             }
         }
         for new in &self.new {
-            let log = &new.log;
             definitions.extend(new.definitions.iter().map(|(id, definition)| (*id, definition)));
             let part = LogPart {
-                writer: log.writer(),
-                length: log.length,
-                trailer: log.trailer,
+                writer: new.writer(),
+                length: new.length,
+                trailer: new.trailer,
                 epoch: number,
-                finished: log.ending == Ending::Finished,
-                salvaged: log.salvaged,
-                priority: log.header.priority,
+                finished: new.finished,
+                salvaged: new.salvaged,
+                priority: new.header.priority,
             };
-            match numbers.get(&log.writer()) {
+            match numbers.get(&new.writer()) {
                 Some(known) => manifest.logs[*known as usize] = part,
                 None => {
-                    numbers.insert(log.writer(), add_log(&mut manifest, part)?);
+                    numbers.insert(new.writer(), add_log(&mut manifest, part)?);
                 }
             }
         }
@@ -572,7 +579,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn store(&self) -> StoreId {
-        let logs = self.new.iter().map(|new| new.log.header.store);
+        let logs = self.new.iter().map(|new| new.header.store);
         let known =
             self.base.iter().map(|base| base.store).chain(logs).find(|store| *store != StoreId::default());
         known.unwrap_or_else(StoreId::new)
@@ -617,9 +624,9 @@ impl<'a> Attempt<'a> {
         let mut wanted = Vec::new();
         for new in &self.new {
             let Some((dataset, Some(place))) = new.numbers.get(&id).copied() else { continue };
-            let Some((_, written)) = new.log.written.get(place) else { continue };
+            let Some((_, written)) = new.written.get(place) else { continue };
             let mut written = written.clone();
-            let done = before.and_then(|(base, stored)| last_order(base, stored, new.log.writer()));
+            let done = before.and_then(|(base, stored)| last_order(base, stored, new.writer()));
             if let Some(done) = done.filter(|_| new.known.is_some_and(|known| known.salvaged)) {
                 // What was salvaged is there already.
                 let mut pieces = PackedPieces::new(definition.dims.len());
@@ -635,7 +642,7 @@ impl<'a> Attempt<'a> {
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
             written.extents = ends.take(&start, &written.extents);
-            if let Some(log) = numbers.get(&new.log.writer()).filter(|_| !written.is_empty()) {
+            if let Some(log) = numbers.get(&new.writer()).filter(|_| !written.is_empty()) {
                 wanted.push((parts.len(), last));
                 parts.push(Part { log: *log, epoch: number, written });
             }
@@ -659,12 +666,12 @@ impl<'a> Attempt<'a> {
         id: DatasetId,
         definition: &Definition,
     ) -> Result<Vec<u64>> {
-        let header = &new.log.header;
+        let header = &new.header;
         if new.known.is_some() {
             // What it did before.
             let path = log_of(self.path, header.writer);
-            let all = if new.log.salvaged { Log::salvage(&path, 0)? } else { Log::open(&path, None, 0)? };
-            let first = new.log.written.iter().find(|(own, _)| *own == dataset);
+            let all = if new.salvaged { Log::salvage(&path, 0)? } else { Log::open(&path, None, 0)? };
+            let first = new.written.iter().find(|(own, _)| *own == dataset);
             let first = first
                 .and_then(|(_, written)| written.extents.first())
                 .map_or(u64::MAX, |extent| extent.order);
@@ -741,18 +748,39 @@ fn open(
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
-    taken(log, known).map(Some).map_err(|error| error.file(name.display()))
+    taken(&name, log, known).map(Some).map_err(|error| error.file(name.display()))
 }
 
 /// A log with its definitions.
-fn taken(log: Log, known: Option<LogPart>) -> Result<New> {
+fn taken(name: &Path, log: Log, known: Option<LogPart>) -> Result<New> {
     let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
     let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;
     let places: HashMap<u32, usize> =
         log.written.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
     let numbers = definitions.iter().zip(0..);
     let numbers = numbers.map(|((id, _), number)| (*id, (number, places.get(&number).copied()))).collect();
-    Ok(New { log, known, definitions, numbers })
+    let image = log.read_image()?;
+    let before = match known.filter(|known| known.trailer > 0 && image.is_some()) {
+        Some(known) => match log.ticket(known.trailer)? {
+            Some(ticket) => Log::open(name, Some(&ticket), known.trailer)?.read_image()?,
+            None => None,
+        },
+        None => None,
+    };
+    Ok(New {
+        finished: log.ending == Ending::Finished,
+        salvaged: log.salvaged,
+        length: log.length,
+        trailer: log.trailer,
+        image,
+        before,
+        known,
+        definitions,
+        numbers,
+        header: log.header,
+        hidden: log.hidden,
+        written: log.written,
+    })
 }
 
 pub(super) fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {

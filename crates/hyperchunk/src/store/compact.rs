@@ -10,6 +10,7 @@ use super::link::{self, Linking, Links};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
 use super::pack::slab_of;
+use super::pool::Pool;
 use super::scan::Log;
 use super::skeleton::Merge;
 use super::{Known, LogPart, LogWriter, Manifest, Part, Place, Session, Slab, WriterId, WriterOptions};
@@ -115,50 +116,57 @@ fn in_one_run(slab: &Slab, extent: &[u64]) -> bool {
 
 /// Writes all data.
 fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Result<()> {
+    let logs = Pool::new(path, base);
     for stored in &base.datasets {
         let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
         let number = writer.define(&stored.definition).map_err(named)?;
-        dataset(path, base, stored, writer, number, memory).map_err(named)?;
+        dataset(&logs, stored, writer, number, memory).map_err(named)?;
     }
     Ok(())
 }
 
-fn dataset(
-    path: &Path,
-    base: &Manifest,
-    stored: &Stored,
-    writer: &LogWriter,
-    number: u32,
-    memory: u64,
-) -> Result<()> {
+fn dataset(logs: &Pool<'_>, stored: &Stored, writer: &LogWriter, number: u32, memory: u64) -> Result<()> {
     let definition = &stored.definition;
-    let has_chunks = layers(stored).any(|layer| layer.piece.place != Place::Raw);
-    let chunk = definition.chunk.clone().filter(|_| has_chunks);
-    let whole = chunk.is_some();
-    let block = chunk.unwrap_or_else(|| slab_of(&stored.extent, definition.element_size(), memory));
-    let blocks = Blocks::new(path, base, stored, block)?;
+    if let Some(chunk) = &definition.chunk
+        && layers(stored).any(|layer| layer.piece.place != Place::Raw)
+    {
+        return chunks(logs, stored, chunk, writer, number);
+    }
+    let block = slab_of(&stored.extent, definition.element_size(), memory);
+    let blocks = Blocks::new(logs, stored, block)?;
+    let mut scratch = Scratch::default();
+    for key in blocks.keys() {
+        let Some(within) = blocks.slab(key).clipped(&stored.extent) else { continue };
+        let Some(Content::Elements(bytes)) = blocks.content(key, false, &mut scratch)? else { continue };
+        for part in blocks.written(key)? {
+            if part == within {
+                writer.write_box(number, &part.start, &part.count, bytes)?;
+            } else {
+                let bytes = cut(bytes, &within, &part, definition.element_size())?;
+                writer.write_box(number, &part.start, &part.count, &bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes chunks, each as a whole: as it is, or painted. What chunks have beyond the edge of the extent is kept: it is there
+/// again when the dataset grows.
+fn chunks(logs: &Pool<'_>, stored: &Stored, chunk: &[u64], writer: &LogWriter, number: u32) -> Result<()> {
+    let mut whole = stored.clone();
+    for (dim, chunk) in whole.extent.iter_mut().zip(chunk) {
+        *dim = dim.checked_next_multiple_of(*chunk).unwrap_or(*dim);
+    }
+    let blocks = Blocks::new(logs, &whole, chunk.to_vec())?;
     let (mut scratch, mut encoder) = (Scratch::default(), Encoder::default());
     for key in blocks.keys() {
-        let slab = blocks.slab(key);
-        let Some(within) = slab.clipped(&stored.extent) else { continue };
-        let written = blocks.written(key)?;
-        let elements = |slab: &Slab| slab.elements().unwrap_or(0);
-        let full = written.iter().map(elements).sum::<u64>() == elements(&within);
-        match blocks.content(key, whole && full, &mut scratch)? {
+        let offset = blocks.slab(key).start;
+        match blocks.content(key, true, &mut scratch)? {
             None => {}
-            Some(Content::Chunk(bytes, mask)) => writer.write_chunk(number, &slab.start, mask, bytes)?,
-            Some(Content::Elements(bytes)) if full && whole => {
-                let (encoded, mask) = encoder.encode(&definition.pipeline, bytes)?;
-                writer.write_chunk(number, &slab.start, mask, encoded)?;
-            }
-            Some(Content::Elements(bytes)) if full => {
-                writer.write_box(number, &within.start, &within.count, bytes)?;
-            }
+            Some(Content::Chunk(bytes, mask)) => writer.write_chunk(number, &offset, mask, bytes)?,
             Some(Content::Elements(bytes)) => {
-                for part in written {
-                    let bytes = cut(bytes, &within, &part, definition.element_size())?;
-                    writer.write_box(number, &part.start, &part.count, &bytes)?;
-                }
+                let (encoded, mask) = encoder.encode(&stored.definition.pipeline, bytes)?;
+                writer.write_chunk(number, &offset, mask, encoded)?;
             }
         }
     }
@@ -180,10 +188,10 @@ fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
 fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOptions) -> Result<Compacted> {
     let log = Log::open(&super::log_of(path, writer), None, 0)?;
     for _ in 0..TRIES {
-        let newest = commit::newest(path)?;
+        let (newest, number) = commit::newest(path)?;
         let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
         let mut manifest = replaced(base, &newest, &log)?;
-        manifest.number = Manifest::numbers(path)?.last().map_or(1, |last| last + 1);
+        manifest.number = number;
         let file = commit::skeleton(path, &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
         let (shown, links) = link::shown(path, &manifest, options.link, &merge.datasets())?;

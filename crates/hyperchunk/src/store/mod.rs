@@ -31,6 +31,7 @@ pub mod pack;
 mod packing;
 mod piece;
 mod pieces;
+mod pool;
 mod read;
 mod record;
 mod report;

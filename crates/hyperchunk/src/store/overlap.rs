@@ -5,10 +5,12 @@
 //! same writer and earlier epochs wrote.
 
 use super::manifest::Stored;
+use super::pool::Pool;
 use super::{Conflict, Definition, Log, Manifest, Piece, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
-use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
 
 /// So many pairs of overlapping pieces are compared at most.
 const PAIRS: usize = 1 << 22;
@@ -18,8 +20,6 @@ const AT_ONCE: u64 = 4 << 20;
 const LARGEST: u64 = 64 << 20;
 /// So many pieces are looked at for what writers wrote over themselves.
 const LOOKS: usize = 1 << 26;
-/// So many logs are open at a time.
-const OPEN: usize = 128;
 
 /// A piece, and what the extents leave of it.
 #[derive(Debug, Clone)]
@@ -183,12 +183,9 @@ pub(super) fn fetch(log: &Log, definition: &Definition, piece: &Piece, wanted: &
 
 /// What comparing what writers of an epoch wrote to a dataset needs.
 struct Comparison<'a> {
-    manifest: &'a Manifest,
     stored: &'a Stored,
     layers: Vec<Layer>,
-    /// Opens a log by its number.
-    open: &'a dyn Fn(u32) -> Result<Log>,
-    logs: HashMap<u32, Log>,
+    logs: &'a Pool<'a>,
     /// How many layers may still be looked at.
     looks: usize,
 }
@@ -198,7 +195,7 @@ pub(super) fn conflicts(
     manifest: &Manifest,
     stored: &Stored,
     path: &[u8],
-    open: &dyn Fn(u32) -> Result<Log>,
+    store: &Path,
 ) -> Result<Vec<Conflict>> {
     let of_epoch = |part: usize| stored.parts.get(part).filter(|part| part.epoch == manifest.number);
     let touched =
@@ -218,7 +215,8 @@ pub(super) fn conflicts(
         Ok(meetings.len() < PAIRS)
     })?;
     let complete = meetings.len() < PAIRS;
-    let mut comparison = Comparison { manifest, stored, layers, open, logs: HashMap::new(), looks: LOOKS };
+    let logs = Pool::new(store, manifest);
+    let mut comparison = Comparison { stored, layers, logs: &logs, looks: LOOKS };
     let mut found: Vec<(usize, usize, Slab, u64)> = Vec::new();
     for (below, above, common) in meetings {
         if comparison.is_same(below, above, &common)? {
@@ -249,31 +247,16 @@ pub(super) fn conflicts(
 }
 
 impl Comparison<'_> {
-    fn log(&mut self, layer: usize) -> Result<u32> {
+    fn log(&self, layer: usize) -> Result<Arc<Log>> {
         let part = self.layers.get(layer).and_then(|layer| self.stored.parts.get(layer.part));
-        let number = part.map(|part| part.log).ok_or_else(|| Error::corrupt("a layer without a log"))?;
-        if !self.logs.contains_key(&number) {
-            if self.logs.len() >= OPEN {
-                self.logs.clear();
-            }
-            let log = (self.open)(number)?;
-            if self.manifest.logs.get(number as usize).is_some_and(|known| known.writer != log.writer()) {
-                return Err(Error::corrupt("a log with the name of another"));
-            }
-            self.logs.insert(number, log);
-        }
-        Ok(number)
+        self.logs.get(part.ok_or_else(|| Error::corrupt("a layer without a log"))?.log)
     }
 
     /// Whether two writers say the same about a box. What one of them wrote over itself does not count.
     fn is_same(&mut self, below: usize, above: usize, common: &Slab) -> Result<bool> {
         let (first, second) = (self.log(below)?, self.log(above)?);
-        // Opening the second may have closed the first.
-        self.log(below)?;
         let (one, other) = (&self.layers[below], &self.layers[above]);
-        if let Some((first, second)) = self.logs.get(&first).zip(self.logs.get(&second))
-            && same(&self.stored.definition, (first, &one.piece), (second, &other.piece), common)?
-        {
+        if same(&self.stored.definition, (&first, &one.piece), (&second, &other.piece), common)? {
             return Ok(true);
         }
         let size = common.elements()?.saturating_mul(self.stored.definition.element_size());
@@ -296,11 +279,8 @@ impl Comparison<'_> {
             self.looks = self.looks.saturating_sub(1);
             let wanted = Some(&self.layers[number]).filter(|layer| layer.part == part);
             let Some(wanted) = wanted.and_then(|layer| layer.seen.intersection(common)) else { continue };
-            let log = self.log(number)?;
-            if let Some(log) = self.logs.get(&log) {
-                let piece = &self.layers[number].piece;
-                paint(log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
-            }
+            let (log, piece) = (self.log(number)?, &self.layers[number].piece);
+            paint(&log, &self.stored.definition, piece, &wanted, (common, &mut out))?;
         }
         Ok(out)
     }

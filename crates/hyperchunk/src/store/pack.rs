@@ -7,8 +7,9 @@
 use super::blocks::{Blocks, Content, Scratch};
 use super::link::tiles;
 use super::manifest::Stored;
+use super::pool::Pool;
 use super::skeleton::Merge;
-use super::{Definition, Manifest, log_of};
+use super::{Definition, Log, Manifest};
 use crate::pack::plan::needed;
 use crate::pack::shape::good_chunk;
 use crate::read::spread;
@@ -21,11 +22,15 @@ use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{AllocationTime, Dataspace};
 use hyperchunk_format::select::{Axis, Choice};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Data in one piece whose parts are too many are painted in blocks of about so many bytes.
 const BLOCK: u64 = 8 << 20;
+/// Data in one piece are copied from so many logs at a time.
+const OPEN: usize = 200;
 /// So many bytes of chunks are copied at once.
 const BATCH: u64 = 4 << 20;
 
@@ -102,9 +107,10 @@ pub fn pack(path: &Path, out: &Path, options: &PackOptions) -> Result<Packed> {
     let writer = Writer::create(out, &create_options(options, oldest))?;
     let filled = merge.build(&writer, &|id| all.get(&id).map(|(_, made)| made.clone())).and_then(|made| {
         let mut packed = Packed { epoch: manifest.number, datasets: made.len(), ..Packed::default() };
+        let logs = Pool::new(path, &manifest);
         for (id, place) in &datasets {
             let (Some((stored, _)), Some(dataset)) = (all.get(id), made.get(id)) else { continue };
-            fill(path, &manifest, stored, dataset, options.threads, &mut packed)
+            fill(&logs, stored, dataset, options.threads, &mut packed)
                 .map_err(|error| error.object(String::from_utf8_lossy(place)))?;
         }
         writer.close()?;
@@ -164,8 +170,7 @@ fn threads_of(threads: usize) -> usize {
 
 /// Copies the data of a dataset.
 fn fill(
-    path: &Path,
-    manifest: &Manifest,
+    logs: &Pool<'_>,
     stored: &Stored,
     dataset: &DatasetWriter,
     threads: usize,
@@ -176,34 +181,37 @@ fn fill(
         return Ok(());
     }
     if let Some(chunk) = dataset.chunk() {
-        return chunks(path, manifest, stored, dataset, chunk, threads, packed);
+        return chunks(logs, stored, dataset, chunk, threads, packed);
     }
-    let Ok(tiles) = tiles(stored)? else { return slabs(path, manifest, stored, dataset, threads, packed) };
-    let mut files = HashMap::new();
-    for tile in tiles.0.values() {
-        if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(tile.log) {
-            let log = manifest.logs.get(tile.log as usize);
-            let log = log_of(path, log.ok_or_else(|| Error::corrupt("a part of no log"))?.writer);
-            let file = std::fs::File::open(&log).map_err(|error| {
-                Error::new(ErrorKind::Io, format!("cannot open {}: {error}", log.display()))
-            })?;
-            entry.insert(file);
+    let Ok(tiles) = tiles(stored)? else { return slabs(logs, stored, dataset, threads, packed) };
+    // As many parts at a time as there may be open logs.
+    let mut waiting = tiles.0.iter().peekable();
+    while waiting.peek().is_some() {
+        let mut files: HashMap<u32, Arc<Log>> = HashMap::new();
+        let mut some = Vec::new();
+        while let Some((at, tile)) =
+            waiting.next_if(|(_, tile)| files.contains_key(&tile.log) || files.len() < OPEN)
+        {
+            if let Entry::Vacant(entry) = files.entry(tile.log) {
+                entry.insert(logs.get(tile.log)?);
+            }
+            some.push((*at, tile));
         }
+        let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(some.len());
+        for (at, tile) in some {
+            let Some(log) = files.get(&tile.log) else { continue };
+            parts.push(FilePart { at, file: log.file()?, from: tile.offset, length: tile.end - at });
+            packed.copied += tile.end - at;
+        }
+        // More threads would wait for each other: a file is written by one at a time.
+        dataset.copy_parts(&parts, 1)?;
     }
-    let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(tiles.0.len());
-    for (at, tile) in &tiles.0 {
-        let Some(file) = files.get(&tile.log) else { continue };
-        parts.push(FilePart { at: *at, file, from: tile.offset, length: tile.end - at });
-        packed.copied += tile.end - at;
-    }
-    // More threads would wait for each other: a file is written by one at a time.
-    dataset.copy_parts(&parts, 1)
+    Ok(())
 }
 
 /// Copies chunks.
 fn chunks(
-    path: &Path,
-    manifest: &Manifest,
+    logs: &Pool<'_>,
     stored: &Stored,
     dataset: &DatasetWriter,
     chunk: &[u64],
@@ -212,7 +220,7 @@ fn chunks(
 ) -> Result<()> {
     let definition = &stored.definition;
     let bytes = chunk.iter().fold(definition.element_size(), |size, dim| size.saturating_mul(*dim));
-    let blocks = Blocks::new(path, manifest, stored, chunk.to_vec())?;
+    let blocks = Blocks::new(logs, stored, chunk.to_vec())?;
     let keys = blocks.keys();
     let batch = usize::try_from(BATCH / bytes.max(1)).unwrap_or(1).clamp(1, 4096);
     let (copied, painted) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -250,19 +258,14 @@ fn chunks(
 
 /// Paints data that lie in one piece, slab by slab.
 fn slabs(
-    path: &Path,
-    manifest: &Manifest,
+    logs: &Pool<'_>,
     stored: &Stored,
     dataset: &DatasetWriter,
     threads: usize,
     packed: &mut Packed,
 ) -> Result<()> {
-    let blocks = Blocks::new(
-        path,
-        manifest,
-        stored,
-        slab_of(&stored.extent, stored.definition.element_size(), BLOCK),
-    )?;
+    let block = slab_of(&stored.extent, stored.definition.element_size(), BLOCK);
+    let blocks = Blocks::new(logs, stored, block)?;
     let painted = AtomicU64::new(0);
     spread(threads, blocks.keys().into_iter(), Scratch::default, |scratch, key: &[u64]| {
         let Some(within) = blocks.slab(key).clipped(&stored.extent) else { return Ok(()) };

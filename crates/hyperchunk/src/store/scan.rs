@@ -139,6 +139,14 @@ impl Log {
         Self::begin(path).map_err(|error| error.file(path.display()))
     }
 
+    /// The file, to copy from.
+    ///
+    /// # Errors
+    /// NotFound or Io.
+    pub(super) fn file(&self) -> Result<&std::fs::File> {
+        self.source.file().map(LocalFile::as_file)
+    }
+
     /// The ticket that leads to the trailer at `trailer`.
     pub(super) fn ticket(&self, trailer: u64) -> Result<Option<Ticket>> {
         let found = self.trailer_at(trailer)?;

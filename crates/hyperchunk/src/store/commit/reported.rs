@@ -25,14 +25,25 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
         if header.truncates || header.base != 0 || header.store != fresh.known.store {
             return Ok(None);
         }
-        new.push(taken(Log::reported(&log_of(path, header.writer), report)?, None)?);
+        let name = log_of(path, header.writer);
+        new.push(taken(&name, Log::reported(&name, report)?, None)?);
     }
-    new.sort_by_key(|new| (new.log.header.priority, new.log.writer()));
-    new.dedup_by_key(|new| new.log.writer());
+    new.sort_by_key(|new| (new.header.priority, new.writer()));
+    new.dedup_by_key(|new| new.writer());
     let seen = Stamp::of(path);
     let image = (seen.is_some() && seen == fresh.stamp).then(|| Arc::clone(&fresh.image));
-    let attempt =
-        Attempt { path, options, base: None, new, left: Vec::new(), floor: 0, hidden: HashSet::new(), image };
+    let attempt = Attempt {
+        path,
+        options,
+        base: None,
+        // Whoever was faster has it.
+        number: 1,
+        new,
+        left: Vec::new(),
+        floor: 0,
+        hidden: HashSet::new(),
+        image,
+    };
     let Some(made) = attempt.finish()? else { return Ok(None) };
     if !made.manifest.publish(path, options.sync != Sync::Never)? {
         return Ok(None);
