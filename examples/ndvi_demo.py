@@ -2,7 +2,8 @@
 
 Attaches NDVI to the scene as a function in Python, Lua and C++, reads each through stock h5py in a fresh
 process, checks every value against NumPy, and draws the result. Then reads datasets whose functions try to do
-harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server. Everything goes into
+harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server, and lets four processes write one
+file at once. Everything goes into
 demo-output/; the exit status is 1 if any check fails.
 """
 
@@ -26,6 +27,8 @@ import h5py
 import numpy as np
 import s3_demo
 import s3_picture
+import store_demo
+import store_picture
 from ndvi_picture import draw
 
 HERE = Path(__file__).resolve().parent
@@ -250,6 +253,15 @@ def cloud(bands: dict[str, np.ndarray], checks: Checks) -> Path | None:
     return OUT / "s3.png"
 
 
+def many(bands: dict[str, np.ndarray], checks: Checks) -> Path:
+    """The act with many processes; returns its picture."""
+    print(f"\n{store_demo.PROCESSES} processes write one file:")
+    ratios, right, size, files = store_demo.act(bands)
+    checks.that(right, "sharded store: plain h5py read other values than were written")
+    store_picture.draw(ratios, size, files, OUT / "store.png")
+    return OUT / "store.png"
+
+
 def main() -> None:
     """Everything, in turn."""
     start = time.monotonic()
@@ -262,12 +274,14 @@ def main() -> None:
     if live.exists():
         draw(bands, np.load(live), taken["ndvi.lua"], OUT / "ndvi.png")
     picture = cloud(bands, checks)
+    processes = many(bands, checks)
     print(f"\n{time.monotonic() - start:.1f} s")
     if checks.failed:
         sys.exit("demo: FAILED:\n  " + "\n  ".join(checks.failed))
     print(OUT / "ndvi.png")
     if picture:
         print(picture)
+    print(processes)
 
 
 if __name__ == "__main__":

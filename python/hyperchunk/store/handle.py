@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hyperchunk import _core
@@ -74,9 +75,10 @@ class Store:
         session: str | None = None,
         priority: int = 0,
     ) -> Writer:
-        """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place, sum, not
-        a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket is given),
-        ``"never"`` or ``"record"``. Where writers of one epoch write to the same place, the higher `priority` counts."""
+        """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
+        sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
+        is given), ``"never"`` or ``"record"``. Where writers of one epoch write to the same place, the higher
+        `priority` counts."""
         given = {"checksum": checksum, "statistics": statistics, "sync": sync}
         options = {"checksum": True, "statistics": False, "sync": "epoch"} | self._options
         options |= {key: value for key, value in given.items() if value is not None}
@@ -95,12 +97,12 @@ class Store:
         link: str = "absolute",
         sync: str | None = None,
     ) -> Epoch | None:
-        """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if there is
-        nothing new. Anybody may do it, in any process.
+        """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if
+        there is nothing new. Anybody may do it, in any process.
 
         ``conflicts="error"`` refuses if two writers wrote different things to one place; else the result names them.
-        `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last thing
-        that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
+        `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last
+        thing that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
         (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``."""
         if conflicts not in ("report", "error"):
             raise ValueError(f"conflicts must be 'report' or 'error', not {conflicts!r}")
@@ -144,11 +146,12 @@ def create(
     statistics: bool = False,
     sync: str = "epoch",
 ) -> Store:
-    """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their attributes.
+    """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
+    attributes.
 
-    The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What is
-    there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit shows the new
-    store alone. `checksum`, `statistics` and `sync` are what its writers do unless they say otherwise.
+    The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What
+    is there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit
+    shows the new store alone. `checksum`, `statistics` and `sync` are what its writers do unless they say otherwise.
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -170,7 +173,7 @@ def create(
         structure.require_group(name).attrs.update(values)
     structure.attrs.update(attrs or {})
     structure.flush()
-    target = os.path.abspath(os.fspath(path))
+    target = str(Path(path).absolute())
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
     encoded = tuple(definition.encode() for definition in definitions)
@@ -181,11 +184,9 @@ def open(
     path: str | os.PathLike[str], *, checksum: bool = True, statistics: bool = False, sync: str = "epoch"
 ) -> Store:
     """The store of a file, to write more to it. Its writers see its newest epoch's datasets."""
-    target = os.path.abspath(os.fspath(path))
-    if not os.path.exists(target):
+    target = str(Path(path).absolute())
+    if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     known, definitions = _core.store_look_up(target)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
     return Store(target, known, tuple(definitions), False, options)
-
-

@@ -21,21 +21,22 @@ _LOCK = threading.Lock()
 
 
 def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:
-    """Commits what all ranks of an mpi4py communicator wrote: one gather of 40 bytes a rank, then rank 0 commits. Collective;
-    returns when the epoch is there, the same on all ranks.
+    """Commits what all ranks of an mpi4py communicator wrote: one gather of 40 bytes a rank, then rank 0 commits.
+    Collective; returns when the epoch is there, the same on all ranks.
 
     >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP
     """
     tickets = comm.gather(ticket, root=0)
-    result: tuple[Epoch | None, BaseException | None] = (None, None)
+    epoch: Epoch | None = None
+    failed: BaseException | None = None
     if comm.rank == 0:
         try:
-            result = (store.commit(tickets, **options), None)
+            epoch = store.commit(tickets, **options)
         except Exception as error:  # it is raised on all ranks
-            result = (None, error)
-    epoch, error = comm.bcast(result, root=0)
-    if error is not None:
-        raise error
+            failed = error
+    epoch, failed = comm.bcast((epoch, failed), root=0)
+    if failed is not None:
+        raise failed
     return epoch
 
 
@@ -50,16 +51,17 @@ def to_hyperchunk(
     options: Mapping[str, Any] | None = None,
     **store_options: Any,
 ) -> Any:
-    """Writes Dask arrays to one HDF5 file, from all workers at once: each block by the task that computes it, to the log of the
-    worker's process. The tickets are the tasks' results, and the last task commits.
+    """Writes Dask arrays to one HDF5 file, from all workers at once: each block by the task that computes it, to the
+    log of the worker's process. The tickets are the tasks' results, and the last task commits.
 
     `arrays` is one array (`name` is its path) or several by their paths; `options` are those of ``create_dataset``;
-    `store_options` are those of :func:`create`. With ``compute=False``, a delayed object whose result is the :class:`Epoch`.
+    `store_options` are those of :func:`create`. With ``compute=False``, a delayed object whose result is the
+    :class:`Epoch`.
 
     >>> to_hyperchunk(dask.array.ones((1000, 1000)), "ones.h5", name="/ones")  # doctest: +SKIP
     """
-    import dask
     from dask.array.core import slices_from_chunks
+    from dask.delayed import delayed
 
     given = dict(arrays) if isinstance(arrays, Mapping) else {name: arrays}
     for path_in, array in given.items():
@@ -70,13 +72,14 @@ def to_hyperchunk(
         for where, array in given.items()
     }
     store = create(path, datasets, overwrite=overwrite, attrs=attrs, **store_options)
-    write = dask.delayed(_write_block, pure=False)
+    write = delayed(_write_block, pure=False)
     tasks = []
     for where, array in given.items():
         blocks = array.to_delayed().ravel()
-        for block, place in zip(blocks, slices_from_chunks(array.chunks), strict=True):
+        places = slices_from_chunks(array.chunks)  # type: ignore[no-untyped-call]
+        for block, place in zip(blocks, places, strict=True):
             tasks.append(write(store, where, tuple(part.start for part in place), block))
-    done = dask.delayed(_commit, pure=False)(store, tasks)
+    done = delayed(_commit, pure=False)(store, tasks)
     return done.compute() if compute else done
 
 

@@ -17,9 +17,9 @@ from hyperchunk.write.file import WritableFile
 class Dataset:
     """What a dataset of a store will be: for :func:`hyperchunk.store.create`.
 
-    `shape` and `dtype` are NumPy's; `options` are those of ``create_dataset`` (``maxshape``, ``chunks``, ``compression``,
-    ``filters``, ``fillvalue``, ...); `attrs` are its attributes. Strings of any length, sequences and references are no data
-    of a store: write them with :attr:`Writer.structure`.
+    `shape` and `dtype` are NumPy's; `options` are those of ``create_dataset`` (``maxshape``, ``chunks``,
+    ``compression``, ``filters``, ``fillvalue``, ...); `attrs` are its attributes. Strings of any length, sequences and
+    references are no data of a store: write them with :attr:`Writer.structure`.
 
     >>> Dataset((100, 20), "f8", maxshape=(None, 20), chunks=(10, 20), attrs={"units": "K"})
     Dataset((100, 20), 'float64')
@@ -75,7 +75,7 @@ def define(
 def show(structure: WritableFile, definition: _core.StoreDefinition, track_order: bool = False) -> Any:
     """Makes a dataset in a writer's own file that stands for one of the store."""
     parent, last = structure._place(definition.path)
-    made = parent.create_dataset(
+    return parent.create_dataset(
         last,
         datatype=definition.datatype,
         committed=None,
@@ -90,7 +90,6 @@ def show(structure: WritableFile, definition: _core.StoreDefinition, track_order
         fill_time="never",
         track_order=track_order,
     )
-    return made
 
 
 def empty() -> WritableFile:

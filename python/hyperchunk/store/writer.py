@@ -21,12 +21,12 @@ _SPREAD = 16 << 20
 
 
 class Writer:
-    """Writes to a store; made by :meth:`Store.writer`. It may be used from many threads, and belongs to its process: a process
-    that is forked from it makes its own.
+    """Writes to a store; made by :meth:`Store.writer`. It may be used from many threads, and belongs to its process: a
+    process that is forked from it makes its own.
 
-    ``writer[name]`` is a dataset; what is assigned to parts of it goes to the log of this process. :attr:`structure` is an
-    HDF5 file of the writer's own, for groups, attributes, links and small data; those of all writers become one at the commit.
-    """
+    ``writer[name]`` is a dataset; what is assigned to parts of it goes to the log of this process. :attr:`structure` is
+    an HDF5 file of the writer's own, for groups, attributes, links and small data; those of all writers become one at
+    the commit."""
 
     def __init__(self, store: Store, core: _core.StoreWriter, definitions: list[_core.StoreDefinition]) -> None:
         self._store = store
@@ -49,8 +49,8 @@ class Writer:
 
     @property
     def structure(self) -> WritableFile:
-        """This writer's own HDF5 file: h5py's way to make groups, attributes, links, and datasets that are not data of the
-        store (scalars, strings)."""
+        """This writer's own HDF5 file: h5py's way to make groups, attributes, links, and datasets that are not data of
+        the store (scalars, strings)."""
         if self._structure is None:
             self._structure = schema.empty()
         return self._structure
@@ -72,8 +72,8 @@ class Writer:
         data: Any = None,
         **options: Any,
     ) -> Any:
-        """Makes a dataset, as h5py does. All writers that make it alike make one dataset, without asking each other; those
-        that make it differently have a conflict, which the commit names. Scalars and strings of any length go to
+        """Makes a dataset, as h5py does. All writers that make it alike make one dataset, without asking each other;
+        those that make it differently have a conflict, which the commit names. Scalars and strings of any length go to
         :attr:`structure`."""
         path = schema.absolute(name)
         if path in self._datasets:
@@ -178,9 +178,10 @@ class StoredDataset:
     def attrs(self) -> AttributeManager:
         """Its attributes: what is set here is this writer's, and merged at the commit."""
         structure = self._writer.structure
-        if self._definition.path not in structure:
+        path: Any = self._definition.path
+        if path not in structure:
             schema.show(structure, self._definition)
-        found: AttributeManager = structure[self._definition.path].attrs
+        found: AttributeManager = structure[path].attrs
         return found
 
     def __len__(self) -> int:

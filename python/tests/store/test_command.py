@@ -125,7 +125,9 @@ def test_a_tree_of_folders_and_back(written: Path, tmp_path: Path) -> None:
     run("commit", written)
     tree, again = tmp_path / "tree", tmp_path / "again.h5"
     assert "1 datasets" in run("export", written, "--tree", tree)
-    assert any((np.fromfile(one, "<i4") == VALUES.ravel()).all() for one in tree.rglob("*") if one.stat().st_size == 16000)
+    assert any(
+        (np.fromfile(one, "<i4") == VALUES.ravel()).all() for one in tree.rglob("*") if one.stat().st_size == 16000
+    )
     run("import", tree, again)
     with h5py.File(again) as file:
         np.testing.assert_array_equal(file["a"][...], VALUES)

@@ -83,7 +83,7 @@ def test_many_processes_write_one_file_that_plain_hdf5_reads(tmp_path: Path, con
         assert file["ranks/3/text"].asstr()[()] == "text of 3"
         assert file.attrs["title"] == "a run"
         assert list(file["meta"].attrs["version"]) == [1, 2, 3]
-    assert len(os.listdir(f"{path}.d")) == 5, "a log for each writer, and the epoch"
+    assert len(list(Path(f"{path}.d").iterdir())) == 5, "a log for each writer, and the epoch"
     assert run.commit() is None
 
 
