@@ -11,9 +11,12 @@ const KEPT: usize = 1 << 17;
 /// So much is read of a header at first.
 const FIRST: u64 = 4 << 10;
 
+/// The batch that was looked at last.
+pub(super) type Last = Option<((u64, u64), Arc<Batch>)>;
+
 /// The records of a batch.
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     /// Where the payload of each begins, how long it is, and its checksum; 0 where none was wanted.
     records: Vec<(u64, u64, u64)>,
 }
@@ -94,11 +97,29 @@ impl Headers {
         kept.batches.insert(key, Arc::clone(batch));
     }
 
-    /// Checks a record; the header is read from the log if it is not known. It ends before the record.
-    pub(super) fn check(&self, key: (u64, u64), log: &dyn Source, found: &Record) -> Result<()> {
-        if let Some(batch) = self.get(key) {
+    /// Checks a record; the header is read from the log if it is not known. It ends before the record. `last` is the batch that
+    /// was looked at last.
+    pub(super) fn check(
+        &self,
+        key: (u64, u64),
+        log: &dyn Source,
+        found: &Record,
+        last: &mut Last,
+    ) -> Result<()> {
+        if let Some((known, batch)) = last
+            && *known == key
+        {
             return batch.check(found);
         }
+        let batch = match self.get(key) {
+            Some(batch) => batch,
+            None => self.read(key, log, found)?,
+        };
+        *last = Some((key, Arc::clone(&batch)));
+        batch.check(found)
+    }
+
+    fn read(&self, key: (u64, u64), log: &dyn Source, found: &Record) -> Result<Arc<Batch>> {
         let head = key.1;
         let most = found
             .place
@@ -117,7 +138,7 @@ impl Headers {
         }
         let batch = Arc::new(Batch::decode(&header, head)?);
         self.keep(key, &batch);
-        batch.check(found)
+        Ok(batch)
     }
 }
 

@@ -12,10 +12,15 @@ use super::packing::{PackedPieces, Run};
 use super::piece::{Extent, Piece, Place};
 use crate::{Error, Limits, Result};
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// So many runs wait until a tree is made of them.
+/// So many items wait until a tree is made of them.
 const WAITING: usize = 64;
+/// Loops are cut into so many items, if they have as many turns: runs of several writers often lie between each other.
+const CUT: u64 = 16;
+/// They are cut further as long as there are no more items than this.
+const ITEMS: u64 = 1 << 16;
 /// Runs of no more pieces are gone through one by one where numbers beyond 2⁶⁴ make a loop hard to look through.
 const SMALL: u64 = 4096;
 
@@ -24,12 +29,22 @@ const SMALL: u64 = 4096;
 pub(super) struct Pieces {
     rank: usize,
     pub(super) layers: Vec<Layer>,
-    /// The layer and the number there of each run that is in the trees.
-    runs: Vec<(u32, u32)>,
+    /// What is in the trees.
+    items: Vec<Item>,
+    /// How many runs of a writer are there.
+    done: usize,
     forest: Vec<Bounds>,
     /// What is in no tree yet.
     boxes: Vec<u64>,
     numbers: Vec<u32>,
+}
+
+/// Turns of the outermost loop of a run: the pieces of all turns may lie far apart.
+#[derive(Debug, Clone)]
+struct Item {
+    layer: u32,
+    run: u32,
+    turns: Range<u64>,
 }
 
 /// What one log has of a dataset, committed at once.
@@ -190,9 +205,11 @@ impl Pieces {
             }
         }
         let mut pieces = Self { layers, ..Self::nothing(rank) };
+        let runs = pieces.layers.iter().map(|layer| layer.packed().runs().len() as u64).sum::<u64>();
+        let cut = (ITEMS / runs.max(1)).max(CUT);
         for layer in 0..pieces.layers.len() {
             for run in 0..pieces.layers[layer].packed().runs().len() {
-                pieces.add(layer, run)?;
+                pieces.add(layer, run, cut)?;
             }
         }
         pieces.plant(usize::MAX);
@@ -214,8 +231,8 @@ impl Pieces {
     }
 
     fn nothing(rank: usize) -> Self {
-        let (layers, runs, forest) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rank, layers, runs, forest, boxes: Vec::new(), numbers: Vec::new() }
+        let (layers, items, forest) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rank, layers, items, done: 0, forest, boxes: Vec::new(), numbers: Vec::new() }
     }
 
     /// Adds a piece of a writer.
@@ -226,8 +243,9 @@ impl Pieces {
         packed.push(piece);
         // The last run may go on; all others are as they will be.
         let done = packed.runs().len() - 1;
-        while self.runs.len() < done {
-            self.add(0, self.runs.len())?;
+        while self.done < done {
+            self.add(0, self.done, CUT)?;
+            self.done += 1;
         }
         self.plant(WAITING);
         Ok(())
@@ -245,12 +263,29 @@ impl Pieces {
         self.layers.first().and_then(|layer| layer.clips.all())
     }
 
-    fn add(&mut self, layer: usize, run: usize) -> Result<()> {
-        let bounds = loops(&self.layers[layer].packed().runs()[run], self.rank)?.bounds;
-        self.boxes.extend_from_slice(&bounds);
-        let number = u32::try_from(self.runs.len()).map_err(|_| Error::limit("2^32 runs of pieces"))?;
-        self.numbers.push(number);
-        self.runs.push((layer as u32, run as u32));
+    /// Adds a run, cut into up to so many items.
+    fn add(&mut self, layer: usize, run: usize, cut: u64) -> Result<()> {
+        let found = &self.layers[layer].packed().runs()[run];
+        let loops = loops(found, self.rank)?;
+        let (layer, run) = (layer as u32, run as u32);
+        let turns = found.levels.last().map_or(1, |(turns, _)| *turns);
+        let step = if loops.wraps { turns } else { turns.div_ceil(cut) };
+        let mut from = 0;
+        while from < turns {
+            let turns = from..(from + step).min(turns);
+            from = turns.end;
+            match found.levels.len().checked_sub(1).filter(|_| !loops.wraps) {
+                Some(top) => {
+                    for axis in 0..self.rank {
+                        self.boxes.extend(loops.around(found, (top, &turns), &found.base, axis));
+                    }
+                }
+                None => self.boxes.extend_from_slice(&loops.bounds),
+            }
+            let number = u32::try_from(self.items.len()).map_err(|_| Error::limit("2^32 runs of pieces"))?;
+            self.numbers.push(number);
+            self.items.push(Item { layer, run, turns });
+        }
         Ok(())
     }
 
@@ -277,7 +312,9 @@ impl Pieces {
         hits: &mut Hits,
     ) -> Result<bool> {
         hits.rank = self.rank;
-        let mut look = |layer: u32, run: u32| -> Result<(), Option<Error>> {
+        let mut tuple = Vec::new();
+        let mut look = |item: &Item| -> Result<(), Option<Error>> {
+            let Item { layer, run, turns } = item.clone();
             let from = &self.layers[layer as usize];
             let found = &from.packed().runs()[run as usize];
             let mut each = |tuple: &[u64], index: u64| -> Result<(), Option<Error>> {
@@ -290,16 +327,16 @@ impl Pieces {
             };
             match found.levels.as_slice() {
                 [] => each(&found.base, 0),
+                [_] if turns.end - turns.start == 1 => {
+                    found.at(turns.start, &mut tuple);
+                    each(&tuple, turns.start)
+                }
                 _ => {
-                    let walk = Walk { run: found, loops: loops(found, self.rank)?, wanted, fuel };
-                    walk.start(&mut each)
+                    Walk { run: found, loops: loops(found, self.rank)?, wanted, fuel }.start(turns, &mut each)
                 }
             }
         };
-        let mut number = |number: u32| {
-            let (layer, run) = self.runs[number as usize];
-            look(layer, run)
-        };
+        let mut number = |number: u32| look(&self.items[number as usize]);
         let mut all = self.forest.iter().try_for_each(|tree| tree.each(wanted, &mut number));
         let width = 2 * self.rank;
         for (at, waits) in self.numbers.iter().enumerate() {
@@ -308,10 +345,11 @@ impl Pieces {
             }
         }
         if let Some(Layer { held: Held::Own(packed), .. }) = self.layers.first()
-            && let Some(last) = packed.runs().len().checked_sub(1)
+            && let Some(last) = packed.runs().last()
             && all.is_ok()
         {
-            all = look(0, last as u32);
+            let turns = 0..last.levels.last().map_or(1, |(turns, _)| *turns);
+            all = look(&Item { layer: 0, run: (packed.runs().len() - 1) as u32, turns });
         }
         match all {
             Ok(()) => Ok(true),
@@ -450,6 +488,25 @@ fn loops(run: &Run, rank: usize) -> Result<Loops> {
     Ok(loops)
 }
 
+impl Loops {
+    /// Where turns of a level reach along a dimension; `base` is the tuple of the first turn of all.
+    fn around(&self, run: &Run, (level, turns): (usize, &Range<u64>), base: &[u64], axis: usize) -> [u64; 2] {
+        let (_, step) = &run.levels[level];
+        let rank = self.bounds.len() / 2;
+        let start = |turn: u64| base[axis].wrapping_add(step[axis].wrapping_mul(turn));
+        let end = |turn: u64| {
+            let count = base[rank + axis].wrapping_add(step[rank + axis].wrapping_mul(turn));
+            start(turn).wrapping_add(count)
+        };
+        let last = turns.end - 1;
+        let (before, behind) = self.reach[level][axis];
+        [
+            start(turns.start).min(start(last)).wrapping_add(before),
+            end(turns.start).max(end(last)).wrapping_add(behind),
+        ]
+    }
+}
+
 /// Goes to those turns of a run that meet a box.
 struct Walk<'a> {
     run: &'a Run,
@@ -461,7 +518,8 @@ struct Walk<'a> {
 type Each<'a> = dyn FnMut(&[u64], u64) -> Result<(), Option<Error>> + 'a;
 
 impl Walk<'_> {
-    fn start(&self, each: &mut Each<'_>) -> Result<(), Option<Error>> {
+    /// The turns of the outermost loop in a range.
+    fn start(&self, turns: Range<u64>, each: &mut Each<'_>) -> Result<(), Option<Error>> {
         if self.loops.wraps {
             let mut tuple = Vec::new();
             return (0..self.run.len()).try_for_each(|index| {
@@ -474,35 +532,26 @@ impl Walk<'_> {
             });
         }
         let top = self.run.levels.len() - 1;
-        self.turns(top, 0..self.run.levels[top].0, &self.run.base, 0, each)
+        self.turns(top, turns, &self.run.base, 0, each)
     }
 
     /// The turns of a level in a range; `base` is the tuple, and `index` the number, of the first turn of all.
     fn turns(
         &self,
         level: usize,
-        turns: std::ops::Range<u64>,
+        turns: Range<u64>,
         base: &[u64],
         index: u64,
         each: &mut Each<'_>,
     ) -> Result<(), Option<Error>> {
         self.fuel.burn(1)?;
-        let (_, step) = &self.run.levels[level];
-        let rank = self.wanted.len() / 2;
-        let reach = &self.loops.reach[level];
         for (axis, wanted) in self.wanted.chunks_exact(2).enumerate() {
-            let start = |turn: u64| base[axis].wrapping_add(step[axis].wrapping_mul(turn));
-            let end = |turn: u64| {
-                let count = base[rank + axis].wrapping_add(step[rank + axis].wrapping_mul(turn));
-                start(turn).wrapping_add(count)
-            };
-            let last = turns.end - 1;
-            let first = start(turns.start).min(start(last)).wrapping_add(reach[axis].0);
-            let behind = end(turns.start).max(end(last)).wrapping_add(reach[axis].1);
+            let [first, behind] = self.loops.around(self.run, (level, &turns), base, axis);
             if first >= wanted[1] || behind <= wanted[0] {
                 return Ok(());
             }
         }
+        let (_, step) = &self.run.levels[level];
         if turns.end - turns.start > 1 {
             let middle = turns.start + (turns.end - turns.start) / 2;
             self.turns(level, turns.start..middle, base, index, each)?;

@@ -1,7 +1,8 @@
 //! Which bytes of which logs a wave of pieces needs, and what is done with them.
 
-use super::checks::Record;
+use super::checks::{Last, Record};
 use super::piece::Place;
+use super::pieces::Found;
 use super::read::{Means, Painting};
 use super::statistics::{Pass, checksum};
 use crate::io::Source;
@@ -373,6 +374,7 @@ impl<'a> Painting<'a> {
             let part = from.zip(to).and_then(|(from, to)| bytes.get(from..to));
             part.ok_or_else(|| Error::invalid("a piece outside of what was read"))
         };
+        let mut batch = Last::default();
         let same = |a: &u32, b: &u32| {
             let (a, b) = (self.found(*a), self.found(*b));
             a.layer == b.layer && a.order == b.order && a.offset + a.length == b.offset
@@ -405,7 +407,7 @@ impl<'a> Painting<'a> {
                         scratch.decoder = decoder;
                         // What the checksum says is wrong is said to be, rather than what the filters make of it.
                         if let Err(error) = done {
-                            self.verify(first.layer, first.head, first.offset, stored, log).map_err(named)?;
+                            self.verify(first, stored, log, &mut batch).map_err(named)?;
                             return Err(named(error.within("chunk")));
                         }
                     }
@@ -413,38 +415,33 @@ impl<'a> Painting<'a> {
             }
             if whole {
                 let stored = part(first.offset, last.offset + last.length)?;
-                self.verify(first.layer, first.head, first.offset, stored, log)
+                self.verify(first, stored, log, &mut batch)
                     .map_err(|error| self.named(error, first.layer, first.offset))?;
             }
         }
         Ok(())
     }
 
-    fn verify(
-        &self,
-        layer: u32,
-        head: u64,
-        place: u64,
-        stored: &[u8],
-        log: Option<&dyn Source>,
-    ) -> Result<()> {
-        if self.logs.headers(layer).is_none() {
+    fn verify(&self, found: &Found, stored: &[u8], log: Option<&dyn Source>, batch: &mut Last) -> Result<()> {
+        if self.logs.headers(found.layer).is_none() {
             return Ok(());
         }
-        self.verify_sum(
-            layer,
-            head,
-            Record { place, length: stored.len() as u64, checksum: checksum(stored) },
-            log,
-        )
+        let (length, checksum) = (stored.len() as u64, checksum(stored));
+        self.verify_sum(found, Record { place: found.offset, length, checksum }, log, batch)
     }
 
-    fn verify_sum(&self, layer: u32, head: u64, found: Record, log: Option<&dyn Source>) -> Result<()> {
-        let Some(headers) = self.logs.headers(layer) else { return Ok(()) };
-        let key = (self.logs.extent(layer).0, head);
+    fn verify_sum(
+        &self,
+        found: &Found,
+        record: Record,
+        log: Option<&dyn Source>,
+        batch: &mut Last,
+    ) -> Result<()> {
+        let Some(headers) = self.logs.headers(found.layer) else { return Ok(()) };
+        let key = (self.logs.extent(found.layer).0, found.head);
         match log {
-            Some(log) => headers.check(key, log, &found),
-            None => self.checks.found(key, found),
+            Some(log) => headers.check(key, log, &record, batch),
+            None => self.checks.found(key, record),
         }
     }
 
@@ -473,7 +470,7 @@ impl<'a> Painting<'a> {
         }
         let (checksum, _) = pass.end();
         let record = Record { place: range.start, length: range.end - range.start, checksum };
-        self.verify_sum(found.layer, found.head, record, Some(log))
+        self.verify_sum(&found, record, Some(log), &mut Last::default())
     }
 
     /// A part of a large piece.
