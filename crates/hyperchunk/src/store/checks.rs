@@ -65,21 +65,31 @@ impl Batch {
         Ok(Self { records })
     }
 
-    /// Boxes of a record that has others, too, are no record: nothing is known of them.
+    /// The checksum of a record; `None` if none was wanted, or that is no record: boxes of one that has others, too.
+    fn expected(&self, place: u64, length: u64) -> Option<u64> {
+        let from = self.records.partition_point(|(at, ..)| *at < place);
+        let mut here = self.records[from..].iter().take_while(|(at, ..)| *at == place);
+        let same = here.find(|(_, size, _)| *size == length);
+        same.map(|(.., checksum)| *checksum).filter(|checksum| *checksum != 0)
+    }
+
     fn check(&self, found: &Record) -> Result<()> {
-        let from = self.records.partition_point(|(place, ..)| *place < found.place);
-        let here = self.records[from..].iter().take_while(|(place, ..)| *place == found.place);
-        let same = here.filter(|(_, length, _)| *length == found.length);
-        match same.map(|(.., checksum)| *checksum).next() {
-            Some(checksum) if checksum != 0 && checksum != found.checksum => {
-                let message = format!(
-                    "the checksum of {} bytes does not hold: they are not as they were written",
-                    found.length
-                );
-                Err(Error::corrupt(message).at(found.place))
-            }
-            _ => Ok(()),
+        match self.expected(found.place, found.length) {
+            Some(expected) => found.check(expected),
+            None => Ok(()),
         }
+    }
+}
+
+impl Record {
+    /// Whether it is as it was written.
+    pub(super) fn check(&self, expected: u64) -> Result<()> {
+        if self.checksum == expected {
+            return Ok(());
+        }
+        let message =
+            format!("the checksum of {} bytes does not hold: they are not as they were written", self.length);
+        Err(Error::corrupt(message).at(self.place))
     }
 }
 
@@ -97,34 +107,33 @@ impl Headers {
         kept.batches.insert(key, Arc::clone(batch));
     }
 
-    /// Checks a record; the header is read from the log if it is not known. It ends before the record. `last` is the batch that
-    /// was looked at last.
-    pub(super) fn check(
+    /// The checksum of a record, if it has one; the header, which ends before it, is read from the log if it is not known.
+    /// `last` is the batch that was looked at last.
+    pub(super) fn expected(
         &self,
         key: (u64, u64),
         log: &dyn Source,
-        found: &Record,
+        (place, length): (u64, u64),
         last: &mut Last,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         if let Some((known, batch)) = last
             && *known == key
         {
-            return batch.check(found);
+            return Ok(batch.expected(place, length));
         }
         let batch = match self.get(key) {
             Some(batch) => batch,
-            None => self.read(key, log, found)?,
+            None => self.read(key, log, place)?,
         };
-        *last = Some((key, Arc::clone(&batch)));
-        batch.check(found)
+        let expected = batch.expected(place, length);
+        *last = Some((key, batch));
+        Ok(expected)
     }
 
-    fn read(&self, key: (u64, u64), log: &dyn Source, found: &Record) -> Result<Arc<Batch>> {
+    fn read(&self, key: (u64, u64), log: &dyn Source, place: u64) -> Result<Arc<Batch>> {
         let head = key.1;
-        let most = found
-            .place
-            .checked_sub(head)
-            .ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
+        let most =
+            place.checked_sub(head).ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
         let mut header = vec![0; usize::try_from(most.min(FIRST)).unwrap_or(0)];
         log.read_at(head, &mut header)?;
         let length = header_length(&header, head)?;

@@ -422,26 +422,18 @@ impl<'a> Painting<'a> {
         Ok(())
     }
 
+    /// Verifies a record that was read whole; without its log, when its header comes.
     fn verify(&self, found: &Found, stored: &[u8], log: Option<&dyn Source>, batch: &mut Last) -> Result<()> {
-        if self.logs.headers(found.layer).is_none() {
-            return Ok(());
-        }
-        let (length, checksum) = (stored.len() as u64, checksum(stored));
-        self.verify_sum(found, Record { place: found.offset, length, checksum }, log, batch)
-    }
-
-    fn verify_sum(
-        &self,
-        found: &Found,
-        record: Record,
-        log: Option<&dyn Source>,
-        batch: &mut Last,
-    ) -> Result<()> {
         let Some(headers) = self.logs.headers(found.layer) else { return Ok(()) };
         let key = (self.logs.extent(found.layer).0, found.head);
+        let (place, length) = (found.offset, stored.len() as u64);
+        let record = || Record { place, length, checksum: checksum(stored) };
         match log {
-            Some(log) => headers.check(key, log, &record, batch),
-            None => self.checks.found(key, record),
+            Some(log) => match headers.expected(key, log, (place, length), batch)? {
+                Some(expected) => record().check(expected),
+                None => Ok(()),
+            },
+            None => self.checks.found(key, record()),
         }
     }
 
@@ -454,8 +446,16 @@ impl<'a> Painting<'a> {
         log: &dyn Source,
     ) -> Result<()> {
         let found = *self.found(places[0]);
-        let mut pass = Pass::new(self.logs.headers(found.layer).is_some(), None);
-        let mut next = range.start;
+        let (start, length) = (range.start, range.end - range.start);
+        let expected = match self.logs.headers(found.layer) {
+            Some(headers) => {
+                let key = (self.logs.extent(found.layer).0, found.head);
+                headers.expected(key, log, (start, length), &mut Last::default())?
+            }
+            None => None,
+        };
+        let mut pass = Pass::new(expected.is_some(), None);
+        let mut next = start;
         let mut in_order = true;
         for place in places {
             let offset = self.found(*place).offset;
@@ -469,8 +469,8 @@ impl<'a> Painting<'a> {
             return Err(Error::invalid("a piece that is not read in order"));
         }
         let (checksum, _) = pass.end();
-        let record = Record { place: range.start, length: range.end - range.start, checksum };
-        self.verify_sum(&found, record, Some(log), &mut Last::default())
+        let record = Record { place: start, length, checksum };
+        expected.map_or(Ok(()), |expected| record.check(expected))
     }
 
     /// A part of a large piece.
