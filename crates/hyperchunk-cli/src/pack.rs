@@ -5,19 +5,18 @@ use crate::describe;
 use crate::progress::{self, Progress};
 use crate::source::{SourceOptions, is_url};
 use clap::{Args, ValueEnum};
-use hyperchunk::OpenOptions;
 use hyperchunk::encode::Oldest;
 use hyperchunk::pack::{Chunking, Filtering, Input, PackOptions, Packed, Packing, Verified};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP, override_usage = "hyperchunk pack [OPTIONS] <IN>... <OUT>")]
 pub(crate) struct Arguments {
-    /// The files to pack, which may be URLs; then the file to make.
+    /// The files to pack, which may be URLs; then the file to make, or the URL of an object.
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     files: Vec<String>,
     /// Replace OUT if it is there.
@@ -71,6 +70,7 @@ Examples:
   hyperchunk pack old.h5 new.h5 --filters deflate --chunks auto
   hyperchunk pack old.h5 new.h5 --filter /images=fast --chunks /images=1x512x512
   hyperchunk pack s3://bucket/granule.h5 cloud.h5 --layout cloud --chunks auto
+  hyperchunk pack granule.h5 s3://bucket/granule.h5 --layout cloud --verify
   hyperchunk pack monday.h5 tuesday.h5 week.h5";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -194,12 +194,11 @@ fn stem(file: &str) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let Some((out, files)) = arguments.files.split_last() else { return Err("no files".into()) };
-    if is_url(out) {
-        return Err("OUT must be a file of this machine".into());
+    if is_url(out) && files.contains(out) {
+        return Err("OUT is one of the files that are packed".into());
     }
-    let out = Path::new(out);
-    if !arguments.overwrite && out.exists() {
-        return Err(format!("{} exists (--overwrite replaces it)", out.display()).into());
+    if !is_url(out) && !arguments.overwrite && Path::new(out).exists() {
+        return Err(format!("{out} exists (--overwrite replaces it)").into());
     }
     let started = Instant::now();
     let groups = arguments.groups(files)?;
@@ -210,9 +209,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let read: u64 = inputs.iter().map(|input| input.file.size()).sum();
     let packing = Packing::new(inputs, arguments.options())?;
     let total = packing.total();
-    let packed = packing.write(out, &shown(&Mutex::new(Progress::new(total))))?;
+    let progress = Mutex::new(Progress::new(total));
+    let packed = if is_url(out) {
+        packing.write_url(out, &arguments.source.open_options().remote, &shown(&progress))?
+    } else {
+        packing.write(Path::new(out), &shown(&progress))?
+    };
+    drop(progress);
     let seconds = started.elapsed().as_secs_f64();
-    let verified = if arguments.verify { Some(verify(&packing, out, total)?) } else { None };
+    let verified = if arguments.verify { Some(verify(arguments, &packing, out, total)?) } else { None };
     if arguments.json {
         say!("{}", as_json(arguments, out, read, &packed, verified.as_ref(), seconds));
         return Ok(());
@@ -229,20 +234,25 @@ fn shown(progress: &Mutex<Progress>) -> impl Fn(u64) + Sync {
     }
 }
 
-fn verify(packing: &Packing, out: &Path, total: u64) -> Result<Verified, Box<dyn std::error::Error>> {
-    let new = hyperchunk::File::open(out, &OpenOptions::default())?;
+fn verify(
+    arguments: &Arguments,
+    packing: &Packing,
+    out: &str,
+    total: u64,
+) -> Result<Verified, Box<dyn std::error::Error>> {
+    let new = arguments.source.open_unindexed(out)?;
     let verified = packing.verify(&new, &shown(&Mutex::new(Progress::new(total))));
-    verified.map_err(|error| format!("{error}; {} is left for you to look at", out.display()).into())
+    verified.map_err(|error| format!("{error}; {out} is left for you to look at").into())
 }
 
-fn report(out: &Path, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {
+fn report(out: &str, read: u64, packed: &Packed, verified: Option<&Verified>, seconds: f64) {
     for note in &packed.notes {
         crate::complain(&format!("note: {note}"));
     }
     let many = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     say!(
         "{}: {} from {}, {}, {} and {} in {seconds:.1} s",
-        escape(&out.display().to_string(), 2000),
+        escape(out, 2000),
         progress::bytes(packed.size),
         progress::bytes(read),
         many(packed.datasets as u64, "dataset"),
@@ -267,7 +277,7 @@ fn report(out: &Path, read: u64, packed: &Packed, verified: Option<&Verified>, s
 
 fn as_json(
     arguments: &Arguments,
-    out: &Path,
+    out: &str,
     read: u64,
     packed: &Packed,
     verified: Option<&Verified>,
@@ -275,7 +285,7 @@ fn as_json(
 ) -> serde_json::Value {
     let (_, files) = arguments.files.split_last().unwrap_or((&arguments.files[0], &[]));
     json!({
-        "file": PathBuf::from(out).display().to_string(),
+        "file": out,
         "from": files,
         "bytes_from": read,
         "bytes": packed.size,

@@ -18,6 +18,7 @@ pub(crate) mod verify;
 
 pub use verify::Verified;
 
+use crate::io::RemoteOptions;
 use crate::write::{CreateOptions, FileLayout, LocalSink, Sink, Sync, Writer};
 use crate::{Error, File, Result};
 use hyperchunk_format::encode::Oldest;
@@ -175,14 +176,7 @@ impl Packing {
     /// Those of reading the sources and of writing; then there is no new file.
     pub fn write(&self, path: &Path, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
         self.contents.check_not_a_source(path)?;
-        let mut options = CreateOptions::default();
-        options.oldest = self.oldest;
-        options.threads = self.options.threads;
-        options.sync = self.options.sync;
-        options.replace = self.options.replace;
-        if self.options.cloud {
-            options.layout = FileLayout::InFront { page: measure::page(self, &options)? };
-        }
+        let options = self.create_options()?;
         let sink = Arc::new(LocalSink::create(path, options.sync, options.replace)?);
         let name = path.to_string_lossy();
         let packed = Writer::create_in(Arc::<LocalSink>::clone(&sink), Some(&name), &options)
@@ -192,6 +186,39 @@ impl Packing {
             drop(sink.discard());
         }
         packed
+    }
+
+    /// Makes the new file at a URL: an object of a store, sent part by part while it is made, of which nothing is stored
+    /// here. There is no object until all of it is sent.
+    ///
+    /// # Errors
+    /// As [`Packing::write`], and [`Writer::create_url`].
+    pub fn write_url(
+        &self,
+        url: &str,
+        remote: &RemoteOptions,
+        progress: &(dyn Fn(u64) + std::marker::Sync),
+    ) -> Result<Packed> {
+        let writer = Writer::create_url(url, &self.create_options()?, remote)?;
+        let packed = self.fill(&writer, progress);
+        if packed.is_err() {
+            // The first error is the one that counts.
+            drop(writer.discard());
+        }
+        packed
+    }
+
+    /// How the new file is made.
+    fn create_options(&self) -> Result<CreateOptions> {
+        let mut options = CreateOptions::default();
+        options.oldest = self.oldest;
+        options.threads = self.options.threads;
+        options.sync = self.options.sync;
+        options.replace = self.options.replace;
+        if self.options.cloud {
+            options.layout = FileLayout::InFront { page: measure::page(self, &options)? };
+        }
+        Ok(options)
     }
 
     /// Makes the new file in a sink.
@@ -204,14 +231,7 @@ impl Packing {
         name: Option<&str>,
         progress: &(dyn Fn(u64) + std::marker::Sync),
     ) -> Result<Packed> {
-        let mut options = CreateOptions::default();
-        options.oldest = self.oldest;
-        options.threads = self.options.threads;
-        options.sync = self.options.sync;
-        if self.options.cloud {
-            options.layout = FileLayout::InFront { page: measure::page(self, &options)? };
-        }
-        self.fill(&Writer::create_in(sink, name, &options)?, progress)
+        self.fill(&Writer::create_in(sink, name, &self.create_options()?)?, progress)
     }
 
     fn fill(&self, writer: &Writer, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
