@@ -1,6 +1,8 @@
 //! The quick way to the first epoch.
 
-use super::{Attempt, CommitOptions, Committed, replace, show, taken};
+use super::attempt::Attempt;
+use super::taken::taken;
+use super::{CommitOptions, Committed, replace, show};
 use crate::Result;
 use crate::store::create::Stamp;
 use crate::store::scan::Log;

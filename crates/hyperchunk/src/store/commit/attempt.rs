@@ -1,0 +1,436 @@
+//! One try to make an epoch: what lies over what, what the structure is, what is hidden.
+
+use super::ends::Ends;
+use super::taken::{New, open};
+use super::{CommitOptions, Committed, Waiting, add_log, edited, now, plain, waiting, writers};
+use crate::store::id::hash;
+use crate::store::manifest::Stored;
+use crate::store::scan::{Ending, Log};
+use crate::store::skeleton::{Change, Merge};
+use crate::store::{
+    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Part, Slab, StoreId,
+    Ticket, WriterId, link, log_of, overlap,
+};
+use crate::{Error, ErrorKind, File, OpenOptions, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One try to make an epoch.
+pub(super) struct Attempt<'a> {
+    pub(super) path: &'a Path,
+    pub(super) options: &'a CommitOptions,
+    pub(super) base: Option<Arc<Manifest>>,
+    /// The number of the epoch that comes next.
+    pub(super) number: u64,
+    /// In the order in which they lie over each other.
+    pub(super) new: Vec<New>,
+    pub(super) left: Vec<Waiting>,
+    pub(super) floor: u64,
+    pub(super) hidden: HashSet<WriterId>,
+    /// The file at the user's path, if it is known.
+    pub(super) image: Option<Arc<[u8]>>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Finds what is new.
+    pub(super) fn new(
+        path: &'a Path,
+        (base, number): (Option<Arc<Manifest>>, u64),
+        options: &'a CommitOptions,
+    ) -> Result<Self> {
+        let mut left = waiting(path, base.as_deref())?;
+        let mut new = Vec::new();
+        let tickets: HashMap<WriterId, &Ticket> =
+            options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
+        let there: HashSet<WriterId> = left.iter().map(|log| log.header.writer).collect();
+        for ticket in &options.tickets {
+            let known = base.as_ref().and_then(|base| base.log(&ticket.writer));
+            let there = there.contains(&ticket.writer) || known.is_some_and(|log| log.finished);
+            if !there && !base.as_ref().is_some_and(|base| base.hidden.contains(&ticket.writer)) {
+                let message = format!("there is no log of writer {}, which gave a ticket", ticket.writer);
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+        }
+        let wanted = |waiting: &Waiting| {
+            let ticket = tickets.get(&waiting.header.writer);
+            let done = match waiting.ending {
+                Ending::Finished => true,
+                Ending::Flushed => options.flushed || options.salvage,
+                Ending::Unfinished => options.salvage,
+            };
+            let of_session = options.session.is_none_or(|session| session == waiting.header.session);
+            if tickets.is_empty() { done && of_session } else { ticket.is_some() }
+        };
+        for waiting in left.iter().filter(|waiting| wanted(waiting)) {
+            let writer = waiting.header.writer;
+            let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
+            let store = base.as_ref().map(|base| base.store).unwrap_or_default();
+            if waiting.header.store != StoreId::default() && base.is_some() && waiting.header.store != store {
+                let message = format!("the log of writer {writer} belongs to another store");
+                return Err(Error::corrupt(message));
+            }
+            if let Some(next) = open(path, writer, tickets.get(&writer).copied(), waiting.ending, known)? {
+                new.push(next);
+            }
+        }
+        let hidden: HashSet<WriterId> =
+            new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();
+        new.retain(|new| !hidden.contains(&new.writer()));
+        left.retain(|waiting| !hidden.contains(&waiting.header.writer));
+        new.sort_by_key(|new| (new.header.priority, new.writer()));
+        let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
+        left.retain(|waiting| !taken.contains(&waiting.header.writer));
+        let mut attempt =
+            Self { path, options, base, number, new, left, floor: 0, hidden: HashSet::new(), image: None };
+        attempt.hide();
+        Ok(attempt)
+    }
+
+    /// What is not to be seen any more, because writers began the file anew.
+    fn hide(&mut self) {
+        if let Some(base) = &self.base {
+            self.floor = base.floor;
+            self.hidden.extend(&base.hidden);
+        }
+        for new in self.new.iter().filter(|new| new.header.truncates) {
+            self.floor = self.floor.max(new.header.floor);
+            self.hidden.extend(&new.hidden);
+        }
+    }
+
+    /// Whether nothing of the epoch before is left.
+    fn is_anew(&self) -> bool {
+        let truncates = self.new.iter().any(|new| new.header.truncates);
+        self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
+    }
+
+    pub(super) fn finish(self) -> Result<Option<Committed>> {
+        if self.new.is_empty() {
+            return Ok(None);
+        }
+        let number = self.number;
+        let (mut merge, current) = self.merge()?;
+        let paths = merge.datasets();
+        let mut manifest = self.data(number, &paths, current.as_ref())?;
+        let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
+        for stored in &manifest.datasets {
+            let path = places.get(&stored.id).copied().unwrap_or_default();
+            let found = overlap::conflicts(&manifest, stored, path, self.path)?;
+            manifest.conflicts.extend(found);
+        }
+        manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
+            path: found.path.clone(),
+            slab: Slab::default(),
+            what: match &found.attribute {
+                Some(name) => format!("attribute {}: {}", String::from_utf8_lossy(name), found.what),
+                None => found.what.to_owned(),
+            },
+            kept: found.last,
+            other: found.first.unwrap_or_default(),
+        }));
+        if let Some(conflict) = manifest.conflicts.first().filter(|_| self.options.conflicts_are_errors) {
+            return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
+        }
+        let (shown, links) = link::shown(self.path, &manifest, self.options.link, &paths)?;
+        manifest.image = merge.write(number, &shown)?;
+        let writers = self.new.iter().map(|new| new.writer()).collect();
+        Ok(Some(Committed { manifest: Arc::new(manifest), writers, left: self.left, links }))
+    }
+
+    /// The structure.
+    fn merge(&self) -> Result<(Merge, Option<File>)> {
+        let open = |bytes: Vec<u8>| {
+            File::from_source(
+                Arc::new(crate::io::Memory::new(bytes)),
+                Some(self.path.to_owned()),
+                &OpenOptions { ignore_locks: true, ignore_stores: true, ..OpenOptions::default() },
+            )
+        };
+        let mut changes = Vec::new();
+        let mut current = None;
+        let mut epochs: BTreeMap<u64, File> = BTreeMap::new();
+        if !self.is_anew() {
+            match &self.base {
+                Some(base) => {
+                    let file = open(base.image.clone())?;
+                    epochs.insert(base.number, file.clone());
+                    let edited = edited(self.path, base)?;
+                    changes.extend(edited.map(|image| Change {
+                        writer: WriterId::default(),
+                        base: Some(file.clone()),
+                        image,
+                    }));
+                    current = Some(file);
+                }
+                None => current = self.before()?,
+            }
+        }
+        // Those of many processes are often the same.
+        let mut images: HashSet<[u8; 16]> = HashSet::new();
+        for new in &self.new {
+            let header = &new.header;
+            let Some(image) = &new.image else { continue };
+            let before =
+                new.before.as_ref().filter(|_| new.known.is_some_and(|known| self.floor < known.epoch));
+            if before == Some(image) {
+                continue;
+            }
+            let base = match before {
+                Some(before) => Some(open(before.clone())?),
+                None if header.truncates || header.base == 0 => None,
+                None => match epochs.get(&header.base) {
+                    Some(file) => Some(file.clone()),
+                    None => match Manifest::epoch(self.path, header.base) {
+                        Ok(epoch) => {
+                            let file = open(epoch.image.clone())?;
+                            epochs.insert(header.base, file.clone());
+                            Some(file)
+                        }
+                        // It is gone. What is there now is the nearest to what the writer saw.
+                        Err(error) if error.kind() == ErrorKind::NotFound => current.clone(),
+                        Err(error) => return Err(error),
+                    },
+                },
+            };
+            if base.is_none() && !images.insert(hash(image)) {
+                continue;
+            }
+            changes.push(Change { writer: header.writer, base, image: open(image.clone())? });
+        }
+        changes.sort_by_key(|change| change.writer);
+        let mut merge = Merge::new(current.as_ref(), &changes)?;
+        let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
+        for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
+            for (id, definition) in &new.definitions {
+                if !named.contains(id) {
+                    merge.define(*id, &definition.path, new.writer());
+                }
+            }
+        }
+        Ok((merge, current))
+    }
+
+    /// What was there before the first epoch: a file that somebody made for the writers.
+    fn before(&self) -> Result<Option<File>> {
+        if let Some(image) = &self.image {
+            let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
+            return File::from_source(source, Some(self.path.to_owned()), &plain()).map(Some);
+        }
+        match File::open(self.path, &plain()) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => match fs::metadata(self.path) {
+                Ok(metadata) if metadata.len() == 0 => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The data: which parts of which logs each dataset has.
+    fn data(&self, number: u64, paths: &[(DatasetId, Vec<u8>)], current: Option<&File>) -> Result<Manifest> {
+        let mut manifest = Manifest {
+            store: self.store(),
+            number,
+            parent: self.base.as_ref().map_or(0, |base| base.number),
+            floor: self.floor,
+            time: now(),
+            ..Manifest::default()
+        };
+        // Datasets that were announced, of which no log says anything yet.
+        let announced = match current.filter(|_| self.base.is_none()) {
+            Some(file) => Marker::all(file)?,
+            None => Vec::new(),
+        };
+        let announced = announced.into_iter().filter_map(|(_, marker, dataset)| {
+            Some((marker.dataset, Marker::definition(dataset.external())?))
+        });
+        let announced: HashMap<DatasetId, Definition> = announced.collect();
+        let mut definitions: HashMap<DatasetId, &Definition> =
+            announced.iter().map(|(id, definition)| (*id, definition)).collect();
+        let mut numbers: HashMap<WriterId, u32> = HashMap::new();
+        if let Some(base) = &self.base {
+            definitions.extend(base.datasets.iter().map(|stored| (stored.id, &stored.definition)));
+            for log in &base.logs {
+                // A log that can go on is kept: it is known how far it was read.
+                if (log.epoch <= self.floor && log.finished) || self.hidden.contains(&log.writer) {
+                    continue;
+                }
+                numbers.insert(log.writer, add_log(&mut manifest, *log)?);
+            }
+        }
+        for new in &self.new {
+            definitions.extend(new.definitions.iter().map(|(id, definition)| (*id, definition)));
+            let part = LogPart {
+                writer: new.writer(),
+                length: new.length,
+                trailer: new.trailer,
+                epoch: number,
+                finished: new.finished,
+                salvaged: new.salvaged,
+                priority: new.header.priority,
+            };
+            match numbers.get(&new.writer()) {
+                Some(known) => manifest.logs[*known as usize] = part,
+                None => {
+                    numbers.insert(new.writer(), add_log(&mut manifest, part)?);
+                }
+            }
+        }
+        for (id, path) in paths {
+            let Some(definition) = definitions.get(id) else {
+                let message = format!("the structure has the dataset {id}, of which there is no definition");
+                return Err(Error::corrupt(message).object(String::from_utf8_lossy(path)));
+            };
+            manifest.datasets.push(self.stored(*id, definition, number, &numbers)?);
+        }
+        manifest.hidden = self.hidden(&manifest)?;
+        manifest.renumber();
+        Ok(manifest)
+    }
+
+    fn store(&self) -> StoreId {
+        let logs = self.new.iter().map(|new| new.header.store);
+        let known =
+            self.base.iter().map(|base| base.store).chain(logs).find(|store| *store != StoreId::default());
+        known.unwrap_or_else(StoreId::new)
+    }
+
+    /// Logs that are there and not to be seen.
+    fn hidden(&self, manifest: &Manifest) -> Result<Vec<WriterId>> {
+        let mut hidden = self.hidden.clone();
+        if let Some(base) = &self.base {
+            hidden.extend(
+                base.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none()),
+            );
+        }
+        if hidden.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there: HashSet<WriterId> = writers(self.path)?.into_iter().collect();
+        let mut hidden: Vec<_> = hidden.into_iter().filter(|writer| there.contains(writer)).collect();
+        hidden.sort_unstable();
+        Ok(hidden)
+    }
+
+    fn stored(
+        &self,
+        id: DatasetId,
+        definition: &Definition,
+        number: u64,
+        numbers: &HashMap<WriterId, u32>,
+    ) -> Result<Stored> {
+        let mut parts = Vec::new();
+        let before = self.base.as_ref().and_then(|base| Some((base, base.dataset(&id)?)));
+        if let Some((base, stored)) = before {
+            for part in stored.parts.iter().filter(|part| part.epoch > self.floor) {
+                let writer = base.logs.get(part.log as usize).map(|log| log.writer).unwrap_or_default();
+                if let Some(log) = numbers.get(&writer) {
+                    parts.push(Part { log: *log, ..part.clone() });
+                }
+            }
+        }
+        let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
+        let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
+        let mut wanted = Vec::new();
+        for new in &self.new {
+            let Some((dataset, Some(place))) = new.numbers.get(&id).copied() else { continue };
+            let Some((_, written)) = new.written.get(place) else { continue };
+            let mut written = written.clone();
+            let done = before.and_then(|(base, stored)| last_order(base, stored, new.writer()));
+            if let Some(done) = done.filter(|_| new.known.is_some_and(|known| known.salvaged)) {
+                // What was salvaged is there already.
+                let mut pieces = PackedPieces::new(definition.dims.len());
+                written
+                    .pieces
+                    .iter()
+                    .filter(|piece| piece.order > done)
+                    .for_each(|piece| pieces.push(&piece));
+                pieces.pack();
+                written.pieces = pieces;
+                written.extents.retain(|extent| extent.order > done);
+            }
+            let start = self.first_extent(new, dataset, id, definition)?;
+            let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
+            written.extents = ends.take(&start, &written.extents);
+            if let Some(log) = numbers.get(&new.writer()).filter(|_| !written.is_empty()) {
+                wanted.push((parts.len(), last));
+                parts.push(Part { log: *log, epoch: number, written });
+            }
+        }
+        let extent = ends.extent();
+        for (part, last) in wanted {
+            // What another writer's extent leaves out does not come back when the dataset grows again.
+            if last.iter().zip(&extent).any(|(last, dim)| last > dim) {
+                let clip = Extent { order: u64::MAX, dims: extent.clone() };
+                parts[part].written.extents.push(clip);
+            }
+        }
+        Ok(Stored { id, definition: definition.clone(), extent, parts })
+    }
+
+    /// The extent that a writer found, before what is new of it.
+    fn first_extent(
+        &self,
+        new: &New,
+        dataset: u32,
+        id: DatasetId,
+        definition: &Definition,
+    ) -> Result<Vec<u64>> {
+        let header = &new.header;
+        if new.known.is_some() {
+            // What it did before.
+            let path = log_of(self.path, header.writer);
+            let all = if new.salvaged { Log::salvage(&path, 0)? } else { Log::open(&path, None, 0)? };
+            let first = new.written.iter().find(|(own, _)| *own == dataset);
+            let first = first
+                .and_then(|(_, written)| written.extents.first())
+                .map_or(u64::MAX, |extent| extent.order);
+            let own =
+                all.written.iter().find(|(own, _)| *own == dataset).map(|(_, written)| &written.extents);
+            if let Some(last) = own.and_then(|own| own.iter().rev().find(|extent| extent.order < first)) {
+                return Ok(last.dims.clone());
+            }
+        }
+        if !header.truncates && header.base > 0 {
+            let epoch = match &self.base {
+                Some(base) if base.number == header.base => Some(Arc::clone(base)),
+                base => match Manifest::epoch(self.path, header.base) {
+                    Ok(epoch) => Some(epoch),
+                    Err(error) if error.kind() == ErrorKind::NotFound => base.clone(),
+                    Err(error) => return Err(error),
+                },
+            };
+            if let Some(stored) = epoch.as_ref().and_then(|epoch| epoch.dataset(&id)) {
+                return Ok(stored.extent.clone());
+            }
+        }
+        Ok(definition.dims.clone())
+    }
+}
+
+/// The number of the last thing of a writer that an epoch has in a dataset.
+fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64> {
+    let of_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
+    let part = stored.parts.iter().rev().find(of_writer)?;
+    let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
+    pieces.max(part.written.extents.iter().map(|extent| extent.order).max())
+}
+
+/// A conflict in words.
+fn describe(conflict: &Conflict, all: usize) -> String {
+    let place = if conflict.slab.start.is_empty() {
+        String::new()
+    } else {
+        format!(" in {:?} at {:?}", conflict.slab.count, conflict.slab.start)
+    };
+    let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
+    format!(
+        "{}{place}: {} (writers {} and {}){more}: nothing was committed",
+        String::from_utf8_lossy(&conflict.path),
+        conflict.what,
+        conflict.other,
+        conflict.kept
+    )
+}

@@ -1,0 +1,85 @@
+//! What is new in a log.
+
+use crate::store::scan::{Ending, Log};
+use crate::store::{DatasetId, Definition, LogHeader, LogPart, Ticket, WriterId, Written, log_of};
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A log that something new is taken from, closed again: there may be more of them than a process may have open.
+pub(super) struct New {
+    pub(super) header: LogHeader,
+    pub(super) finished: bool,
+    pub(super) salvaged: bool,
+    pub(super) length: u64,
+    pub(super) trailer: u64,
+    pub(super) hidden: Vec<WriterId>,
+    /// Its own file, and that which was committed before.
+    pub(super) image: Option<Vec<u8>>,
+    pub(super) before: Option<Vec<u8>>,
+    pub(super) written: Vec<(u32, Written)>,
+    /// What the epoch before has of it.
+    pub(super) known: Option<LogPart>,
+    /// Its datasets, by their numbers.
+    pub(super) definitions: Vec<(DatasetId, Definition)>,
+    /// The number of each, and where what was written to it is among all that was written.
+    pub(super) numbers: HashMap<DatasetId, (u32, Option<usize>)>,
+}
+
+impl New {
+    pub(super) fn writer(&self) -> WriterId {
+        self.header.writer
+    }
+}
+
+/// Opens a log from which something new may come; `None` if there is nothing.
+pub(super) fn open(
+    path: &Path,
+    writer: WriterId,
+    ticket: Option<&Ticket>,
+    ending: Ending,
+    known: Option<LogPart>,
+) -> Result<Option<New>> {
+    let name = log_of(path, writer);
+    let log = match (ticket, ending) {
+        (None, Ending::Unfinished) => Log::salvage(&name, known.map_or(0, |known| known.length))?,
+        _ => Log::open(&name, ticket, known.map_or(0, |known| known.trailer))?,
+    };
+    let finished = log.ending == Ending::Finished;
+    if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
+        return Ok(None);
+    }
+    taken(&name, log, known).map(Some).map_err(|error| error.file(name.display()))
+}
+
+/// A log with its definitions.
+pub(super) fn taken(name: &Path, log: Log, known: Option<LogPart>) -> Result<New> {
+    let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
+    let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;
+    let places: HashMap<u32, usize> =
+        log.written.iter().enumerate().map(|(place, (number, _))| (*number, place)).collect();
+    let numbers = definitions.iter().zip(0..);
+    let numbers = numbers.map(|((id, _), number)| (*id, (number, places.get(&number).copied()))).collect();
+    let image = log.read_image()?;
+    let before = match known.filter(|known| known.trailer > 0 && image.is_some()) {
+        Some(known) => match log.ticket(known.trailer)? {
+            Some(ticket) => Log::open(name, Some(&ticket), known.trailer)?.read_image()?,
+            None => None,
+        },
+        None => None,
+    };
+    Ok(New {
+        finished: log.ending == Ending::Finished,
+        salvaged: log.salvaged,
+        length: log.length,
+        trailer: log.trailer,
+        image,
+        before,
+        known,
+        definitions,
+        numbers,
+        header: log.header,
+        hidden: log.hidden,
+        written: log.written,
+    })
+}
