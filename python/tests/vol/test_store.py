@@ -404,6 +404,63 @@ def test_commits_by_hand(tmp_path: Path) -> None:
         assert list(file) == []
 
 
+def test_filters_are_applied_at_once_if_that_is_asked_for(tmp_path: Path) -> None:
+    code = """
+    with h5py.File("a.h5", "w") as file:
+        x = file.create_dataset("x", (10, 9), "f8", chunks=(4, 3), scaleoffset=1, fillvalue=2)
+        x[:8] = np.arange(72).reshape(8, 9) + 0.123
+        x[8:, 3:] = 7
+        x[9, 0] = 1
+        print([x.id.get_chunk_info(n).chunk_offset for n in range(x.id.get_num_chunks())])
+    with h5py.File("a.h5") as file:
+        print(file["x"][...].tolist())
+    """
+    told = write(code, tmp_path, codec="filters").splitlines()
+    (tmp_path / "native").mkdir()
+    program = f"import h5py, numpy as np\n{helpers.dedent(code)}"
+    native = helpers.run(program, folder=tmp_path / "native", native=True).splitlines()
+    assert told == native
+
+
+def test_a_process_that_ends_without_closing(tmp_path: Path) -> None:
+    write(
+        """
+        file = h5py.File("a.h5", "w")
+        x = file.create_dataset("x", (4,), "i4")
+        x[:] = 3
+        """,
+        tmp_path,
+    )
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["x"][...].tolist() == [3, 3, 3, 3]
+
+
+def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    code = """
+    import h5py, os
+    file = h5py.File("a.h5", "w")
+    x = file.create_dataset("x", (4,), "i4")
+    x[:2] = 3
+    file.flush()
+    x[2:] = 4
+    os.kill(os.getpid(), 9)
+    """
+    process = helpers.start(code, folder=tmp_path, env=hyperchunk.plugins.environment(store=True))
+    process.communicate()
+    told = write(
+        """
+        try:
+            h5py.File("a.h5")
+        except OSError as error:
+            print("writers were stopped" in str(error))
+        with h5py.File("a.h5", "a") as file:
+            print(file["x"][...].tolist())
+        """,
+        tmp_path,
+    )
+    assert told.splitlines() == ["True", "[3, 3, 0, 0]"]
+
+
 NETCDF = """
 import netCDF4, numpy as np
 with netCDF4.Dataset("a.nc", "w") as file:

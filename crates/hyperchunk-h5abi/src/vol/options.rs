@@ -66,7 +66,7 @@ impl Default for Options {
             codec: Codec::Raw,
             sync: Sync::Epoch,
             epoch: None,
-            statistics: true,
+            statistics: false,
             checksum: true,
             commit: Commit::Auto,
             writers: None,
@@ -214,8 +214,8 @@ mod tests {
             &Options { writers: Some(4), session: Some("job-7".into()), epoch: Some(3), ..default() },
         );
         check(
-            "checksum=off statistics=no codec=filters",
-            &Options { checksum: false, statistics: false, codec: Codec::Filters, ..default() },
+            "checksum=off statistics=yes codec=filters",
+            &Options { checksum: false, statistics: true, codec: Codec::Filters, ..default() },
         );
         check(
             "under_vol=1;under_info={under_vol=0;under_info={}};store",

@@ -185,7 +185,8 @@ fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
     last
 }
 
-fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
+/// What was never written.
+pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
     match &definition.fill.value {
         // Whoever asks that no fill value be written gets what is there: nothing.
         _ if definition.fill.time == FillTime::Never => out.fill(0),

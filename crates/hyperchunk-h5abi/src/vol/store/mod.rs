@@ -192,7 +192,8 @@ impl Store {
             }
             None => None,
         };
-        let shared = Arc::new(Shared::new(definition, dims, layers, own));
+        let shared = Shared::new(definition, dims, layers, own).with_codec(self.options.codec);
+        let shared = Arc::new(shared);
         let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(datasets.entry(id).or_insert(shared)))
     }

@@ -199,8 +199,7 @@ pub(in crate::vol) fn open(
     let waiting = if paths::is_stub(&path)? { waiting(&path)? } else { Vec::new() };
     // A commit of a file without anything looks the same, and nobody waits.
     if !waiting.is_empty() {
-        let working = waiting.iter().any(|log| !finish::is_done(log));
-        if !working {
+        if waiting.iter().all(|log| log.ending == Ending::Finished) {
             // Whoever was to commit has not. Everybody is done.
             commit::commit(&path, &CommitOptions::default())?;
         } else if writable {
@@ -210,10 +209,16 @@ pub(in crate::vol) fn open(
             let store = Store::new(slot, path, options, Some(writer), others, call.name);
             return begin(slot, below, store, call, image.as_deref()).map(Some);
         } else {
+            let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
+            if working == 0 {
+                refuse!(
+                    "{} is a sharded store whose writers were stopped: hyperchunk store recover gets back what they wrote",
+                    path.display()
+                )
+            }
             refuse!(
-                "{} is a sharded store that is not committed yet: {} writers are at work; it can be read when they have closed it, or after hyperchunk store commit",
-                path.display(),
-                waiting.len()
+                "{} is a sharded store that is not committed yet: {working} writers are at work; it can be read when they have closed it, or after hyperchunk store commit",
+                path.display()
             )
         }
     }

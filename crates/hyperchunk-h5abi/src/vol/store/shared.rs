@@ -1,5 +1,6 @@
 //! What this process knows of one dataset of a store, however often it is open.
 
+use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
 use hyperchunk::store::{Definition, LogWriter, Slab};
 use hyperchunk::{Error, Result};
@@ -9,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(in crate::vol) struct Shared {
     pub(in crate::vol) definition: Arc<Definition>,
+    /// Whether whole chunks go through the filters when they are written, and not when they are packed.
+    pub(super) filters: bool,
     /// The log that it is written to, and its number there; read-only without.
     own: Option<(LogWriter, u32)>,
     state: Mutex<State>,
@@ -42,7 +45,13 @@ impl Shared {
             layers.all.len().saturating_sub(1)
         });
         let state = Mutex::new(State { dims, layers, own: place, stale: own.is_some() });
-        Shared { definition: Arc::new(definition), own, state }
+        Shared { definition: Arc::new(definition), filters: false, own, state }
+    }
+
+    /// With filters applied when chunks are written, if that is asked for.
+    pub(super) fn with_codec(mut self, codec: Codec) -> Self {
+        self.filters = codec == Codec::Filters && !self.definition.pipeline.is_empty();
+        self
     }
 
     /// Its elements' size.
