@@ -230,8 +230,8 @@ impl Repair<'_> {
         let mut operation = DELETE;
         let mut at = Location::named(self.slot, self.kind, name)?;
         let args = (&raw mut operation).cast();
-        // SAFETY: a lower object, a location and arguments of our own.
         let call = self.slot.api.link_specific;
+        // SAFETY: a lower object, a location and arguments of our own.
         done(unsafe { call(self.to.under, at.pointer(), self.to.vol, args, 0, NO_REQUEST) }).map(drop)
     }
 

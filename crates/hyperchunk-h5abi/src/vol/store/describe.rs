@@ -322,7 +322,7 @@ pub(super) fn creation_list(
     let stand_in = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
     let kind = ask(slot, under, vol, GET_TYPE)?;
     // SAFETY: lists and a type of our own; live arrays of the sizes that are told.
-    let made = unsafe {
+    unsafe {
         let api = &slot.api;
         let class = (api.plist_class)(stand_in.id);
         let plist = PropertyList { slot, id: (api.plist_create)(class) };
@@ -348,6 +348,5 @@ pub(super) fn creation_list(
             (api.type_close)(kind);
         });
         status.map(|()| plist)
-    };
-    made
+    }
 }
