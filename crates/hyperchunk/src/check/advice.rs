@@ -237,7 +237,9 @@ fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
         let datasets = found.datasets.iter().filter(|dataset| test(dataset));
         datasets.map(|dataset| found.path(dataset.object)).collect()
     };
-    let external = paths(&|dataset| !dataset.header.external.is_empty());
+    let marked = |files: &[_]| crate::store::Marker::of(files).is_some();
+    let external = paths(&|dataset| !dataset.header.external.is_empty() && !marked(&dataset.header.external));
+    let sharded = paths(&|dataset| marked(&dataset.header.external));
     let virtuals = paths(&|dataset| matches!(dataset.header.layout, Layout::Virtual { .. }));
     let vlen = paths(&|dataset| dataset.header.datatype.has_vlen());
     for (weight, kind, what, advice, paths) in [
@@ -247,6 +249,13 @@ fn elsewhere(found: &Found, all: &mut Vec<Finding>) {
             "datasets have their data in other files",
             "bring the data into the file with `h5repack`",
             external,
+        ),
+        (
+            Weight::Note,
+            "sharded store",
+            "datasets are in a sharded store: their costs are not counted here",
+            "`hyperchunk store pack` makes one file of it",
+            sharded,
         ),
         (
             Weight::Note,

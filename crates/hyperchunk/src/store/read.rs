@@ -1,4 +1,8 @@
 //! Reading a dataset of a store: pieces are found, put in order, and painted over each other.
+//!
+//! What is read whole is verified: a chunk, a record of raw elements, all boxes of a record of several. The header of its batch
+//! is read with it. Parts of records are not verified, nor are records of more than 64 MiB over a network, nor those that a
+//! single later piece hides: `hyperchunk store verify` looks at everything.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::checks::{Checks, Headers};

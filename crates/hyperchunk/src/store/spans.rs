@@ -6,7 +6,7 @@ use super::pieces::Found;
 use super::read::{Means, Painting};
 use super::statistics::{Pass, checksum};
 use crate::io::Source;
-use crate::read::{ChunkCache, Part, Parts, Scratch};
+use crate::read::{ChunkCache, Part, Parts, Scratch, spread};
 use crate::{Error, Result};
 use hyperchunk_format::select::Run;
 use std::ops::Range;
@@ -24,6 +24,8 @@ const JOB: u64 = 8 << 20;
 const DENSE: u64 = 8;
 /// So many bytes are read and verified while they are in the processor's cache.
 const BLOCK: usize = 256 << 10;
+/// So many logs are opened at once.
+const AT_ONCE: usize = 16;
 /// Over a network, larger records are not verified: they would have to be in memory whole.
 const FAR: u64 = 64 << 20;
 
@@ -266,6 +268,16 @@ impl<'a> Painting<'a> {
 
     /// Names what a wave needs of logs over a network.
     pub(super) fn plan(self: &Arc<Self>, spans: &Arc<Spans>, parts: &mut Parts<'a>) -> Result<()> {
+        // Opening a log takes a request: many at once.
+        let mut layers: Vec<u32> = spans.order.iter().map(|place| self.found(*place).layer).collect();
+        layers.sort_unstable_by_key(|layer| self.logs.extent(*layer).0);
+        layers.dedup_by_key(|layer| self.logs.extent(*layer).0);
+        spread(
+            layers.len().min(AT_ONCE),
+            layers.into_iter(),
+            || (),
+            |(), layer| self.logs.log(layer).map(drop),
+        )?;
         for (number, job) in spans.jobs.iter().enumerate() {
             let at = match job {
                 Job::Together(places, _) | Job::Whole(places, _) => places.start,
