@@ -120,7 +120,7 @@ mod tests {
         check(&axes([Axis::range(1..4), Axis::range(2..5), Axis::range(0..2)]), &dims, 1);
         check(&axes([Axis::steps(1, 2, 3), Axis::range(0..5), Axis::range(0..4)]), &dims, 3);
         check(&axes([Axis::range(0..6), Axis::steps(0, 2, 2), Axis::steps(1, 2, 2)]), &dims, 24);
-        check(&axes([Axis::List(vec![0, 3, 4].into()), Axis::range(1..3), Axis::range(0..4)]), &dims, 6);
+        check(&axes([Axis::List(vec![0, 3, 4]), Axis::range(1..3), Axis::range(0..4)]), &dims, 6);
         check(&Choice::Points { rank: 3, coordinates: vec![5, 4, 3, 0, 0, 0, 5, 4, 3] }, &dims, 3);
         let blocks = Blocks::new(3, &[0, 0, 0, 3, 4, 3, 5, 1, 1, 5, 2, 2]).unwrap();
         check(&Choice::Blocks(blocks), &dims, 3);

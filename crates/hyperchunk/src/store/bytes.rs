@@ -35,7 +35,7 @@ impl Out {
             self.0.push((value & 0x7f) as u8 | 0x80);
             value >>= 7;
         }
-        self.0.push(value as u8);
+        self.0.push((value & 0x7f) as u8);
     }
 
     /// A difference of two numbers that wrapped around: small ones of either sign are short.

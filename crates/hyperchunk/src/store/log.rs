@@ -543,6 +543,11 @@ impl LogWriter {
         self.write_waiting(state)?;
         let records = [record];
         let header = padded(record::encode(state.next, &records));
+        if header.len() as u64 > record::LONGEST_HEADER {
+            return Err(
+                Error::limit("a write of too many boxes: write it in parts").file(self.0.log.display())
+            );
+        }
         let [mut record] = records;
         let place = state.end + header.len() as u64;
         let put = |offset, bytes: &[u8]| {
@@ -715,7 +720,8 @@ impl State {
             (number, dataset.written.clone())
         });
         let written = written.collect();
-        Index { known: self.indexed as u32, defined, written, image: self.image, hidden: self.hidden.clone() }
+        let known = u32::try_from(self.indexed).unwrap_or(u32::MAX);
+        Index { known, defined, written, image: self.image, hidden: self.hidden.clone() }
     }
 }
 

@@ -12,7 +12,7 @@ const MAGIC: [u8; 4] = *b"HCB\x01";
 /// The part of a header that tells how long the rest is.
 pub(super) const FIXED: usize = 40;
 /// No header is longer.
-const LONGEST_HEADER: u64 = 1 << 30;
+pub(super) const LONGEST_HEADER: u64 = 1 << 30;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,13 +74,13 @@ pub(super) fn encode(first: u64, records: &[Record]) -> Vec<u8> {
     for record in records {
         put(&mut out, record);
     }
-    let length = out.0.len() as u32;
+    let length = u32::try_from(out.0.len()).unwrap_or(u32::MAX);
     let mut fixed = Out::default();
     fixed.bytes(&MAGIC);
     fixed.u32(length);
     fixed.u64(payload);
     fixed.u64(first);
-    fixed.u32(records.len() as u32);
+    fixed.u32(u32::try_from(records.len()).unwrap_or(u32::MAX));
     fixed.u32(0);
     fixed.u64(0);
     out.0[..FIXED].copy_from_slice(&fixed.0);
@@ -95,7 +95,8 @@ pub(super) fn pad(header: &mut Vec<u8>, length: usize) {
         return;
     }
     header.resize(length, 0);
-    header[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+    let shown = u32::try_from(length).unwrap_or(u32::MAX);
+    header[4..8].copy_from_slice(&shown.to_le_bytes());
     header[FIXED - 8..FIXED].fill(0);
     let checksum = XxHash3_64::oneshot(header);
     header[FIXED - 8..FIXED].copy_from_slice(&checksum.to_le_bytes());

@@ -310,7 +310,7 @@ macro_rules! element {
 
             fn sum(values: &[Self]) -> f64 {
                 #[inline(always)]
-                #[expect(
+                #[allow(
                     clippy::cast_precision_loss,
                     clippy::cast_lossless,
                     reason = "sums are of floating-point numbers"
@@ -356,7 +356,7 @@ macro_rules! element {
                 Extreme::$extreme(self as $as)
             }
 
-            #[expect(
+            #[allow(
                 clippy::cast_precision_loss,
                 clippy::cast_lossless,
                 reason = "sums are of floating-point numbers"
@@ -499,40 +499,39 @@ mod tests {
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
-}
 
-#[cfg(test)]
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    use std::time::Instant;
-    let bytes: Vec<u8> = (0..BLOCK as u32 / 4)
-        .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
-        .collect();
-    let time = |name: &str, work: &mut dyn FnMut()| {
-        let mut best = f64::MAX;
-        for _ in 0..50 {
-            let clock = Instant::now();
-            for _ in 0..20 {
-                work();
+    #[test]
+    #[ignore = "a measurement"]
+    fn speed() {
+        use std::time::Instant;
+        let bytes: Vec<u8> = (0..u32::try_from(BLOCK / 4).unwrap())
+            .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
+            .collect();
+        let time = |name: &str, work: &mut dyn FnMut()| {
+            let mut best = f64::MAX;
+            for _ in 0..50 {
+                let clock = Instant::now();
+                for _ in 0..20 {
+                    work();
+                }
+                best = best.min(clock.elapsed().as_secs_f64() / 20.0);
             }
-            best = best.min(clock.elapsed().as_secs_f64() / 20.0);
+            println!("{name}: {:.1} GB/s", BLOCK as f64 / best / 1e9);
+        };
+        let mut target = bytes.clone();
+        time("copy", &mut || target.copy_from_slice(std::hint::black_box(&bytes)));
+        time("xxh3", &mut || {
+            std::hint::black_box(XxHash3_64::oneshot(std::hint::black_box(&bytes)));
+        });
+        for number in [Number::F32, Number::F64, Number::U8, Number::U16, Number::I32, Number::I64] {
+            let known = summary(number, false, &bytes, &Statistics::NONE);
+            time(&format!("{number:?}"), &mut || {
+                std::hint::black_box(summary(number, false, std::hint::black_box(&bytes), &known));
+            });
         }
-        println!("{name}: {:.1} GB/s", BLOCK as f64 / best / 1e9);
-    };
-    let mut target = bytes.clone();
-    time("copy", &mut || target.copy_from_slice(std::hint::black_box(&bytes)));
-    time("xxh3", &mut || {
-        std::hint::black_box(XxHash3_64::oneshot(std::hint::black_box(&bytes)));
-    });
-    for number in [Number::F32, Number::F64, Number::U8, Number::U16, Number::I32, Number::I64] {
-        let known = summary(number, false, &bytes, &Statistics::NONE);
-        time(&format!("{number:?}"), &mut || {
-            std::hint::black_box(summary(number, false, std::hint::black_box(&bytes), &known));
+        let known = summary(Number::F32, true, &bytes, &Statistics::NONE);
+        time("F32 swapped", &mut || {
+            std::hint::black_box(summary(Number::F32, true, std::hint::black_box(&bytes), &known));
         });
     }
-    let known = summary(Number::F32, true, &bytes, &Statistics::NONE);
-    time("F32 swapped", &mut || {
-        std::hint::black_box(summary(Number::F32, true, std::hint::black_box(&bytes), &known));
-    });
 }

@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation, reason = "a test may fail")]
+
 use super::*;
 use crate::model::{ByteOrder, Datatype};
 use crate::write::Sync;
