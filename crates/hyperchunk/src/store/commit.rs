@@ -79,6 +79,8 @@ pub struct Committed {
     pub writers: Vec<WriterId>,
     /// Logs that have something that is not committed.
     pub left: Vec<Waiting>,
+    /// Logs that nobody can read: their headers are damaged.
+    pub damaged: Vec<WriterId>,
     /// What plain libhdf5 can read.
     pub links: Links,
 }
@@ -114,12 +116,18 @@ pub(super) fn writers(path: &Path) -> Result<Vec<WriterId>> {
 }
 
 /// The logs that have something that `manifest` has not, or may get it: for whoever decides when to commit. Only the first
-/// and last bytes of each are read. Logs without a header, whose writers were stopped at once, are left out.
+/// and last bytes of each are read. Logs without a header, whose writers were stopped at once, are left out, and so are those
+/// whose header is damaged.
 ///
 /// # Errors
-/// Io; Corrupt for a damaged header.
+/// Io.
 pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>> {
-    let mut all = Vec::new();
+    waiting_and_damaged(path, manifest).map(|(waiting, _)| waiting)
+}
+
+/// As [`waiting`]; and the writers whose logs have damaged headers.
+fn waiting_and_damaged(path: &Path, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
+    let (mut all, mut damaged) = (Vec::new(), Vec::new());
     for writer in writers(path)? {
         let known = manifest.and_then(|manifest| manifest.log(&writer));
         if known.is_some_and(|log| log.finished)
@@ -129,6 +137,11 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
         }
         let (header, ending, size) = match Log::peek(&log_of(path, writer)) {
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
+            // One that nobody can read must not keep the others from being committed.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                damaged.push(writer);
+                continue;
+            }
             peeked => peeked?,
         };
         if header.session == super::compact::session() {
@@ -137,7 +150,7 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
         let committed = known.map_or(0, |log| log.length);
         all.push(Waiting { header, ending, size, committed });
     }
-    Ok(all)
+    Ok((all, damaged))
 }
 
 /// Makes an epoch of what is new; `None` if nothing is.

@@ -2,7 +2,7 @@
 
 use super::ends::Ends;
 use super::taken::{New, open};
-use super::{CommitOptions, Committed, Waiting, add_log, edited, now, plain, waiting, writers};
+use super::{CommitOptions, Committed, Waiting, add_log, edited, now, plain, waiting_and_damaged, writers};
 use crate::store::id::hash;
 use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
@@ -27,6 +27,7 @@ pub(super) struct Attempt<'a> {
     /// In the order in which they lie over each other.
     pub(super) new: Vec<New>,
     pub(super) left: Vec<Waiting>,
+    pub(super) damaged: Vec<WriterId>,
     pub(super) floor: u64,
     pub(super) hidden: HashSet<WriterId>,
     /// The file at the user's path, if it is known.
@@ -40,7 +41,7 @@ impl<'a> Attempt<'a> {
         (base, number): (Option<Arc<Manifest>>, u64),
         options: &'a CommitOptions,
     ) -> Result<Self> {
-        let mut left = waiting(path, base.as_deref())?;
+        let (mut left, damaged) = waiting_and_damaged(path, base.as_deref())?;
         let mut new = Vec::new();
         let tickets: HashMap<WriterId, &Ticket> =
             options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
@@ -82,8 +83,18 @@ impl<'a> Attempt<'a> {
         new.sort_by_key(|new| (new.header.priority, new.writer()));
         let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
         left.retain(|waiting| !taken.contains(&waiting.header.writer));
-        let mut attempt =
-            Self { path, options, base, number, new, left, floor: 0, hidden: HashSet::new(), image: None };
+        let mut attempt = Self {
+            path,
+            options,
+            base,
+            number,
+            new,
+            left,
+            damaged,
+            floor: 0,
+            hidden: HashSet::new(),
+            image: None,
+        };
         attempt.hide();
         Ok(attempt)
     }
@@ -136,7 +147,13 @@ impl<'a> Attempt<'a> {
         let (shown, links) = link::shown(self.path, &manifest, self.options.link, &paths)?;
         manifest.image = merge.write(number, &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
-        Ok(Some(Committed { manifest: Arc::new(manifest), writers, left: self.left, links }))
+        Ok(Some(Committed {
+            manifest: Arc::new(manifest),
+            writers,
+            left: self.left,
+            damaged: self.damaged,
+            links,
+        }))
     }
 
     /// The structure.

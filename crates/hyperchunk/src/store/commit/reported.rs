@@ -42,6 +42,7 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
         number: 1,
         new,
         left: Vec::new(),
+        damaged: Vec::new(),
         floor: 0,
         hidden: HashSet::new(),
         image,

@@ -557,6 +557,28 @@ fn what_was_announced_is_there_also_if_nobody_wrote_to_it() {
 }
 
 #[test]
+fn a_log_with_a_damaged_header_does_not_stop_the_others() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let definition = bytes("/a", &[2]);
+    let writers: Vec<LogWriter> = (0..2_u8)
+        .map(|at| {
+            let writer = writer(&path);
+            let number = writer.define(&definition).unwrap();
+            writer.write_box(number, &[u64::from(at)], &[1], &[at + 1]).unwrap();
+            writer.close().unwrap();
+            writer
+        })
+        .collect();
+    let mut damaged = fs::read(writers[0].log()).unwrap();
+    damaged[20] ^= 1;
+    fs::write(writers[0].log(), damaged).unwrap();
+    let made = commit(&path, &never()).unwrap().unwrap();
+    assert_eq!((made.writers, made.damaged), (vec![writers[1].id()], vec![writers[0].id()]));
+    assert_eq!(native(&path, "a").unwrap(), [0, 2]);
+}
+
+#[test]
 fn a_skeleton_that_was_not_replaced_in_time_is_replaced_later() {
     let folder = Folder::new();
     let path = folder.0.join("a.h5");

@@ -193,7 +193,7 @@ impl Merge {
 
     fn write_links(&self, writer: &Writer, number: usize, nodes: &[Option<NodeId>]) -> Result<()> {
         let Some(group) = nodes[number] else { return Ok(()) };
-        for link in &self.nodes[number].links {
+        for link in self.nodes[number].links() {
             let target = match &link.target {
                 Target::Node(to) => match nodes[*to] {
                     Some(to) => NewLink::Hard(to),

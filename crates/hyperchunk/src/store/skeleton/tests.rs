@@ -476,3 +476,23 @@ fn linked_datasets_have_their_segments_before_the_marker() {
     assert_eq!((empty.dims(), empty.external().len(), empty.external()[0].size), (&[1, 5][..], 1, None));
     assert_eq!(merge.write(1, &HashMap::new()).unwrap_err().kind(), crate::ErrorKind::Invalid);
 }
+
+#[test]
+fn large_groups_of_many_writers_take_no_longer_than_their_links() {
+    let make = |first: u32| {
+        image(|image| {
+            for number in first..first + 3000 {
+                let name = format!("{number}");
+                image.file.link(NodeId::ROOT, name.as_bytes(), NewLink::Soft("/x".into())).unwrap();
+            }
+        })
+    };
+    let images: Vec<File> = (0..4).map(|at| make(1500 * at)).collect();
+    let writers = (1..).map(|at| WriterId([at; 16]));
+    let changes: Vec<Change> =
+        writers.zip(&images).map(|(writer, image)| change(writer, None, image)).collect();
+    let start = std::time::Instant::now();
+    let (file, disagreements) = merged(None, &changes);
+    assert_eq!((names(&file, "/").len(), disagreements.len()), (7500, 0));
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}

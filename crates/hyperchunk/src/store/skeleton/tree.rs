@@ -4,7 +4,7 @@ use super::{Disagreement, Merge};
 use crate::Result;
 use crate::store::{DatasetId, Marker, WriterId};
 use hyperchunk_format::model::{Attribute, LinkTarget, Name, ObjectKind};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The attribute of a dimension scale that says which datasets use it: a set, to which all writers may add.
 const REFERENCE_LIST: &[u8] = b"REFERENCE_LIST";
@@ -16,7 +16,9 @@ pub(super) struct Node {
     pub(super) path: Vec<u8>,
     pub(super) thing: Thing,
     pub(super) attributes: Vec<Attr>,
-    pub(super) links: Vec<Link>,
+    links: Vec<Option<Link>>,
+    /// Where the link of a name is.
+    places: HashMap<Name, usize>,
     /// Whether links and attributes have an order of creation.
     pub(super) tracked: bool,
     pub(super) comment: Option<Name>,
@@ -68,11 +70,32 @@ impl Node {
     }
 
     fn new(path: Vec<u8>, thing: Thing, tracked: bool, by: Option<WriterId>) -> Self {
-        Self { path, thing, attributes: Vec::new(), links: Vec::new(), tracked, comment: None, by }
+        let (attributes, links, places) = (Vec::new(), Vec::new(), HashMap::new());
+        Self { path, thing, attributes, links, places, tracked, comment: None, by }
     }
 
     fn link(&self, name: &Name) -> Option<usize> {
-        self.links.iter().position(|link| link.name == *name)
+        self.places.get(name).copied()
+    }
+
+    /// Its links, in the order in which they were made.
+    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+        self.links.iter().flatten()
+    }
+
+    fn link_at(&self, place: usize) -> Option<&Link> {
+        self.links.get(place)?.as_ref()
+    }
+
+    fn remove(&mut self, name: &Name) {
+        if let Some(link) = self.places.remove(name).and_then(|place| self.links.get_mut(place)) {
+            *link = None;
+        }
+    }
+
+    fn push(&mut self, link: Link) {
+        self.places.insert(link.name.clone(), self.links.len());
+        self.links.push(Some(link));
     }
 }
 
@@ -264,8 +287,10 @@ impl Merge {
             Some(base) => (base.links.clone(), base.input),
             None => (Vec::new(), 0),
         };
+        let kept: HashSet<&Name> = theirs.iter().map(|link| &link.name).collect();
+        let known: HashMap<&Name, _> = before.iter().map(|link| (&link.name, link)).collect();
         for old in &before {
-            if theirs.iter().any(|link| link.name == old.name) {
+            if kept.contains(&old.name) {
                 continue;
             }
             if let Some(at) = self.nodes[node].link(&old.name) {
@@ -279,12 +304,12 @@ impl Merge {
                         (by, writer),
                     );
                 }
-                self.nodes[node].links.remove(at);
+                self.nodes[node].remove(&old.name);
             }
         }
         let mut next = Vec::new();
         for link in &theirs {
-            let old = before.iter().find(|old| old.name == link.name);
+            let old = known.get(&link.name).copied();
             let now = self.nodes[node].link(&link.name);
             let found = match &link.target {
                 LinkTarget::Hard(address) => match self.packing.contents.find(input, *address) {
@@ -309,12 +334,13 @@ impl Merge {
                 None => false,
             };
             // The new file's object, if a link of that name leads to one that this may be.
-            let there = match now.map(|now| self.nodes[node].links[now].target.clone()) {
-                Some(Target::Node(there)) if self.alike(self.nodes[there].thing, self.thing(to))? => {
-                    Some(there)
-                }
-                _ => None,
-            };
+            let there =
+                match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| link.target.clone()) {
+                    Some(Target::Node(there)) if self.alike(self.nodes[there].thing, self.thing(to))? => {
+                        Some(there)
+                    }
+                    _ => None,
+                };
             match (self.node_of[to], there) {
                 (Some(own), Some(there)) if own == there => {}
                 (None, Some(there)) => {
@@ -348,7 +374,7 @@ impl Merge {
 
     /// Which writer changed a link or what it leads to.
     fn changed_by(&self, node: usize, link: usize) -> Option<WriterId> {
-        let link = &self.nodes[node].links[link];
+        let link = self.nodes[node].link_at(link)?;
         let inside = match link.target {
             Target::Node(to) => self.nodes[to].by,
             Target::Elsewhere(_) => None,
@@ -367,16 +393,17 @@ impl Merge {
         seen: bool,
     ) {
         if let Some(now) = now {
-            if self.nodes[node].links[now].target == target {
+            let known = self.nodes[node].link_at(now);
+            if known.is_some_and(|known| known.target == target) {
                 return;
             }
-            let by = self.nodes[node].links[now].by;
+            let by = known.and_then(|known| known.by);
             if !seen || by.is_some() {
                 self.disagree(node, None, Some(name), "two different things of one name", (by, writer));
             }
-            self.nodes[node].links.remove(now);
+            self.nodes[node].remove(name);
         }
-        self.nodes[node].links.push(Link { name: name.clone(), target, by: writer });
+        self.nodes[node].push(Link { name: name.clone(), target, by: writer });
     }
 
     /// Adds a dataset of the store that no image leads to, with the groups on its path.
@@ -387,7 +414,7 @@ impl Merge {
             let name = Name::from(name);
             let last = names.peek().is_none();
             let now = self.nodes[node].link(&name);
-            let there = match now.map(|now| &self.nodes[node].links[now].target) {
+            let there = match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| &link.target) {
                 Some(Target::Node(there)) => Some(*there),
                 _ => None,
             };
@@ -419,7 +446,7 @@ impl Merge {
         let mut at = 0;
         while let Some(node) = reached.get(at).copied() {
             at += 1;
-            for link in &self.nodes[node].links {
+            for link in self.nodes[node].links() {
                 if let Target::Node(to) = link.target
                     && !std::mem::replace(&mut seen[to], true)
                 {
