@@ -1,6 +1,6 @@
 """What a parallel file system's metadata server would see of each rank: calls counted, so no noise.
 
-    .venv/bin/python bench/sharded/metadata_calls.py             # 4 ranks; 1, 10 and 100 datasets
+    .venv/bin/python bench/sharded/metadata_calls.py             # 16 ranks; 1, 10, 100 datasets
     .venv/bin/python bench/sharded/metadata_calls.py --index     # bytes of the index of 10^6 interleaved writes
 
 Needs strace. Counted are the calls between two marks that name something in the benchmark's folder (open, create, stat,
@@ -153,7 +153,7 @@ def index(options: argparse.Namespace) -> None:
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=16)
     parser.add_argument("--datasets", default="1,10,100")
     parser.add_argument("--peers", default=PEERS)
     parser.add_argument("--index", action="store_true", help="the size of an index instead")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from hyperchunk import _core
 from hyperchunk.store import schema
@@ -65,6 +66,9 @@ class Store:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        # In the process that made it, as in the first rank of a broadcast, a copy is as good.
+        if (made := _MADE.get((self.path, self._known))) is not None:
+            self.__dict__["_fresh"] = made._fresh
 
     def writer(
         self,
@@ -135,6 +139,10 @@ class Store:
         return f"<store of {self.path!r}>"
 
 
+# What this process made.
+_MADE: WeakValueDictionary[tuple[str, tuple[str, int] | None], Store] = WeakValueDictionary()
+
+
 def create(
     path: str | os.PathLike[str],
     datasets: Mapping[str, Dataset] | None = None,
@@ -177,7 +185,9 @@ def create(
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
     encoded = tuple(definition.encode() for definition in definitions)
-    return Store(target, (identity, epoch), encoded, False, options, fresh)
+    made = Store(target, (identity, epoch), encoded, False, options, fresh)
+    _MADE[made.path, made._known] = made
+    return made
 
 
 def open(
