@@ -1,6 +1,7 @@
 //! What reading a sharded store costs: against reading the same bytes of the logs, and inside a writing process.
 //!
 //! `cargo run --release -p hyperchunk --example store_read [FOLDER]`
+#![expect(clippy::cast_possible_truncation, reason = "made-up values, and sizes of this machine")]
 
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::select::{Axis, Choice};
