@@ -83,7 +83,7 @@ def told(counts: collections.Counter[str], ranks: int) -> str:
     """Calls a rank, the most frequent ones named."""
     if not counts:
         return "0"
-    names = ", ".join(f"{name} {number / ranks:g}" for name, number in counts.most_common(4))
+    names = ", ".join(f"{name} {number / ranks:.3g}" for name, number in counts.most_common(4))
     return f"**{counts.total() / ranks:.2f}** ({names})"
 
 
