@@ -223,6 +223,11 @@ impl StoreWriter {
         look(data, |bytes| self.run(py, |writer| writer.write(dataset, &choice, bytes)))
     }
 
+    /// Writes rows behind what is there when it is committed.
+    fn append(&self, py: Python<'_>, dataset: u32, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        look(data, |bytes| self.run(py, |writer| writer.append(dataset, bytes)))
+    }
+
     /// Writes a chunk as it is to be stored.
     fn write_chunk(
         &self,

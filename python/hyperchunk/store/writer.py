@@ -219,6 +219,18 @@ class StoredDataset:
         first = (start,) if isinstance(start, int | np.integer) else tuple(start)
         self._core.write_box(self._number, [int(at) for at in first], list(count), _flat(array))
 
+    def append(self, rows: npt.ArrayLike) -> None:
+        """Puts rows behind what is there when this is committed, wherever that ends: writers need not agree who writes where.
+        Rows of one writer stay in their order; those of several follow each other, in the order of priority and id. The
+        dataset must be without a bound along its first dimension."""
+        array = np.asarray(rows, self._base)
+        inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
+        outer = array.shape[: array.ndim - len(inner)]
+        row = self.shape[1:]
+        if outer[-len(row) :] != row if row else False:
+            raise TypeError(f"rows of {row} cannot be made of an array of {array.shape}")
+        self._core.append(self._number, _flat(array))
+
     def write_chunk(self, offset: tuple[int, ...], data: Any, filter_mask: int = 0) -> None:
         """Writes a chunk as it is to be stored, through the filters that the mask does not leave out (h5py's
         ``write_direct_chunk``)."""

@@ -141,6 +141,31 @@ def test_equal_values_are_no_conflict(tmp_path: Path) -> None:
     check(path, "a", values.astype("i4"))
 
 
+def test_many_writers_append_to_one_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    made = store.create(path, {"/rows": store.Dataset((0, 3), "i4", maxshape=(None, 3), chunks=(10, 3))})
+    expected: list[int] = []
+    for epoch in range(2):
+        run = store.open(path) if epoch else made
+        writers = [run.writer(priority=rank) for rank in range(3)]
+        for step in range(4):
+            for rank, writer in enumerate(writers):
+                writer["rows"].append(np.full((step + 1, 3), 100 * epoch + 10 * rank + step))
+        tickets = [writer.close() for writer in writers]
+        done = run.commit(tickets)
+        assert done is not None
+        assert done.conflicts == []
+        for rank in range(3):
+            expected += [100 * epoch + 10 * rank + step for step in range(4) for _ in range(step + 1)]
+        check(path, "rows", np.array(expected, "i4")[:, None] * np.ones((1, 3), "i4"))
+    writer = store.open(path).writer()
+    with pytest.raises(TypeError, match="rows"):
+        writer["rows"].append(np.zeros((2, 4)))
+    fixed = writer.create_dataset("fixed", (3,), "i4")
+    with pytest.raises(hyperchunk.exceptions.InvalidError, match="without a bound"):
+        fixed.append([1])
+
+
 def test_a_higher_priority_is_no_conflict(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
     run = store.create(path, {"/a": store.Dataset(10, "i4")})

@@ -3,7 +3,8 @@
 use super::bytes::{Out, blob, count, extents, number};
 use super::id::{DatasetId, WriterId};
 use super::packing::PackedPieces;
-use super::piece::Extent;
+use super::piece::{Extent, Piece, Place, Slab};
+use super::record::{Body, Record};
 use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
@@ -35,6 +36,9 @@ pub struct Image {
 pub struct Written {
     /// Its pieces.
     pub pieces: PackedPieces,
+    /// Rows that go behind what is there: their boxes count from the writer's first one. None in an epoch, where they have
+    /// their place.
+    pub appended: PackedPieces,
     /// Its changes of extent.
     pub extents: Vec<Extent>,
     /// What its elements are like, if that was asked for. Places count from the first element written.
@@ -45,18 +49,24 @@ impl Written {
     /// Nothing, to a dataset of so many dimensions.
     #[must_use]
     pub fn nothing(rank: usize) -> Self {
-        Self { pieces: PackedPieces::new(rank), extents: Vec::new(), statistics: None }
+        Self {
+            pieces: PackedPieces::new(rank),
+            appended: PackedPieces::new(rank),
+            extents: Vec::new(),
+            statistics: None,
+        }
     }
 
     /// Whether there is anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.extents.is_empty()
+        self.pieces.is_empty() && self.extents.is_empty() && self.appended.is_empty()
     }
 
     /// Takes in what was written later in the same log.
     pub(super) fn append(&mut self, later: &Self) {
         self.pieces.append(&later.pieces);
+        self.appended.append(&later.appended);
         self.extents.extend_from_slice(&later.extents);
         match (&mut self.statistics, &later.statistics) {
             (Some(statistics), Some(later)) => statistics.merge(later),
@@ -67,6 +77,7 @@ impl Written {
 
     pub(super) fn encode(&self, out: &mut Out) {
         self.pieces.encode(out);
+        self.appended.encode(out);
         out.number(self.extents.len() as u64);
         for extent in &self.extents {
             out.number(extent.order);
@@ -82,13 +93,60 @@ impl Written {
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        let pieces = PackedPieces::decode(cursor)?;
+        let (pieces, appended) = (PackedPieces::decode(cursor)?, PackedPieces::decode(cursor)?);
         let many = count(cursor, 2)?;
         let extents = (0..many)
             .map(|_| Ok(Extent { order: number(cursor)?, dims: extents(cursor)? }))
             .collect::<Result<_>>()?;
         let statistics = if cursor.u8()? == 0 { None } else { Some(Statistics::decode(cursor)?) };
-        Ok(Self { pieces, extents, statistics })
+        Ok(Self { pieces, appended, extents, statistics })
+    }
+}
+
+impl Written {
+    /// Adds what a record has, whose payload lies at `place`.
+    pub(super) fn add(
+        &mut self,
+        record: &Record,
+        order: u64,
+        head: u64,
+        place: u64,
+        element: u64,
+        chunk: &[u64],
+    ) {
+        match &record.body {
+            Body::Boxes(boxes) => {
+                let mut offset = place;
+                for slab in boxes {
+                    let length = slab.count.iter().fold(element, |size, count| size.saturating_mul(*count));
+                    let slab = slab.clone();
+                    self.pieces.push(&Piece { slab, offset, length, place: Place::Raw, order, head });
+                    offset = offset.saturating_add(length);
+                }
+            }
+            Body::Append(slab) => {
+                let (slab, length) = (slab.clone(), record.length);
+                let piece = Piece { slab, offset: place, length, place: Place::Raw, order, head };
+                self.appended.push(&piece);
+            }
+            Body::Chunk { offset, mask } => {
+                let slab = Slab::new(offset.clone(), chunk);
+                let place_of = Place::Chunk { mask: *mask };
+                self.pieces.push(&Piece {
+                    slab,
+                    offset: place,
+                    length: record.length,
+                    place: place_of,
+                    order,
+                    head,
+                });
+            }
+            Body::Extent(dims) => self.extents.push(Extent { order, dims: dims.clone() }),
+            _ => {}
+        }
+        if let Some(found) = &record.statistics {
+            self.statistics.get_or_insert(Statistics::NONE).merge(found);
+        }
     }
 }
 

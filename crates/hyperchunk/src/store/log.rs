@@ -5,7 +5,7 @@ use super::id::{DatasetId, Session, StoreId, WriterId, hash};
 use super::index::{Defined, Image, Index, Written};
 use super::manifest::Manifest;
 use super::own::Reading;
-use super::piece::{Extent, Piece, Place, Slab};
+use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
 use super::statistics::{BLOCK, Looks, Pass, Statistics};
@@ -145,6 +145,8 @@ struct Dataset {
     id: DatasetId,
     dims: Vec<u64>,
     looks: Looks,
+    /// How many rows were appended.
+    appended: u64,
     /// Since the last index.
     written: Written,
     /// Before it.
@@ -299,6 +301,7 @@ impl LogWriter {
             id,
             dims: stored.map_or_else(|| definition.dims.clone(), |stored| stored.extent.clone()),
             looks: Looks::of(&definition.datatype),
+            appended: 0,
             written: Written::nothing(rank),
             before: Written::nothing(rank),
             reading: None,
@@ -370,6 +373,47 @@ impl LogWriter {
         }
         let looks = self.0.options.statistics.then_some(known.looks);
         self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
+    }
+
+    /// Writes rows that go behind what is there when this is committed, wherever that ends: no two writers need agree. Rows of
+    /// one writer stay in their order; those of several follow each other in the order of the writers' priorities and ids.
+    ///
+    /// # Errors
+    /// Invalid if the dataset cannot grow along its first dimension, or the bytes are not whole rows; Io.
+    pub fn append(&self, dataset: u32, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state()?;
+        let known = state.dataset(dataset)?;
+        let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
+        let (Some(first), Some(Some(None))) = (known.dims.first(), known.definition.max.first().map(Some))
+        else {
+            return Err(name(Error::invalid(
+                "rows are appended to datasets without a bound along the first dimension",
+            )));
+        };
+        let row = known
+            .dims
+            .iter()
+            .skip(1)
+            .try_fold(known.definition.element_size(), |size, dim| size.checked_mul(*dim));
+        let rows =
+            row.filter(|row| *row > 0 && bytes.len() as u64 % row == 0).map(|row| bytes.len() as u64 / row);
+        let Some(rows) = rows else {
+            return Err(name(Error::invalid(format!("{} bytes are no whole rows of {row:?}", bytes.len()))));
+        };
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut slab = Slab::new(vec![0; known.dims.len()], known.dims.clone());
+        (slab.start[0], slab.count[0]) = (known.appended, rows);
+        if first.checked_add(known.appended).and_then(|end| end.checked_add(rows)).is_none() {
+            return Err(name(Error::limit("more than 2^64 rows")));
+        }
+        let looks = self.0.options.statistics.then_some(known.looks);
+        self.put(&mut state, dataset, Body::Append(slab), bytes, looks)?;
+        if let Some(known) = state.datasets.get_mut(dataset as usize) {
+            known.appended += rows;
+        }
+        Ok(())
     }
 
     /// Writes a chunk as it is to be stored: through the filters of the dataset that the mask does not leave out. The bytes
@@ -684,7 +728,7 @@ impl State {
                     let (length, checksum) = (record.length, record.checksum);
                     self.image = Some(Image { offset: place, length, checksum, order });
                 }
-                Body::Boxes(_) | Body::Chunk { .. } | Body::Extent(_) => {
+                Body::Boxes(_) | Body::Append(_) | Body::Chunk { .. } | Body::Extent(_) => {
                     if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
                         let element = dataset.definition.element_size();
                         let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();
@@ -717,53 +761,12 @@ impl State {
         let written = self.datasets.iter_mut().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());
         let written = written.map(|(dataset, number)| {
             dataset.written.pieces.pack();
+            dataset.written.appended.pack();
             (number, dataset.written.clone())
         });
         let written = written.collect();
         let known = u32::try_from(self.indexed).unwrap_or(u32::MAX);
         Index { known, defined, written, image: self.image, hidden: self.hidden.clone() }
-    }
-}
-
-impl Written {
-    /// Adds what a record has, whose payload lies at `place`.
-    pub(super) fn add(
-        &mut self,
-        record: &Record,
-        order: u64,
-        head: u64,
-        place: u64,
-        element: u64,
-        chunk: &[u64],
-    ) {
-        match &record.body {
-            Body::Boxes(boxes) => {
-                let mut offset = place;
-                for slab in boxes {
-                    let length = slab.count.iter().fold(element, |size, count| size.saturating_mul(*count));
-                    let slab = slab.clone();
-                    self.pieces.push(&Piece { slab, offset, length, place: Place::Raw, order, head });
-                    offset = offset.saturating_add(length);
-                }
-            }
-            Body::Chunk { offset, mask } => {
-                let slab = Slab::new(offset.clone(), chunk);
-                let place_of = Place::Chunk { mask: *mask };
-                self.pieces.push(&Piece {
-                    slab,
-                    offset: place,
-                    length: record.length,
-                    place: place_of,
-                    order,
-                    head,
-                });
-            }
-            Body::Extent(dims) => self.extents.push(Extent { order, dims: dims.clone() }),
-            _ => {}
-        }
-        if let Some(found) = &record.statistics {
-            self.statistics.get_or_insert(Statistics::NONE).merge(found);
-        }
     }
 }
 

@@ -390,7 +390,7 @@ mod tests {
         pieces.iter().for_each(|piece| packed.push(piece));
         let extents =
             extents.iter().map(|(order, dims)| Extent { order: *order, dims: dims.to_vec() }).collect();
-        Part { log, epoch, written: Written { pieces: packed, extents, statistics: None } }
+        Part { log, epoch, written: Written { pieces: packed, extents, ..Written::nothing(0) } }
     }
 
     fn stored(extent: &[u64], parts: Vec<Part>) -> Stored {

@@ -109,6 +109,18 @@ impl PackedPieces {
         self.runs.extend_from_slice(&other.runs);
     }
 
+    /// The same pieces further along the first dimension.
+    #[must_use]
+    pub(super) fn shifted(&self, by: u64) -> Self {
+        let mut shifted = self.clone();
+        for run in shifted.runs.iter_mut().filter(|_| self.rank > 0) {
+            if let Some(first) = run.base.first_mut() {
+                *first = first.wrapping_add(by);
+            }
+        }
+        shifted
+    }
+
     /// Finds the runs of runs.
     pub fn pack(&mut self) {
         for _ in 1..LEVELS {

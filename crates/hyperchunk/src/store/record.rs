@@ -19,6 +19,8 @@ pub(super) const LONGEST_HEADER: u64 = 1 << 30;
 pub(super) enum Body {
     /// Elements of boxes.
     Boxes(Vec<Slab>),
+    /// Rows that go behind what is there, wherever that ends: their box counts from the writer's first one.
+    Append(Slab),
     /// A chunk through its filters.
     Chunk { offset: Vec<u64>, mask: u32 },
     /// The dataset has a new extent.
@@ -111,6 +113,7 @@ fn put(out: &mut Out, record: &Record) {
         Body::Image => 5,
         Body::Hides => 6,
         Body::Index => 7,
+        Body::Append(_) => 8,
     };
     out.u8(kind | if record.statistics.is_some() { 0x80 } else { 0 });
     out.number(u64::from(record.dataset));
@@ -122,6 +125,10 @@ fn put(out: &mut Out, record: &Record) {
         out.0.resize(before + Statistics::SIZE, 0);
     }
     match &record.body {
+        Body::Append(slab) => {
+            out.numbers(&slab.start);
+            out.numbers(&slab.count);
+        }
         Body::Boxes(boxes) => {
             out.number(boxes.len() as u64);
             out.number(boxes.first().map_or(0, |slab| slab.start.len()) as u64);
@@ -212,6 +219,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
         5 => Body::Image,
         6 => Body::Hides,
         7 => Body::Index,
+        8 => Body::Append(Slab::new(extents(cursor)?, extents(cursor)?)),
         other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
     };
     Ok(Record { dataset, length, checksum, statistics, body })
@@ -235,10 +243,11 @@ mod tests {
             record(Body::Image),
             record(Body::Hides),
             record(Body::Index),
+            record(Body::Append(Slab::new([5, 0], [2, 4]))),
         ];
         let bytes = encode(77, &records);
         let batch = decode(&bytes, 0).unwrap();
-        assert_eq!((batch.first, batch.payload, &batch.records), (77, 80, &records));
+        assert_eq!((batch.first, batch.payload, &batch.records), (77, 90, &records));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

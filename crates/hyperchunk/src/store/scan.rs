@@ -380,7 +380,9 @@ impl Log {
                         let bytes = self.bytes(place, record.length)?;
                         self.hidden.extend(bytes.as_chunks().0.iter().map(|id| WriterId(*id)));
                     }
-                    Body::Boxes(_) | Body::Chunk { .. } | Body::Extent(_) if at >= after => {
+                    Body::Boxes(_) | Body::Append(_) | Body::Chunk { .. } | Body::Extent(_)
+                        if at >= after =>
+                    {
                         let Some((element, chunk)) = known.get(record.dataset as usize) else {
                             return Err(
                                 Error::corrupt(format!("no dataset of number {}", record.dataset)).at(at)
@@ -388,6 +390,7 @@ impl Log {
                         };
                         let rank = match &record.body {
                             Body::Boxes(boxes) => boxes.first().map_or(0, |slab| slab.start.len()),
+                            Body::Append(slab) => slab.start.len(),
                             Body::Chunk { offset, .. } => offset.len(),
                             Body::Extent(dims) => dims.len(),
                             _ => 0,

@@ -50,9 +50,9 @@ const NAMES: [&str; 2] = ["/large", "/small"];
 /// Writes until it is killed, and says what it has flushed.
 fn child(path: &Path, seed: u64) {
     let mut options = WriterOptions::default();
-    (options.sync, options.statistics) = (Sync::Never, seed % 2 == 0);
-    options.checksum = seed % 5 != 0;
-    options.known = Some(Known::default()).filter(|_| seed % 3 == 0);
+    (options.sync, options.statistics) = (Sync::Never, seed.is_multiple_of(2));
+    options.checksum = !seed.is_multiple_of(5);
+    options.known = Some(Known::default()).filter(|_| seed.is_multiple_of(3));
     let writer = LogWriter::create(path, &options).unwrap();
     let datasets: Vec<u32> = NAMES.iter().map(|name| writer.define(&definition(name)).unwrap()).collect();
     let mut random = Random(seed * 77 + 1);

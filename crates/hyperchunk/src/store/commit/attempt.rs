@@ -9,7 +9,7 @@ use crate::store::scan::{Ending, Log};
 use crate::store::skeleton::{Change, Merge};
 use crate::store::{
     Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Part, Slab, StoreId,
-    Ticket, WriterId, link, log_of, overlap,
+    Ticket, WriterId, Written, link, log_of, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -351,6 +351,7 @@ impl<'a> Attempt<'a> {
         let seen = before.filter(|_| !self.is_anew()).map(|(_, stored)| &*stored.extent);
         let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
         let mut wanted = Vec::new();
+        let mut behind = Vec::new();
         for new in &self.new {
             let Some((dataset, Some(place))) = new.numbers.get(&id).copied() else { continue };
             let Some((_, written)) = new.written.get(place) else { continue };
@@ -367,6 +368,17 @@ impl<'a> Attempt<'a> {
                 pieces.pack();
                 written.pieces = pieces;
                 written.extents.retain(|extent| extent.order > done);
+                let mut appended = PackedPieces::new(definition.dims.len());
+                written
+                    .appended
+                    .iter()
+                    .filter(|piece| piece.order > done)
+                    .for_each(|piece| appended.push(&piece));
+                written.appended = appended;
+            }
+            let appended = std::mem::replace(&mut written.appended, PackedPieces::new(definition.dims.len()));
+            if let Some(log) = numbers.get(&new.writer()).filter(|_| !appended.is_empty()) {
+                behind.push((*log, appended));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
@@ -376,7 +388,7 @@ impl<'a> Attempt<'a> {
                 parts.push(Part { log: *log, epoch: number, written });
             }
         }
-        let extent = ends.extent();
+        let mut extent = ends.extent();
         for (part, last) in wanted {
             // What another writer's extent leaves out does not come back when the dataset grows again.
             if last.iter().zip(&extent).any(|(last, dim)| last > dim) {
@@ -384,6 +396,8 @@ impl<'a> Attempt<'a> {
                 parts[part].written.extents.push(clip);
             }
         }
+        append(&mut parts, behind, &mut extent, number)
+            .map_err(|error| error.object(String::from_utf8_lossy(&definition.path)))?;
         Ok(Stored { id, definition: definition.clone(), extent, parts })
     }
 
@@ -450,4 +464,35 @@ fn describe(conflict: &Conflict, all: usize) -> String {
         conflict.other,
         conflict.kept
     )
+}
+
+/// Puts appended rows behind what is there, one writer's behind the other's.
+fn append(
+    parts: &mut Vec<Part>,
+    behind: Vec<(u32, PackedPieces)>,
+    extent: &mut [u64],
+    epoch: u64,
+) -> Result<()> {
+    let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
+    for (log, appended) in behind {
+        let (mut first, mut end) = (u64::MAX, 0);
+        for piece in appended.iter() {
+            let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
+                continue;
+            };
+            if piece.slab.count.get(1..) != Some(&*row) {
+                return Err(Error::invalid(format!(
+                    "rows of {:?} were appended where they are {row:?}",
+                    piece.slab.count
+                )));
+            }
+            (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
+        }
+        let written =
+            Written { pieces: appended.shifted(rows.wrapping_sub(first)), ..Written::nothing(row.len() + 1) };
+        let more = end.saturating_sub(first);
+        *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
+        parts.push(Part { log, epoch, written });
+    }
+    Ok(())
 }
