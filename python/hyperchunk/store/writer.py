@@ -220,9 +220,9 @@ class StoredDataset:
         self._core.write_box(self._number, [int(at) for at in first], list(count), _flat(array))
 
     def append(self, rows: npt.ArrayLike) -> None:
-        """Puts rows behind what is there when this is committed, wherever that ends: writers need not agree who writes where.
-        Rows of one writer stay in their order; those of several follow each other, in the order of priority and id. The
-        dataset must be without a bound along its first dimension."""
+        """Puts rows behind what is there when this is committed, wherever that ends: writers need not agree who writes
+        where. Rows of one writer stay in their order; those of several follow each other, in the order of priority and
+        id. The dataset must be without a bound along its first dimension."""
         array = np.asarray(rows, self._base)
         inner = self._shown.subdtype[1] if self._shown.subdtype is not None else ()
         outer = array.shape[: array.ndim - len(inner)]
