@@ -396,7 +396,7 @@ impl LogWriter {
             .skip(1)
             .try_fold(known.definition.element_size(), |size, dim| size.checked_mul(*dim));
         let rows = row
-            .filter(|row| *row > 0 && (bytes.len() as u64).is_multiple_of(**row))
+            .filter(|row| *row > 0 && (bytes.len() as u64).is_multiple_of(*row))
             .map(|row| bytes.len() as u64 / row);
         let Some(rows) = rows else {
             return Err(name(Error::invalid(format!("{} bytes are no whole rows of {row:?}", bytes.len()))));
