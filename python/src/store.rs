@@ -381,12 +381,12 @@ pub(crate) fn store_commit(
     }))
 }
 
+/// A store and its newest epoch, if it has one; the definitions of its datasets.
+type LookedUp = (Option<(String, u64)>, Vec<Py<PyBytes>>);
+
 /// The newest epoch of a store: its id, its number, and the definitions of its datasets.
 #[pyfunction]
-pub(crate) fn store_look_up(
-    py: Python<'_>,
-    path: PathBuf,
-) -> PyResult<(Option<(String, u64)>, Vec<Py<PyBytes>>)> {
+pub(crate) fn store_look_up(py: Python<'_>, path: PathBuf) -> PyResult<LookedUp> {
     let found = py.detach(|| Manifest::newest(&path)).map_err(|e| opening(py, &e))?;
     let Some(manifest) = found else { return Ok((None, Vec::new())) };
     let mut definitions = Vec::new();
