@@ -11,8 +11,11 @@ __all__ = [
     "Datatype",
     "File",
     "FlatBuffer",
+    "FreshStore",
     "Node",
     "Object",
+    "StoreDefinition",
+    "StoreWriter",
     "Writer",
     "__version__",
     "attach",
@@ -25,6 +28,9 @@ __all__ = [
     "serve",
     "set_metadata_cache_bytes",
     "set_package_dir",
+    "store_commit",
+    "store_create",
+    "store_look_up",
 ]
 
 __version__: str

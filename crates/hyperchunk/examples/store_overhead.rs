@@ -1,5 +1,13 @@
 //! What a log costs over a plain file: the same bytes to each in turn, on one core, open and close included.
 //! `cargo run --release --example store_overhead [FOLDER]`
+#![allow(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a measurement prints, and ends where it cannot go on"
+)]
 
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::store::{Definition, Known, LogWriter, WriterOptions};

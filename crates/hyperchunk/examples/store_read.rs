@@ -1,7 +1,14 @@
 //! What reading a sharded store costs: against reading the same bytes of the logs, and inside a writing process.
 //!
 //! `cargo run --release -p hyperchunk --example store_read [FOLDER]`
-#![expect(clippy::cast_possible_truncation, reason = "made-up values, and sizes of this machine")]
+#![allow(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a measurement prints, and ends where it cannot go on"
+)]
 
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::select::{Axis, Choice};
@@ -63,7 +70,7 @@ fn records(path: &Path) -> Result<()> {
         drop(fs::remove_dir_all(hyperchunk::store::folder_of(path)));
         drop(fs::remove_file(path));
         let definition = Definition::new("/a", Datatype::ieee(4, ByteOrder::Little), vec![64 << 20]);
-        let bytes: Vec<u8> = (0..RECORD).map(|at| (at * at >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..RECORD).map(|at| ((at * at) >> 7) as u8).collect();
         for writer in 0..4 {
             let log = LogWriter::create(path, &options(checksum))?;
             let number = log.define(&definition)?;
