@@ -125,10 +125,64 @@ pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>>
     waiting_and_damaged(path, manifest).map(|(waiting, _)| waiting)
 }
 
+/// As [`waiting`], of other sessions alone: logs whose names say that they are of this one are not looked at.
+///
+/// # Errors
+/// Io.
+pub fn waiting_of_others(path: &Path, session: Session) -> Result<Vec<Waiting>> {
+    let mut others = writers(path)?;
+    if !session.is_unknown() {
+        others.retain(|writer| !writer.may_be_of(session));
+    }
+    if others.is_empty() {
+        return Ok(Vec::new());
+    }
+    let manifest = Manifest::newest(path)?;
+    waiting_among(path, others, manifest.as_deref()).map(|(waiting, _)| waiting)
+}
+
+/// Whether so many writers of a session are done and not committed yet. Names are counted first, and nothing more is looked at
+/// than it takes to know that there are too few: all of many writers may ask this when they close.
+///
+/// # Errors
+/// Io.
+pub fn are_done(path: &Path, session: Session, writers_of_it: u32) -> Result<bool> {
+    let needed = writers_of_it as usize;
+    let mut ours = writers(path)?;
+    ours.retain(|writer| writer.may_be_of(session));
+    if ours.len() < needed {
+        return Ok(false);
+    }
+    let manifest = Manifest::newest(path)?;
+    // Not all begin with the same one.
+    let first = std::process::id() as usize % ours.len().max(1);
+    ours.rotate_left(first);
+    let mut left = ours.len();
+    let mut done = 0;
+    for writer in ours {
+        left -= 1;
+        let (waiting, _) = waiting_among(path, vec![writer], manifest.as_deref())?;
+        let is_done = |log: &Waiting| log.header.session == session && log.ending == Ending::Finished;
+        done += waiting.iter().filter(|log| is_done(log)).count();
+        if done >= needed || done + left < needed {
+            break;
+        }
+    }
+    Ok(done >= needed)
+}
+
 /// As [`waiting`]; and the writers whose logs have damaged headers.
 fn waiting_and_damaged(path: &Path, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
+    waiting_among(path, writers(path)?, manifest)
+}
+
+fn waiting_among(
+    path: &Path,
+    writers: Vec<WriterId>,
+    manifest: Option<&Manifest>,
+) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
-    for writer in writers(path)? {
+    for writer in writers {
         let known = manifest.and_then(|manifest| manifest.log(&writer));
         if known.is_some_and(|log| log.finished)
             || manifest.is_some_and(|manifest| manifest.hidden.contains(&writer))

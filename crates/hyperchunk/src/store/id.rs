@@ -69,6 +69,25 @@ impl WriterId {
     pub fn new() -> Self {
         Self(random())
     }
+
+    /// A new one of a session. If that is known, the name begins as the session's: who looks at names alone can tell the logs
+    /// of one session from all others.
+    #[must_use]
+    pub fn of(session: Session) -> Self {
+        let mut id = Self::new();
+        if let (Some(first), Some(name)) = (id.0.first_chunk_mut::<4>(), session.0.first_chunk())
+            && !session.is_unknown()
+        {
+            *first = *name;
+        }
+        id
+    }
+
+    /// Whether it may be of a session, by its name.
+    #[must_use]
+    pub fn may_be_of(&self, session: Session) -> bool {
+        session.is_unknown() || self.0.first_chunk::<4>() == session.0.first_chunk()
+    }
 }
 
 impl StoreId {
@@ -173,6 +192,11 @@ mod tests {
         let id = WriterId::new();
         assert_eq!(WriterId::from_hex(&id.to_string()), Some(id));
         assert_ne!(id, WriterId::new());
+        let session = Session::named("job");
+        let one = WriterId::of(session);
+        assert!(one.may_be_of(session) && one.may_be_of(Session::default()));
+        assert_ne!(one, WriterId::of(session));
+        assert!(!one.may_be_of(Session::named("other")));
         for text in ["", "00", "zz000000000000000000000000000000", "AB000000000000000000000000000000"] {
             assert_eq!(DatasetId::from_hex(text), None, "{text}");
         }

@@ -188,7 +188,7 @@ impl LogWriter {
         let truncates = options.mode == Mode::Truncate;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let header = LogHeader {
-            writer: WriterId::new(),
+            writer: WriterId::of(options.session),
             store: known.store,
             session: options.session,
             floor: if truncates { known.epoch } else { 0 },

@@ -202,14 +202,12 @@ impl Store {
 
     /// Whether all writers of the session are done; where their number is not known, whether nobody is at work.
     fn all_done(&self, session: Session, options: &mut CommitOptions) -> Outcome<bool> {
-        let waiting = commit::waiting(&self.path, Manifest::newest(&self.path)?.as_deref())?;
         let Some(writers) = self.options.writers.or_else(launched) else {
+            let waiting = commit::waiting(&self.path, Manifest::newest(&self.path)?.as_deref())?;
             return Ok(waiting.iter().all(is_done));
         };
         options.session = Some(session);
-        let ours =
-            waiting.iter().filter(|log| log.header.session == session && log.ending == Ending::Finished);
-        Ok(ours.count() as u64 >= u64::from(writers))
+        Ok(commit::are_done(&self.path, session, writers)?)
     }
 }
 

@@ -148,8 +148,8 @@ pub(in crate::vol) fn create(
         refuse!("unable to truncate a file which is already open")
     }
     let writer = writer(&path, options, Mode::Truncate)?;
-    let waiting = commit::waiting(&path, Manifest::newest(&path)?.as_deref())?;
     let mine = writer.header().session;
+    let waiting = commit::waiting_of_others(&path, mine)?;
     let done =
         waiting.iter().filter(|log| log.ending == Ending::Finished && log.header.writer != writer.id());
     let hidden: Vec<_> = done
