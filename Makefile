@@ -14,7 +14,7 @@ help: ## this list
 setup: ## everything the other targets need, with the package in .venv/
 	@tools/setup.sh system build test lint docs demo package
 
-demo: ## a real Sentinel-2 scene: live datasets, and reads from S3; ends with the paths of the pictures
+demo: ## a real Sentinel-2 scene: live datasets, reads from S3, many writers; ends with the paths of the pictures
 	@tools/setup.sh system test demo package s3
 	@$(PY) examples/ndvi_demo.py
 
