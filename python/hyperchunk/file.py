@@ -55,7 +55,8 @@ class File(Group):
     there of a file that is shorter than it says. `threads` bounds how many processors decode. `external` says which
     other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
     `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
-    cache folder), `"beside"`, `"never"`, or its path. What h5py takes to tune libhdf5 is taken, and has no effect."""
+    cache folder), `"beside"`, `"never"`, or its path. `epoch` is the commit of a sharded store to read, in place of
+    the newest. What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
 
@@ -81,6 +82,7 @@ class File(Group):
         threads: int | None = None,
         external: str = "anywhere",
         index: str | os.PathLike[str] = "auto",
+        epoch: int | None = None,
         storage_options: dict[str, Any] | None = None,
         network: dict[str, Any] | None = None,
         **tuning: Any,
@@ -93,6 +95,8 @@ class File(Group):
             "external": external,
             "index": os.fspath(index),
         }
+        if epoch is not None:
+            options["epoch"] = epoch
         source = source_of(name)
         if source is not None:
             options["network"] = network or {}

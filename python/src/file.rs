@@ -59,6 +59,9 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     options.ignore_locks = given.ignore_locks;
     options.allow_truncated = given.allow_truncated;
     options.threads = given.threads;
+    if let Some(epoch) = keywords.get_item("epoch")? {
+        options.epoch = Some(epoch.extract()?);
+    }
     if let Some(network) = keywords.get_item("network")? {
         options.remote = crate::network::options(network.cast::<PyDict>()?)?;
     }

@@ -105,6 +105,10 @@ def test_a_second_epoch_lies_over_the_first(tmp_path: Path) -> None:
     expected[:10] = 1
     expected[8:, 1:3] = 2
     check(path, "a", expected)
+    with hyperchunk.open(path, epoch=1) as file:
+        np.testing.assert_array_equal(file["a"][...], np.ones((10, 4)))
+    with pytest.raises(hyperchunk.exceptions.NotFoundError, match="epoch"):
+        hyperchunk.open(path, epoch=3)
 
 
 def test_writers_that_do_not_agree_are_named(tmp_path: Path) -> None:
