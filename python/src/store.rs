@@ -10,8 +10,7 @@ use hyperchunk::model::Dataspace;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Definition, Fresh, Known, LogWriter, Manifest, Marker, Mode, Report, Session, StoreId, Ticket,
-    WriterOptions,
+    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Session, StoreId, Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use pyo3::exceptions::PyValueError;
@@ -384,15 +383,14 @@ pub(crate) fn store_commit(
 /// A store and its newest epoch, if it has one; the definitions of its datasets.
 type LookedUp = (Option<(String, u64)>, Vec<Py<PyBytes>>);
 
-/// The newest epoch of a store: its id, its number, and the definitions of its datasets.
+/// What a writer of a store must know.
 #[pyfunction]
 pub(crate) fn store_look_up(py: Python<'_>, path: PathBuf) -> PyResult<LookedUp> {
-    let found = py.detach(|| Manifest::newest(&path)).map_err(|e| opening(py, &e))?;
-    let Some(manifest) = found else { return Ok((None, Vec::new())) };
+    let (known, found) = py.detach(|| store::attach(&path)).map_err(|e| opening(py, &e))?;
     let mut definitions = Vec::new();
-    for stored in &manifest.datasets {
-        let bytes = stored.definition.encode().map_err(|e| to_python(py, &e))?;
+    for definition in &found {
+        let bytes = definition.encode().map_err(|e| to_python(py, &e))?;
         definitions.push(PyBytes::new(py, &bytes).unbind());
     }
-    Ok((Some((manifest.store.to_string(), manifest.number)), definitions))
+    Ok((known.map(|known| (known.store.to_string(), known.epoch)), definitions))
 }

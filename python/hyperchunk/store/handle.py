@@ -56,7 +56,6 @@ class Store:
     path: str
     _known: tuple[str, int] | None = None
     _definitions: tuple[bytes, ...] = ()
-    _truncates: bool = False
     _options: dict[str, Any] = field(default_factory=dict)
     # For the process that made it: the first commit need not look at anything then.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
@@ -87,7 +86,7 @@ class Store:
         options = {"checksum": True, "statistics": False, "sync": "epoch"} | self._options
         options |= {key: value for key, value in given.items() if value is not None}
         core = _core.StoreWriter.create(
-            self.path, truncates=self._truncates, session=session, priority=priority, known=self._known, **options
+            self.path, truncates=False, session=session, priority=priority, known=self._known, **options
         )
         return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
 
@@ -185,7 +184,7 @@ def create(
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
     encoded = tuple(definition.encode() for definition in definitions)
-    made = Store(target, (identity, epoch), encoded, False, options, fresh)
+    made = Store(target, (identity, epoch), encoded, options, fresh)
     _MADE[made.path, made._known] = made
     return made
 
@@ -193,10 +192,11 @@ def create(
 def open(
     path: str | os.PathLike[str], *, checksum: bool = True, statistics: bool = False, sync: str = "epoch"
 ) -> Store:
-    """The store of a file, to write more to it. Its writers see its newest epoch's datasets."""
+    """The store of a file, to write more to it. Its writers know its datasets: those of the newest epoch, or, before the
+    first one, those that :func:`create` was given."""
     target = str(Path(path).absolute())
     if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     known, definitions = _core.store_look_up(target)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync}
-    return Store(target, known, tuple(definitions), False, options)
+    return Store(target, known, tuple(definitions), options)

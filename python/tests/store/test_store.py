@@ -170,6 +170,23 @@ def test_many_writers_append_to_one_dataset(tmp_path: Path) -> None:
         fixed.append([1])
 
 
+def test_a_store_is_attached_to_before_its_first_commit(tmp_path: Path) -> None:
+    path = tmp_path / "run.h5"
+    store.create(path, {"/g/a": store.Dataset(4, "i4", fillvalue=7)})
+    with store.open(path).writer() as writer:
+        writer["g/a"][1:3] = [1, 2]
+    assert store.open(path).commit() is not None
+    with hyperchunk.open(path) as file:
+        assert list(file["g/a"][...]) == [7, 1, 2, 7]
+
+
+def test_finished_logs_cannot_be_written_to(tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(4, "i4")})
+    with run.writer() as writer:
+        writer["a"][...] = 1
+    assert not Path(writer._core.log).stat().st_mode & 0o222
+
+
 def test_a_higher_priority_is_no_conflict(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
     run = store.create(path, {"/a": store.Dataset(10, "i4")})

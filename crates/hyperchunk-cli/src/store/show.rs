@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::progress::bytes;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
-use hyperchunk::store::{Ending, Log, log_of};
+use hyperchunk::store::verify::{self, Verified};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
 use std::path::PathBuf;
@@ -151,34 +151,13 @@ Reads all logs. Ends with status 1 if something is not as it was written, and na
 cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
-    let state = look(&arguments.file)?;
-    let (mut looked, mut damaged) = (0, Vec::new());
-    for log in &state.logs {
-        if log.hidden || log.header.is_none() {
-            continue;
-        }
-        let path = log_of(&arguments.file, log.writer);
-        let open =
-            if log.ending == Ending::Unfinished { Log::salvage(&path, 0) } else { Log::open(&path, None, 0) };
-        match open.and_then(|log| log.verify().map(|looked| (log, looked))) {
-            Ok((found, bytes)) if found.length >= log.committed => looked += bytes,
-            Ok((found, _)) => {
-                let message = format!(
-                    "{}: whole up to {}, committed up to {}",
-                    path.display(),
-                    found.length,
-                    log.committed
-                );
-                damaged.push(message);
-            }
-            Err(error) => damaged.push(error.file(path.display()).to_string()),
-        }
-    }
+    look(&arguments.file)?;
+    let Verified { logs, bytes: looked, damaged, .. } = verify::verify(&arguments.file)?;
     if arguments.json {
-        say!("{}", json!({ "logs": state.logs.len(), "bytes": looked, "damaged": damaged }));
+        say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));
     } else {
         let shown = escape(&arguments.file.display().to_string(), 2000);
-        say!("{shown}: {} logs, {} compared", state.logs.len(), bytes(looked));
+        say!("{shown}: {logs} logs, {} compared", bytes(looked));
     }
     if damaged.is_empty() {
         return Ok(());

@@ -5,7 +5,6 @@ use super::overlap::{Layer, layers, paint, rows};
 use super::pool::Pool;
 use super::{Log, Place, Slab};
 use crate::{Error, Result};
-use hyperchunk_format::model::{FillTime, FillWhen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -154,11 +153,9 @@ impl<'a> Blocks<'a> {
         let size = slab.elements()?.checked_mul(definition.element_size());
         let size = narrow(size.ok_or_else(|| Error::limit("2^64 bytes"))?)?;
         bytes.clear();
-        match &definition.fill.value {
-            FillWhen::User(value) if definition.fill.time != FillTime::Never && !value.is_empty() => {
-                bytes.extend(value.iter().copied().cycle().take(size));
-            }
-            _ => bytes.resize(size, 0),
+        match definition.unwritten() {
+            Some(value) => bytes.extend(value.iter().copied().cycle().take(size)),
+            None => bytes.resize(size, 0),
         }
         Ok(())
     }

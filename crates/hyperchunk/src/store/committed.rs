@@ -10,7 +10,7 @@ use crate::file::ExternalPolicy;
 use crate::io::{LocalFile, Source, rounds};
 use crate::read::{ChunkCache, Output, Parts};
 use crate::{Error, ErrorKind, Limits, Result};
-use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, FillTime, FillWhen, Layout};
+use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, Layout};
 use hyperchunk_format::parse::object::DatasetHeader;
 use hyperchunk_format::select::Choice;
 use std::collections::{BTreeSet, HashMap};
@@ -404,15 +404,7 @@ impl About {
     pub(super) fn new(definition: &super::Definition, dims: &[u64]) -> Result<Self> {
         let element = usize::try_from(definition.element_size());
         let element = element.map_err(|_| Error::limit("elements larger than the address space"))?;
-        let fill = match (definition.fill.time, &definition.fill.value) {
-            (FillTime::Never, _) => None,
-            (_, FillWhen::User(bytes)) if bytes.len() == element => Some(bytes.clone()),
-            (_, FillWhen::User(bytes)) if !bytes.is_empty() => {
-                let message = format!("a fill value of {} bytes for elements of {element}", bytes.len());
-                return Err(Error::corrupt(message));
-            }
-            _ => None,
-        };
+        let fill = definition.unwritten().map(<[u8]>::to_vec);
         let chunk = definition.chunk.clone().unwrap_or_default();
         Ok(Self { dims: dims.to_vec(), element, chunk, pipeline: definition.pipeline.clone(), fill })
     }

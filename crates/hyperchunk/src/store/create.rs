@@ -1,8 +1,8 @@
 //! A store before anybody has written to it.
 
-use super::commit::{replace, writers};
+use super::commit::{plain, replace, writers};
 use super::skeleton::{Change, Merge, Shown};
-use super::{DatasetId, Definition, Known, Manifest, StoreId, Stored, WriterId, folder_of};
+use super::{DatasetId, Definition, Known, Manifest, Marker, StoreId, Stored, WriterId, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
@@ -126,6 +126,22 @@ pub fn create(
             return Ok(Fresh { known, stamp: Stamp::of(&path), image: manifest.image.into() });
         }
     }
+}
+
+/// What a writer of the store at `path` must know, and its datasets: of the newest epoch, or, before the first one, as the file
+/// announces them.
+///
+/// # Errors
+/// NotFound; those of reading the file or the newest epoch.
+pub fn attach(path: &Path) -> Result<(Option<Known>, Vec<Definition>)> {
+    if let Some(newest) = Manifest::newest(path)? {
+        let definitions = newest.datasets.iter().map(|stored| stored.definition.clone()).collect();
+        return Ok((Some(Known { store: newest.store, epoch: newest.number }), definitions));
+    }
+    let all = Marker::all(&File::open(path, &plain())?)?;
+    let definitions =
+        all.iter().filter_map(|(_, _, dataset)| Marker::definition(dataset.external())).collect();
+    Ok((None, definitions))
 }
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.

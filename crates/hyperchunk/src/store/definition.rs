@@ -2,7 +2,7 @@
 
 use super::bytes::{Out, blob, extents, number};
 use super::id::{DatasetId, hash};
-use crate::{Limits, Result};
+use crate::{Error, Limits, Result};
 use hyperchunk_format::Cursor;
 use hyperchunk_format::encode::{Oldest, message as encode};
 use hyperchunk_format::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Pipeline};
@@ -55,6 +55,27 @@ impl Definition {
     /// As [`Definition::encode`].
     pub fn id(&self) -> Result<DatasetId> {
         Ok(DatasetId(hash(&self.identity()?)))
+    }
+
+    /// What elements read as that nobody wrote: `None` for zeros, also where the fill value must never be written, as in libhdf5.
+    #[must_use]
+    pub fn unwritten(&self) -> Option<&[u8]> {
+        match (self.fill.time, &self.fill.value) {
+            (FillTime::Never, _) => None,
+            (_, FillWhen::User(value)) if !value.is_empty() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A fill value is an element.
+    pub(super) fn check_fill(&self) -> Result<()> {
+        match &self.fill.value {
+            FillWhen::User(value) if !value.is_empty() && value.len() as u64 != self.datatype.size => {
+                let (found, size) = (value.len(), self.datatype.size);
+                Err(Error::corrupt(format!("a fill value of {found} bytes for elements of {size}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How many bytes an element has.
@@ -127,7 +148,9 @@ impl Definition {
             return Err(cursor.error("elements of no size".to_owned()));
         }
         let chunk = chunked.then_some(chunk);
-        Ok(Self { path, datatype, dims, max, chunk, pipeline, fill, incarnation, native })
+        let definition = Self { path, datatype, dims, max, chunk, pipeline, fill, incarnation, native };
+        definition.check_fill().map_err(|error| error.within("store definition"))?;
+        Ok(definition)
     }
 }
 
@@ -200,6 +223,12 @@ mod tests {
             }
         }
         assert_ne!(plain.id().unwrap(), full.id().unwrap());
+        let mut lies = full.clone();
+        lies.fill.value = FillWhen::User(vec![1; 7]);
+        assert!(Definition::decode(&lies.encode().unwrap()).is_err());
+        assert_eq!(full.unwritten(), Some([1; 8].as_slice()));
+        lies.fill.time = FillTime::Never;
+        assert_eq!(lies.unwritten(), None);
         let mut other = full.clone();
         other.native.clear();
         assert_eq!(other.id().unwrap(), full.id().unwrap());

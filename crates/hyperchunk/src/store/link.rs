@@ -10,7 +10,7 @@ use super::skeleton::{Merge, Shown};
 use super::{DatasetId, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, Result};
-use hyperchunk_format::model::{ExternalFile, FillTime, FillWhen, Name};
+use hyperchunk_format::model::{ExternalFile, Name};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -185,11 +185,7 @@ pub(super) fn tiles(stored: &Stored) -> Result<std::result::Result<Tiles, Unlink
 
 /// Whether elements that were never written read as zeros.
 pub(super) fn fills_with_zeros(stored: &Stored) -> bool {
-    let fill = &stored.definition.fill;
-    match &fill.value {
-        FillWhen::User(bytes) => fill.time == FillTime::Never || bytes.iter().all(|byte| *byte == 0),
-        FillWhen::Default | FillWhen::Undefined => true,
-    }
+    stored.definition.unwritten().is_none_or(|value| value.iter().all(|byte| *byte == 0))
 }
 
 /// What segments call the log of a writer.

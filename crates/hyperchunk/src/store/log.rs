@@ -283,6 +283,7 @@ impl LogWriter {
             let message = "sequences, strings of any length and references are no data of a log: they belong to the writer's own file";
             return Err(Error::invalid(message).object(String::from_utf8_lossy(&definition.path)));
         }
+        definition.check_fill().map_err(|e| e.object(String::from_utf8_lossy(&definition.path)))?;
         let rank = definition.dims.len();
         Slab::new(vec![0; rank], definition.dims.clone()).check(rank)?;
         let bytes = definition.encode()?;
@@ -556,6 +557,7 @@ impl LogWriter {
         let mut state = self.state()?;
         let ticket = self.end(&mut state, true)?;
         state.closed = true;
+        self.protect();
         Ok(ticket)
     }
 
@@ -705,6 +707,16 @@ impl LogWriter {
         state.report = only.then(|| Report { ticket, header: self.0.header.clone(), trailer, index });
         state.ticket = Some(ticket);
         Ok(ticket)
+    }
+
+    /// Nobody writes to a finished log: plain libhdf5 would, through the links of a file that it opens for writing. Where the
+    /// file system knows no permissions, checksums show it.
+    fn protect(&self) {
+        if let Ok(metadata) = self.0.file.metadata() {
+            let mut permissions = metadata.permissions();
+            permissions.set_readonly(true);
+            drop(self.0.file.set_permissions(permissions));
+        }
     }
 
     fn sync(&self) -> Result<()> {

@@ -42,12 +42,13 @@ mod statistics;
 pub mod status;
 pub mod tree;
 pub mod vacuum;
+pub mod verify;
 mod waves;
 
 pub use boxes::boxes;
 use checks::Headers;
 pub(crate) use committed::{Home, Sharded, Store, Stores};
-pub use create::{Fresh, create};
+pub use create::{Fresh, attach, create};
 pub use definition::Definition;
 pub use header::LogHeader;
 pub use id::{DatasetId, Session, StoreId, WriterId, launched};

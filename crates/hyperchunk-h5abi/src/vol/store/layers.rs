@@ -2,7 +2,6 @@
 
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
-use hyperchunk::model::{FillTime, FillWhen};
 use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, Written};
 use hyperchunk::{Error, Result};
 use std::fs::File;
@@ -187,13 +186,13 @@ fn covering(layers: &[Layer], slab: &Slab) -> Option<(usize, u64)> {
 
 /// What was never written.
 pub(super) fn fill(definition: &Definition, element: usize, out: &mut [u8]) {
-    match &definition.fill.value {
-        // Whoever asks that no fill value be written gets what is there: nothing.
-        _ if definition.fill.time == FillTime::Never => out.fill(0),
-        FillWhen::User(value) if value.len() == element => {
-            out.chunks_exact_mut(element.max(1)).for_each(|to| to.copy_from_slice(value));
+    match definition.unwritten() {
+        Some(value) => {
+            for to in out.chunks_exact_mut(element.max(1)) {
+                to.iter_mut().zip(value).for_each(|(to, from)| *to = *from);
+            }
         }
-        _ => out.fill(0),
+        None => out.fill(0),
     }
 }
 

@@ -572,6 +572,7 @@ fn a_log_with_a_damaged_header_does_not_stop_the_others() {
         .collect();
     let mut damaged = fs::read(writers[0].log()).unwrap();
     damaged[20] ^= 1;
+    fs::remove_file(writers[0].log()).unwrap();
     fs::write(writers[0].log(), damaged).unwrap();
     let made = commit(&path, &never()).unwrap().unwrap();
     assert_eq!((made.writers, made.damaged), (vec![writers[1].id()], vec![writers[0].id()]));

@@ -402,6 +402,7 @@ fn a_flipped_byte_is_an_error_or_not_seen() {
     for at in (0..whole.len()).step_by(step).chain(heads).chain(whole.len() - 3000..whole.len() - 2900) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
+        std::fs::remove_file(&log).unwrap();
         std::fs::write(&log, &damaged).unwrap();
         match all(&dataset(&path, "a")) {
             Ok(values) => assert!(values == model, "byte {at}"),
@@ -415,6 +416,7 @@ fn a_flipped_byte_is_an_error_or_not_seen() {
     }
     assert!(errors > 30, "{errors}");
     // Shorter than what is committed.
+    std::fs::remove_file(&log).unwrap();
     std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(all(&dataset(&path, "a")).unwrap_err().kind(), ErrorKind::Truncated);
     std::fs::remove_file(&log).unwrap();

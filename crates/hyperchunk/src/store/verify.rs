@@ -1,0 +1,57 @@
+//! Comparing everything that was written with its checksum.
+
+use super::commit::writers;
+use super::{Ending, Log, Manifest, WriterId, log_of};
+use crate::{ErrorKind, Result};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// What was compared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many logs.
+    pub logs: usize,
+    /// How many bytes are as they were written.
+    pub bytes: u64,
+    /// What is not, in words.
+    pub damaged: Vec<String>,
+}
+
+/// Reads all logs, but those that nobody can see, and compares what is in them with its checksums. What was written without
+/// checksums cannot be compared. A log that an epoch needs and that is not there is damage, too.
+///
+/// # Errors
+/// Io; Corrupt if the newest epoch is damaged.
+pub fn verify(path: &Path) -> Result<Verified> {
+    let newest = Manifest::newest(path)?;
+    let there: HashSet<WriterId> = writers(path)?.into_iter().collect();
+    let hidden: HashSet<WriterId> = newest.iter().flat_map(|newest| newest.hidden.iter().copied()).collect();
+    let needed = newest.iter().flat_map(|newest| newest.logs.iter().map(|log| log.writer));
+    let mut all: Vec<WriterId> =
+        there.iter().copied().filter(|writer| !hidden.contains(writer)).chain(needed).collect();
+    all.sort_unstable();
+    all.dedup();
+    let mut verified = Verified::default();
+    for writer in all {
+        verified.logs += 1;
+        let name = log_of(path, writer);
+        let committed = newest.as_ref().and_then(|newest| newest.log(&writer)).map_or(0, |log| log.length);
+        let opened = match Log::open(&name, None, 0) {
+            Ok(log) if log.ending == Ending::Unfinished => Log::salvage(&name, 0),
+            opened => opened,
+        };
+        match opened.and_then(|log| log.verify().map(|bytes| (log, bytes))) {
+            Ok((log, bytes)) if log.length >= committed => verified.bytes += bytes,
+            Ok((log, _)) => verified.damaged.push(format!(
+                "{}: whole up to {}, committed up to {committed}",
+                name.display(),
+                log.length
+            )),
+            // Its writer was stopped before it wrote anything.
+            Err(error) if error.kind() == ErrorKind::Truncated && committed == 0 => {}
+            Err(error) => verified.damaged.push(error.file(name.display()).to_string()),
+        }
+    }
+    Ok(verified)
+}
