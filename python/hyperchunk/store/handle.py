@@ -192,8 +192,11 @@ def create(
 def open(
     path: str | os.PathLike[str], *, checksum: bool = True, statistics: bool = False, sync: str = "epoch"
 ) -> Store:
-    """The store of a file, to write more to it. Its writers know its datasets: those of the newest epoch, or, before the
-    first one, those that :func:`create` was given."""
+    """The store of a file, to write more to it.
+
+    Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
+    given.
+    """
     target = str(Path(path).absolute())
     if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
