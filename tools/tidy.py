@@ -16,14 +16,15 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk": {"hyperchunk-format"},
+    "hyperchunk-arrow": {"hyperchunk"},
     "hyperchunk-c": {"hyperchunk"},
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
-    "hyperchunk-cli": {"hyperchunk", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-cli": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-s3proxy": set(),
-    "hyperchunk-python": {"hyperchunk", "hyperchunk-cli", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-python": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-cli", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
 }
 
 LONG, TOO_LONG = 400, 800
