@@ -14,13 +14,14 @@ from hyperchunk.dtypes import Dtype, Empty
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.objects import encode
 from hyperchunk.write import datatypes, elements
+from hyperchunk.write.mapping import MutableNames
 from hyperchunk.write.opened import writing
 
 if TYPE_CHECKING:
     from hyperchunk.write.objects import WritableObject
 
 
-class WritableAttributes(AttributeManager):
+class WritableAttributes(MutableNames, AttributeManager):
     """The attributes of an object, to be changed: ``attrs[name] = value``."""
 
     __slots__ = ()
@@ -102,27 +103,3 @@ class WritableAttributes(AttributeManager):
     def get_id(self, name: str | bytes) -> Any:
         """What `_core` has of an attribute."""
         return self._object.attribute(encode(name))
-
-    def setdefault(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, which is set to `default` if there is none."""
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def pop(self, name: str, *default: Any) -> Any:
-        """Removes an attribute, and returns what it was."""
-        if name not in self and default:
-            return default[0]
-        value = self[name]
-        del self[name]
-        return value
-
-    def clear(self) -> None:
-        """Removes all."""
-        for name in list(self):
-            del self[name]
-
-    def update(self, *others: Any, **more: Any) -> None:
-        """Sets those of a mapping, or of pairs."""
-        for name, value in dict(*others, **more).items():
-            self[name] = value

@@ -20,6 +20,7 @@ from hyperchunk.objects import AnyObject, HLObject, Opened, encode
 from hyperchunk.virtual import VirtualLayout
 from hyperchunk.write import creation, datatypes, elements
 from hyperchunk.write.dataset import WritableDataset
+from hyperchunk.write.mapping import MutableNames
 from hyperchunk.write.objects import WritableObject
 from hyperchunk.write.opened import Writing
 
@@ -30,7 +31,7 @@ class WritableDatatype(WritableObject, Datatype):
     __slots__ = ()
 
 
-class WritableGroup(WritableObject, Group):
+class WritableGroup(MutableNames, WritableObject, Group):
     """A group of a file that is being written."""
 
     __slots__ = ()
@@ -211,30 +212,6 @@ class WritableGroup(WritableObject, Group):
             raise ObjectNotFoundError(f"no link of the name {source!r} (object {self.name})")
         self[dest] = self[source] if isinstance(link, HardLink) else link
         del self[source]
-
-    def setdefault(self, name: str, default: Any = None) -> Any:
-        """The object of that name; made of `default` if there is none."""
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def pop(self, name: str, *default: Any) -> Any:
-        """Removes a link, and returns the object that it led to."""
-        if name not in self and default:
-            return default[0]
-        found = self[name]
-        del self[name]
-        return found
-
-    def clear(self) -> None:
-        """Removes all links."""
-        for name in list(self):
-            del self[name]
-
-    def update(self, *others: Any, **more: Any) -> None:
-        """Sets the items of a mapping, or of pairs."""
-        for name, value in dict(*others, **more).items():
-            self[name] = value
 
     # --- Many at once ---
 
