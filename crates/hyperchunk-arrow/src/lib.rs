@@ -1,4 +1,8 @@
 //! HDF5 data as Apache Arrow, and back: the types, tables over datasets and groups, files that are both.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
+pub mod types;
+mod values;
+
 pub use hyperchunk::{Error, ErrorKind, Result};
+pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};

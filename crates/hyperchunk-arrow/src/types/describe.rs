@@ -1,0 +1,105 @@
+//! Datatypes in a few words, for `h5.type`.
+
+use hyperchunk::model::{ByteOrder, Class, Datatype, ReferenceKind, StringPadding};
+use std::fmt::Write as _;
+
+/// Longer texts are cut.
+const LONGEST: usize = 2000;
+
+/// A datatype in NumPy's words where it has some: `int32`, `float64 (big-endian)`, `{a: int32, b: string}`.
+pub(crate) fn describe(datatype: &Datatype) -> String {
+    let mut text = String::new();
+    add(datatype, &mut text);
+    if text.len() > LONGEST {
+        let cut = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+/// What a reference refers to.
+pub(crate) fn reference(kind: ReferenceKind) -> &'static str {
+    match kind {
+        ReferenceKind::Object1 | ReferenceKind::Object2 => "object",
+        ReferenceKind::Region1 | ReferenceKind::Region2 => "region",
+        ReferenceKind::Attribute => "attribute",
+    }
+}
+
+fn add(datatype: &Datatype, text: &mut String) {
+    if text.len() > LONGEST {
+        return;
+    }
+    let bits = datatype.size.saturating_mul(8);
+    let odd = |offset: u16, precision: u16| {
+        if offset == 0 && u64::from(precision) == bits {
+            String::new()
+        } else {
+            format!(" ({precision} bits from bit {offset})")
+        }
+    };
+    let order = |order: ByteOrder| match order {
+        ByteOrder::Big if bits > 8 => " (big-endian)",
+        ByteOrder::Vax => " (VAX)",
+        _ => "",
+    };
+    // Writing to text never fails.
+    let _ = match &datatype.class {
+        Class::Integer { order: of, signed, offset, precision } => {
+            let sign = if *signed { "" } else { "u" };
+            write!(text, "{sign}int{bits}{}{}", odd(*offset, *precision), order(*of))
+        }
+        Class::Float(float) => {
+            let name = match (datatype.size, float.exponent_bits, float.mantissa_bits) {
+                (2, 8, 7) => "bfloat16".to_owned(),
+                (1, exponent, mantissa) => format!("float{}e{exponent}m{mantissa}", float.precision),
+                _ => format!("float{bits}{}", odd(float.offset, float.precision)),
+            };
+            write!(text, "{name}{}", order(float.order))
+        }
+        Class::Time { order: of, .. } => write!(text, "time{bits}{}", order(*of)),
+        Class::Bitfield { order: of, offset, precision } => {
+            write!(text, "bits{bits}{}{}", odd(*offset, *precision), order(*of))
+        }
+        Class::String { padding, .. } => {
+            let padding = match padding {
+                StringPadding::NullTerminated => "",
+                StringPadding::NullPadded => ", null-padded",
+                StringPadding::SpacePadded => ", space-padded",
+            };
+            write!(text, "string[{}{padding}]", datatype.size)
+        }
+        Class::VlenString { .. } => write!(text, "string"),
+        Class::Opaque { tag } => write!(text, "opaque[{}, {tag:?}]", datatype.size),
+        Class::Reference(kind) => write!(text, "{} reference", reference(*kind)),
+        Class::Compound { members } => {
+            for (number, member) in members.iter().enumerate() {
+                let _ = write!(text, "{}{}: ", if number == 0 { "{" } else { ", " }, member.name);
+                add(&member.datatype, text);
+            }
+            write!(text, "}}")
+        }
+        Class::Enum { base, members } => {
+            text.push_str("enum ");
+            add(base, text);
+            let names: Vec<_> = members.iter().take(50).map(|member| member.name.to_string()).collect();
+            write!(text, " {{{}}}", names.join(", "))
+        }
+        Class::Vlen { base } => {
+            text.push_str("sequence of ");
+            add(base, text);
+            Ok(())
+        }
+        Class::Array { dims, base } => {
+            let _ = write!(text, "array {} of ", super::metadata::sizes(dims));
+            add(base, text);
+            Ok(())
+        }
+        Class::Complex { base } => {
+            text.push_str("complex of ");
+            add(base, text);
+            Ok(())
+        }
+    };
+}

@@ -1,0 +1,75 @@
+//! Fields: names, and the metadata of a column.
+
+use super::form::Element;
+use super::metadata::{self, CELL, DTYPE, ENUM, TYPE};
+use super::{describe, portable};
+use crate::{Error, Result};
+use arrow_schema::{DataType, Field, TimeUnit};
+use hyperchunk::model::{ByteOrder, Class, Datatype, EnumMember, Name};
+
+/// The field of a column.
+pub(super) fn field(name: &str, datatype: &Datatype, cell: &[u64], element: &Element) -> Result<Field> {
+    let field = element.field(name);
+    let mut more = field.metadata().clone();
+    let mut add = |key: &str, value: String| more.insert(key.to_owned(), value);
+    add(DTYPE, metadata::encode_datatype(&portable(datatype)?)?);
+    add(TYPE, describe::describe(datatype));
+    if !cell.is_empty() {
+        add(CELL, metadata::sizes(cell));
+    }
+    if let Class::Enum { base, members } = &datatype.class {
+        add(ENUM, names(base, members));
+    }
+    Ok(field.with_metadata(more))
+}
+
+/// The names of an enumeration and their values as JSON.
+fn names(base: &Datatype, members: &[EnumMember]) -> String {
+    let pairs: Vec<String> = members
+        .iter()
+        .map(|member| {
+            let name = serde_json::Value::from(member.name.to_string());
+            format!("{name}:{}", value(base, &member.value))
+        })
+        .collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+/// The value of an integer; `null` for one that is wider than numbers of JSON.
+fn value(base: &Datatype, bytes: &[u8]) -> String {
+    let Class::Integer { order, signed, .. } = base.class else { return "null".into() };
+    if bytes.len() > 8 {
+        return "null".into();
+    }
+    let mut bytes = bytes.to_vec();
+    if order == ByteOrder::Big {
+        bytes.reverse();
+    }
+    let negative = signed && bytes.last().is_some_and(|last| last & 0x80 != 0);
+    bytes.resize(8, if negative { 0xFF } else { 0 });
+    let bits = bytes.iter().rev().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    if signed { bits.cast_signed().to_string() } else { bits.to_string() }
+}
+
+/// A name as text.
+pub(crate) fn text(name: &Name) -> Result<&str> {
+    name.as_str()
+        .ok_or_else(|| Error::unsupported(format!("the name {name:?} is not UTF-8, as those of Arrow are")))
+}
+
+/// The Arrow type of what NumPy's dates and durations are in HDF5: opaque bytes with this tag. Those that Arrow has the
+/// same 8 bytes for.
+pub(crate) fn numpy_time(tag: &str) -> Option<DataType> {
+    let unit = |text: &str| match text {
+        "[s]" => Some(TimeUnit::Second),
+        "[ms]" => Some(TimeUnit::Millisecond),
+        "[us]" => Some(TimeUnit::Microsecond),
+        "[ns]" => Some(TimeUnit::Nanosecond),
+        _ => None,
+    };
+    let tag = tag.strip_prefix("NUMPY:")?;
+    if let Some(text) = tag.strip_prefix("datetime64") {
+        return unit(text).map(|unit| DataType::Timestamp(unit, None));
+    }
+    tag.strip_prefix("timedelta64").and_then(unit).map(DataType::Duration)
+}

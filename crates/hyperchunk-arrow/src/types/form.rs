@@ -1,0 +1,395 @@
+//! How elements become values: the Arrow type of a datatype, with what is to be done to its bytes.
+
+use super::{Cells, Enums, Half, Look, Strings};
+use crate::{Error, Result};
+use arrow_schema::{DataType, Field, Fields};
+use hyperchunk::convert::Conversion;
+use hyperchunk::model::{
+    ByteOrder, Class, Datatype, EnumMember, Float, Member, Name, Normalization, ReferenceKind, StringPadding,
+};
+use std::sync::Arc;
+
+/// How deep types may nest: readers of IPC files go no deeper.
+const DEPTH: usize = 48;
+
+/// The members of a reference.
+pub(crate) const PATH_FIELD: [&str; 3] = ["path", "raw", "selection"];
+
+/// Elements of one type, as stored and as Arrow has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Element {
+    /// How many bytes one has, as stored.
+    pub(crate) size: usize,
+    pub(crate) data_type: DataType,
+    pub(crate) nullable: bool,
+    /// The name of an extension type, and what it says of itself.
+    pub(crate) extension: Option<(&'static str, String)>,
+    pub(crate) form: Form,
+}
+
+/// What is to be done to an element's bytes.
+#[derive(Debug, Clone)]
+pub(crate) enum Form {
+    /// Nothing: they are the value. The alignment that it has in Arrow.
+    Plain { align: usize },
+    /// A conversion, to values of so many bytes.
+    Converted { conversion: Box<Conversion>, back: Box<Conversion>, width: usize },
+    /// A string of fixed length: what fills it up is left out.
+    Text(StringPadding),
+    /// A string of any length.
+    AnyText,
+    /// The bytes of a string of any length.
+    AnyBytes,
+    /// A sequence of any length.
+    Sequence(Arc<Element>, Box<Datatype>),
+    /// Members side by side.
+    Struct(Vec<Part>),
+    /// Elements side by side.
+    List(Arc<Element>, usize),
+    /// A name for each value: the values in the order of the dictionary.
+    Names(Arc<Names>),
+    /// A reference.
+    Reference(ReferenceKind),
+}
+
+/// A member.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) offset: usize,
+    pub(crate) element: Arc<Element>,
+}
+
+/// The names of an enumeration, each value once.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// As stored.
+    pub(crate) values: Vec<Vec<u8>>,
+    pub(crate) names: Vec<String>,
+}
+
+/// A size of a file, in memory.
+pub(crate) fn narrow(size: u64) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::limit("elements larger than the address space"))
+}
+
+/// How Arrow counts in lists of fixed size.
+fn list_size(count: u64) -> Result<i32> {
+    i32::try_from(count).map_err(|_| {
+        Error::unsupported(format!("a row of {count} elements: lists of Arrow have at most 2147483647"))
+    })
+}
+
+impl Element {
+    pub(crate) fn new(datatype: &Datatype, look: &Look, depth: usize) -> Result<Self> {
+        if depth > DEPTH {
+            return Err(Error::limit(format!("a datatype that nests deeper than {DEPTH}")));
+        }
+        let size = narrow(datatype.size)?;
+        match &datatype.class {
+            Class::Integer { signed, .. } => Self::integer(datatype, *signed),
+            Class::Bitfield { .. } => {
+                let integer = Self::integer(datatype, false)?;
+                let plain = integer.extension.is_none();
+                Ok(if plain { integer.with("h5.bitfield", String::new()) } else { integer })
+            }
+            Class::Float(float) => Self::float(datatype, float, look.half),
+            Class::Time { .. } => Self::bytes(datatype, "h5.time"),
+            Class::String { padding, .. } => match look.strings {
+                Strings::Stored => Self::bytes(datatype, "h5.fstr"),
+                Strings::Text => Ok(Self::plain(size, DataType::LargeUtf8, Form::Text(*padding))),
+            },
+            Class::Opaque { tag } => Self::opaque(datatype, tag),
+            Class::Compound { members } => match complex_base(datatype) {
+                Some(base) => Self::complex(base, size, look, depth),
+                None => Self::compound(datatype, members, look, depth),
+            },
+            Class::Complex { base } => Self::complex(base, size, look, depth),
+            Class::Reference(kind) => Ok(Self::reference(size, *kind)),
+            Class::Enum { base, members } => Self::enumeration(datatype, base, members, look),
+            Class::Vlen { base } => {
+                let item = Self::new(base, look, depth + 1)?;
+                let data_type = DataType::LargeList(Arc::new(item.field("item")));
+                Ok(Self::plain(size, data_type, Form::Sequence(Arc::new(item), base.clone())))
+            }
+            Class::VlenString { .. } => Ok(Self {
+                nullable: true,
+                ..match look.strings {
+                    Strings::Text => Self::plain(size, DataType::LargeUtf8, Form::AnyText),
+                    Strings::Stored => Self::plain(size, DataType::LargeBinary, Form::AnyBytes)
+                        .with("h5.vstr", String::new()),
+                }
+            }),
+            Class::Array { dims, base } => {
+                let item = Self::new(base, look, depth + 1)?;
+                item.in_lists(dims)
+            }
+        }
+    }
+
+    fn plain(size: usize, data_type: DataType, form: Form) -> Self {
+        Self { size, data_type, nullable: false, extension: None, form }
+    }
+
+    fn with(self, extension: &'static str, metadata: String) -> Self {
+        Self { extension: Some((extension, metadata)), ..self }
+    }
+
+    /// Bytes that Arrow has no number for.
+    fn bytes(datatype: &Datatype, extension: &'static str) -> Result<Self> {
+        let size = narrow(datatype.size)?;
+        let width = list_size(datatype.size)?;
+        let plain = Self::plain(size, DataType::FixedSizeBinary(width), Form::Plain { align: 1 });
+        Ok(plain.with(extension, String::new()))
+    }
+
+    /// Bytes that only HDF5 has a name for.
+    fn foreign(datatype: &Datatype, type_name: &str) -> Result<Self> {
+        let metadata = serde_json::json!({ "type_name": type_name, "vendor_name": "HDF5" });
+        Ok(Self { extension: Some(("arrow.opaque", metadata.to_string())), ..Self::bytes(datatype, "")? })
+    }
+
+    /// A number through a conversion to what it is in memory, or as it is.
+    fn number(stored: &Datatype, memory: &Datatype, data_type: DataType) -> Result<Self> {
+        let (size, width) = (narrow(stored.size)?, narrow(memory.size)?);
+        let conversion = Conversion::new(stored, memory)?;
+        let form = if conversion.is_copy() {
+            Form::Plain { align: width }
+        } else {
+            let back = Box::new(Conversion::new(memory, stored)?);
+            Form::Converted { conversion: Box::new(conversion), back, width }
+        };
+        Ok(Self::plain(size, data_type, form))
+    }
+
+    fn integer(datatype: &Datatype, signed: bool) -> Result<Self> {
+        let data_type = match (datatype.size, signed) {
+            (1, true) => DataType::Int8,
+            (1, false) => DataType::UInt8,
+            (2, true) => DataType::Int16,
+            (2, false) => DataType::UInt16,
+            (4, true) => DataType::Int32,
+            (4, false) => DataType::UInt32,
+            (8, true) => DataType::Int64,
+            (8, false) => DataType::UInt64,
+            _ => return Self::foreign(datatype, &super::describe::describe(datatype)),
+        };
+        let size = u16::try_from(datatype.size).unwrap_or(8);
+        let memory = Datatype::integer(size, signed, ByteOrder::Little);
+        // Bits without a meaning as a number convert as the number that they are.
+        let stored = as_integer(datatype, signed);
+        Self::number(&stored, &memory, data_type)
+    }
+
+    fn float(datatype: &Datatype, float: &Float, half: Half) -> Result<Self> {
+        let ieee = |size| Datatype { size, ..Datatype::ieee(u16::try_from(size).unwrap_or(8), float.order) };
+        let little = |size| Datatype::ieee(size, ByteOrder::Little);
+        if matches!(datatype.size, 2 | 4 | 8)
+            && float.order != ByteOrder::Vax
+            && *datatype == ieee(datatype.size)
+        {
+            return match (datatype.size, half) {
+                (2, Half::Float16) => Self::number(datatype, &little(2), DataType::Float16),
+                (2, Half::Float32) => Self::number(datatype, &little(4), DataType::Float32),
+                (4, _) => Self::number(datatype, &little(4), DataType::Float32),
+                _ => Self::number(datatype, &little(8), DataType::Float64),
+            };
+        }
+        match small_float(datatype, float) {
+            Some((extension, data_type)) => {
+                let size = u16::try_from(datatype.size).unwrap_or(8);
+                let memory = Datatype::integer(size, false, ByteOrder::Little);
+                let stored = Datatype::integer(size, false, float.order);
+                Ok(Self::number(&stored, &memory, data_type)?.with(extension, String::new()))
+            }
+            None => Self::bytes(datatype, "h5.float"),
+        }
+    }
+
+    fn opaque(datatype: &Datatype, tag: &Name) -> Result<Self> {
+        let tag = tag.to_string();
+        if datatype.size == 8
+            && let Some(data_type) = super::field::numpy_time(&tag)
+        {
+            return Ok(Self::plain(8, data_type, Form::Plain { align: 8 }));
+        }
+        Self::foreign(datatype, &tag)
+    }
+
+    fn complex(base: &Datatype, size: usize, look: &Look, depth: usize) -> Result<Self> {
+        // Halves of other numbers would be lost in what reads this as pairs.
+        let item = Self::new(base, look, depth + 1)?;
+        let data_type = DataType::FixedSizeList(Arc::new(item.field("item")), 2);
+        Ok(Self::plain(size, data_type, Form::List(Arc::new(item), 2)).with("h5.complex", String::new()))
+    }
+
+    fn compound(datatype: &Datatype, members: &[Member], look: &Look, depth: usize) -> Result<Self> {
+        let mut parts = Vec::with_capacity(members.len());
+        let mut fields = Vec::with_capacity(members.len());
+        for member in members {
+            let element = Self::new(&member.datatype, look, depth + 1).map_err(|error| {
+                Error::new(error.kind(), format!("member {}: {}", member.name, error.message()))
+            })?;
+            fields.push(element.field(super::field::text(&member.name)?));
+            parts.push(Part { offset: narrow(member.offset)?, element: Arc::new(element) });
+        }
+        let data_type = DataType::Struct(Fields::from(fields));
+        Ok(Self::plain(narrow(datatype.size)?, data_type, Form::Struct(parts)))
+    }
+
+    fn reference(size: usize, kind: ReferenceKind) -> Self {
+        let [path, raw, selection] = PATH_FIELD;
+        let item = Field::new("item", DataType::UInt64, false);
+        let fields = vec![
+            Field::new(path, DataType::Utf8, true),
+            Field::new(raw, DataType::Binary, false),
+            Field::new(selection, DataType::LargeList(Arc::new(item)), true),
+        ];
+        Self::plain(size, DataType::Struct(Fields::from(fields)), Form::Reference(kind))
+            .with("h5.ref", super::describe::reference(kind).to_owned())
+    }
+
+    fn enumeration(
+        datatype: &Datatype,
+        base: &Datatype,
+        members: &[EnumMember],
+        look: &Look,
+    ) -> Result<Self> {
+        let values = Self::new(base, look, DEPTH)?;
+        if is_bool(base, members) {
+            return Ok(values.with("arrow.bool8", String::new()));
+        }
+        let Some(names) = Some(members).filter(|_| look.enums == Enums::Dictionary) else {
+            return Ok(values);
+        };
+        let mut unique = Names { values: Vec::new(), names: Vec::new() };
+        for member in names {
+            if !unique.values.contains(&member.value) {
+                unique.values.push(member.value.clone());
+                unique.names.push(super::field::text(&member.name)?.to_owned());
+            }
+        }
+        let keys = Box::new(DataType::Int32);
+        let data_type = DataType::Dictionary(keys, Box::new(DataType::Utf8));
+        Ok(Self::plain(narrow(datatype.size)?, data_type, Form::Names(Arc::new(unique))))
+    }
+
+    /// As a field of another type.
+    pub(crate) fn field(&self, name: &str) -> Field {
+        let field = Field::new(name, self.data_type.clone(), self.nullable);
+        match &self.extension {
+            None => field,
+            Some((extension, metadata)) => {
+                let metadata = [
+                    (super::metadata::EXTENSION, (*extension).to_owned()),
+                    (super::metadata::EXTENSION_METADATA, metadata.clone()),
+                ];
+                field.with_metadata(metadata.map(|(key, value)| (key.to_owned(), value)))
+            }
+        }
+    }
+
+    /// So many of it, side by side.
+    fn in_list(self, count: u64) -> Result<Self> {
+        let data_type = DataType::FixedSizeList(Arc::new(self.field("item")), list_size(count)?);
+        let size =
+            (self.size as u64).checked_mul(count).ok_or_else(|| Error::limit("a row of 2^64 bytes"))?;
+        Ok(Self::plain(narrow(size)?, data_type, Form::List(Arc::new(self), narrow(count)?)))
+    }
+
+    /// Lists in each other.
+    fn in_lists(self, dims: &[u64]) -> Result<Self> {
+        dims.iter().rev().try_fold(self, |element, dim| element.in_list(*dim))
+    }
+
+    /// Rows of an extent.
+    pub(crate) fn in_cells(self, cell: &[u64], look: &Look) -> Result<Self> {
+        if cell.is_empty() {
+            return Ok(self);
+        }
+        if look.cells == Cells::List || !self.data_type.is_numeric() || self.extension.is_some() {
+            return self.in_lists(cell);
+        }
+        let count = cell.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
+        let count = if cell.contains(&0) { Some(0) } else { count };
+        let count = count.ok_or_else(|| Error::limit("a row of 2^64 elements"))?;
+        let metadata = format!("{{\"shape\":{}}}", super::metadata::sizes(cell));
+        Ok(self.in_list(count)?.with("arrow.fixed_shape_tensor", metadata))
+    }
+
+    /// The alignment that stored bytes must have to be values as they are; `None` if they never are.
+    pub(crate) fn alignment(&self) -> Option<usize> {
+        match &self.form {
+            Form::Plain { align } => Some(*align),
+            Form::List(item, _) => item.alignment(),
+            _ => None,
+        }
+    }
+}
+
+/// A bit field as the number that it is.
+fn as_integer(datatype: &Datatype, signed: bool) -> Datatype {
+    match datatype.class {
+        Class::Bitfield { order, offset, precision } => {
+            Datatype { size: datatype.size, class: Class::Integer { order, signed, offset, precision } }
+        }
+        _ => datatype.clone(),
+    }
+}
+
+/// Whether an enumeration is what h5py makes of truth values.
+fn is_bool(base: &Datatype, members: &[EnumMember]) -> bool {
+    let [one, other] = members else { return false };
+    let is =
+        |member: &EnumMember, name: &[u8], value| member.name.as_bytes() == name && member.value == [value];
+    *base == Datatype { size: 1, ..Datatype::integer(1, true, order(base)) }
+        && is(one, b"FALSE", 0)
+        && is(other, b"TRUE", 1)
+}
+
+fn order(datatype: &Datatype) -> ByteOrder {
+    match datatype.class {
+        Class::Integer { order, .. } => order,
+        _ => ByteOrder::Little,
+    }
+}
+
+/// Whether the members of a struct are those of a reference.
+pub(crate) fn is_reference(fields: &Fields) -> bool {
+    fields.len() == PATH_FIELD.len()
+        && fields.iter().zip(PATH_FIELD).all(|(field, name)| field.name() == name)
+}
+
+/// What the parts of a complex number are: of HDF5's, or of a compound as h5py makes it.
+pub(crate) fn complex_base(datatype: &Datatype) -> Option<&Datatype> {
+    let members = match &datatype.class {
+        Class::Complex { base } => return Some(base),
+        Class::Compound { members } => members,
+        _ => return None,
+    };
+    let [real, imaginary] = &members[..] else { return None };
+    let fits = real.name.as_bytes() == b"r"
+        && imaginary.name.as_bytes() == b"i"
+        && real.datatype == imaginary.datatype
+        && matches!(real.datatype.class, Class::Float(_))
+        && real.offset == 0
+        && imaginary.offset == real.datatype.size
+        && datatype.size == real.datatype.size.checked_mul(2)?;
+    fits.then_some(&real.datatype)
+}
+
+/// The small floating-point numbers that have a name but are not IEEE 754's: the name of ours, and the integer of their bits.
+fn small_float(datatype: &Datatype, float: &Float) -> Option<(&'static str, DataType)> {
+    if float.order == ByteOrder::Vax || float.normalization != Normalization::Implied {
+        return None;
+    }
+    let bits = (float.precision, float.exponent_bits, float.mantissa_bits);
+    Some(match (datatype.size, bits) {
+        (2, (16, 8, 7)) => ("h5.bfloat16", DataType::UInt16),
+        (1, (8, 4, 3)) => ("h5.f8e4m3", DataType::UInt8),
+        (1, (8, 5, 2)) => ("h5.f8e5m2", DataType::UInt8),
+        (1, (6, 2, 3)) => ("h5.f6e2m3", DataType::UInt8),
+        (1, (6, 3, 2)) => ("h5.f6e3m2", DataType::UInt8),
+        (1, (4, 2, 1)) => ("h5.f4e2m1", DataType::UInt8),
+        _ => return None,
+    })
+}

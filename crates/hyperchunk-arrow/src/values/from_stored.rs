@@ -1,0 +1,350 @@
+//! Arrays of stored bytes.
+
+use crate::types::{ColumnType, Element, Form, Part};
+use crate::{Error, ErrorKind, Result};
+use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array as _, ArrayRef, DictionaryArray, Int32Array, LargeBinaryArray, LargeListArray, LargeStringArray,
+    StringArray, StructArray, make_array,
+};
+use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType};
+use hyperchunk::convert::Conversion;
+use hyperchunk::model::StringPadding;
+use hyperchunk::{File, Sequences};
+use std::sync::Arc;
+
+/// So many rows of a compound are taken apart at once: they stay in the processor's cache.
+const BLOCK: usize = 4096;
+
+impl ColumnType {
+    /// Rows from their stored bytes. They are copied only where [`ColumnType::zero_copy`] says that they must be, or lie at
+    /// a bad place. `file` is where sequences and references lead to.
+    ///
+    /// # Errors
+    /// Invalid if there are not as many bytes as rows, or there is no `file` for what leads there; Conversion for text that
+    /// is not UTF-8, and for values without a name of enumerations that are shown by name; those of reading the heap.
+    pub fn array(&self, stored: Buffer, rows: usize, file: Option<&File>) -> Result<ArrayRef> {
+        let size = self.row_size();
+        if size.checked_mul(rows) != Some(stored.len()) {
+            let message = format!("{} bytes for {rows} rows of {size}", stored.len());
+            return Err(Error::invalid(message));
+        }
+        if let Some(align) = self.zero_copy()
+            && stored.as_ptr().align_offset(align) == 0
+        {
+            return in_place(&self.element, stored, rows).map(make_array).map_err(|error| self.named(error));
+        }
+        self.array_apart(&stored, size, rows, file)
+    }
+
+    /// Rows of which one begins every `stride` bytes of `stored`: a member of a compound is taken from all its elements.
+    ///
+    /// # Errors
+    /// As [`ColumnType::array`].
+    pub fn array_apart(
+        &self,
+        stored: &[u8],
+        stride: usize,
+        rows: usize,
+        file: Option<&File>,
+    ) -> Result<ArrayRef> {
+        let mut ends = Ends::new(file);
+        let made = Column::new(&self.element, rows).and_then(|mut column| {
+            column.push(stored, stride, rows, &mut ends)?;
+            column.finish()
+        });
+        made.map(|(array, _)| array).map_err(|error| self.named(error))
+    }
+
+    fn named(&self, error: Error) -> Error {
+        let name = self.field().name();
+        if name.is_empty() {
+            error
+        } else {
+            Error::new(error.kind(), format!("column {name}: {}", error.message()))
+        }
+    }
+}
+
+/// Something that Arrow found wrong.
+pub(crate) fn arrow(error: ArrowError) -> Error {
+    Error::invalid(error.to_string())
+}
+
+fn too_large() -> Error {
+    Error::limit("larger than the address space")
+}
+
+/// Elements that are values as they are.
+fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData> {
+    let builder = ArrayData::builder(element.data_type.clone()).len(rows);
+    let builder = match &element.form {
+        Form::List(item, count) => {
+            builder.add_child_data(in_place(item, stored, rows.checked_mul(*count).ok_or_else(too_large)?)?)
+        }
+        _ => builder.add_buffer(stored),
+    };
+    builder.build().map_err(arrow)
+}
+
+/// Where elements lead to.
+pub(crate) struct Ends<'a> {
+    pub(crate) file: Option<&'a File>,
+    sequences: Option<Sequences<'a>>,
+}
+
+impl<'a> Ends<'a> {
+    pub(crate) fn new(file: Option<&'a File>) -> Self {
+        Self { file, sequences: file.map(File::sequences) }
+    }
+
+    fn sequences(&mut self) -> Result<&mut Sequences<'a>> {
+        self.sequences.as_mut().ok_or_else(|| Error::invalid("elements that lead to a file, without a file"))
+    }
+}
+
+/// An array that is being made.
+struct Column<'e> {
+    element: &'e Element,
+    rows: usize,
+    state: State<'e>,
+}
+
+enum State<'e> {
+    Plain(MutableBuffer),
+    Converted { conversion: &'e Conversion, width: usize, scratch: Vec<u8>, values: MutableBuffer },
+    Text { offsets: Vec<i64>, values: Vec<u8>, valid: BooleanBufferBuilder },
+    Names { values: &'e [Vec<u8>], names: &'e [String], keys: Vec<i32> },
+    Struct(Vec<(usize, Column<'e>)>),
+    List(Box<Column<'e>>, usize),
+    Sequence { offsets: Vec<i64>, item: Box<Column<'e>>, base: &'e hyperchunk::model::Datatype },
+}
+
+impl<'e> Column<'e> {
+    /// Room for so many rows, if that is not much.
+    fn new(element: &'e Element, rows: usize) -> Result<Self> {
+        let room = |size: usize| rows.saturating_mul(size).min(1 << 26);
+        let text =
+            || State::Text { offsets: vec![0], values: Vec::new(), valid: BooleanBufferBuilder::new(0) };
+        let state = match &element.form {
+            Form::Plain { .. } => State::Plain(MutableBuffer::new(room(element.size))),
+            Form::Converted { conversion, width, .. } => State::Converted {
+                conversion,
+                width: *width,
+                scratch: Vec::new(),
+                values: MutableBuffer::new(room(*width)),
+            },
+            Form::Text(_) | Form::AnyText | Form::AnyBytes => text(),
+            Form::Names(names) => {
+                State::Names { values: &names.values, names: &names.names, keys: Vec::new() }
+            }
+            Form::Struct(parts) => {
+                let part = |part: &'e Part| Ok((part.offset, Column::new(&part.element, rows)?));
+                State::Struct(parts.iter().map(part).collect::<Result<_>>()?)
+            }
+            Form::List(item, count) => {
+                let rows = rows.checked_mul(*count).ok_or_else(too_large)?;
+                State::List(Box::new(Column::new(item, rows)?), *count)
+            }
+            Form::Sequence(item, base) => {
+                State::Sequence { offsets: vec![0], item: Box::new(Column::new(item, 0)?), base }
+            }
+            Form::Reference(_) => return Err(Error::unsupported("references as Arrow")),
+        };
+        Ok(Self { element, rows: 0, state })
+    }
+
+    /// Adds rows, of which one begins every `stride` bytes.
+    fn push(&mut self, stored: &[u8], stride: usize, rows: usize, ends: &mut Ends<'_>) -> Result<()> {
+        let size = self.element.size;
+        let form = &self.element.form;
+        match &mut self.state {
+            State::Plain(values) => {
+                gather(stored, stride, size, rows, |bytes| values.extend_from_slice(bytes))?
+            }
+            State::Converted { conversion, width, scratch, values } => {
+                let mut done = 0;
+                while done < rows {
+                    let count = (rows - done).min(BLOCK);
+                    scratch.clear();
+                    let from = stored.get(done.saturating_mul(stride)..).unwrap_or_default();
+                    gather(from, stride, size, count, |bytes| scratch.extend_from_slice(bytes))?;
+                    let start = values.len();
+                    values.resize(start + count * *width, 0);
+                    conversion.run(
+                        scratch,
+                        values.as_slice_mut().get_mut(start..).unwrap_or_default(),
+                        count,
+                    )?;
+                    done += count;
+                }
+            }
+            State::Text { offsets, values, valid } => {
+                for row in 0..rows {
+                    let stored = part(stored, row, stride, size)?;
+                    let (text, is_valid) = match form {
+                        Form::Text(padding) => (unpadded(stored, *padding), true),
+                        form => {
+                            let null = is_null(stored);
+                            let sequences = ends.sequences()?;
+                            let found = if matches!(form, Form::AnyText) {
+                                sequences.string(stored)?
+                            } else {
+                                sequences.get(stored, &byte())?.map_or(&[][..], |(_, bytes)| bytes)
+                            };
+                            (found, !null)
+                        }
+                    };
+                    values.try_reserve(text.len()).map_err(|_| too_large())?;
+                    values.extend_from_slice(text);
+                    offsets.push(i64::try_from(values.len()).map_err(|_| too_large())?);
+                    valid.append(is_valid);
+                }
+            }
+            State::Names { values, keys, .. } => {
+                for row in 0..rows {
+                    let stored = part(stored, row, stride, size)?;
+                    let key = values.iter().position(|value| value == stored);
+                    let key = key.and_then(|key| i32::try_from(key).ok()).ok_or_else(|| {
+                        let message = "a value of an enumeration without a name (enums as values shows it)";
+                        Error::new(ErrorKind::Conversion, message)
+                    })?;
+                    keys.push(key);
+                }
+            }
+            State::Struct(parts) => {
+                let mut done = 0;
+                while done < rows {
+                    let count = (rows - done).min(BLOCK);
+                    for (offset, column) in parts.iter_mut() {
+                        let from = done.saturating_mul(stride).saturating_add(*offset);
+                        column.push(stored.get(from..).unwrap_or_default(), stride, count, ends)?;
+                    }
+                    done += count;
+                }
+            }
+            State::List(item, count) => {
+                let each = item.element.size;
+                if stride == size {
+                    item.push(stored, each, rows * *count, ends)?;
+                } else {
+                    for row in 0..rows {
+                        item.push(part(stored, row, stride, size)?, each, *count, ends)?;
+                    }
+                }
+            }
+            State::Sequence { offsets, item, base } => {
+                for row in 0..rows {
+                    let stored = part(stored, row, stride, size)?;
+                    if let Some((count, bytes)) = ends.sequences()?.get(stored, base)? {
+                        // The heap is asked again inside.
+                        let bytes = bytes.to_vec();
+                        let count = usize::try_from(count).map_err(|_| too_large())?;
+                        item.push(&bytes, item.element.size, count, ends)?;
+                    }
+                    offsets.push(i64::try_from(item.rows).map_err(|_| too_large())?);
+                }
+            }
+        }
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// The array, and how many rows it has.
+    fn finish(self) -> Result<(ArrayRef, usize)> {
+        let Self { element, rows, state } = self;
+        let data_type = element.data_type.clone();
+        let array: ArrayRef = match state {
+            State::Plain(values) | State::Converted { values, .. } => {
+                let data = ArrayData::builder(data_type).len(rows).add_buffer(values.into());
+                make_array(data.build().map_err(arrow)?)
+            }
+            State::Text { offsets, values, mut valid } => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+                let nulls = Some(NullBuffer::new(valid.finish())).filter(|nulls| nulls.null_count() > 0);
+                if data_type == DataType::LargeUtf8 {
+                    let made = LargeStringArray::try_new(offsets, Buffer::from_vec(values), nulls);
+                    Arc::new(made.map_err(|_| not_utf8())?)
+                } else {
+                    Arc::new(
+                        LargeBinaryArray::try_new(offsets, Buffer::from_vec(values), nulls).map_err(arrow)?,
+                    )
+                }
+            }
+            State::Names { names, keys, .. } => {
+                let values = Arc::new(StringArray::from_iter_values(names));
+                let made = DictionaryArray::<Int32Type>::try_new(Int32Array::from(keys), values);
+                Arc::new(made.map_err(arrow)?)
+            }
+            State::Struct(parts) => {
+                let arrays = parts.into_iter().map(|(_, column)| column.finish().map(|(array, _)| array));
+                let arrays = arrays.collect::<Result<Vec<_>>>()?;
+                let DataType::Struct(fields) = data_type else { return Err(Error::invalid("no struct")) };
+                Arc::new(StructArray::try_new_with_length(fields, arrays, None, rows).map_err(arrow)?)
+            }
+            State::List(item, _) => {
+                let (item, _) = item.finish()?;
+                let data = ArrayData::builder(data_type).len(rows).add_child_data(item.to_data());
+                make_array(data.build().map_err(arrow)?)
+            }
+            State::Sequence { offsets, item, .. } => {
+                let (item, _) = item.finish()?;
+                let DataType::LargeList(field) = data_type else { return Err(Error::invalid("no list")) };
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+                Arc::new(LargeListArray::try_new(field, offsets, item, None).map_err(arrow)?)
+            }
+        };
+        Ok((array, rows))
+    }
+}
+
+fn not_utf8() -> Error {
+    Error::new(ErrorKind::Conversion, "text that is not UTF-8 (strings as stored shows it)")
+}
+
+/// What the elements of a string are.
+fn byte() -> hyperchunk::model::Datatype {
+    hyperchunk::model::Datatype::integer(1, false, hyperchunk::model::ByteOrder::Little)
+}
+
+/// Whether a stored element of a string of any length is a null pointer: its address is 0.
+fn is_null(stored: &[u8]) -> bool {
+    let address = stored.get(4..stored.len().saturating_sub(4)).unwrap_or_default();
+    address.iter().all(|byte| *byte == 0)
+}
+
+/// The bytes of a row.
+fn part(stored: &[u8], row: usize, stride: usize, size: usize) -> Result<&[u8]> {
+    let start = row.saturating_mul(stride);
+    let part = stored.get(start..start.saturating_add(size));
+    part.ok_or_else(|| Error::invalid("fewer bytes than rows"))
+}
+
+/// Hands over the bytes of rows.
+fn gather(stored: &[u8], stride: usize, size: usize, rows: usize, mut take: impl FnMut(&[u8])) -> Result<()> {
+    if rows == 0 {
+        return Ok(());
+    }
+    let all = (rows - 1).checked_mul(stride).and_then(|start| start.checked_add(size));
+    let stored =
+        all.and_then(|all| stored.get(..all)).ok_or_else(|| Error::invalid("fewer bytes than rows"))?;
+    if stride == size {
+        take(stored);
+    } else if size > 0 {
+        stored.chunks(stride.max(1)).for_each(|row| take(row.get(..size).unwrap_or_default()));
+    }
+    Ok(())
+}
+
+/// What a string of fixed length holds.
+fn unpadded(stored: &[u8], padding: StringPadding) -> &[u8] {
+    let kept = match padding {
+        StringPadding::NullTerminated => stored.iter().position(|byte| *byte == 0).unwrap_or(stored.len()),
+        StringPadding::NullPadded => stored.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1),
+        StringPadding::SpacePadded => stored.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1),
+    };
+    stored.get(..kept).unwrap_or_default()
+}

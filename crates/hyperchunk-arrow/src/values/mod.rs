@@ -1,0 +1,3 @@
+//! Values: stored bytes as Arrow's arrays, and back.
+
+mod from_stored;
