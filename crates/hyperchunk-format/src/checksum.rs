@@ -2,18 +2,31 @@
 
 use crate::{Error, Result};
 
+/// The words of up to twelve bytes.
+fn words(twelve: &[u8]) -> (u32, u32, u32) {
+    let word = |four: &[u8]| four.iter().rev().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte));
+    let (first, rest) = twelve.split_at_checked(4).unwrap_or((twelve, &[]));
+    let (second, third) = rest.split_at_checked(4).unwrap_or((rest, &[]));
+    (word(first), word(second), word(third))
+}
+
 /// lookup3's `hashlittle` of `bytes`, initial value 0.
 #[must_use]
 pub fn lookup3(bytes: &[u8]) -> u32 {
-    let start = 0xdead_beef_u32.wrapping_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
-    let (mut a, mut b, mut c) = (start, start, start);
     let (blocks, tail) = blocks_and_tail(bytes);
-    let word = |four: &[u8]| four.iter().rev().fold(0_u32, |word, byte| (word << 8) | u32::from(*byte));
-    let words = |twelve: &[u8]| {
-        let (first, rest) = twelve.split_at_checked(4).unwrap_or((twelve, &[]));
-        let (second, third) = rest.split_at_checked(4).unwrap_or((rest, &[]));
-        (word(first), word(second), word(third))
-    };
+    let (a, b, c) = mixed(start(bytes), blocks);
+    if tail.is_empty() { c } else { last((a, b, c), tail).2 }
+}
+
+/// What the state is before the first byte.
+fn start(bytes: &[u8]) -> (u32, u32, u32) {
+    let start = 0xdead_beef_u32.wrapping_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    (start, start, start)
+}
+
+/// The state after blocks of twelve bytes.
+fn mixed(state: (u32, u32, u32), blocks: &[u8]) -> (u32, u32, u32) {
+    let (mut a, mut b, mut c) = state;
     for block in blocks.chunks_exact(12) {
         let (x, y, z) = words(block);
         a = a.wrapping_add(x);
@@ -30,9 +43,11 @@ pub fn lookup3(bytes: &[u8]) -> u32 {
             *z = z.wrapping_add(*y);
         }
     }
-    if tail.is_empty() {
-        return c;
-    }
+    (a, b, c)
+}
+
+/// The state after the bytes that close the input.
+fn last((mut a, mut b, mut c): (u32, u32, u32), tail: &[u8]) -> (u32, u32, u32) {
     let (x, y, z) = words(tail);
     a = a.wrapping_add(x);
     b = b.wrapping_add(y);
@@ -43,7 +58,60 @@ pub fn lookup3(bytes: &[u8]) -> u32 {
     c = (c ^ b).wrapping_sub(b.rotate_left(16));
     a = (a ^ c).wrapping_sub(c.rotate_left(4));
     b = (b ^ a).wrapping_sub(a.rotate_left(14));
-    (c ^ b).wrapping_sub(b.rotate_left(24))
+    c = (c ^ b).wrapping_sub(b.rotate_left(24));
+    (a, b, c)
+}
+
+/// Changes the twelve bytes at `at` so that the checksum of all is `wanted`. Every step of lookup3 has an inverse: they are
+/// what the state before them and the one that is needed behind them differ in.
+///
+/// # Errors
+/// Invalid if `at` is no multiple of twelve, or nothing follows these bytes.
+pub fn steer(bytes: &mut [u8], at: usize, wanted: u32) -> Result<()> {
+    let wrong = || Error::invalid(format!("no twelve bytes to change at {at}"));
+    let (blocks, tail) = blocks_and_tail(bytes);
+    let behind =
+        at.checked_add(12).filter(|_| at % 12 == 0).and_then(|end| blocks.get(end..)).ok_or_else(wrong)?;
+    let before = mixed(start(bytes), blocks.get(..at).unwrap_or_default());
+    let mut state = unmixed_last((0, 0, wanted));
+    let less = |state: (u32, u32, u32), (x, y, z): (u32, u32, u32)| {
+        (state.0.wrapping_sub(x), state.1.wrapping_sub(y), state.2.wrapping_sub(z))
+    };
+    state = less(state, words(tail));
+    for block in behind.rchunks_exact(12) {
+        state = less(unmixed(state), words(block));
+    }
+    let (x, y, z) = less(unmixed(state), before);
+    let [x, y, z] = [x, y, z].map(u32::to_le_bytes);
+    let changed = bytes.get_mut(at..).into_iter().flatten();
+    changed.zip(x.into_iter().chain(y).chain(z)).for_each(|(byte, new)| *byte = new);
+    Ok(())
+}
+
+/// The state before a block was mixed, the block's words added.
+fn unmixed((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
+    for (shift, turn) in [(4, 2), (19, 1), (16, 0), (8, 2), (6, 1), (4, 0)] {
+        let (x, y, z) = match turn {
+            0 => (&mut a, &mut b, &mut c),
+            1 => (&mut b, &mut c, &mut a),
+            _ => (&mut c, &mut a, &mut b),
+        };
+        *z = z.wrapping_sub(*y);
+        *x = (*x ^ z.rotate_left(shift)).wrapping_add(*z);
+    }
+    (a, b, c)
+}
+
+/// The state before the end, the words of the last bytes added.
+fn unmixed_last((mut a, mut b, mut c): (u32, u32, u32)) -> (u32, u32, u32) {
+    c = c.wrapping_add(b.rotate_left(24)) ^ b;
+    b = b.wrapping_add(a.rotate_left(14)) ^ a;
+    a = a.wrapping_add(c.rotate_left(4)) ^ c;
+    c = c.wrapping_add(b.rotate_left(16)) ^ b;
+    b = b.wrapping_add(a.rotate_left(25)) ^ a;
+    a = a.wrapping_add(c.rotate_left(11)) ^ c;
+    c = c.wrapping_add(b.rotate_left(14)) ^ b;
+    (a, b, c)
 }
 
 /// The blocks of twelve bytes that are mixed, and the 1 to 12 bytes that close the input.
@@ -106,5 +174,24 @@ mod tests {
         // From the comments of lookup3.c's own driver.
         assert_eq!(lookup3(b""), 0xdead_beef);
         assert_eq!(lookup3(b"Four score and seven years ago"), 0x1777_0551);
+    }
+
+    #[test]
+    fn a_checksum_is_what_is_wanted() {
+        for length in 13..80_usize {
+            for at in 0..length {
+                let mut bytes: Vec<u8> = (0..length).map(|n| (n * 37) as u8).collect();
+                let kept = bytes.clone();
+                let wanted = 0x3157_4f52_u32.wrapping_mul(at as u32 + 1);
+                let steered = steer(&mut bytes, at, wanted);
+                assert_eq!(steered.is_ok(), at % 12 == 0 && at + 12 < length, "{at} of {length}");
+                if steered.is_ok() {
+                    assert_eq!(lookup3(&bytes), wanted);
+                    assert_eq!((&bytes[..at], &bytes[at + 12..]), (&kept[..at], &kept[at + 12..]));
+                } else {
+                    assert_eq!(bytes, kept);
+                }
+            }
+        }
     }
 }

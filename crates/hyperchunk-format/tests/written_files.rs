@@ -70,7 +70,7 @@ impl File {
 
     /// Ends the file and lets tools read it; those that are not installed are left out.
     fn check(mut self, name: &str, root: u64) {
-        let superblock = superblock::encode(2, root, self.0.len() as u64, None).unwrap();
+        let superblock = superblock::encode(2, root, self.0.len() as u64, None, 0).unwrap();
         self.0.splice(..superblock.len(), superblock);
         let path = std::env::temp_dir().join(format!("hyperchunk-{}-{name}.h5", std::process::id()));
         std::fs::write(&path, &self.0).unwrap();

@@ -10,11 +10,11 @@ const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
 /// A superblock of version 2 (all of HDF5 from 1.8 on) or 3 (from 1.10 on; libraries of 1.10 and later let nobody but their
 /// own writers of it be watched while they write): the root group's object header, the end of the file, and the object
-/// header with further messages on the file. Nobody has the file open.
+/// header with further messages on the file. It lies at `base`, and addresses count from there. Nobody has the file open.
 ///
 /// # Errors
 /// Invalid, if readers would refuse it.
-pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>) -> Result<Vec<u8>> {
+pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>, base: u64) -> Result<Vec<u8>> {
     if !matches!(version, 2 | 3) {
         return Err(Error::unsupported(format!("a superblock of version {version} cannot be written")));
     }
@@ -25,9 +25,12 @@ pub fn encode(version: u8, root: u64, end: u64, extension: Option<u64>) -> Resul
         ))
         .within("superblock"));
     }
+    let Some(whole) = end.checked_add(base) else {
+        return Err(Error::limit(format!("a file of {end} bytes at {base:#x}")).within("superblock"));
+    };
     let mut bytes = Bytes::with_capacity(48);
     bytes.raw(SIGNATURE).u8(version).u8(SIZES.address).u8(SIZES.length).u8(0);
-    bytes.u64(0).address(extension).u64(end).u64(root).checksum();
+    bytes.u64(base).address(extension).u64(whole).u64(root).checksum();
     Ok(bytes.into_vec())
 }
 
@@ -39,7 +42,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for (version, extension) in [(2, None), (3, None), (3, Some(500))] {
-            let mut file = encode(version, 48, 1000, extension).unwrap();
+            let mut file = encode(version, 48, 1000, extension, 0).unwrap();
             assert_eq!(file.len() as u64, SIZE);
             file.resize(1000, 0);
             // The extension is parsed, too.
@@ -56,9 +59,9 @@ mod tests {
 
     #[test]
     fn what_readers_refuse_is_not_written() {
-        assert!(encode(1, 48, 1000, None).is_err());
-        assert!(encode(2, 0, 1000, None).is_err());
-        assert!(encode(2, 1000, 1000, None).is_err());
-        assert!(encode(2, 48, 1000, Some(u64::MAX)).is_err());
+        assert!(encode(1, 48, 1000, None, 0).is_err());
+        assert!(encode(2, 0, 1000, None, 0).is_err());
+        assert!(encode(2, 1000, 1000, None, 0).is_err());
+        assert!(encode(2, 48, 1000, Some(u64::MAX), 0).is_err());
     }
 }

@@ -200,6 +200,16 @@ impl Chunks {
         Ok(())
     }
 
+    /// A chunk lies at an address.
+    pub(super) fn place_at(&self, inner: &Inner, scaled: &[u64], address: u64) {
+        self.forget_waiting(inner, scaled);
+        let size = self.bytes as u64;
+        let stored = Stored { address, size, room: size, mask: 0, committed: false };
+        if let Some(old) = locked(&self.stored).insert(scaled.into(), stored) {
+            inner.space.give_back(old.address, old.room, old.committed);
+        }
+    }
+
     /// A chunk that was found where a killed writer put it.
     pub(super) fn found(&self, placed: &Placed) {
         let Placed { address, size, mask, .. } = *placed;

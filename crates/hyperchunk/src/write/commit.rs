@@ -1,6 +1,7 @@
 //! Commits: all structure of a file becomes one region of it, and the superblock leads there.
 
 use super::chunks::Data;
+use super::companion::{Companion, Layout as Around};
 use super::journal::Journal;
 use super::options::FileLayout;
 use super::tree::{DatasetNode, GroupNode, Node, NodeId, NodeKind, Tree};
@@ -30,7 +31,10 @@ pub(super) struct Structure {
     pub(super) region: Vec<u8>,
     /// Headers whose addresses were promised.
     pub(super) pinned: Vec<(u64, Vec<u8>)>,
-    pub(super) superblock: Vec<u8>,
+    /// Where the root group is.
+    root: u64,
+    /// Where the superblock's extension is.
+    extension: Option<u64>,
     /// Where each object is.
     pub(super) addresses: Vec<u64>,
     /// The size of the whole file.
@@ -38,8 +42,8 @@ pub(super) struct Structure {
 }
 
 /// What an object is stored as.
-struct Blob {
-    bytes: Vec<u8>,
+pub(super) struct Blob {
+    pub(super) bytes: Vec<u8>,
     /// Where in it the header begins.
     header: usize,
     /// The messages are for a header elsewhere, which leads here.
@@ -112,7 +116,7 @@ impl Writer {
         let tree = self.0.tree();
         let frozen = freeze(&tree, false);
         let mut size = 0;
-        self.0.structure(&tree, &tree.reachable(), &frozen, superblock::SIZE, |length| {
+        self.0.structure(&tree, &tree.reachable(), &frozen, superblock::SIZE, None, |length| {
             size = length;
             Ok(superblock::SIZE)
         })?;
@@ -139,7 +143,9 @@ impl Inner {
         self.front_heap.flush(&self.space, &*self.sink)?;
         self.sink.data_ended(self.space.end())?;
         let likely = self.front_start().unwrap_or_else(|| self.space.end()).next_multiple_of(8);
-        let structure = self.structure(&tree, &tree.reachable(), &frozen, likely, |length| {
+        let companion = self.companion.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let companion = companion.as_deref();
+        let structure = self.structure(&tree, &tree.reachable(), &frozen, likely, companion, |length| {
             // What is in front is used once: the structure of an earlier commit is not written over.
             if let Some(start) = self.take_front(length, true) {
                 return Ok(start);
@@ -148,12 +154,21 @@ impl Inner {
             self.sink.skip(start - gap, gap)?;
             Ok(start)
         })?;
+        let superblock = self.superblock(&structure, self.options.user_block)?;
+        if companion.is_some() {
+            // What ends the file in the other format must not end it before HDF5 knows.
+            self.sink.write_at(structure.end, &[0])?;
+        }
         self.sink.write_at(structure.start, &structure.region)?;
         for (address, header) in &structure.pinned {
             self.sink.write_at(*address, header)?;
         }
         self.sink.sync()?;
-        self.sink.write_at(0, &structure.superblock)?;
+        self.sink.write_at(0, &superblock)?;
+        if companion.is_some() {
+            self.sink.sync()?;
+            self.sink.cut(structure.end)?;
+        }
         self.sink.publish(structure.end)?;
         self.space.committed(unused);
         Ok(())
@@ -179,8 +194,14 @@ impl Inner {
         order: &[NodeId],
         frozen: &[Option<Frozen>],
         likely: u64,
+        companion: Option<&dyn Companion>,
         place: impl FnOnce(u64) -> Result<u64>,
     ) -> Result<Structure> {
+        let mut around = companion.map(|companion| companion.plan().and_then(Around::new)).transpose()?;
+        let order = &*match &around {
+            Some(around) => around.order(order)?,
+            None => order.to_vec(),
+        };
         let mut addresses = vec![0; tree.nodes.len()];
         let uses = tree.uses(order);
         let extension = self.extension()?;
@@ -190,11 +211,28 @@ impl Inner {
         let mut offsets = Vec::with_capacity(order.len());
         for id in order {
             region.resize(region.len().next_multiple_of(8), 0);
-            let blob = self.blob(tree, *id, frozen, likely + region.len() as u64, &addresses, &uses)?;
-            offsets.push((region.len(), blob.header as u64));
+            let Some(around) = &mut around else {
+                let blob =
+                    self.blob(tree, (*id, None), frozen, likely + region.len() as u64, &addresses, &uses)?;
+                offsets.push((region.len(), blob.header as u64));
+                region.extend(blob.bytes);
+                continue;
+            };
+            around.before(*id, &mut region)?;
+            let start = region.len();
+            let make =
+                |spare| self.blob(tree, (*id, spare), frozen, likely + start as u64, &addresses, &uses);
+            let mut blob = make(around.spare(*id))?;
+            while let Some(spare) = around.better(*id, start, &blob) {
+                blob = make(Some(spare))?;
+            }
+            offsets.push((start, blob.header as u64));
             region.extend(blob.bytes);
+            around.after(*id, start, blob.header, &mut region)?;
         }
-        region.resize(region.len().next_multiple_of(8), 0);
+        if around.is_none() {
+            region.resize(region.len().next_multiple_of(8), 0);
+        }
         let before = self.space.end();
         let start = place(region.len() as u64)?;
         for (id, (offset, header)) in order.iter().zip(&offsets) {
@@ -209,7 +247,8 @@ impl Inner {
                 continue;
             }
             let base = start + *offset as u64;
-            let blob = self.blob(tree, *id, frozen, base, &addresses, &uses)?;
+            let spare = around.as_ref().and_then(|around| around.spare(*id));
+            let blob = self.blob(tree, (*id, spare), frozen, base, &addresses, &uses)?;
             if let Some(address) = blob.pinned {
                 let length = (blob.bytes.len() - blob.header) as u64;
                 let continuation = base + blob.header as u64;
@@ -219,24 +258,34 @@ impl Inner {
             let place = place.ok_or_else(|| Error::invalid("a structure that grew"))?;
             place.copy_from_slice(&blob.bytes);
         }
-        let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
+        if let (Some(around), Some(companion)) = (&around, companion) {
+            around.fill(companion, self.options.user_block + start, &mut region)?;
+        }
         // What others put behind this region in the meantime is not in this commit.
         let end = if start < before { before } else { start + region.len() as u64 };
         let root = addresses.first().copied().unwrap_or(0);
-        let superblock = superblock::encode(version, root, end, (front > 0).then_some(start))?;
-        Ok(Structure { start, region, pinned, superblock, addresses, end })
+        let extension = (front > 0).then_some(start);
+        Ok(Structure { start, region, pinned, root, extension, addresses, end })
+    }
+
+    /// The superblock that leads to a structure, at `base`.
+    pub(super) fn superblock(&self, structure: &Structure, base: u64) -> Result<Vec<u8>> {
+        let version = if self.options.oldest >= Oldest::V110 { 3 } else { 2 };
+        superblock::encode(version, structure.root, structure.end, structure.extension, base)
     }
 
     /// The superblock extension, where there is something to say.
     fn extension(&self) -> Result<Option<Vec<u8>>> {
-        let FileLayout::InFront { page } = self.options.layout else { return Ok(None) };
-        let data = message::file_space::encode(&FileSpace { paged: true, page_size: page })?;
-        let space = Message {
-            kind: message::FILE_SPACE,
-            flags: message::file_space::FLAGS,
-            creation_order: None,
-            data,
+        let (reused, usual) = (!self.options.lasting, 4096);
+        let (space, flags) = match self.options.layout {
+            FileLayout::InFront { page } if reused => {
+                (FileSpace { paged: true, reused, page_size: page }, message::file_space::FLAGS)
+            }
+            _ if reused => return Ok(None),
+            _ => (FileSpace { paged: false, reused, page_size: usual }, message::file_space::STRICT),
         };
+        let data = message::file_space::encode(&space)?;
+        let space = Message { kind: message::FILE_SPACE, flags, creation_order: None, data };
         object_header::encode(&[space], &HeaderOptions::default()).map(Some)
     }
 
@@ -244,7 +293,7 @@ impl Inner {
     fn blob(
         &self,
         tree: &Tree,
-        id: NodeId,
+        (id, spare): (NodeId, Option<usize>),
         frozen: &[Option<Frozen>],
         base: u64,
         addresses: &[u64],
@@ -253,7 +302,7 @@ impl Inner {
         let node = tree.node(id)?;
         let mut beside = Beside { base, bytes: Vec::new() };
         let mut messages = match &node.kind {
-            NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside)?,
+            NodeKind::Group(group) => group_messages(node, group, addresses, &mut beside, spare.is_some())?,
             NodeKind::Dataset(dataset) => {
                 let frozen = frozen.get(id.0).and_then(Option::as_ref);
                 let frozen =
@@ -275,6 +324,8 @@ impl Inner {
         if links != 1 {
             messages.push(plain(message::REFERENCE_COUNT, message::reference_count::encode(links)));
         }
+        // What says nothing, for whoever wants the checksum to be something.
+        messages.extend(spare.map(|spare| plain(message::NULL, vec![0; spare])));
         let options = header_options(node);
         let header = beside.next() - base;
         let encoded = match node.pinned {
@@ -445,16 +496,20 @@ fn group_messages(
     group: &GroupNode,
     addresses: &[u64],
     beside: &mut Beside,
+    sealed: bool,
 ) -> Result<Vec<Message>> {
     let address = |id: NodeId| addresses.get(id.0).copied().unwrap_or(0);
     let links = group.stored(node.track_order, address);
     let mut compact = Vec::new();
-    if links.len() <= MOST_COMPACT {
+    if sealed || links.len() <= MOST_COMPACT {
         for link in &links {
             compact.push((link.creation_order, message::link::encode(link)?));
         }
     }
-    let dense = links.len() > MOST_COMPACT || compact.iter().any(|(_, bytes)| bytes.len() > LARGEST_MESSAGE);
+    let dense = links.len() > compact.len() || compact.iter().any(|(_, bytes)| bytes.len() > LARGEST_MESSAGE);
+    if dense && sealed {
+        return Err(Error::limit("a link too large for the header of its group"));
+    }
     let next = u64::try_from(group.next).ok().filter(|_| node.track_order);
     let mut info = LinkInfo { next_order: next, indexed: node.track_order, ..LinkInfo::default() };
     if dense {
@@ -466,7 +521,10 @@ fn group_messages(
         plain(message::LINK_INFO, message::link_info::encode(&info)?),
         constant(
             message::GROUP_INFO,
-            message::group_info::encode(&GroupInfo { phase_change: None, estimate: None })?,
+            message::group_info::encode(&GroupInfo {
+                phase_change: sealed.then_some((u16::MAX, 0)),
+                estimate: None,
+            })?,
         ),
     ];
     if !dense {

@@ -186,7 +186,7 @@ impl DatasetWriter {
         copied.map_err(|error| self.named(error))
     }
 
-    fn chunks(&self) -> Result<&Chunks> {
+    pub(super) fn own_chunks(&self) -> Result<&Chunks> {
         match &self.node.data {
             Data::Chunked(chunks) => Ok(chunks),
             _ => Err(self.named(Error::invalid("the dataset is not stored in chunks"))),
@@ -194,7 +194,7 @@ impl DatasetWriter {
     }
 
     /// The number of the chunk that begins at an element.
-    fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Key> {
+    pub(super) fn scaled(&self, chunks: &Chunks, offset: &[u64]) -> Result<Key> {
         let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
         self.scaled_in(dims.dims(), chunks, offset)
     }
@@ -261,7 +261,7 @@ impl DatasetWriter {
     /// Invalid if the dataset has no chunks, none begins there, or `data` is empty; those of the sink.
     pub fn write_chunk(&self, offset: &[u64], data: &[u8], filter_mask: u32) -> Result<()> {
         self.file.0.open()?;
-        let chunks = self.chunks()?;
+        let chunks = self.own_chunks()?;
         self.check_chunk(chunks, data)?;
         let scaled = self.scaled(chunks, offset)?;
         chunks.forget_waiting(&self.file.0, &scaled);
@@ -276,7 +276,7 @@ impl DatasetWriter {
     /// As [`DatasetWriter::write_chunk`]; then none of them is written, unless the sink failed.
     pub fn write_chunks(&self, chunks: &[DirectChunk<'_>]) -> Result<()> {
         self.file.0.open()?;
-        let own = self.chunks()?;
+        let own = self.own_chunks()?;
         let mut placed = Vec::with_capacity(chunks.len());
         {
             let dims = self.node.dataspace.read().unwrap_or_else(PoisonError::into_inner);
@@ -295,7 +295,7 @@ impl DatasetWriter {
     /// As [`DatasetWriter::write_chunks`]; Invalid if `run` does not agree with itself.
     pub fn write_chunk_run(&self, run: &ChunkRun<'_>) -> Result<()> {
         self.file.0.open()?;
-        let own = self.chunks()?;
+        let own = self.own_chunks()?;
         let ChunkRun { offsets, data, sizes, masks } = *run;
         let rank = own.dims.len();
         let count = offsets.len() / rank.max(1);
@@ -353,7 +353,7 @@ impl DatasetWriter {
     /// As [`DatasetWriter::write_chunk`].
     pub fn read_chunk(&self, offset: &[u64]) -> Result<Option<(Vec<u8>, u32)>> {
         self.file.0.open()?;
-        let chunks = self.chunks()?;
+        let chunks = self.own_chunks()?;
         let scaled = self.scaled(chunks, offset)?;
         let read =
             chunks.flush(&self.file.0, &self.node).and_then(|()| chunks.read_stored(&self.file.0, &scaled));
@@ -366,7 +366,7 @@ impl DatasetWriter {
     /// Invalid if the dataset has no chunks, or the extent is beyond its bound.
     pub fn resize(&self, dims: &[u64]) -> Result<()> {
         self.file.0.open()?;
-        let chunks = self.chunks()?;
+        let chunks = self.own_chunks()?;
         if dims.iter().zip(self.dims()).any(|(new, old)| *new < old) {
             // Before the extent changes: what waits outside the new one must not be noted as stored after it.
             chunks.flush(&self.file.0, &self.node).map_err(|error| self.named(error))?;

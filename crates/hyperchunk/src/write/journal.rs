@@ -87,6 +87,8 @@ pub(super) enum Entry {
         object: NodeId,
         data: Vec<u8>,
     },
+    /// So many bytes come before the superblock.
+    UserBlock(u64),
 }
 
 /// A dataset as it was made.
@@ -460,6 +462,10 @@ impl Entry {
                 number(bytes, object.0 as u64);
                 put(bytes, data);
             }
+            Self::UserBlock(size) => {
+                bytes.push(16);
+                number(bytes, *size);
+            }
         }
         Ok(())
     }
@@ -510,6 +516,7 @@ impl Entry {
                 digest: cursor.u64()?,
             },
             15 => Self::Compact { object: id(cursor)?, data: taken(cursor)?.to_vec() },
+            16 => Self::UserBlock(cursor.u64()?),
             other => return Err(Error::corrupt(format!("an entry of kind {other} in the journal"))),
         })
     }

@@ -8,8 +8,10 @@
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
+mod based;
 mod chunks;
 mod commit;
+mod companion;
 mod dataset;
 mod encoding;
 mod heap;
@@ -19,6 +21,7 @@ mod lookup;
 mod options;
 mod parts;
 mod recover;
+mod reserved;
 mod sink;
 mod snapshot;
 mod space;
@@ -31,6 +34,7 @@ use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
+pub use companion::{Companion, Filled, Places, Plan, Sealed};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};

@@ -18,7 +18,7 @@ pub struct CreateOptions {
     pub sync: Sync,
     /// Where structure lies.
     pub layout: FileLayout,
-    /// Chunks and contiguous data begin at a multiple of this, in bytes.
+    /// Chunks and contiguous data begin at a multiple of this, in bytes of the file.
     pub alignment: u64,
     /// Whether a file of the same name may be there; if not, it is an error, else it is replaced when the new one is committed.
     pub replace: bool,
@@ -27,6 +27,12 @@ pub struct CreateOptions {
     pub journal: bool,
     /// How many bytes of chunks that are not written in full may wait in memory for the rest.
     pub waiting_bytes: usize,
+    /// How many bytes of the file come before the HDF5 superblock, for others than HDF5: 0, or a power of two from 512 on.
+    /// [`Writer::write_user_block`](super::Writer::write_user_block) writes them.
+    pub user_block: u64,
+    /// Whether bytes stay where they are for as long as the file lives: neither this writer nor programs that change the
+    /// file later use space again that became free. HDF5 1.8 may read such a file, but refuses to change it.
+    pub lasting: bool,
 }
 
 impl Default for CreateOptions {
@@ -41,6 +47,8 @@ impl Default for CreateOptions {
             replace: true,
             journal: true,
             waiting_bytes: 64 << 20,
+            user_block: 0,
+            lasting: false,
         }
     }
 }

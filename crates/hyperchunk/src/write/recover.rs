@@ -1,5 +1,6 @@
 //! What a writer that was killed left behind.
 
+use super::based::Based;
 use super::chunks::Data;
 use super::journal::{self, Entry, Placed, digest};
 use super::options::{CreateOptions, DatasetOptions, Sync};
@@ -42,6 +43,7 @@ struct Found {
     chunks: HashMap<(NodeId, Box<[u64]>), Placed>,
     begins: HashMap<NodeId, u64>,
     wrote: Vec<(NodeId, u64, u64, u64)>,
+    user_block: u64,
     end: u64,
 }
 
@@ -66,10 +68,12 @@ fn recovered(path: &Path) -> Result<Recovered> {
     for entry in entries {
         replay(&mut tree, &mut found, entry)?;
     }
-    let sink = Arc::new(LocalSink::reopen(path)?);
-    let first = found.end.max(sink.length()?).next_multiple_of(8);
+    let local = Arc::new(LocalSink::reopen(path)?);
+    options.user_block = found.user_block;
+    let first = found.end.max(local.length()?.saturating_sub(found.user_block)).next_multiple_of(8);
+    let sink = Based::over(Arc::<LocalSink>::clone(&local), found.user_block);
     let shown = path.to_string_lossy();
-    let writer = Writer::over(Arc::<LocalSink>::clone(&sink), Some(&shown), &options, None, first);
+    let writer = Writer::over(local, Some(&shown), &options, None, first);
     let lost = Mutex::new(Vec::new());
     let mut recovered = Recovered { torn, ..Recovered::default() };
     let mut datasets = HashMap::new();
@@ -190,6 +194,7 @@ fn names(tree: &Tree) -> HashMap<NodeId, String> {
 
 fn replay(tree: &mut Tree, found: &mut Found, entry: Entry) -> Result<()> {
     match entry {
+        Entry::UserBlock(size) => found.user_block = size,
         Entry::Group { track_order } => {
             tree.add(Node::new(NodeKind::Group(GroupNode::default()), track_order));
         }

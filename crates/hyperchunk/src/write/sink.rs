@@ -71,6 +71,15 @@ pub trait Sink: Send + std::marker::Sync + fmt::Debug {
     /// As [`Sink::write_at`].
     fn publish(&self, size: u64) -> Result<()>;
 
+    /// What lies from `size` on is nobody's: the file ends there.
+    ///
+    /// # Errors
+    /// As [`Sink::write_at`]; Unsupported where that cannot be.
+    fn cut(&self, size: u64) -> Result<()> {
+        let _ = size;
+        Err(Error::unsupported("cutting off the end of a file that is sent while it is written"))
+    }
+
     /// Whether bytes that are never written read as zeros.
     fn has_holes(&self) -> bool {
         true
@@ -298,6 +307,10 @@ impl Sink for LocalSink {
         Ok(())
     }
 
+    fn cut(&self, size: u64) -> Result<()> {
+        self.file.set_len(size).map_err(|error| self.named(cannot("resize", &error)))
+    }
+
     fn discard(&self) -> Result<()> {
         if self.published.load(Ordering::Acquire) {
             return Ok(());
@@ -417,6 +430,12 @@ impl Sink for MemorySink {
     }
 
     fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn cut(&self, size: u64) -> Result<()> {
+        let size = usize::try_from(size).map_err(|_| Error::limit("a file larger than the address space"))?;
+        self.0.write().unwrap_or_else(PoisonError::into_inner).truncate(size);
         Ok(())
     }
 

@@ -94,12 +94,13 @@ impl Writer {
             self.0.front_heap.flush(&self.0.space, &*self.0.sink)?;
             // Behind everything that has a place: nothing else can be there.
             let likely = self.0.space.end().next_multiple_of(8);
-            self.0.structure(&tree, &tree.all(), &frozen, likely, |_| {
+            self.0.structure(&tree, &tree.all(), &frozen, likely, None, |_| {
                 Ok(self.0.space.end().next_multiple_of(8))
             })?
         };
+        let superblock = self.0.superblock(&structure, 0)?;
         let mut pieces = structure.pinned;
-        pieces.push((0, structure.superblock));
+        pieces.push((0, superblock));
         pieces.push((structure.start, structure.region));
         pieces.sort_by_key(|(start, _)| *start);
         let source = Picture { sink: Arc::clone(&self.0.sink), pieces, size: structure.end };

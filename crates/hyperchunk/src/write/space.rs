@@ -12,6 +12,8 @@ pub(super) struct Space {
     free: Mutex<Free>,
     /// Whether what was given back is used again.
     reused: bool,
+    /// Where in the file the first byte is: alignments count from the start of the file.
+    base: u64,
 }
 
 #[derive(Debug, Default)]
@@ -25,8 +27,14 @@ struct Free {
 }
 
 impl Space {
-    pub(super) fn new(first: u64, reused: bool) -> Self {
-        Self { next: AtomicU64::new(first), any_free: AtomicBool::new(false), free: Mutex::default(), reused }
+    pub(super) fn new(first: u64, reused: bool, base: u64) -> Self {
+        let (next, any_free) = (AtomicU64::new(first), AtomicBool::new(false));
+        Self { next, any_free, free: Mutex::default(), reused, base }
+    }
+
+    /// The next place that is at a multiple of `alignment` in the file.
+    fn aligned(&self, place: u64, alignment: u64) -> u64 {
+        (place + self.base).next_multiple_of(alignment) - self.base
     }
 
     /// Where the file ends so far.
@@ -39,7 +47,7 @@ impl Space {
         let alignment = alignment.max(1);
         if self.any_free.load(Ordering::Acquire) {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(start) = free.take(length, alignment) {
+            if let Some(start) = free.take(length, |start| self.aligned(start, alignment)) {
                 return (start, 0);
             }
         }
@@ -48,7 +56,7 @@ impl Space {
         }
         let mut next = self.next.load(Ordering::Acquire);
         loop {
-            let start = next.next_multiple_of(alignment);
+            let start = self.aligned(next, alignment);
             match self.next.compare_exchange_weak(next, start + length, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return (start, start - next),
                 Err(now) => next = now,
@@ -113,14 +121,14 @@ impl Free {
     }
 
     /// From the smallest piece that fits; what is left of it stays free.
-    fn take(&mut self, length: u64, alignment: u64) -> Option<u64> {
+    fn take(&mut self, length: u64, aligned: impl Fn(u64) -> u64) -> Option<u64> {
         let mut fitting = self.by_length.range((length, 0)..);
         let (size, start) = fitting.find_map(|(size, start)| {
-            let skipped = start.next_multiple_of(alignment) - start;
+            let skipped = aligned(*start) - start;
             (skipped + length <= *size).then_some((*size, *start))
         })?;
         self.remove(start, size);
-        let first = start.next_multiple_of(alignment);
+        let first = aligned(start);
         if first > start {
             self.add(start, first - start);
         }
@@ -138,7 +146,7 @@ mod tests {
 
     #[test]
     fn space_is_used_again() {
-        let space = Space::new(100, true);
+        let space = Space::new(100, true, 0);
         assert_eq!(space.take(50, 1), (100, 0));
         assert_eq!(space.take(10, 64), (192, 42));
         space.give_back(100, 50, false);
@@ -161,5 +169,9 @@ mod tests {
         assert_eq!(space.take(16, 1), (24, 0));
         assert_eq!(space.take(6, 1), (10, 0));
         assert_eq!(space.take(1, 1), (243, 0));
+        let behind = Space::new(100, false, 512);
+        assert_eq!(behind.take(10, 512), (512, 412));
+        behind.give_back(512, 10, false);
+        assert_eq!(behind.take(10, 1), (522, 0), "never used again");
     }
 }

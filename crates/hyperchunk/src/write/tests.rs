@@ -574,3 +574,75 @@ fn what_waits_outside_a_smaller_extent_is_gone() {
     recover(&path).unwrap();
     assert_eq!(values(&File::open(&path, &OpenOptions::default()).unwrap(), "d", &Choice::All), [0; 8]);
 }
+
+/// Ends files with the name of something else.
+#[derive(Debug)]
+struct Ending(NodeId, NodeId);
+
+impl Companion for Ending {
+    fn plan(&self) -> Result<Plan> {
+        let sealed = vec![
+            Sealed { object: self.1, remainder: 5, behind: 11 },
+            Sealed { object: self.0, remainder: 3, behind: 0 },
+        ];
+        Ok(Plan { front: 13, sealed })
+    }
+
+    fn fill(&self, places: &Places) -> Result<Filled> {
+        assert_eq!((places.front % 8, places.checksums[0] % 8, places.checksums[1] % 8), (0, 5, 3));
+        assert_eq!(places.end, places.checksums[1] + 4);
+        let sealed = vec![(*b"DATA", vec![1; 11]), (*b"THER", Vec::new())];
+        Ok(Filled { front: vec![2; 13], sealed, ending: *b"THE O " })
+    }
+}
+
+#[test]
+fn a_file_behind_a_user_block_that_ends_as_another_format() {
+    let sink = Arc::new(MemorySink::default());
+    let mut options = CreateOptions::default();
+    (options.user_block, options.lasting) = (4096, true);
+    let file = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options).unwrap();
+    file.write_user_block(0, b"THE START").unwrap();
+    assert!(file.write_user_block(4090, &[0; 7]).is_err());
+    let space = space(&[1000]);
+    let float = Datatype::ieee(4, ByteOrder::Little);
+    let made = DatasetOptions::new(float, space);
+    let start = file.reserve(4000, 4096).unwrap();
+    assert_eq!((start + 4096) % 4096, 0);
+    let group = file.create_group(NodeId::ROOT, b"group", false).unwrap();
+    let data = file.create_dataset(group, b"data", made.clone()).unwrap();
+    for number in 0..20 {
+        file.create_group(group, format!("more {number}").as_bytes(), false).unwrap();
+    }
+    file.write_reserved(start, &mut [std::io::IoSlice::new(&[7; 4000])]).unwrap();
+    data.place(start).unwrap();
+    let other = file.create_dataset(NodeId::ROOT, b"other", made).unwrap();
+    other.write(&Choice::All, &[9; 4000]).unwrap();
+    file.accompany(Arc::new(Ending(group, data.id())));
+    let look = |file: &File| {
+        for (path, value) in [("group/data", 7), ("other", 9)] {
+            let data = file.root().unwrap().group().unwrap().get(path.as_bytes()).unwrap().dataset().unwrap();
+            let mut bytes = vec![0; 4000];
+            data.read(&Choice::All, &mut bytes).unwrap();
+            assert_eq!(bytes, vec![value; 4000]);
+        }
+    };
+    look(&file.snapshot().unwrap());
+    for _ in 0..2 {
+        file.set_comment(group, Some("changed".into())).unwrap();
+        file.flush().unwrap();
+        let bytes = sink.bytes();
+        assert!(
+            bytes.starts_with(b"THE START") && bytes.ends_with(b"THE O THER"),
+            "{:?}",
+            &bytes[bytes.len() - 20..]
+        );
+        let found = File::from_bytes(bytes.clone(), &OpenOptions::default()).unwrap();
+        assert_eq!((found.superblock().base, found.superblock().end + 4096), (4096, bytes.len() as u64));
+        look(&found);
+    }
+    for bad in [256, 1000] {
+        let options = CreateOptions { user_block: bad, ..CreateOptions::default() };
+        assert!(Writer::create_in(Arc::new(MemorySink::default()), None, &options).is_err());
+    }
+}

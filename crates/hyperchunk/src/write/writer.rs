@@ -1,6 +1,8 @@
 //! A file that is being written.
 
+use super::based::Based;
 use super::chunks::{Chunks, Data, NewChunk};
+use super::companion::Companion;
 use super::dataset::DatasetWriter;
 use super::heap::{COLLECTION, Heap};
 use super::journal::{Entry, Journal, Made};
@@ -57,7 +59,12 @@ pub struct Writer(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
 pub(super) struct Inner {
+    /// Where HDF5's bytes go: what lies behind the user block.
     pub(super) sink: Arc<dyn Sink>,
+    /// Where all bytes go.
+    pub(super) file: Arc<dyn Sink>,
+    /// The other format of the file, if it has one.
+    pub(super) companion: RwLock<Option<Arc<dyn Companion>>>,
     pub(super) options: CreateOptions,
     pub(super) threads: usize,
     pub(super) space: Space,
@@ -88,10 +95,15 @@ pub(super) struct Inner {
 impl Inner {
     /// A place for data.
     pub(super) fn take(&self, length: u64) -> Result<u64> {
+        self.take_aligned(length, self.options.alignment)
+    }
+
+    /// A place at a multiple of `alignment` of the file.
+    pub(super) fn take_aligned(&self, length: u64, alignment: u64) -> Result<u64> {
         if length > LONGEST || self.space.end() > LONGEST {
             return Err(Error::limit(format!("{length} bytes of data")));
         }
-        let (start, gap) = self.space.take(length, self.options.alignment);
+        let (start, gap) = self.space.take(length, alignment);
         if gap > 0 {
             self.sink.skip(start - gap, gap)?;
         }
@@ -213,6 +225,7 @@ impl Writer {
             FileLayout::InFront { page } => page.saturating_add(PROMISED),
             FileLayout::AtEnd => FIRST,
         };
+        let kept = kept.saturating_add(options.user_block);
         let upload = crate::io::start_upload(url, remote, options.replace)?;
         let name = crate::io::without_secrets(url);
         let sink = StreamSink::new(upload, &name, remote.part, remote.parts_at_once, kept);
@@ -265,8 +278,16 @@ impl Writer {
         if options.alignment == 0 || options.alignment > 1 << 30 {
             return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
         }
-        sink.write_at(0, sink.unfinished())?;
+        let base = options.user_block;
+        if base != 0 && !(base.is_power_of_two() && (512..=1 << 40).contains(&base)) {
+            let message = format!("a user block of {base} bytes: a power of two from 512 to 2^40 is needed");
+            return Err(Error::invalid(message));
+        }
+        sink.write_at(base, sink.unfinished())?;
         let writer = Self::over(sink, name, options, journal, first);
+        if base != 0 {
+            writer.0.note(&[Entry::UserBlock(base)])?;
+        }
         if let FileLayout::InFront { page } = options.layout {
             *writer.0.front.lock().unwrap_or_else(PoisonError::into_inner) = Some(superblock::SIZE..page);
         }
@@ -281,6 +302,8 @@ impl Writer {
         journal: Option<Journal>,
         first: u64,
     ) -> Self {
+        let file = Arc::clone(&sink);
+        let sink = Based::over(sink, options.user_block);
         // Headers at promised addresses are written last: where that can be done only at the start, they lie there.
         let promised = sink.kept().map(|_| first..first + PROMISED);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
@@ -290,9 +313,11 @@ impl Writer {
         };
         let inner = Inner {
             sink,
+            file,
+            companion: RwLock::default(),
             options: options.clone(),
             threads,
-            space: Space::new(first, promised.is_none()),
+            space: Space::new(first, promised.is_none() && !options.lasting, options.user_block),
             promised: Mutex::new(promised),
             tree: RwLock::new(Tree::new(false)),
             heap: Heap::default(),

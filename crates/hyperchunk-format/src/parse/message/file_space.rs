@@ -7,6 +7,8 @@ use crate::{Cursor, Result, Sizes};
 pub struct FileSpace {
     /// Whether metadata and raw data are kept in pages of their own.
     pub paged: bool,
+    /// Whether space that becomes free may be used again.
+    pub reused: bool,
     /// The size of a page in bytes.
     pub page_size: u64,
 }
@@ -17,11 +19,12 @@ pub struct FileSpace {
 /// Corrupt or Unsupported if it is damaged.
 pub fn parse(cursor: &mut Cursor<'_>, sizes: Sizes) -> Result<FileSpace> {
     const PAGED: u8 = 1;
+    const NONE: u8 = 3;
     cursor.version(1..=1)?;
     let strategy = cursor.u8()?;
     let _persists = cursor.u8()?;
     let _threshold = cursor.length(sizes)?;
-    Ok(FileSpace { paged: strategy == PAGED, page_size: cursor.length(sizes)? })
+    Ok(FileSpace { paged: strategy == PAGED, reused: strategy != NONE, page_size: cursor.length(sizes)? })
 }
 
 #[cfg(test)]
@@ -33,7 +36,7 @@ mod tests {
         let sizes = Sizes { address: 8, length: 4 };
         let bytes = [1, 1, 0, 1, 0, 0, 0, 0, 0, 64, 0, 9, 9];
         let space = parse(&mut Cursor::new(&bytes, "", 0), sizes).unwrap();
-        assert_eq!(space, FileSpace { paged: true, page_size: 4 << 20 });
+        assert_eq!(space, FileSpace { paged: true, reused: true, page_size: 4 << 20 });
         assert!(parse(&mut Cursor::new(&bytes[..9], "", 0), sizes).is_err());
         assert!(parse(&mut Cursor::new(&[0, 1], "", 0), sizes).is_err());
     }

@@ -1,0 +1,99 @@
+//! Bytes that the caller places itself: where data must lie in a certain order, or between bytes of another format.
+
+use super::chunks::Data;
+use super::dataset::DatasetWriter;
+use super::writer::Writer;
+use crate::write::companion::Companion;
+use crate::{Error, Result};
+use std::io::IoSlice;
+use std::sync::{Arc, PoisonError};
+
+impl Writer {
+    /// Takes bytes of the file for the caller, at a multiple of `alignment` of the file. Returns their address: it counts
+    /// from the end of the user block.
+    ///
+    /// # Errors
+    /// Limit if they are too many; Invalid if the file has a journal, which cannot note what it has not seen.
+    pub fn reserve(&self, length: u64, alignment: u64) -> Result<u64> {
+        self.0.open()?;
+        if self.0.journal.is_some() || !alignment.is_power_of_two() {
+            let message = "bytes of a file with a journal, or an alignment that is no power of two";
+            return Err(self.0.named(Error::invalid(message)));
+        }
+        self.0.take_aligned(length, alignment).map_err(|error| self.0.named(error))
+    }
+
+    /// Writes to bytes that were taken, one part behind the other.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write_reserved(&self, address: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
+        self.0.open()?;
+        let written = self.0.sink.write_parts_at(address, parts);
+        self.0.changed();
+        written.map_err(|error| self.0.named(error))
+    }
+
+    /// Reads bytes that were taken.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn read_reserved(&self, address: u64, buffer: &mut [u8]) -> Result<()> {
+        self.0.sink.read_at(address, buffer).map_err(|error| self.0.named(error))
+    }
+
+    /// Writes to the user block.
+    ///
+    /// # Errors
+    /// Invalid if there is no such place in it; those of the sink.
+    pub fn write_user_block(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.0.open()?;
+        let end = offset.checked_add(bytes.len() as u64);
+        if end.is_none_or(|end| end > self.0.options.user_block) {
+            let message = format!("{} bytes at {offset} of a user block", bytes.len());
+            return Err(self.0.named(Error::invalid(message)));
+        }
+        self.0.file.write_at(offset, bytes).map_err(|error| self.0.named(error))
+    }
+
+    /// The file is in another format, too, from the next commit on. Nothing may be written while one is made.
+    pub fn accompany(&self, companion: Arc<dyn Companion>) {
+        *self.0.companion.write().unwrap_or_else(PoisonError::into_inner) = Some(companion);
+        self.0.changed();
+    }
+}
+
+impl DatasetWriter {
+    /// Says that a chunk lies in bytes that were taken, as it is to be stored.
+    ///
+    /// # Errors
+    /// Invalid if the dataset has no chunks or has filters, or none begins there.
+    pub fn place_chunk(&self, offset: &[u64], address: u64) -> Result<()> {
+        self.file.0.open()?;
+        let chunks = self.own_chunks()?;
+        if self.is_filtered() {
+            return Err(self
+                .file
+                .0
+                .named(Error::invalid("chunks that go through filters have no known size")));
+        }
+        let scaled = self.scaled(chunks, offset)?;
+        chunks.place_at(&self.file.0, &scaled, address);
+        self.file.0.changed();
+        Ok(())
+    }
+
+    /// Says that the data, in one piece, lie in bytes that were taken.
+    ///
+    /// # Errors
+    /// Invalid if the dataset is not stored in one piece.
+    pub fn place(&self, start: u64) -> Result<()> {
+        self.file.0.open()?;
+        let Data::Contiguous { address, .. } = &self.node.data else {
+            return Err(self.file.0.named(Error::invalid("the dataset is not stored in one piece")));
+        };
+        *address.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+        self.file.0.changed();
+        Ok(())
+    }
+}
