@@ -1,6 +1,7 @@
 """Hyperchunk: HDF5 that computes, streams and scales.
 
 - :func:`open` reads and writes HDF5 files, in h5py's shape and without libhdf5.
+- :meth:`Group.table` and :meth:`Dataset.arrow` give its data as Apache Arrow tables, to pyarrow, polars, pandas and DuckDB.
 - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
 - :mod:`hyperchunk.plugins` makes them readable for every HDF5 program.
 """
@@ -16,6 +17,7 @@ from hyperchunk._core import __version__, set_metadata_cache_bytes
 
 if TYPE_CHECKING:
     from hyperchunk import exceptions, plugins, udf
+    from hyperchunk.arrow import Table, scan_hyperchunk
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
@@ -50,6 +52,7 @@ _core.set_package_dir(str(Path(__file__).resolve().parent))
 
 # Where each name is, for when it is first used: the command needs neither NumPy nor the reader's classes.
 _HOMES = {
+    "arrow": ("Table", "scan_hyperchunk"),
     "attributes": ("AttributeManager",),
     "dataset": ("Dataset",),
     "datatype": ("Datatype",),
@@ -129,6 +132,7 @@ __all__ = [
     "RegionReference",
     "SoftLink",
     "Stats",
+    "Table",
     "UserLink",
     "VirtualLayout",
     "VirtualSource",
@@ -150,6 +154,7 @@ __all__ = [
     "plugins",
     "ref_dtype",
     "regionref_dtype",
+    "scan_hyperchunk",
     "set_metadata_cache_bytes",
     "special_dtype",
     "string_dtype",

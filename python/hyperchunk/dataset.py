@@ -6,7 +6,7 @@ import posixpath
 from asyncio import wrap_future
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection, Space
 from hyperchunk.values import Array, Plan
 from hyperchunk.views import AsStrView, AsTypeView, ChunkIterator, FieldsView
+
+if TYPE_CHECKING:
+    from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
@@ -47,13 +50,14 @@ class VDSmap(NamedTuple):
 class Dataset(HLObject):
     """A dataset: ``dataset[index]`` reads into a new NumPy array, with h5py's rules for what an index may be."""
 
-    __slots__ = ("_core_data", "_dims", "_plan")
+    __slots__ = ("_core_data", "_dims", "_mapped", "_plan")
 
     def __init__(self, opened: Opened, found: AnyObject | None, name: str | None) -> None:
         super().__init__(opened, found, name)
         self._core_data: AnyDataset | None = None
         self._dims: tuple[int, ...] | None = None
         self._plan: Plan | None = None
+        self._mapped: _core.Mapped | None = None
 
     @property
     def _data(self) -> AnyDataset:
@@ -349,6 +353,70 @@ class Dataset(HLObject):
         plan = self._reading() if dtype is None else values.plan_as(data.datatype.description, np.dtype(dtype))
         return self._read_into_new(data, selections.everything(self._dims), plan)
 
+    # --- Without reading ---
+
+    def arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        rows: slice | tuple[int, int] | range | None = None,
+        *,
+        cells: Cells | None = None,
+        strings: Strings | None = None,
+        half: Half | None = None,
+        enums: Enums | None = None,
+        compounds: Compounds | None = None,
+        mapped: bool = True,
+        batch_rows: int | None = None,
+    ) -> Table:
+        """It as a table for Apache Arrow: of a dataset of compounds, the members are columns; any other is one column, and
+        its first dimension counts rows. Arguments as for :meth:`Group.table`."""
+        from hyperchunk.arrow import table_of
+
+        looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
+        return table_of(self, columns, rows, mapped=mapped, batch_rows=batch_rows, **looks)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Its elements where they lie, for those who look for NumPy's array interface: in a file of this machine, in one
+        piece, as NumPy has them; no compounds. The file is mapped; what it has later is seen."""
+        mapped, plan = self._in_memory()
+        if mapped is None:
+            # Who asks reads it, with `__array__`.
+            raise AttributeError("__array_interface__")
+        return {
+            "shape": self.shape or (),
+            "typestr": plan.dtype.str,
+            "data": (mapped.address, True),
+            "version": 3,
+        }
+
+    def _in_memory(self) -> tuple[_core.Mapped | None, Plan]:
+        """Its elements where they lie; None where NumPy has them otherwise."""
+        data, plan = self._data, self._reading()
+        # NumPy's array interface has no way to say where members lie, nor that elements are arrays.
+        simple = plan.dtype.names is None and plan.dtype.subdtype is None and plan.dtype == plan.wire
+        plain = simple and plan.conversion is None and plan.resolve is None
+        if self._mapped is None and plain and self.size and isinstance(data, _core.Dataset):
+            mapped = _core.Mapped.of_dataset(data)
+            if mapped is not None and mapped.nbytes == self.nbytes:
+                self._mapped = mapped
+        return self._mapped, plan
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Its elements for those who speak DLPack: where they lie, if they can be looked at there, the one who asks knows of
+        memory that must not be written, and wants no copy; else read."""
+        wants, version = options.get("copy"), options.get("max_version")
+        mapped, _ = self._in_memory()
+        if mapped is not None and not wants and version is not None and version >= (1, 0):
+            return np.asarray(self).__dlpack__(**options)
+        if wants is False:
+            raise BufferError(f"the elements can only be read into new memory (object {self.name})")
+        return np.asarray(self[()]).__dlpack__(**{**options, "copy": None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Memory of the processor."""
+        return (1, 0)
+
     # --- Reading in other ways ---
 
     def astype(self, dtype: npt.DTypeLike) -> AsTypeView | Dataset:
@@ -380,7 +448,7 @@ class Dataset(HLObject):
     def refresh(self) -> None:
         """Looks at the dataset's header again."""
         self._opened.need()
-        self._core_data = self._plan = self._dims = None
+        self._core_data = self._plan = self._dims = self._mapped = None
 
     def flush(self) -> None:
         """Does nothing: a file that is read has nothing to write."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from asyncio import wrap_future
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from hyperchunk import _core
 from hyperchunk.dataset import Dataset
@@ -14,6 +14,9 @@ from hyperchunk.exceptions import HyperchunkError, ObjectNotFoundError, Unsuppor
 from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
 from hyperchunk.objects import AnyObject, HLObject, MappingHDF5, Opened, encode, read_only
 from hyperchunk.references import Reference
+
+if TYPE_CHECKING:
+    from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
 
 Link = HardLink | SoftLink | ExternalLink | UserLink
 
@@ -167,6 +170,44 @@ class Group(HLObject, MappingHDF5):
     async def read_many_async(self, wanted: Any) -> Any:
         """:meth:`read_many` for asyncio."""
         return await wrap_future(self.read_many_future(wanted))
+
+    def table(
+        self,
+        path: str = ".",
+        columns: Sequence[str] | None = None,
+        rows: slice | tuple[int, int] | range | None = None,
+        *,
+        cells: Cells | None = None,
+        strings: Strings | None = None,
+        half: Half | None = None,
+        enums: Enums | None = None,
+        compounds: Compounds | None = None,
+        mapped: bool = True,
+        batch_rows: int | None = None,
+    ) -> Table:
+        """A table over the data of a group or a dataset (by default, this group), for Apache Arrow: pyarrow, polars, pandas
+        and DuckDB take it as it is.
+
+        Columns are the group's datasets that have dimensions, which must be of equal length (the first dimension counts
+        rows), in the order of their creation where that is tracked, else by name. An attribute ``h5.table`` of the group, a
+        list of names, says otherwise; so do pandas, PyTables, vaex, AnnData and NeXus (``NXdata``) in their ways. Of a
+        dataset of compounds, columns are the members. `columns` are names, or paths of datasets from the group; `rows` a
+        slice. Nothing is read before somebody asks for values.
+
+        `cells`: rows of several dimensions as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"`` (lists
+        of fixed size). `strings`: ``"text"`` (without what fills them up), or ``"stored"`` bytes. `half`: floats of 16 bits
+        as they are, or as ``"float32"`` (DuckDB has no others). `enums`: ``"values"``, or a ``"dictionary"`` of names.
+        `compounds`: ``"columns"``, or one ``"struct"``. `mapped`: whether a file of this machine may be mapped, so that
+        nothing is copied; a file that another process makes shorter then ends this one. `batch_rows`: how many rows a batch
+        has at most.
+
+        >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
+        """
+        from hyperchunk.arrow import table_of
+
+        looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
+        found = self if path == "." else self[path]
+        return table_of(found, columns, rows, mapped=mapped, batch_rows=batch_rows, **looks)
 
     def visit(self, func: Callable[[str], Any]) -> Any:
         """Calls `func` with the path of each object below this group, once for each; ends with the first result that

@@ -14,6 +14,7 @@ mod network;
 mod node;
 mod object;
 mod store;
+mod table;
 mod worker;
 mod writer;
 
@@ -57,6 +58,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<datatype::Datatype>()?;
     module.add_class::<datatype::Conversion>()?;
     module.add_class::<choice::Choice>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<table::RowBatches>()?;
+    module.add_class::<table::Batch>()?;
+    module.add_class::<table::Mapped>()?;
+    module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(table::after_fork, module)?)?;
     module.add_class::<writer::Writer>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<dataset_writer::DatasetWriter>()?;

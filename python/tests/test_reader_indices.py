@@ -265,7 +265,7 @@ def test_other_views(files: tuple[Any, Any]) -> None:
         assert same(*(np.asarray(file[name]) for file in files))
     for file in files:
         with pytest.raises(ValueError, match="copy=False"):
-            np.asarray(file["line"], copy=False)
+            np.asarray(file["chunked"], copy=False)
         assert [int(x) for x in file["line"]][:3] == [0, 1, 2]
         with pytest.raises(TypeError):
             iter(file["scalar"]).__next__()

@@ -3,6 +3,10 @@
 
 pub mod types;
 mod values;
+pub mod view;
+
+pub use {arrow_array, arrow_buffer, arrow_schema};
 
 pub use hyperchunk::{Error, ErrorKind, Result};
 pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};
+pub use view::{Batches, Table, TableOptions};

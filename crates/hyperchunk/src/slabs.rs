@@ -1,6 +1,7 @@
 //! Cutting a dataset into slabs that follow each other in row-major order.
 
 use crate::Dataset;
+pub use crate::read::Stretch;
 use hyperchunk_format::model::Dataspace;
 use hyperchunk_format::select::{Axis, Choice};
 

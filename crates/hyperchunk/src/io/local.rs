@@ -60,6 +60,10 @@ impl Source for LocalFile {
         Some(format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()))
     }
 
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         read_exact_at(&self.file, offset, buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => ends_before(self.size, offset, buffer.len()),

@@ -119,6 +119,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         self.remote().map(|remote| remote.identity().to_owned())
     }
 
+    /// The file of this machine that it is, from its first byte to its last.
+    fn file(&self) -> Option<&std::fs::File> {
+        None
+    }
+
     /// It as a source whose reads are requests; `None` for files of this machine and memory.
     fn remote(&self) -> Option<&dyn Remote> {
         None

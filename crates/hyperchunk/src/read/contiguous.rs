@@ -19,7 +19,7 @@ const GAP: u64 = 4 << 10;
 const LONG: u64 = 32 << 10;
 
 /// Bytes that lie in a row.
-enum Bytes<'a> {
+pub(super) enum Bytes<'a> {
     /// Of the header.
     Memory(&'a [u8]),
     /// Of the file, from this offset on.
@@ -94,7 +94,7 @@ impl Job {
 }
 
 /// Where the data lie; `None` while nothing is allocated.
-fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
+pub(super) fn locate(dataset: &Dataset) -> Result<Option<Bytes<'_>>> {
     let needed = dataset.elements()?.checked_mul(dataset.datatype().size);
     let needed = needed.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
     let too_small = |size: u64| Error::corrupt(format!("{size} bytes of data where {needed} should be"));

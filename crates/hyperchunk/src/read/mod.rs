@@ -9,6 +9,7 @@ mod many;
 mod output;
 mod place;
 pub(crate) mod plan;
+mod stretches;
 mod table;
 mod virtual_dataset;
 mod workers;
@@ -26,6 +27,7 @@ use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 pub use many::{Read, read_many};
+pub use stretches::Stretch;
 pub(crate) use workers::spread;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.

@@ -1,0 +1,400 @@
+//! The rows of a table, batch by batch.
+//!
+//! Where all columns of a stretch of rows are mapped as they are, a batch costs nothing. Else rows are taken in slabs that end
+//! between chunks; a slab is read as one, for all columns, and a slab that takes work is made while the one before it is looked
+//! at.
+
+use super::ahead::Ahead;
+use super::gather::{Part, gather};
+use super::map::Map;
+use super::table::{Column, Inner, Storage, Stored, named};
+use crate::{Error, Result};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_buffer::Buffer;
+use arrow_schema::{ArrowError, SchemaRef};
+use hyperchunk::model::Dataspace;
+use hyperchunk::select::{Axis, Choice};
+use hyperchunk::{Read, read_many};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How many rows a batch has that costs nothing, if nobody says so.
+const ROWS: u64 = 1 << 20;
+/// No batch has more rows: some tools count them in 32 bits.
+const MOST_ROWS: u64 = i32::MAX as u64;
+/// How many bytes a slab has in the end; those before it are smaller, so that who looks at few rows waits for few.
+const SLAB: u64 = 32 << 20;
+const FIRST_SLAB: u64 = 4 << 20;
+/// A slab as high as a chunk may have so many bytes; higher chunks are decoded again for each slab.
+const HIGH_SLAB: u64 = 256 << 20;
+/// Slabs of fewer bytes are made when they are asked for.
+const WORTH_A_THREAD: u64 = 1 << 20;
+/// Data in pieces of fewer bytes than this, on average, are read: a batch for each would cost more.
+const WORTH_A_MAP: u64 = 64 << 10;
+
+/// The rows of a table. Its batches are what they were when they were made, but for what is mapped.
+#[derive(Debug)]
+pub struct Batches {
+    table: Arc<Inner>,
+    /// Of each dataset in use.
+    lies: Vec<Option<Lie>>,
+    /// The first row that is in no slab yet.
+    at: u64,
+    slab_bytes: u64,
+    next: Option<Next>,
+    /// What is left of a slab that has more rows than a batch may have.
+    rest: Option<RecordBatch>,
+    failed: bool,
+}
+
+/// Where the rows of a dataset are.
+#[derive(Debug)]
+struct Lie {
+    /// In order, without gaps.
+    pieces: Vec<Piece>,
+    /// The piece that was looked at last.
+    now: usize,
+    /// How many rows a chunk has that must be read; 1 without.
+    height: u64,
+}
+
+#[derive(Debug)]
+struct Piece {
+    rows: Range<u64>,
+    place: Option<Place>,
+}
+
+/// A place in a mapped file.
+#[derive(Debug, Clone)]
+struct Place {
+    map: Arc<Map>,
+    offset: u64,
+}
+
+/// Rows that are made at once, and the place of the first in each dataset that is mapped.
+#[derive(Debug, Clone)]
+struct Slab {
+    rows: Range<u64>,
+    places: Vec<Option<Place>>,
+    /// How many bytes must be read or copied.
+    work: u64,
+}
+
+#[derive(Debug)]
+enum Next {
+    Waiting(Slab),
+    Ahead(Slab, Ahead<Result<RecordBatch>>),
+    Failed(Error),
+}
+
+impl Batches {
+    pub(super) fn new(table: &Arc<Inner>) -> Result<Self> {
+        let mut lies: Vec<Option<Lie>> = table.stored.iter().map(|_| None).collect();
+        for column in &table.columns {
+            let (Some(stored), Some(lie)) = (table.stored.get(column.stored), lies.get_mut(column.stored))
+            else {
+                continue;
+            };
+            if lie.is_none() {
+                let found = Lie::of(table, stored);
+                *lie = Some(found.map_err(|error| named(error, stored.dataset.object()))?);
+            }
+        }
+        // Few large requests are the better way over a network.
+        let remote = table.stored.iter().any(|stored| stored.dataset.object().file().is_remote());
+        Ok(Self {
+            table: Arc::clone(table),
+            lies,
+            at: table.rows.start,
+            slab_bytes: if remote { SLAB } else { FIRST_SLAB },
+            next: None,
+            rest: None,
+            failed: false,
+        })
+    }
+
+    pub(super) fn storage(&self) -> Vec<Storage> {
+        let columns = self.table.columns.iter().map(|column| {
+            let mut storage = Storage { column: column.kind.field().name().clone(), zero_copy: 0, copied: 0 };
+            let stored = self.table.stored.get(column.stored);
+            for piece in
+                self.lies.get(column.stored).and_then(Option::as_ref).map_or(&[][..], |lie| &lie.pieces)
+            {
+                let as_it_is = stored.is_some_and(|stored| column.is_as_stored(stored, piece.place.as_ref()));
+                let count = if as_it_is { &mut storage.zero_copy } else { &mut storage.copied };
+                *count += piece.rows.end - piece.rows.start;
+            }
+            storage
+        });
+        columns.collect()
+    }
+
+    /// The rows that are made next.
+    fn cut(&mut self) -> Result<Option<Slab>> {
+        let (start, mut end) = (self.at, self.table.rows.end);
+        if start >= end {
+            return Ok(None);
+        }
+        let mut places = Vec::with_capacity(self.lies.len());
+        let (mut row_bytes, mut height) = (0_u64, 1);
+        for (stored, lie) in self.table.stored.iter().zip(&mut self.lies) {
+            let Some(lie) = lie else {
+                places.push(None);
+                continue;
+            };
+            let Some(piece) = lie.piece(start) else {
+                return Err(Error::invalid("rows that lie nowhere"));
+            };
+            end = end.min(piece.rows.end);
+            let place = piece.place.as_ref().map(|place| place.of_row(start - piece.rows.start, stored.row));
+            if place.is_none() {
+                row_bytes = row_bytes.saturating_add(stored.row as u64);
+                height = height.max(lie.height);
+            }
+            places.push(place);
+        }
+        for column in &self.table.columns {
+            let place = places.get(column.stored).and_then(Option::as_ref);
+            let stored = self.table.stored.get(column.stored);
+            if place.is_some() && !stored.is_some_and(|stored| column.is_as_stored(stored, place)) {
+                row_bytes = row_bytes.saturating_add(column.kind.row_size() as u64);
+            }
+        }
+        let most = self.most_rows(start, row_bytes, height)?;
+        end = end.min(start.saturating_add(most));
+        self.at = end;
+        let work = (end - start).saturating_mul(row_bytes);
+        Ok(Some(Slab { rows: start..end, places, work }))
+    }
+
+    /// How many rows a slab may have that begins here.
+    fn most_rows(&mut self, start: u64, row_bytes: u64, height: u64) -> Result<u64> {
+        if row_bytes == 0 {
+            return Ok(self.table.batch_rows.unwrap_or(ROWS).min(MOST_ROWS));
+        }
+        let limits =
+            self.table.stored.first().map(|stored| stored.dataset.object().file().options().limits.clone());
+        if limits.is_some_and(|limits| row_bytes > limits.chunk_bytes) {
+            return Err(Error::limit(format!("a row of {row_bytes} bytes (limit `chunk_bytes`)")));
+        }
+        let rows = (self.slab_bytes / row_bytes).max(1);
+        self.slab_bytes = (self.slab_bytes * 2).min(SLAB);
+        let chunk_ends = (start / height + 1).saturating_mul(height);
+        let end = if height.saturating_mul(row_bytes) > HIGH_SLAB {
+            start.saturating_add(rows).min(chunk_ends)
+        } else {
+            (start.saturating_add(rows) / height).saturating_mul(height).max(chunk_ends)
+        };
+        Ok((end - start).min(MOST_ROWS))
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        let Some(slab) = self.cut()? else { return Ok(()) };
+        let ahead = if slab.work >= WORTH_A_THREAD {
+            let (table, slab) = (Arc::clone(&self.table), slab.clone());
+            Ahead::start(move || table.make(&slab))
+        } else {
+            None
+        };
+        self.next = Some(match ahead {
+            Some(ahead) => Next::Ahead(slab, ahead),
+            None => Next::Waiting(slab),
+        });
+        Ok(())
+    }
+
+    fn make_next(&mut self) -> Result<Option<RecordBatch>> {
+        let (slab, made) = match self.next.take() {
+            Some(Next::Ahead(slab, ahead)) => (slab, ahead.take()),
+            Some(Next::Waiting(slab)) => (slab, None),
+            Some(Next::Failed(error)) => return Err(error),
+            None => match self.cut()? {
+                Some(slab) => (slab, None),
+                None => return Ok(None),
+            },
+        };
+        let batch = made.unwrap_or_else(|| self.table.make(&slab))?;
+        if let Err(error) = self.prepare() {
+            self.next = Some(Next::Failed(error));
+        }
+        Ok(Some(batch))
+    }
+
+    /// The next batch.
+    ///
+    /// # Errors
+    /// If its rows cannot be read. There is none after that.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let batch = match self.rest.take() {
+            Some(rest) => Some(rest),
+            None if self.failed => None,
+            None => self.make_next().inspect_err(|_| self.failed = true)?,
+        };
+        let Some(batch) = batch else { return Ok(None) };
+        let most = self.table.batch_rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
+        if batch.num_rows() <= most {
+            return Ok(Some(batch));
+        }
+        self.rest = Some(batch.slice(most, batch.num_rows() - most));
+        Ok(Some(batch.slice(0, most)))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.table.schema)
+    }
+}
+
+impl Lie {
+    fn of(table: &Inner, stored: &Stored) -> Result<Self> {
+        let height = stored.dataset.chunked().and_then(|chunked| chunked.dims.first().copied()).unwrap_or(1);
+        let all = || vec![Piece { rows: table.rows.clone(), place: None }];
+        let found = if table.mapped { stored.dataset.stretches(table.rows.clone())? } else { Vec::new() };
+        let mapped = found.iter().filter(|stretch| stretch.place.is_some());
+        let rows =
+            mapped.clone().map(|stretch| stretch.rows.end - stretch.rows.start).fold(0, u64::saturating_add);
+        let count = mapped.count() as u64;
+        let each = rows.saturating_mul(stored.row as u64).checked_div(count).unwrap_or(0);
+        if count == 0 || (count > 1 && each < WORTH_A_MAP) {
+            return Ok(Self { pieces: all(), now: 0, height });
+        }
+        let pieces = found.into_iter().map(|stretch| {
+            let place = match stretch.place {
+                Some((source, offset)) => table.maps.get(&source)?.map(|map| Place { map, offset }),
+                None => None,
+            };
+            Ok(Piece { rows: stretch.rows, place })
+        });
+        Ok(Self { pieces: pieces.collect::<Result<_>>()?, now: 0, height })
+    }
+
+    /// The piece that has a row; rows come in order.
+    fn piece(&mut self, row: u64) -> Option<&Piece> {
+        while self.pieces.get(self.now).is_some_and(|piece| piece.rows.end <= row) {
+            self.now += 1;
+        }
+        self.pieces.get(self.now)
+    }
+}
+
+impl Place {
+    /// The place of a later row.
+    fn of_row(&self, rows: u64, row: usize) -> Self {
+        // No overflow: all rows of a piece lie inside the file.
+        Self { map: Arc::clone(&self.map), offset: self.offset + rows * row as u64 }
+    }
+}
+
+impl Column {
+    /// Whether it is all of its dataset's bytes.
+    fn is_whole(&self, stored: &Stored) -> bool {
+        self.offset == 0 && self.kind.row_size() == stored.row
+    }
+
+    /// Whether its values are the bytes at a place of a mapped file.
+    fn is_as_stored(&self, stored: &Stored, place: Option<&Place>) -> bool {
+        let Some((place, align)) = place.zip(self.kind.zero_copy()) else { return false };
+        self.is_whole(stored) && place.map.address(place.offset).is_multiple_of(align.max(1))
+    }
+}
+
+impl Inner {
+    /// The batch of a slab.
+    fn make(&self, slab: &Slab) -> Result<RecordBatch> {
+        let count = slab.rows.end - slab.rows.start;
+        let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
+        let stored = self.bytes(slab, rows)?;
+        let mut arrays: Vec<Option<ArrayRef>> = self.columns.iter().map(|_| None).collect();
+        for (number, (from, bytes)) in self.stored.iter().zip(stored).enumerate() {
+            let Some(bytes) = bytes else { continue };
+            let file = from.dataset.object().file();
+            let columns = self.columns.iter().enumerate().filter(|(_, column)| column.stored == number);
+            let (whole, parts): (Vec<_>, Vec<_>) = columns.partition(|(_, column)| column.is_whole(from));
+            let places: Vec<Part> = parts
+                .iter()
+                .map(|(_, column)| Part { offset: column.offset, width: column.kind.row_size() })
+                .collect();
+            let gathered = if places.is_empty() { Vec::new() } else { gather(&bytes, from.row, &places) };
+            let parts = parts.into_iter().zip(gathered.into_iter().map(Buffer::from_vec));
+            let whole = whole.into_iter().map(|column| (column, bytes.clone()));
+            for ((place, column), bytes) in whole.chain(parts) {
+                let array = column.kind.array(bytes, rows, Some(file));
+                let array = array.map_err(|error| named(error, from.dataset.object()))?;
+                if let Some(to) = arrays.get_mut(place) {
+                    *to = Some(array);
+                }
+            }
+        }
+        let arrays: Vec<ArrayRef> = arrays.into_iter().flatten().collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+    }
+
+    /// The stored bytes of the rows of a slab, of each dataset in use.
+    fn bytes(&self, slab: &Slab, rows: usize) -> Result<Vec<Option<Buffer>>> {
+        let mut buffers: Vec<Option<Buffer>> = self.stored.iter().map(|_| None).collect();
+        let mut reads = Vec::new();
+        for (number, from) in self.stored.iter().enumerate() {
+            if !self.columns.iter().any(|column| column.stored == number) {
+                continue;
+            }
+            let size = rows
+                .checked_mul(from.row)
+                .ok_or_else(|| Error::limit("more bytes than there are addresses"))?;
+            match slab.places.get(number).and_then(Option::as_ref) {
+                Some(place) => {
+                    let range = place.offset..place.offset.saturating_add(size as u64);
+                    let buffer =
+                        place.map.buffer(range).ok_or_else(|| Error::invalid("rows outside their file"))?;
+                    if let Some(to) = buffers.get_mut(number) {
+                        *to = Some(buffer);
+                    }
+                }
+                None => reads.push((number, from, choice(from, &slab.rows), fresh(size)?)),
+            }
+        }
+        let wanted = reads.iter_mut().map(|(_, from, choice, out)| Read {
+            dataset: &from.dataset,
+            choice,
+            conversion: None,
+            out,
+        });
+        read_many(wanted.collect())?;
+        for (number, _, _, out) in reads {
+            if let Some(to) = buffers.get_mut(number) {
+                *to = Some(Buffer::from_vec(out));
+            }
+        }
+        Ok(buffers)
+    }
+}
+
+/// The elements of rows.
+fn choice(stored: &Stored, rows: &Range<u64>) -> Choice {
+    match stored.dataset.dataspace() {
+        Dataspace::Simple { .. } => {
+            let cell = stored.cell().iter().map(|dim| Axis::range(0..*dim));
+            Choice::Axes(std::iter::once(Axis::range(rows.clone())).chain(cell).collect())
+        }
+        _ => Choice::All,
+    }
+}
+
+/// New memory. What the system will not give is an error.
+fn fresh(size: usize) -> Result<Vec<u8>> {
+    let mut asked: Vec<u8> = Vec::new();
+    asked.try_reserve_exact(size).map_err(|_| Error::limit(format!("no memory for {size} bytes")))?;
+    drop(asked);
+    // Pages that come as zeros are got when they are written.
+    Ok(vec![0; size])
+}

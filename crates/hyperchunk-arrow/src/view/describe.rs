@@ -1,0 +1,53 @@
+//! What the metadata of a column say of its dataset, and those of a table of its object.
+
+use crate::Result;
+use crate::types::metadata::{self, FILL, LAYOUT, PATH, SPACE};
+use hyperchunk::model::{FillWhen, Layout};
+use hyperchunk::{Dataset, Object};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// What is to be known of a dataset to make it again.
+pub(super) fn dataset(dataset: &Dataset) -> Result<HashMap<String, String>> {
+    let mut found = object(dataset.object())?;
+    found.insert(SPACE.to_owned(), metadata::space(dataset.dataspace()));
+    found.insert(LAYOUT.to_owned(), layout(dataset).to_string());
+    if let FillWhen::User(fill) = &dataset.fill().value
+        && !fill.is_empty()
+    {
+        found.insert(FILL.to_owned(), metadata::encode_base64(fill));
+    }
+    Ok(found)
+}
+
+/// The path and the attributes of an object.
+pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
+    let mut found = HashMap::new();
+    if let Some(path) = object.path() {
+        found.insert(PATH.to_owned(), path.to_owned());
+    }
+    Ok(found)
+}
+
+fn layout(dataset: &Dataset) -> Value {
+    let name = match dataset.layout() {
+        _ if dataset.store().is_some() => "store",
+        Layout::Compact { .. } => "compact",
+        Layout::Contiguous { .. } if !dataset.external().is_empty() => "external",
+        Layout::Contiguous { .. } => "contiguous",
+        Layout::Chunked(_) => "chunked",
+        Layout::Virtual { .. } => "virtual",
+    };
+    let mut layout = json!({ "layout": name });
+    if let Some(chunked) = dataset.chunked() {
+        layout["chunks"] = json!(chunked.dims);
+    }
+    if !dataset.pipeline().is_empty() {
+        let filters = dataset.pipeline().iter().map(|filter| {
+            let name = filter.name.as_ref().map(ToString::to_string);
+            json!({ "id": filter.id, "name": name, "parameters": filter.parameters })
+        });
+        layout["filters"] = filters.collect();
+    }
+    layout
+}

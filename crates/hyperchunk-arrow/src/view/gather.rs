@@ -1,0 +1,84 @@
+//! One member of many compounds, side by side.
+
+/// So many bytes of compounds are gone through for all members before the next: they stay in the processor's cache.
+const BLOCK: usize = 128 << 10;
+
+/// A part of each row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Where it begins.
+    pub(super) offset: usize,
+    /// How many bytes it has. Both together are no more than a row.
+    pub(super) width: usize,
+}
+
+/// The parts of rows of `row` bytes that lie in `stored`, each part's bytes side by side.
+pub(super) fn gather(stored: &[u8], row: usize, parts: &[Part]) -> Vec<Vec<u8>> {
+    let rows = stored.len().checked_div(row).unwrap_or(0);
+    let mut outs: Vec<Vec<u8>> = parts.iter().map(|part| vec![0; rows * part.width]).collect();
+    let step = (BLOCK / row.max(1)).max(1);
+    for (number, block) in stored.chunks(step.saturating_mul(row).max(1)).enumerate() {
+        for (out, part) in outs.iter_mut().zip(parts) {
+            let first = number * step * part.width;
+            if let Some(out) = out.get_mut(first..) {
+                move_part(block, row, *part, out);
+            }
+        }
+    }
+    outs
+}
+
+fn move_part(block: &[u8], row: usize, part: Part, out: &mut [u8]) {
+    match part.width {
+        0 => {}
+        1 => move_sized::<1>(block, row, part.offset, out),
+        2 => move_sized::<2>(block, row, part.offset, out),
+        4 => move_sized::<4>(block, row, part.offset, out),
+        8 => move_sized::<8>(block, row, part.offset, out),
+        16 => move_sized::<16>(block, row, part.offset, out),
+        width => {
+            for (from, to) in block.chunks_exact(row).zip(out.chunks_exact_mut(width)) {
+                if let Some(from) = from.get(part.offset..part.offset + width) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+    }
+}
+
+fn move_sized<const N: usize>(block: &[u8], row: usize, offset: usize, out: &mut [u8]) {
+    let (places, _) = out.as_chunks_mut::<N>();
+    for (from, to) in block.chunks_exact(row).zip(places) {
+        if let Some(from) = from.get(offset..).and_then(<[u8]>::first_chunk::<N>) {
+            *to = *from;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_width() {
+        for row in [1_usize, 5, 16, 33] {
+            let rows = 3 * BLOCK / row / 2 + 1;
+            let stored: Vec<u8> = (0..rows * row).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            let parts: Vec<Part> =
+                [(0, 1), (0, 0), (1, 2), (1, 4), (2, 8), (3, 3), (0, 16), (17, 16), (0, row)]
+                    .into_iter()
+                    .filter(|(offset, width)| offset + width <= row)
+                    .map(|(offset, width)| Part { offset, width })
+                    .collect();
+            for (out, part) in gather(&stored, row, &parts).into_iter().zip(&parts) {
+                let expected: Vec<u8> = stored
+                    .chunks_exact(row)
+                    .flat_map(|row| &row[part.offset..part.offset + part.width])
+                    .copied()
+                    .collect();
+                assert!(out == expected, "{row} {part:?}");
+            }
+        }
+        assert_eq!(gather(&[], 4, &[Part { offset: 0, width: 4 }]), [Vec::<u8>::new()]);
+    }
+}

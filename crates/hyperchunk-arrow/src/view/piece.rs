@@ -1,0 +1,22 @@
+//! A whole dataset in memory, as it is stored.
+
+use super::map::Maps;
+use super::table::{Stored, named};
+use crate::Result;
+use arrow_buffer::Buffer;
+use hyperchunk::Dataset;
+
+/// The elements of a dataset as they lie in a file of this machine, mapped; `None` if they lie in several pieces, elsewhere, or
+/// not as they are.
+///
+/// # Errors
+/// If what the dataset says of where its data lie cannot be read; Changed if the file is shorter than it was.
+pub fn in_one_piece(dataset: &Dataset) -> Result<Option<Buffer>> {
+    let (stored, rows) = Stored::new(dataset.clone())?;
+    let stretches = dataset.stretches(0..rows)?;
+    let [stretch] = stretches.as_slice() else { return Ok(None) };
+    let Some((source, offset)) = &stretch.place else { return Ok(None) };
+    let map = Maps::default().get(source).map_err(|error| named(error, dataset.object()))?;
+    let bytes = rows.checked_mul(stored.row as u64).and_then(|bytes| offset.checked_add(bytes));
+    Ok(map.zip(bytes).and_then(|(map, end)| map.buffer(*offset..end)))
+}

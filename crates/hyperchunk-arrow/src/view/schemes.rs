@@ -1,0 +1,252 @@
+//! How other programs keep tables in groups: pandas (fixed and table format), vaex, AnnData, NeXus. A dataset of PyTables is a
+//! compound, as any.
+
+use super::table::{Column, Stored, named};
+use super::texts::{text, texts, unpadded};
+use crate::types::{ColumnType, Look};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk::model::{ByteOrder, Class, ObjectKind};
+use hyperchunk::select::Choice;
+use hyperchunk::{Dataset, Group, Object};
+use std::collections::HashMap;
+
+/// Names of more columns than this are not read, in bytes.
+const NAMES: u64 = 64 << 20;
+/// The most blocks of a frame.
+const BLOCKS: usize = 10_000;
+
+/// A column that is wanted.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    /// The dataset, from the group.
+    pub(super) path: String,
+    /// Which column of a dataset of two dimensions; `None` for all of it.
+    part: Option<usize>,
+    /// Why it cannot be one.
+    refused: Option<&'static str>,
+}
+
+/// How a group keeps a table.
+pub(super) enum Scheme {
+    /// In these datasets.
+    Columns(Vec<Wanted>),
+    /// It is the table of an object below it.
+    Below(&'static str),
+}
+
+impl Wanted {
+    /// A dataset by its path.
+    pub(super) fn path(name: &str) -> Self {
+        Self { name: name.to_owned(), path: name.to_owned(), part: None, refused: None }
+    }
+
+    fn at(name: &str, path: String) -> Self {
+        Self { path, ..Self::path(name) }
+    }
+
+    /// An error if it cannot be a column.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.refused {
+            Some(why) => Err(Error::unsupported(format!("the column `{}`: {why}", self.name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a group keeps a table, if it is a way that is known.
+pub(super) fn of(group: &Group) -> Result<Option<Scheme>> {
+    let object = group.object();
+    if let Some(kind) = text(object, "pandas_type")? {
+        return match kind.as_str() {
+            "frame_table" | "appendable_frame" | "appendable_multiframe" => Ok(Some(Scheme::Below("table"))),
+            "frame" => frame(group).map(Scheme::Columns).map(Some),
+            _ => Ok(None),
+        };
+    }
+    if text(object, "encoding-type")?.as_deref() == Some("dataframe") {
+        return anndata(group).map(Scheme::Columns).map(Some);
+    }
+    if text(object, "NX_class")?.as_deref() == Some("NXdata") {
+        return Ok(nexus(group)?.map(Scheme::Columns));
+    }
+    vaex(group).map(|found| found.map(Scheme::Columns))
+}
+
+/// A column of a table of datasets; `whole` makes that of a whole one.
+pub(super) fn column(
+    number: usize,
+    wanted: &Wanted,
+    stored: &Stored,
+    look: &Look,
+    whole: impl FnOnce() -> Result<Column>,
+) -> Result<Column> {
+    let Some(part) = wanted.part else { return whole() };
+    let object = stored.dataset.object();
+    let kind = ColumnType::new(&wanted.name, stored.dataset.datatype(), &[], look)
+        .map_err(|error| named(error, object))?;
+    let offset = part.checked_mul(kind.row_size()).filter(|offset| offset + kind.row_size() <= stored.row);
+    let offset = offset.filter(|_| stored.dataset.dims().len() == 2).ok_or_else(|| {
+        named(
+            Error::corrupt(format!("no column {part} in a block of extent {:?}", stored.dataset.dims())),
+            object,
+        )
+    })?;
+    Ok(Column { stored: number, offset, kind })
+}
+
+/// The object of a name, if it is there.
+fn child(group: &Group, path: &str) -> Result<Option<Object>> {
+    match group.get(path.as_bytes()) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn child_group(group: &Group, path: &str) -> Result<Option<Group>> {
+    let found = child(group, path)?.filter(|object| object.kind() == ObjectKind::Group);
+    found.map(|object| object.group()).transpose()
+}
+
+/// The names of the links of a group that are text, as the file orders them.
+fn names(group: &Group) -> Result<Vec<String>> {
+    let mut links = group.links()?;
+    if group.tracks_order()? {
+        links.sort_by_key(|link| link.creation_order);
+    } else {
+        links.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    Ok(links.iter().filter_map(|link| link.name.as_str().map(str::to_owned)).collect())
+}
+
+/// A fixed frame of pandas: for each type, a dataset with a column for each of its columns.
+fn frame(group: &Group) -> Result<Vec<Wanted>> {
+    let damaged =
+        |what: &str| named(Error::corrupt(format!("a frame of pandas without {what}")), group.object());
+    let multiple = "the frame has an index of several levels, which pandas reads";
+    let refuse = |why: &str| Err(named(Error::unsupported(why), group.object()));
+    for axis in ["axis0_variety", "axis1_variety"] {
+        if text(group.object(), axis)?.as_deref() == Some("multi") {
+            return refuse(multiple);
+        }
+    }
+    let order = labels(&child(group, "axis0")?.ok_or_else(|| damaged("`axis0`"))?.dataset()?)?;
+    let mut found: HashMap<String, Wanted> = HashMap::new();
+    for block in 0..BLOCKS {
+        let (items, values) = (format!("block{block}_items"), format!("block{block}_values"));
+        let Some(items) = child(group, &items)? else { break };
+        let object = child(group, &values)?.ok_or_else(|| damaged(&values))?.dataset()?;
+        let pickled = matches!(object.datatype().class, Class::Vlen { .. } | Class::VlenString { .. })
+            .then_some("its values are pickled objects, which only pandas reads");
+        for (part, name) in labels(&items.dataset()?)?.into_iter().enumerate() {
+            let wanted = Wanted { name, path: values.clone(), part: Some(part), refused: pickled };
+            found.insert(wanted.name.clone(), wanted);
+        }
+    }
+    let index = if order.iter().any(|name| name == "index") { "axis1" } else { "index" };
+    let mut columns = vec![Wanted::at(index, "axis1".into())];
+    for name in order {
+        columns.push(found.remove(&name).ok_or_else(|| damaged(&format!("the column `{name}`")))?);
+    }
+    Ok(columns)
+}
+
+/// The values of a dataset of names: strings of fixed length, or integers.
+fn labels(dataset: &Dataset) -> Result<Vec<String>> {
+    let named = |error| named(error, dataset.object());
+    let size = dataset.datatype().size.max(1);
+    let bytes = dataset.elements()?.checked_mul(size).filter(|bytes| *bytes <= NAMES);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let mut stored = vec![0; bytes.ok_or_else(|| named(Error::limit("names of more than 64 MiB")))?];
+    dataset.read(&Choice::All, &mut stored)?;
+    let elements = stored.chunks_exact(usize::try_from(size).unwrap_or(1));
+    match &dataset.datatype().class {
+        Class::String { padding, .. } => elements
+            .map(|bytes| {
+                let name = std::str::from_utf8(unpadded(bytes, *padding));
+                name.map(str::to_owned).map_err(|_| named(Error::corrupt("a name that is not UTF-8")))
+            })
+            .collect(),
+        Class::Integer { order: ByteOrder::Little, signed: true, .. } if size == 8 => Ok(elements
+            .filter_map(|bytes| bytes.first_chunk::<8>())
+            .map(|bytes| i64::from_le_bytes(*bytes).to_string())
+            .collect()),
+        _ => Err(named(Error::unsupported(
+            "names of columns that are neither strings nor integers of 64 bits",
+        ))),
+    }
+}
+
+/// A data frame of AnnData: the index and the columns by name.
+fn anndata(group: &Group) -> Result<Vec<Wanted>> {
+    let object = group.object();
+    let order = texts(object, "column-order")?.unwrap_or_default();
+    let index = text(object, "_index")?;
+    let mut found = Vec::new();
+    for name in index.into_iter().chain(order) {
+        let mut wanted = Wanted::path(&name);
+        if child_group(group, &name)?.is_some() {
+            wanted.refused =
+                Some("it is a group (a categorical or one with missing values), which anndata reads");
+        }
+        found.push(wanted);
+    }
+    Ok(found)
+}
+
+/// A plot of NeXus: its first axis, its signals.
+fn nexus(group: &Group) -> Result<Option<Vec<Wanted>>> {
+    let object = group.object();
+    let Some(signal) = text(object, "signal")? else { return Ok(None) };
+    let dataset = child(group, &signal)?.filter(|object| object.kind() == ObjectKind::Dataset);
+    let Some(rows) =
+        dataset.map(|object| object.dataset()).transpose()?.and_then(|data| data.dims().first().copied())
+    else {
+        return Ok(None);
+    };
+    let axes = texts(object, "axes")?.unwrap_or_default();
+    // Older files have one text with colons.
+    let first =
+        axes.first().and_then(|axes| axes.split(':').next()).filter(|name| !name.is_empty() && *name != ".");
+    let mut found = Vec::new();
+    let auxiliary = texts(object, "auxiliary_signals")?.unwrap_or_default();
+    for name in first.into_iter().chain([signal.as_str()]).chain(auxiliary.iter().map(String::as_str)) {
+        let Some(child) = child(group, name)?.filter(|object| object.kind() == ObjectKind::Dataset) else {
+            continue;
+        };
+        // The edges of a histogram's bins are one more than its values.
+        let fits = child.dataset()?.dims().first() == Some(&rows);
+        if fits && !found.iter().any(|wanted: &Wanted| wanted.name == name) {
+            found.push(Wanted::path(name));
+        }
+    }
+    Ok(Some(found))
+}
+
+/// A table of vaex: a group of columns, each a group with its data.
+fn vaex(group: &Group) -> Result<Option<Vec<Wanted>>> {
+    let is_columns = group.object().path().is_some_and(|path| path.ends_with("/table/columns"));
+    let places: &[&str] = if is_columns { &["."] } else { &["columns", "table/columns"] };
+    for place in places {
+        let Some(columns) = child_group(group, place)? else { continue };
+        let mut found = Vec::new();
+        for name in names(&columns)? {
+            let Some(column) = child_group(&columns, &name)? else { break };
+            if child(&column, "data")?.is_none() {
+                break;
+            }
+            let mut wanted = Wanted::at(&name, format!("{place}/{name}/data"));
+            if child(&column, "indices")?.is_some() {
+                wanted.refused = Some("strings of vaex are read by vaex");
+            } else if child(&column, "mask")?.is_some() || child(&column, "null_bitmap")?.is_some() {
+                wanted.refused = Some("it has missing values, which vaex reads");
+            }
+            found.push(wanted);
+        }
+        if !found.is_empty() {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}

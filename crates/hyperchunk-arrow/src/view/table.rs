@@ -1,0 +1,296 @@
+//! Tables: which columns, which rows.
+
+use super::batches::Batches;
+use super::find;
+use super::map::Maps;
+use crate::types::{ColumnType, Look};
+use crate::{Error, Result};
+use arrow_array::RecordBatch;
+use arrow_schema::{FieldRef, Metadata, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use hyperchunk::model::Dataspace;
+use hyperchunk::{Dataset, File, Object, OpenOptions};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What of an object is a table, and how it looks.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TableOptions {
+    /// The columns, in this order: names of members, or paths of datasets from the group. `None` for all.
+    pub columns: Option<Vec<String>>,
+    /// The rows; `None` for all.
+    pub rows: Option<Range<u64>>,
+    /// How data look where there is a choice.
+    pub look: Look,
+    /// Whether files of this machine may be mapped. A mapping shows what the file has when it is looked at, and ends the
+    /// process (SIGBUS) if another one makes the file shorter meanwhile.
+    pub mapped: bool,
+    /// How many rows a batch has at most. `None`: so many that batches are neither large nor many.
+    pub batch_rows: Option<u64>,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self { columns: None, rows: None, look: Look::default(), mapped: true, batch_rows: None }
+    }
+}
+
+/// A table over data of a file. Cheap to clone; may be used from many threads at once.
+#[derive(Clone)]
+pub struct Table(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    /// What columns come from. Not each need be in use.
+    pub(super) stored: Arc<Vec<Stored>>,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Range<u64>,
+    pub(super) schema: SchemaRef,
+    pub(super) mapped: bool,
+    pub(super) batch_rows: Option<u64>,
+    pub(super) maps: Arc<Maps>,
+}
+
+/// A dataset that columns come from.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) dataset: Dataset,
+    /// The size of a row, as stored.
+    pub(super) row: usize,
+}
+
+/// A column.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    /// The dataset that it comes from, by its number.
+    pub(super) stored: usize,
+    /// Where in a stored row its bytes begin.
+    pub(super) offset: usize,
+    pub(super) kind: ColumnType,
+}
+
+/// How a column is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Storage {
+    /// Its name.
+    pub column: String,
+    /// How many of its rows are looked at where they lie in a file.
+    pub zero_copy: u64,
+    /// How many are read or copied.
+    pub copied: u64,
+}
+
+/// What was found to be a table.
+pub(super) struct Found {
+    pub(super) stored: Vec<Stored>,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: u64,
+    pub(super) metadata: HashMap<String, String>,
+}
+
+impl Table {
+    /// A table over a dataset or a group.
+    ///
+    /// # Errors
+    /// Invalid if the object is no table, or has not the columns or rows that are asked for; Unsupported if Arrow has no type
+    /// for a column; others if something cannot be read.
+    pub fn of_object(object: &Object, options: &TableOptions) -> Result<Self> {
+        let found = find::table(object, options).map_err(|error| named(error, object))?;
+        let rows = options.rows.clone().unwrap_or(0..found.rows);
+        check_rows(&rows, found.rows).map_err(|error| named(error, object))?;
+        let schema = schema(&found.columns, found.metadata.into());
+        Ok(Self(Arc::new(Inner {
+            stored: Arc::new(found.stored),
+            columns: found.columns,
+            rows,
+            schema,
+            mapped: options.mapped,
+            batch_rows: options.batch_rows.map(|rows| rows.max(1)),
+            maps: Arc::default(),
+        })))
+    }
+
+    /// A table over an object of a file, which is opened by its path or URL.
+    ///
+    /// # Errors
+    /// As [`File::open_url`] and [`Table::of_object`].
+    pub fn open(path_or_url: &str, object: &str, options: &TableOptions) -> Result<Self> {
+        let file = File::open_url(path_or_url, &OpenOptions::default())?;
+        let root = file.root()?.named("/");
+        let object =
+            if object.trim_matches('/').is_empty() { root } else { root.group()?.get(object.as_bytes())? };
+        Self::of_object(&object, options)
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.0.schema)
+    }
+
+    /// How many rows it has.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.0.rows.end - self.0.rows.start
+    }
+
+    /// Some of its columns, in this order.
+    ///
+    /// # Errors
+    /// NotFound if it has none of a name.
+    pub fn select(&self, columns: &[&str]) -> Result<Self> {
+        let fields = self.0.schema.fields();
+        let chosen = columns.iter().map(|name| {
+            let place = fields.iter().position(|field| field.name() == name);
+            let column = place.and_then(|place| self.0.columns.get(place));
+            column.cloned().ok_or_else(|| no_column(name, fields))
+        });
+        Ok(self.with_columns(chosen.collect::<Result<_>>()?))
+    }
+
+    /// Some of its rows, counted from its first.
+    ///
+    /// # Errors
+    /// Invalid if it has not so many.
+    pub fn slice(&self, rows: Range<u64>) -> Result<Self> {
+        check_rows(&rows, self.rows())?;
+        let first = self.0.rows.start;
+        Ok(self.with(|inner| inner.rows = first + rows.start..first + rows.end))
+    }
+
+    /// The same with another bound on the rows of a batch.
+    #[must_use]
+    pub fn with_batch_rows(&self, rows: Option<u64>) -> Self {
+        self.with(|inner| inner.batch_rows = rows.map(|rows| rows.max(1)))
+    }
+
+    /// Its rows, batch by batch.
+    ///
+    /// # Errors
+    /// If what a dataset says of where its data lie cannot be read.
+    pub fn batches(&self) -> Result<Batches> {
+        Batches::new(&self.0)
+    }
+
+    /// How each column is looked at: without looking at any value.
+    ///
+    /// # Errors
+    /// As [`Table::batches`].
+    pub fn storage(&self) -> Result<Vec<Storage>> {
+        self.batches().map(|batches| batches.storage())
+    }
+
+    /// All its rows at once.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn read(&self) -> Result<RecordBatch> {
+        let mut batches = self.with_batch_rows(Some(u64::MAX)).batches()?;
+        let mut all = Vec::new();
+        while let Some(batch) = batches.next_batch()? {
+            all.push(batch);
+        }
+        match all.as_slice() {
+            [one] => Ok(one.clone()),
+            all => concat_batches(&self.0.schema, all)
+                .map_err(|error| Error::limit(format!("the batches of a table as one: {error}"))),
+        }
+    }
+
+    /// The addresses that files of it are mapped to so far.
+    #[must_use]
+    pub fn mapped_memory(&self) -> Vec<Range<usize>> {
+        self.0.maps.ranges()
+    }
+
+    pub(super) fn with_columns(&self, columns: Vec<Column>) -> Self {
+        let schema = schema(&columns, self.0.schema.metadata().clone());
+        self.with(|inner| (inner.columns, inner.schema) = (columns, schema))
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Inner)) -> Self {
+        let inner = &*self.0;
+        let mut changed = Inner {
+            stored: Arc::clone(&inner.stored),
+            columns: inner.columns.clone(),
+            rows: inner.rows.clone(),
+            schema: Arc::clone(&inner.schema),
+            mapped: inner.mapped,
+            batch_rows: inner.batch_rows,
+            maps: Arc::clone(&inner.maps),
+        };
+        change(&mut changed);
+        Self(Arc::new(changed))
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.0.schema.fields().iter().map(|field| field.name()).collect();
+        f.debug_struct("Table").field("rows", &self.0.rows).field("columns", &names).finish_non_exhaustive()
+    }
+}
+
+impl Stored {
+    /// A dataset, and how many rows it has.
+    pub(super) fn new(dataset: Dataset) -> Result<(Self, u64)> {
+        let size = dataset
+            .dims()
+            .get(1..)
+            .unwrap_or_default()
+            .iter()
+            .try_fold(dataset.datatype().size, |size, dim| size.checked_mul(*dim));
+        let row = size.and_then(|size| usize::try_from(size).ok());
+        let row =
+            row.ok_or_else(|| named(Error::limit("a row larger than the address space"), dataset.object()))?;
+        let rows = match dataset.dataspace() {
+            Dataspace::Null => 0,
+            _ => dataset.dims().first().copied().unwrap_or(1),
+        };
+        Ok((Self { dataset, row }, rows))
+    }
+
+    /// The extent of a row.
+    pub(super) fn cell(&self) -> &[u64] {
+        self.dataset.dims().get(1..).unwrap_or_default()
+    }
+}
+
+/// The error with the names of an object and its file.
+pub(super) fn named(error: Error, object: &Object) -> Error {
+    let error = match object.path() {
+        Some(path) => error.object(path),
+        None => error,
+    };
+    match object.file().path() {
+        Some(path) => error.file(path.display()),
+        None => error,
+    }
+}
+
+fn schema(columns: &[Column], metadata: Metadata) -> SchemaRef {
+    let fields: Vec<FieldRef> = columns.iter().map(|column| Arc::clone(column.kind.field())).collect();
+    Arc::new(Schema::new_with_metadata(fields, metadata))
+}
+
+fn check_rows(rows: &Range<u64>, count: u64) -> Result<()> {
+    if rows.start > rows.end || rows.end > count {
+        let message = format!("rows {} to {} of a table that has {count}", rows.start, rows.end);
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+fn no_column(name: &str, fields: &arrow_schema::Fields) -> Error {
+    const FEW: usize = 20;
+    let mut names: Vec<&str> = fields.iter().take(FEW).map(|field| field.name().as_str()).collect();
+    if fields.len() > FEW {
+        names.push("…");
+    }
+    let message = format!("no column of the name `{name}`; there are: {}", names.join(", "));
+    Error::new(crate::ErrorKind::NotFound, message)
+}

@@ -1,0 +1,52 @@
+"""Columns of pyarrow as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_EXTENSION = b"ARROW:extension:name"
+
+
+def to_numpy(table: pa.Table) -> dict[str, npt.NDArray[Any]]:
+    """A NumPy array for each column; without copying where values lie in one piece as NumPy has them."""
+    return {
+        field.name: _array(_in_one_piece(column), field)
+        for field, column in zip(table.schema, table.columns, strict=True)
+    }
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
+    extension = (field.metadata or {}).get(_EXTENSION, b"")
+    shape = [len(values)]
+    kind = values.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        shape += list(kind.shape)
+        values = values.storage.flatten()
+    elif isinstance(values, pa.ExtensionArray):
+        extension = kind.extension_name.encode()
+        values = values.storage
+    while isinstance(values, pa.FixedSizeListArray):
+        shape.append(values.type.list_size)
+        extension = (values.type.value_field.metadata or {}).get(_EXTENSION, extension)
+        values = values.flatten()
+        if isinstance(values, pa.ExtensionArray):
+            extension = values.type.extension_name.encode()
+            values = values.storage
+    array = values.to_numpy(zero_copy_only=False)
+    if extension == b"arrow.bool8":
+        array = array.view(np.bool_)
+    array = array.reshape(shape)
+    if extension == b"h5.complex" and array.dtype.kind == "f" and array.dtype.itemsize in (4, 8):
+        array = array.view(f"c{2 * array.dtype.itemsize}")[..., 0]
+    return array

@@ -1,0 +1,132 @@
+"""A table as a dataset of pyarrow: whoever scans it says which columns and rows he wants, and only those are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+if TYPE_CHECKING:
+    from hyperchunk.arrow.table import Table
+
+
+class TableDataset(ds.Dataset):
+    """A :class:`pyarrow.dataset.Dataset` over a :class:`hyperchunk.Table`.
+
+    It is one fragment without partitions. Filters are evaluated by pyarrow, row by row."""
+
+    def __init__(self, table: Table) -> None:
+        # pyarrow's own has a C++ object, which this has not: all that would look at it is replaced below.
+        self._table = table
+        self._schema = table.schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._schema
+
+    @property
+    def partition_expression(self) -> ds.Expression:
+        """What holds for all rows: nothing."""
+        return ds.scalar(True)
+
+    def scanner(
+        self,
+        columns: Any = None,
+        filter: ds.Expression | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> ds.Scanner:
+        """A scanner over some columns, or expressions by name, of the rows for which a filter is true."""
+        needed = self._needed(columns, filter)
+        reader = self._table.select(needed).to_reader(batch_size)
+        if batch_size is not None:
+            options["batch_size"] = batch_size
+        known = {name: value for name, value in options.items() if name in _OPTIONS}
+        return ds.Scanner.from_batches(reader, columns=columns, filter=filter, **known)
+
+    def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
+        """The columns that must be read, in their order."""
+        names = self._schema.names
+        if columns is None:
+            return names
+        expressions = list(columns.values()) if isinstance(columns, dict) else []
+        wanted = set() if isinstance(columns, dict) else set(columns)
+        if filter is not None:
+            expressions.append(filter)
+        if expressions:
+            text = " ".join(map(str, expressions))
+            mentioned = wanted | {name for name in names if name in text}
+            if not self._binds(mentioned, expressions):
+                return names
+            wanted = mentioned
+        return [name for name in names if name in wanted]
+
+    def _binds(self, names: set[str], expressions: list[ds.Expression]) -> bool:
+        """Whether expressions mean something for these columns alone."""
+        schema = pa.schema([field for field in self._schema if field.name in names])
+        columns = {str(number): expression for number, expression in enumerate(expressions)}
+        try:
+            ds.Scanner.from_batches([], schema=schema, columns=columns).to_table()
+        except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return False
+        return True
+
+    def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a scan, batch by batch."""
+        return self.scanner(columns=columns, filter=filter, **options).to_batches()
+
+    def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+        """The rows of a scan."""
+        return self.scanner(columns=columns, filter=filter, **options).to_table()
+
+    def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
+        """How many rows there are for which a filter is true."""
+        if filter is None:
+            return self._table.num_rows
+        return self.scanner(columns=self._needed([], filter), filter=filter, **options).count_rows()
+
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
+        """The first rows of a scan."""
+        if filter is None:
+            return TableDataset(self._table.slice(0, num_rows)).to_table(columns=columns, **options)
+        return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, **options: Any) -> pa.Table:
+        """Rows by their numbers."""
+        return self.to_table(columns=columns, **options).take(indices)
+
+    def filter(self, expression: ds.Expression) -> NoReturn:
+        """Not here: give the filter to what scans."""
+        raise NotImplementedError("give the filter to scanner(), to_table() or to_batches()")
+
+    def get_fragments(self, filter: ds.Expression | None = None) -> NoReturn:
+        """Not here: an HDF5 table has no fragments of pyarrow's."""
+        raise NotImplementedError("a table of Hyperchunk has no fragments")
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Not here."""
+        raise NotImplementedError("a table of Hyperchunk has the schema that its data have")
+
+    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+        """All rows in another order, in memory."""
+        return ds.InMemoryDataset(self.to_table().sort_by(sorting, **options))
+
+    def join(self, right_dataset: Any, keys: Any, **options: Any) -> ds.InMemoryDataset:
+        """A join, in memory."""
+        return ds.InMemoryDataset(self.to_table().join(right_dataset.to_table(), keys, **options))
+
+    def join_asof(self, right_dataset: Any, **options: Any) -> ds.InMemoryDataset:
+        """A join by the nearest, in memory."""
+        return ds.InMemoryDataset(self.to_table().join_asof(right_dataset.to_table(), **options))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a dataset over an HDF5 table cannot be pickled")
+
+    def __repr__(self) -> str:
+        return f"<TableDataset over {self._table!r}>"
+
+
+_OPTIONS = frozenset(("batch_size", "batch_readahead", "fragment_readahead", "use_threads", "memory_pool"))

@@ -1,0 +1,339 @@
+//! Tables, and the capsules by which Arrow's libraries pass them on.
+
+use crate::dataset::Dataset;
+use crate::errors::to_python;
+use crate::object::Object;
+use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use hyperchunk_arrow::arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use hyperchunk_arrow::arrow_buffer::Buffer;
+use hyperchunk_arrow::arrow_schema::{ArrowError, Schema, SchemaRef};
+use hyperchunk_arrow::view::{self, Batches, TableOptions};
+use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Result, Strings};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// A table over data of a file.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Table(hyperchunk_arrow::Table);
+
+/// Elements of a dataset in a file that is mapped.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Mapped(Buffer);
+
+/// The batches of a table.
+#[pyclass(frozen, module = "hyperchunk._core")]
+pub(crate) struct RowBatches(Mutex<Reader>);
+
+/// Some rows of a table.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Batch(RecordBatch);
+
+/// A capsule for a schema, and one for an array.
+type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
+
+impl Table {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&hyperchunk_arrow::Table) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
+    }
+
+    fn looking_as(&self, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<hyperchunk_arrow::Table> {
+        Ok(match requested {
+            Some(requested) => self.0.looking_as(&schema_of(requested)?),
+            None => self.0.clone(),
+        })
+    }
+}
+
+#[pymethods]
+impl Table {
+    /// The table that a dataset or a group is.
+    #[staticmethod]
+    #[pyo3(signature = (object, columns, rows, looks, mapped, batch_rows))]
+    fn of_object(
+        py: Python<'_>,
+        object: &Object,
+        columns: Option<Vec<String>>,
+        rows: Option<(u64, u64)>,
+        looks: Vec<String>,
+        mapped: bool,
+        batch_rows: Option<u64>,
+    ) -> PyResult<Self> {
+        let mut options = TableOptions::default();
+        options.columns = columns;
+        options.rows = rows.map(|(start, end)| start..end);
+        options.look = look(&looks)?;
+        options.mapped = mapped;
+        options.batch_rows = batch_rows;
+        let table = py.detach(|| hyperchunk_arrow::Table::of_object(&object.object, &options));
+        table.map(Self).map_err(|e| to_python(py, &e))
+    }
+
+    /// How many rows it has.
+    #[getter]
+    fn num_rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// The names of its columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Its columns for people: names and types.
+    #[getter]
+    fn types(&self) -> Vec<(String, String)> {
+        let schema = self.0.schema();
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string())).collect()
+    }
+
+    /// Some of its columns.
+    fn select(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Self> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        self.run(py, |table| table.select(&columns)).map(Self)
+    }
+
+    /// Some of its rows.
+    fn slice(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<Self> {
+        self.run(py, |table| table.slice(start..end)).map(Self)
+    }
+
+    /// The same with another bound on the rows of a batch.
+    fn with_batch_rows(&self, rows: Option<u64>) -> Self {
+        Self(self.0.with_batch_rows(rows))
+    }
+
+    /// The same with another look.
+    fn with_looks(&self, py: Python<'_>, looks: Vec<String>) -> PyResult<Self> {
+        let look = look(&looks)?;
+        self.run(py, |table| table.with_look(&look)).map(Self)
+    }
+
+    /// Its rows, batch by batch.
+    fn batches(&self, py: Python<'_>) -> PyResult<RowBatches> {
+        let batches = self.run(py, hyperchunk_arrow::Table::batches)?;
+        Ok(RowBatches(Mutex::new(Reader(Some(batches), self.0.schema()))))
+    }
+
+    /// How each column is looked at: its name, how many rows are looked at where they lie, how many are read.
+    fn storage(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
+        let found = self.run(py, hyperchunk_arrow::Table::storage)?;
+        Ok(found.into_iter().map(|storage| (storage.column, storage.zero_copy, storage.copied)).collect())
+    }
+
+    /// Where files of it are mapped to: first and last address.
+    fn mapped_memory(&self) -> Vec<(usize, usize)> {
+        self.0.mapped_memory().into_iter().map(|range| (range.start, range.end)).collect()
+    }
+
+    /// Its schema as a capsule of Arrow's.
+    fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &self.0.schema())
+    }
+
+    /// Its rows as a capsule of Arrow's.
+    #[pyo3(signature = (requested=None))]
+    fn stream_capsule<'py>(
+        &self,
+        py: Python<'py>,
+        requested: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let table = self.looking_as(requested)?;
+        let batches = py.detach(|| table.batches()).map_err(|e| to_python(py, &e))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(Reader(Some(batches), table.schema())));
+        PyCapsule::new(py, stream, Some(STREAM.into()))
+    }
+
+    /// All its rows at once, as two capsules of Arrow's.
+    #[pyo3(signature = (requested=None))]
+    fn array_capsules<'py>(
+        &self,
+        py: Python<'py>,
+        requested: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<Capsules<'py>> {
+        let table = self.looking_as(requested)?;
+        let batch = py.detach(|| table.read()).map_err(|e| to_python(py, &e))?;
+        export(py, &table.schema(), batch)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+#[pymethods]
+impl RowBatches {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        py.detach(|| {
+            let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            reader.0.as_mut().map(Batches::next_batch).transpose()
+        })
+        .map(|batch| batch.flatten().map(Batch))
+        .map_err(|e| to_python(py, &e))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    /// How many rows it has.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.num_rows()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &self.0.schema())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Capsules<'py>> {
+        // As allowed: a batch looks as its table does.
+        drop(requested_schema);
+        export(py, &self.0.schema(), self.0.clone())
+    }
+}
+
+#[pymethods]
+impl Mapped {
+    /// A dataset whose elements lie in one piece of a file of this machine, as they are; None for others.
+    #[staticmethod]
+    fn of_dataset(py: Python<'_>, dataset: &Dataset) -> PyResult<Option<Self>> {
+        let found = py.detach(|| view::in_one_piece(&dataset.0)).map_err(|e| to_python(py, &e))?;
+        Ok(found.map(Self))
+    }
+
+    /// Where they begin.
+    #[getter]
+    fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
+    /// How many bytes they have.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} bytes mapped at {:#x}>", self.0.len(), self.0.as_ptr().addr())
+    }
+}
+
+/// To be called before this process forks.
+#[pyfunction]
+pub(crate) fn before_fork(py: Python<'_>) {
+    py.detach(view::before_fork);
+}
+
+/// To be called after it forked, in both processes.
+#[pyfunction]
+pub(crate) fn after_fork() {
+    view::after_fork();
+}
+
+/// How data look: `cells=list` and so on.
+fn look(given: &[String]) -> PyResult<Look> {
+    let mut look = Look::default();
+    for choice in given {
+        match choice.as_str() {
+            "cells=tensor" => look.cells = Cells::Tensor,
+            "cells=list" => look.cells = Cells::List,
+            "strings=text" => look.strings = Strings::Text,
+            "strings=stored" => look.strings = Strings::Stored,
+            "half=float16" => look.half = Half::Float16,
+            "half=float32" => look.half = Half::Float32,
+            "enums=values" => look.enums = Enums::Values,
+            "enums=dictionary" => look.enums = Enums::Dictionary,
+            "compounds=columns" => look.compounds = Compounds::Columns,
+            "compounds=struct" => look.compounds = Compounds::Struct,
+            other => {
+                let message = format!(
+                    "{other}: there are cells=tensor|list, strings=text|stored, half=float16|float32, \
+                     enums=values|dictionary, compounds=columns|struct"
+                );
+                return Err(PyValueError::new_err(message));
+            }
+        }
+    }
+    Ok(look)
+}
+
+fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let exported = FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    PyCapsule::new(py, exported, Some(SCHEMA.into()))
+}
+
+fn export<'py>(py: Python<'py>, schema: &Schema, batch: RecordBatch) -> PyResult<Capsules<'py>> {
+    let array = FFI_ArrowArray::new(&StructArray::from(batch).to_data());
+    Ok((export_schema(py, schema)?, PyCapsule::new(py, array, Some(ARRAY.into()))?))
+}
+
+/// The schema in a capsule.
+fn schema_of(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
+    let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    // SAFETY: a capsule of this name has a schema of Arrow's C interface, as long as it lives.
+    let schema = unsafe { pointer.as_ref() };
+    Schema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go: what makes them may
+/// need it.
+pub(crate) struct Reader(Option<Batches>, SchemaRef);
+
+impl Iterator for Reader {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = self.0.as_mut()?;
+        detached(move || batches.next()).flatten()
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.1)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let batches = self.0.take();
+        detached(move || drop(batches));
+    }
+}
+
+/// Does something without the interpreter.
+fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let (mut work, mut done) = (Some(work), None);
+    // SAFETY: looks at a variable of this thread.
+    let known = !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();
+    if known {
+        Python::try_attach(|py| done = work.take().map(|work| py.detach(work)));
+    }
+    // The interpreter never saw this thread, or is about to end.
+    done.or_else(|| work.map(|work| work()))
+}
