@@ -7,6 +7,7 @@ use crate::memory::look;
 use crate::node::Options;
 use hyperchunk::Result;
 use hyperchunk::model::Dataspace;
+use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
@@ -111,6 +112,7 @@ struct Writing {
     checksum: bool,
     statistics: bool,
     sync: String,
+    codec: String,
     priority: i32,
     /// The store, and its newest epoch.
     known: Option<(String, u64)>,
@@ -130,11 +132,29 @@ pub(crate) fn sync(name: &str) -> PyResult<Sync> {
 /// A writer: one process, one log.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct StoreWriter(LogWriter);
+pub(crate) struct StoreWriter {
+    log: LogWriter,
+    /// Whether whole chunks go through their filters as they are written.
+    filtered: bool,
+}
 
 impl StoreWriter {
     fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&LogWriter) -> Result<T> + Send) -> PyResult<T> {
-        py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
+        py.detach(|| work(&self.log)).map_err(|e| to_python(py, &e))
+    }
+
+    fn put(
+        writer: &LogWriter,
+        filtered: bool,
+        dataset: u32,
+        choice: &hyperchunk::select::Choice,
+        bytes: &[u8],
+    ) -> Result<()> {
+        if filtered {
+            writer.write_filtered(dataset, choice, bytes, 0)
+        } else {
+            writer.write(dataset, choice, bytes)
+        }
     }
 }
 
@@ -163,19 +183,29 @@ impl StoreWriter {
             }
             None => None,
         };
-        py.detach(|| LogWriter::create(&path, &options)).map(Self).map_err(|e| opening(py, &e))
+        let filtered = match given.codec.as_str() {
+            "raw" => false,
+            "filters" => true,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "codec must be 'raw' or 'filters', not {other:?}"
+                )));
+            }
+        };
+        let log = py.detach(|| LogWriter::create(&path, &options)).map_err(|e| opening(py, &e))?;
+        Ok(Self { log, filtered })
     }
 
     /// Its name.
     #[getter]
     fn id(&self) -> String {
-        self.0.id().to_string()
+        self.log.id().to_string()
     }
 
     /// Its log.
     #[getter]
     fn log(&self) -> PathBuf {
-        self.0.log().to_owned()
+        self.log.log().to_owned()
     }
 
     /// Says what a dataset is; returns its number.
@@ -197,7 +227,18 @@ impl StoreWriter {
         count: Vec<u64>,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        look(data, |bytes| self.run(py, |writer| writer.write_box(dataset, &start, &count, bytes)))
+        let axes =
+            start.iter().zip(&count).map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
+        let choice = hyperchunk::select::Choice::Axes(axes.collect());
+        look(data, |bytes| {
+            self.run(py, |writer| {
+                if self.filtered {
+                    writer.write_filtered(dataset, &choice, bytes, 0)
+                } else {
+                    writer.write_box(dataset, &start, &count, bytes)
+                }
+            })
+        })
     }
 
     /// Writes the elements of a selection.
@@ -205,7 +246,7 @@ impl StoreWriter {
         look(data, |bytes| {
             self.run(py, |writer| {
                 let dims = writer.dataset(dataset)?.dims;
-                writer.write(dataset, &*choice.within(&dims)?, bytes)
+                Self::put(writer, self.filtered, dataset, &*choice.within(&dims)?, bytes)
             })
         })
     }
@@ -219,7 +260,7 @@ impl StoreWriter {
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let choice = choice::slab(&slab);
-        look(data, |bytes| self.run(py, |writer| writer.write(dataset, &choice, bytes)))
+        look(data, |bytes| self.run(py, |writer| Self::put(writer, self.filtered, dataset, &choice, bytes)))
     }
 
     /// Writes rows behind what is there when it is committed.
@@ -252,17 +293,17 @@ impl StoreWriter {
     /// Writes everything that waits; returns the ticket.
     fn flush<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let ticket = self.run(py, LogWriter::flush)?;
-        Ok(PyBytes::new(py, &reported(&self.0, &ticket)))
+        Ok(PyBytes::new(py, &reported(&self.log, &ticket)))
     }
 
     /// As `flush`; nothing more will be written.
     fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let ticket = self.run(py, LogWriter::close)?;
-        Ok(PyBytes::new(py, &reported(&self.0, &ticket)))
+        Ok(PyBytes::new(py, &reported(&self.log, &ticket)))
     }
 
     fn __repr__(&self) -> String {
-        format!("<writer {}>", self.0.id())
+        format!("<writer {}>", self.log.id())
     }
 }
 

@@ -30,6 +30,8 @@ pub use dataset::Dataset;
 pub use file::{ExternalPolicy, File, OpenOptions};
 pub use group::Group;
 pub use heap::Sequences;
-pub use hyperchunk_format::{Cursor, Error, ErrorKind, Limits, Result, codec, convert, encode, model, parse, select};
+pub use hyperchunk_format::{
+    Cursor, Error, ErrorKind, Limits, Result, codec, convert, encode, model, parse, select,
+};
 pub use object::Object;
 pub use read::{Read, read_many};

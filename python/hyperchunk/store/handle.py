@@ -75,15 +75,18 @@ class Store:
         checksum: bool | None = None,
         statistics: bool | None = None,
         sync: str | None = None,
+        codec: str | None = None,
         session: str | None = None,
         priority: int = 0,
     ) -> Writer:
         """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
         sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
-        is given), ``"never"`` or ``"record"``. Where writers of one epoch write to the same place, the higher
+        is given), ``"never"`` or ``"record"``. With ``codec="filters"`` chunks that are written whole go through their
+        filters at once, on all processors, and not only when the store is packed (``"raw"``): less is written, but
+        plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
         `priority` counts."""
-        given = {"checksum": checksum, "statistics": statistics, "sync": sync}
-        options = {"checksum": True, "statistics": False, "sync": "epoch"} | self._options
+        given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
+        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw"} | self._options
         options |= {key: value for key, value in given.items() if value is not None}
         core = _core.StoreWriter.create(
             self.path, truncates=False, session=session, priority=priority, known=self._known, **options
@@ -152,13 +155,15 @@ def create(
     checksum: bool = True,
     statistics: bool = False,
     sync: str = "epoch",
+    codec: str = "raw",
 ) -> Store:
     """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
     attributes.
 
     The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What
     is there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit
-    shows the new store alone. `checksum`, `statistics` and `sync` are what its writers do unless they say otherwise.
+    shows the new store alone. `checksum`, `statistics`, `sync` and `codec` are what its writers do unless they say
+    otherwise (:meth:`Store.writer`).
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -182,7 +187,7 @@ def create(
     structure.flush()
     target = str(Path(path).absolute())
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
-    options = {"checksum": checksum, "statistics": statistics, "sync": sync}
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
     encoded = tuple(definition.encode() for definition in definitions)
     made = Store(target, (identity, epoch), encoded, options, fresh)
     _MADE[made.path, made._known] = made
@@ -190,7 +195,12 @@ def create(
 
 
 def open(
-    path: str | os.PathLike[str], *, checksum: bool = True, statistics: bool = False, sync: str = "epoch"
+    path: str | os.PathLike[str],
+    *,
+    checksum: bool = True,
+    statistics: bool = False,
+    sync: str = "epoch",
+    codec: str = "raw",
 ) -> Store:
     """The store of a file, to write more to it.
 
@@ -201,5 +211,5 @@ def open(
     if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     known, definitions = _core.store_look_up(target)
-    options = {"checksum": checksum, "statistics": statistics, "sync": sync}
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
     return Store(target, known, tuple(definitions), options)

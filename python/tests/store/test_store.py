@@ -257,6 +257,28 @@ def use(writer: store.Writer) -> None:
         writer["a"][0] = 1
 
 
+def test_whole_chunks_are_compressed_while_they_are_written(tmp_path: Path) -> None:
+    values = np.arange(400 * 300, dtype="i4").reshape(400, 300)
+    sizes = {}
+    for codec in ("raw", "filters"):
+        path = tmp_path / f"{codec}.h5"
+        chunked = store.Dataset((400, 300), "i4", chunks=(100, 100), compression="gzip", shuffle=True)
+        run = store.create(path, {"/x": chunked}, codec=codec)
+        with run.writer() as writer:
+            writer["/x"][:200] = values[:200]
+            writer["/x"].write((200, 0), values[200:])
+            writer["/x"][150:250, 3] = -1  # a part of chunks: as it is, over what lies there
+        run.commit()
+        with hyperchunk.open(path) as file:
+            expected = values.copy()
+            expected[150:250, 3] = -1
+            np.testing.assert_array_equal(file["x"], expected)
+        sizes[codec] = sum(log.stat().st_size for log in Path(f"{path}.d").glob("*.log"))
+    assert sizes["filters"] < sizes["raw"] / 2
+    with pytest.raises(ValueError, match="codec must be"):
+        store.open(path, codec="gzip").writer()
+
+
 def test_a_writer_stays_in_its_process(tmp_path: Path) -> None:
     run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(3, "i4")})
     writer = run.writer()

@@ -18,6 +18,7 @@ mod committed;
 pub mod compact;
 mod create;
 mod definition;
+mod filtered;
 mod header;
 mod id;
 mod index;

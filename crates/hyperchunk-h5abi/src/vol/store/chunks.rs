@@ -173,45 +173,6 @@ fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
     Ok(Stored { mask, bytes: filtered.to_vec(), address: address.flatten().unwrap_or(0) })
 }
 
-/// Writes a box that is made of whole chunks through the filters. Returns whether it is.
-pub(super) fn write_whole(shared: &Shared, slab: &Slab, bytes: &[u8]) -> hyperchunk::Result<bool> {
-    let definition = &shared.definition;
-    let Some(chunk) = definition.chunk.as_deref() else { return Ok(false) };
-    let dims = shared.dims();
-    let axes = slab.start.iter().zip(&slab.count).zip(chunk.iter().zip(&dims));
-    let whole = axes.into_iter().all(|((start, count), (size, dim))| {
-        let end = start.saturating_add(*count);
-        start % size == 0 && (end % size == 0 || end == *dim)
-    });
-    if !whole {
-        return Ok(false);
-    }
-    let element = shared.element();
-    let size = chunk.iter().fold(definition.element_size(), |size, count| size.saturating_mul(*count));
-    let mut elements = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
-    let mut encoder = Encoder::new();
-    let mut offsets = BTreeSet::new();
-    add(&mut offsets, slab, chunk);
-    for offset in offsets {
-        let to = Slab::new(offset.as_slice(), chunk);
-        let Some(part) = to.intersection(slab) else { continue };
-        super::layers::fill(definition, element, &mut elements);
-        super::layers::paint(slab, &part, &to, element, &mut |from, at, length| {
-            let from = bytes.get(from..from.saturating_add(length));
-            match (elements.get_mut(at..at.saturating_add(length)), from) {
-                (Some(to), Some(from)) => {
-                    to.copy_from_slice(from);
-                    Ok(())
-                }
-                _ => Err(hyperchunk::Error::invalid("a chunk outside its box")),
-            }
-        })?;
-        let (filtered, mask) = encoder.encode(&definition.pipeline, &elements)?;
-        shared.write_chunk(&offset, mask, filtered)?;
-    }
-    Ok(true)
-}
-
 /// The places for what is told about a chunk; each may be null.
 struct Told {
     mask: *mut c_uint,

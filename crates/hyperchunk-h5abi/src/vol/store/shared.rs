@@ -2,6 +2,7 @@
 
 use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
+use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::{Definition, LogWriter, Slab};
 use hyperchunk::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,6 +99,16 @@ impl Shared {
     pub(super) fn write_boxes(&self, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
         writer.write_boxes(number, boxes, bytes)?;
+        self.lock().stale = true;
+        Ok(())
+    }
+
+    /// Writes a box, whole chunks through their filters.
+    pub(super) fn write_filtered(&self, slab: &Slab, bytes: &[u8]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        let axes = slab.start.iter().zip(&slab.count);
+        let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
+        writer.write_filtered(number, &Choice::Axes(axes.collect()), bytes, 0)?;
         self.lock().stale = true;
         Ok(())
     }

@@ -133,7 +133,7 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
         &held
     };
     match &chosen {
-        Chosen::Box(slab) if shared.filters && super::chunks::write_whole(shared, slab, bytes)? => {}
+        Chosen::Box(slab) if shared.filters => shared.write_filtered(slab, bytes)?,
         Chosen::Box(slab) => shared.write_boxes(std::slice::from_ref(slab), bytes)?,
         Chosen::Runs(runs) => shared.write_boxes(runs, bytes)?,
     }

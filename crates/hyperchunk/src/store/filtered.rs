@@ -1,0 +1,156 @@
+//! Whole chunks through their filters as they are written, on as many threads as help.
+
+use super::boxes::boxes;
+use super::{LogWriter, Own, Slab};
+use crate::read::spread;
+use crate::{Error, Result};
+use hyperchunk_format::codec::Encoder;
+use hyperchunk_format::select::{Choice, Piece, pieces};
+
+/// Fewer bytes than this are not worth a thread.
+const WORTH_A_THREAD: usize = 128 << 10;
+
+/// One thread's buffers.
+#[derive(Default)]
+struct Scratch {
+    elements: Vec<u8>,
+    encoder: Encoder,
+}
+
+impl LogWriter {
+    /// As [`LogWriter::write`], but chunks that the selection has whole go to the log through the dataset's filters, on up to
+    /// `threads` threads (0: one a processor). Parts of chunks go there as they are. Without filters there is no difference.
+    ///
+    /// # Errors
+    /// As [`LogWriter::write`]; a filter's.
+    pub fn write_filtered(&self, dataset: u32, choice: &Choice, bytes: &[u8], threads: usize) -> Result<()> {
+        let Own { definition, dims, .. } = self.dataset(dataset)?;
+        let name = |error: Error| error.object(String::from_utf8_lossy(&definition.path));
+        let chosen = boxes(choice, &dims).map_err(name)?;
+        let ([slab], Some(chunk), false) =
+            (chosen.as_slice(), definition.chunk.as_deref(), definition.pipeline.is_empty())
+        else {
+            return self.write_boxes(dataset, &chosen, bytes);
+        };
+        let element = usize::try_from(definition.element_size()).unwrap_or(usize::MAX);
+        let size_of = |slab: &Slab| -> Result<usize> {
+            let size = usize::try_from(slab.elements()?).ok().and_then(|count| count.checked_mul(element));
+            size.ok_or_else(|| Error::limit("a box larger than memory"))
+        };
+        if size_of(slab).map_err(name)? != bytes.len() {
+            // It says what is wrong with it.
+            return self.write_boxes(dataset, &chosen, bytes);
+        }
+        let whole = size_of(&Slab::new(vec![0; chunk.len()], chunk)).map_err(name)?;
+        let fill = definition.unwritten();
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if threads == 0 { processors() } else { threads };
+        let threads = threads.min(bytes.len() / WORTH_A_THREAD).max(1);
+        let work = |scratch: &mut Scratch, piece: Piece| -> Result<()> {
+            let offset: Vec<u64> =
+                piece.chunk().iter().zip(chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
+            let stored = Slab::new(offset.as_slice(), chunk);
+            let extent = Slab::new(vec![0; dims.len()], dims.as_slice());
+            let there = stored.intersection(&extent).ok_or_else(|| Error::invalid("beyond the extent"))?;
+            let part = stored.intersection(slab).ok_or_else(|| Error::invalid("a chunk outside its box"))?;
+            if part != there {
+                scratch.elements.clear();
+                piece.runs(|_, from, count| {
+                    scratch.elements.extend_from_slice(elements(bytes, from, count, element)?);
+                    Ok(())
+                })?;
+                return self.write_boxes(dataset, &[part], &scratch.elements);
+            }
+            scratch.elements.resize(whole, 0);
+            if part != stored {
+                refill(&mut scratch.elements, fill);
+            }
+            piece.runs(|to, from, count| {
+                let from = elements(bytes, from, count, element)?;
+                let to = to.saturating_mul(element);
+                let place = scratch.elements.get_mut(to..to.saturating_add(from.len()));
+                place.ok_or_else(|| Error::invalid("beyond the chunk"))?.copy_from_slice(from);
+                Ok(())
+            })?;
+            let (filtered, mask) = scratch.encoder.encode(&definition.pipeline, &scratch.elements)?;
+            self.write_chunk(dataset, &offset, mask, filtered)
+        };
+        spread(threads, pieces(choice, &dims, chunk).map_err(name)?, Scratch::default, work).map_err(name)
+    }
+}
+
+/// Some of the caller's elements.
+fn elements(bytes: &[u8], first: usize, count: usize, size: usize) -> Result<&[u8]> {
+    let range = first.checked_mul(size).zip(count.checked_mul(size));
+    let range = range.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+    range.and_then(|range| bytes.get(range)).ok_or_else(|| Error::invalid("too few elements"))
+}
+
+fn refill(elements: &mut [u8], fill: Option<&[u8]>) {
+    match fill {
+        Some(fill) if !fill.is_empty() => {
+            elements.chunks_exact_mut(fill.len()).for_each(|to| to.copy_from_slice(fill));
+        }
+        _ => elements.fill(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Folder, options};
+    use super::super::{Definition, Place};
+    use super::*;
+    use hyperchunk_format::model::{ByteOrder, Datatype, FillTime, FillWhen, Filter};
+    use hyperchunk_format::select::Axis;
+
+    /// Writes a box over one of sevens, filtered and plainly: both read alike, and so many chunks are stored as such.
+    #[track_caller]
+    fn check(axes: [(u64, u64); 2], chunks: usize) {
+        let folder = Folder::new();
+        let writer = LogWriter::create(&folder.0.join("a.h5"), &options()).unwrap();
+        let filter = |id, parameters| Filter { id, optional: true, name: None, parameters };
+        let dims = vec![250, 190];
+        let mut definition = Definition::new("/a", Datatype::integer(2, true, ByteOrder::Big), dims.clone());
+        definition.chunk = Some(vec![100, 50]);
+        definition.pipeline = vec![filter(2, vec![2]), filter(1, vec![1])];
+        definition.fill.value = FillWhen::User(vec![1, 2]);
+        definition.fill.time = FillTime::IfSet;
+        let filtered = writer.define(&definition).unwrap();
+        definition.path = b"/b".to_vec();
+        let plain = writer.define(&definition).unwrap();
+        let count = axes.iter().map(|(start, end)| (end - start) as usize).product::<usize>();
+        let bytes: Vec<u8> = (0..count * 2).map(|at| (at * 7 % 251) as u8).collect();
+        let choice = Choice::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
+        for threads in [1, 3] {
+            writer.write_filtered(filtered, &choice, &bytes, threads).unwrap();
+        }
+        writer.write(plain, &choice, &bytes).unwrap();
+        let read = |dataset| {
+            let mut out = vec![0; 250 * 190 * 2];
+            writer.read(dataset, &Choice::All, &mut out).unwrap();
+            out
+        };
+        assert_eq!(read(filtered), read(plain));
+        let stored = writer
+            .written(filtered)
+            .unwrap()
+            .pieces
+            .iter()
+            .filter(|piece| matches!(piece.place, Place::Chunk { .. }))
+            .count();
+        assert_eq!(stored, 2 * chunks);
+        let error = writer.write_filtered(filtered, &choice, &bytes[1..], 1).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn whole_chunks_are_filtered() {
+        check([(0, 250), (0, 190)], 12);
+        check([(100, 200), (50, 150)], 2);
+        // Chunks at the edge are whole if all of the extent is there.
+        check([(200, 250), (150, 190)], 1);
+        check([(30, 220), (0, 190)], 4);
+        check([(1, 99), (0, 190)], 0);
+        check([(0, 249), (49, 190)], 6);
+    }
+}
