@@ -1,6 +1,8 @@
 //! HDF5 data as Apache Arrow, and back: the types, tables over datasets and groups, files that are both.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
+#[cfg(feature = "flight")]
+pub mod flight;
 pub mod types;
 mod values;
 pub mod view;

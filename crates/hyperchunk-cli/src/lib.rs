@@ -22,6 +22,7 @@ mod output;
 mod pack;
 mod progress;
 mod recover;
+mod serve;
 mod source;
 mod store;
 mod terminal;
@@ -55,6 +56,8 @@ enum Command {
     Index(index::Arguments),
     /// Get back what a program that was killed wrote.
     Recover(recover::Arguments),
+    /// Serve files and their tables to other programs and machines.
+    Serve(serve::Arguments),
     /// Sharded stores: files that many processes write at once.
     #[command(subcommand)]
     Store(store::Command),
@@ -103,6 +106,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         }
     };
     let library = libhdf5.as_deref();
+    hyperchunk_arrow::flight::enable();
     let outcome = match arguments.command {
         Command::Ls(command) => ls::run(&command),
         Command::Dump(command) => dump::run(&command),
@@ -111,6 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Pack(command) => pack::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
+        Command::Serve(command) => serve::run(&command),
         Command::Store(command) => store::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),

@@ -11,7 +11,8 @@ pub fn set_interrupt(ask: fn() -> bool) {
     ASK.get_or_init(|| ask);
 }
 
-/// Whether to stop waiting.
-pub(crate) fn is_wanted() -> bool {
+/// Whether to stop waiting. Asked by a thread that waits.
+#[must_use]
+pub fn is_wanted() -> bool {
     ASK.get().is_some_and(|ask| ask())
 }

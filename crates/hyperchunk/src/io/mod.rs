@@ -14,15 +14,17 @@ mod percent;
 pub(crate) mod positioned;
 mod remote;
 pub(crate) mod rounds;
+mod schemes;
 pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{NEAR, Paged, around, metadata_cache_bytes};
-pub use interrupt::set_interrupt;
+pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
 pub use local::LocalFile;
 pub use memory::Memory;
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
+pub use schemes::{Opener, set_schemes};
 pub(crate) use view::FileView;
 
 use crate::Result;
@@ -30,7 +32,8 @@ use std::io::IoSliceMut;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Opens a file by its path or URL: `s3://`, `gs://`, `az://`, `abfs://`, `http://`, `https://` or `file://`.
+/// Opens a file by its path or URL: `s3://`, `gs://`, `az://`, `abfs://`, `http://`, `https://` or `file://`, and
+/// what [`set_schemes`] brought.
 ///
 /// # Errors
 /// NotFound or Io from the system, the network or the store; Invalid for URLs and settings that make no sense;
@@ -38,7 +41,7 @@ use std::sync::Arc;
 pub fn open(name: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
     match local_path(name) {
         Some(path) => Ok(Arc::new(LocalFile::open(&path)?)),
-        None => object_store::open(name, options),
+        None => schemes::open(name, options).unwrap_or_else(|| object_store::open(name, options)),
     }
 }
 

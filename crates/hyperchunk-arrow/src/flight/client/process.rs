@@ -1,0 +1,263 @@
+//! What all clients of a process share: the threads that wait for the network, and connections. None of it outlives a fork:
+//! the child makes its own when it first asks.
+
+use super::url::Server;
+use crate::flight::status;
+use crate::flight::token::Token;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use hyperchunk::io::{RemoteOptions, is_interrupted};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+
+/// How many connections are kept.
+const KEPT: usize = 64;
+/// How often a caller that waits is asked whether it still wants to.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// How much a server may send ahead of what is read, in bytes.
+const WINDOW: u32 = 16 << 20;
+/// No message is larger, in bytes.
+const LARGEST_MESSAGE: usize = i32::MAX as usize;
+/// Where systems keep the certificates that they trust.
+const TRUSTED: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    pub(super) server: Server,
+    token: Option<String>,
+    /// Certificates that are trusted, as PEM, and the name that the server's is of.
+    trusted: Option<Vec<u8>>,
+    domain: Option<String>,
+    connect_timeout: Duration,
+}
+
+impl Connection {
+    pub(super) fn new(server: &Server, options: &RemoteOptions) -> Result<Self> {
+        let mut connection = Self {
+            server: server.clone(),
+            token: Token::of_environment()?.map(|token| token.header()),
+            trusted: None,
+            domain: None,
+            connect_timeout: options.connect_timeout,
+        };
+        let tls = matches!(server, Server::Tcp { tls: true, .. });
+        let mut trusted = std::env::var_os("SSL_CERT_FILE").map(std::path::PathBuf::from);
+        for (name, value) in &options.store {
+            match name.as_str() {
+                "token" => connection.token = Some(Token::new(value)?.header()),
+                "ca" => trusted = Some(value.into()),
+                "domain" => connection.domain = Some(value.clone()),
+                // Object stores are asked without credentials then; here that is for the server to say.
+                "anonymous" => connection.token = None,
+                other => {
+                    let message =
+                        format!("a Flight server has no setting `{other}`; it has token, ca and domain");
+                    return Err(Error::invalid(message));
+                }
+            }
+        }
+        if tls {
+            let path = trusted
+                .or_else(|| TRUSTED.iter().map(Into::into).find(|path: &std::path::PathBuf| path.exists()));
+            let path = path.ok_or_else(|| Error::invalid("no certificates to trust are known: set `ca`"))?;
+            let read = std::fs::read(&path).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot read the certificates: {error}"))
+                    .file(path.display())
+            });
+            connection.trusted = Some(read?);
+        }
+        Ok(connection)
+    }
+
+    /// The header that tells who asks.
+    pub(super) fn header(&self) -> Option<MetadataValue<Ascii>> {
+        let mut header: MetadataValue<Ascii> = self.token.as_ref()?.parse().ok()?;
+        header.set_sensitive(true);
+        Some(header)
+    }
+
+    fn channel(&self) -> Result<Channel> {
+        let wrong = |error: tonic::transport::Error| {
+            let cause =
+                std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+            Error::invalid(format!("cannot reach {}: {error}{cause}", self.server.url()))
+        };
+        let mut endpoint = Endpoint::from_shared(self.server.endpoint())
+            .map_err(wrong)?
+            .connect_timeout(self.connect_timeout)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW * 2)
+            .max_frame_size(1 << 20)
+            .http2_keep_alive_interval(Duration::from_secs(30))
+            .keep_alive_timeout(Duration::from_secs(20))
+            .tcp_nodelay(true);
+        if let Some(trusted) = &self.trusted {
+            let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(trusted));
+            if let Some(domain) = &self.domain {
+                tls = tls.domain_name(domain);
+            }
+            endpoint = endpoint.tls_config(tls).map_err(wrong)?;
+        }
+        Ok(endpoint.connect_lazy())
+    }
+}
+
+/// What all clients of one process share.
+pub(super) struct Process {
+    id: u32,
+    runtime: Runtime,
+    channels: Mutex<HashMap<Connection, Channel>>,
+    /// That of a child that was forked off, seen from there.
+    child: OnceLock<Box<Process>>,
+}
+
+static FIRST: OnceLock<Box<Process>> = OnceLock::new();
+
+impl Process {
+    /// That of this process.
+    pub(super) fn get() -> Result<&'static Self> {
+        let id = std::process::id();
+        let mut place = &FIRST;
+        loop {
+            match place.get() {
+                Some(process) if process.id == id => return Ok(process),
+                Some(process) => place = &process.child,
+                None => {
+                    // Made before it is put there: nobody is ever inside the lock for long, so a fork finds it open.
+                    if let Err(spare) = place.set(Box::new(Self::new(id)?)) {
+                        spare.runtime.shutdown_background();
+                    }
+                }
+            }
+        }
+    }
+
+    fn new(id: u32) -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("hyperchunk-flight")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
+        Ok(Self { id, runtime, channels: Mutex::default(), child: OnceLock::new() })
+    }
+
+    /// A client at the end of a connection.
+    pub(super) fn client(&self, connection: &Connection) -> Result<FlightServiceClient<Channel>> {
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = match channels.get(connection) {
+            Some(channel) => channel.clone(),
+            None => {
+                if channels.len() >= KEPT {
+                    channels.clear();
+                }
+                // Channels belong to the threads that they are made on.
+                let _inside = self.runtime.enter();
+                let channel = connection.channel()?;
+                channels.insert(connection.clone(), channel.clone());
+                channel
+            }
+        };
+        Ok(FlightServiceClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE))
+    }
+
+    /// Runs tasks, and hands what they give to `take` on this thread, until all ended, one failed, or the caller wants no
+    /// more. Tasks that still run then are dropped.
+    pub(super) fn run<T: Send + 'static, F: Future<Output = Result<()>> + Send + 'static>(
+        &self,
+        start: impl FnOnce(std::sync::mpsc::SyncSender<Result<Option<T>>>) -> Vec<F>,
+        ahead: usize,
+        take: &mut dyn FnMut(T) -> Result<()>,
+    ) -> Result<()> {
+        let (to, from) = std::sync::mpsc::sync_channel::<Result<Option<T>>>(ahead);
+        let mut tasks = JoinSet::new();
+        let mut under_way = 0_usize;
+        for task in start(to.clone()) {
+            under_way += 1;
+            let to = to.clone();
+            tasks.spawn_on(
+                async move {
+                    let ended = task.await;
+                    // The caller may have gone.
+                    drop(tokio::task::block_in_place(|| to.send(ended.map(|()| None))));
+                },
+                self.runtime.handle(),
+            );
+        }
+        drop(to);
+        while under_way > 0 {
+            match from.recv_timeout(ASK_EVERY) {
+                Ok(Ok(Some(value))) => take(value)?,
+                Ok(Ok(None)) => under_way -= 1,
+                Ok(Err(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) if is_interrupted() => {
+                    return Err(Error::new(ErrorKind::Io, "interrupted"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something.
+    pub(super) fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (to, from) = channel();
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(async move { drop(to.send(work.await)) }, self.runtime.handle());
+        loop {
+            match from.recv_timeout(ASK_EVERY) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Timeout) if is_interrupted() => {
+                    return Err(Error::new(ErrorKind::Io, "interrupted"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                }
+            }
+        }
+    }
+}
+
+/// A request of this connection.
+pub(super) fn request<T>(
+    connection: &Connection,
+    message: T,
+    timeout: Option<Duration>,
+) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(header) = connection.header() {
+        request.metadata_mut().insert("authorization", header);
+    }
+    if let Some(timeout) = timeout {
+        request.set_timeout(timeout);
+    }
+    request
+}
+
+/// The error that a status tells, and whether asking again may help.
+pub(super) fn failed(connection: &Connection, error: &tonic::Status) -> (Error, bool) {
+    let again = matches!(error.code(), tonic::Code::Unavailable | tonic::Code::DeadlineExceeded)
+        || (error.code() == tonic::Code::Unknown && std::error::Error::source(error).is_some());
+    let mut told = status::error(error);
+    if told.message().is_empty() || again {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let message = format!("{} does not answer: {}{cause}", connection.server.url(), error.message());
+        told = Error::new(told.kind(), message);
+    }
+    (told, again)
+}

@@ -1,0 +1,389 @@
+//! A file on a Flight server, read by ranges of its bytes.
+
+use super::process::{Connection, Process, failed, request};
+use super::url::Location;
+use arrow_flight::Action;
+use bytes::{Bytes, BytesMut};
+use hyperchunk::io::{Counters, Land, Remote, RemoteOptions, RequestCost, Source};
+use hyperchunk::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// So many requests of one read are under way.
+const AT_ONCE: usize = 4;
+/// So many ranges are asked for by one request.
+const MOST_RANGES: usize = 4096;
+/// So many ranges wait for who decodes them.
+const AHEAD: usize = 64;
+/// The first pause before a request is repeated; it doubles.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A file on a server, opened: one version of it.
+pub(super) struct FlightSource {
+    location: Location,
+    shown: String,
+    identity: String,
+    connection: Arc<Connection>,
+    options: RemoteOptions,
+    size: u64,
+    version: String,
+    /// As a source of the server's own machine tells versions apart.
+    changed: Option<String>,
+    head: Bytes,
+    counters: Arc<Counters>,
+    /// Microseconds that opening it took.
+    latency: AtomicU64,
+}
+
+/// Opens what a URL names.
+pub(super) fn open(url: &str, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
+    let location = Location::parse(url)?;
+    if location.file.is_empty() {
+        let message = format!("the URL names no file: {}/FILE", location.server.url());
+        return Err(Error::invalid(message).file(url));
+    }
+    open_location(location, options)
+}
+
+fn open_location(location: Location, options: &RemoteOptions) -> Result<Arc<dyn Source>> {
+    let shown = location.shown();
+    FlightSource::open(location, options)
+        .map(|source| Arc::new(source) as Arc<dyn Source>)
+        .map_err(|error| error.file(shown))
+}
+
+/// Asks for an action; what it gives, one after another, is handed to `take`. Asked again if nothing came and that may help.
+async fn ask(
+    connection: &Connection,
+    options: &RemoteOptions,
+    counters: &Counters,
+    action: Action,
+    mut take: impl FnMut(Bytes) -> Result<()>,
+) -> Result<()> {
+    let started = Instant::now();
+    let mut pause = PAUSE;
+    let mut attempt = 0;
+    loop {
+        let mut came = false;
+        let mut once = async || -> std::result::Result<(), (Error, bool)> {
+            let told = |error: &tonic::Status| failed(connection, error);
+            let mut client = Process::get()
+                .and_then(|process| process.client(connection))
+                .map_err(|error| (error, false))?;
+            counters.requests.fetch_add(1, Ordering::Relaxed);
+            let asked = client.do_action(request(connection, action.clone(), None));
+            let silent = |_| (Error::new(ErrorKind::Io, "the server does not answer in time"), true);
+            let mut answers = tokio::time::timeout(options.timeout, asked)
+                .await
+                .map_err(silent)?
+                .map_err(|error| told(&error))?
+                .into_inner();
+            loop {
+                let next = tokio::time::timeout(options.timeout, answers.message()).await.map_err(silent)?;
+                let Some(answer) = next.map_err(|error| told(&error))? else { return Ok(()) };
+                counters.bytes.fetch_add(answer.body.len() as u64, Ordering::Relaxed);
+                came = true;
+                take(answer.body).map_err(|error| (error, false))?;
+            }
+        };
+        let (error, again) = match once().await {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        attempt += 1;
+        if !again || came || attempt > options.retries || started.elapsed() + pause > options.retry_timeout {
+            return Err(error);
+        }
+        counters.retries.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+fn action(kind: &str, body: &Value) -> Action {
+    Action { r#type: kind.to_owned(), body: body.to_string().into() }
+}
+
+fn nonsense(what: &str) -> Error {
+    Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
+}
+
+impl FlightSource {
+    fn open(location: Location, options: &RemoteOptions) -> Result<Self> {
+        let connection = Arc::new(Connection::new(&location.server, options)?);
+        let counters = Arc::new(Counters::default());
+        counters.rounds.fetch_add(1, Ordering::Relaxed);
+        let asked = json!({ "file": location.file, "head": options.first_read.max(1) });
+        let (to_ask, options_of, counters_of) =
+            (Arc::clone(&connection), options.clone(), Arc::clone(&counters));
+        let started = Instant::now();
+        let answers = Process::get()?.wait(async move {
+            let mut answers = Vec::new();
+            let mut take = |body: Bytes| {
+                answers.push(body);
+                if answers.len() > 2 { Err(nonsense("it has too many parts")) } else { Ok(()) }
+            };
+            ask(&to_ask, &options_of, &counters_of, action("hyperchunk.stat", &asked), &mut take).await?;
+            Ok(answers)
+        })?;
+        let latency = AtomicU64::new(u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let mut answers = answers.into_iter();
+        let stat: Value = answers
+            .next()
+            .and_then(|body| serde_json::from_slice(&body).ok())
+            .ok_or_else(|| nonsense("it is no JSON"))?;
+        let size = stat.get("size").and_then(Value::as_u64).ok_or_else(|| nonsense("it has no size"))?;
+        let version =
+            stat.get("version").and_then(Value::as_str).ok_or_else(|| nonsense("it has no version"))?;
+        let head = answers.next().unwrap_or_default();
+        if head.len() as u64 > size {
+            return Err(nonsense("the head is longer than the file"));
+        }
+        let shown = location.shown();
+        Ok(Self {
+            identity: format!("{shown} version {version}"),
+            version: version.to_owned(),
+            changed: stat.get("changed").and_then(Value::as_str).map(str::to_owned),
+            options: options.clone(),
+            location,
+            shown,
+            connection,
+            size,
+            head,
+            counters,
+            latency,
+        })
+    }
+
+    /// A range of the bytes that came with the opening, if it lies within.
+    fn within_head(&self, range: &Range<u64>) -> Option<Bytes> {
+        let (start, end) = (usize::try_from(range.start).ok()?, usize::try_from(range.end).ok()?);
+        (start <= end && end <= self.head.len()).then(|| self.head.slice(start..end))
+    }
+
+    fn fetch_ranges(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+        let mut far = Vec::with_capacity(ranges.len());
+        for (place, range) in ranges.iter().enumerate() {
+            if range.start > range.end || range.end > self.size {
+                let message = format!("the file ends at byte {}, before what should be here", self.size);
+                return Err(Error::new(ErrorKind::Truncated, message).at(range.start));
+            }
+            match self.within_head(range) {
+                Some(bytes) => land(place, bytes)?,
+                None if range.is_empty() => land(place, Bytes::new())?,
+                None => far.push((place, range.clone())),
+            }
+        }
+        if far.is_empty() {
+            return Ok(());
+        }
+        self.counters.rounds.fetch_add(1, Ordering::Relaxed);
+        let groups = groups(far, self.options.largest_request.max(1));
+        // As many tasks as may ask at once; each takes one group after another.
+        let workers = groups.len().min(AT_ONCE).min(self.options.concurrency.max(1));
+        let groups = Arc::new(std::sync::Mutex::new(VecDeque::from(groups)));
+        Process::get()?.run(
+            |to| {
+                let worker = || {
+                    let (groups, to) = (Arc::clone(&groups), to.clone());
+                    let (connection, options) = (Arc::clone(&self.connection), self.options.clone());
+                    let (counters, file) = (Arc::clone(&self.counters), self.location.file.clone());
+                    let version = self.version.clone();
+                    async move {
+                        loop {
+                            let next =
+                                groups.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front();
+                            let Some(group) = next else { return Ok(()) };
+                            let pairs: Vec<_> =
+                                group.iter().map(|(_, range)| [range.start, range.end]).collect();
+                            let asked = json!({ "file": file, "version": version, "ranges": pairs });
+                            let mut cutting = Cutting::new(group);
+                            let mut take = |body: Bytes| {
+                                cutting.take(body, &mut |place, bytes| {
+                                    let sent =
+                                        tokio::task::block_in_place(|| to.send(Ok(Some((place, bytes)))));
+                                    sent.map_err(|_| Error::new(ErrorKind::Io, "nobody waits for it"))
+                                })
+                            };
+                            let action = action("hyperchunk.read", &asked);
+                            ask(&connection, &options, &counters, action, &mut take).await?;
+                            cutting.end()?;
+                        }
+                    }
+                };
+                (0..workers).map(|_| worker()).collect()
+            },
+            AHEAD,
+            &mut |(place, bytes)| land(place, bytes),
+        )
+    }
+}
+
+/// Ranges in groups that are asked for together.
+fn groups(ranges: Vec<(usize, Range<u64>)>, largest: u64) -> Vec<Vec<(usize, Range<u64>)>> {
+    let mut groups: Vec<Vec<_>> = Vec::new();
+    let mut bytes = 0;
+    for (place, range) in ranges {
+        let length = range.end - range.start;
+        match groups.last_mut() {
+            Some(group) if group.len() < MOST_RANGES && bytes + length <= largest => {
+                bytes += length;
+                group.push((place, range));
+            }
+            _ => {
+                bytes = length;
+                groups.push(vec![(place, range)]);
+            }
+        }
+    }
+    groups
+}
+
+/// Cuts what comes into the ranges that were asked for.
+struct Cutting {
+    left: VecDeque<(usize, Range<u64>)>,
+    /// What came of the first of them.
+    part: BytesMut,
+}
+
+impl Cutting {
+    fn new(ranges: Vec<(usize, Range<u64>)>) -> Self {
+        Self { left: ranges.into(), part: BytesMut::new() }
+    }
+
+    fn take(&mut self, mut body: Bytes, land: &mut dyn FnMut(usize, Bytes) -> Result<()>) -> Result<()> {
+        while !body.is_empty() {
+            let Some((place, range)) = self.left.front() else {
+                return Err(nonsense("it has too many bytes"));
+            };
+            let whole = usize::try_from(range.end - range.start)
+                .map_err(|_| Error::limit("a range beyond memory"))?;
+            let missing = whole - self.part.len();
+            let piece = body.split_to(missing.min(body.len()));
+            let bytes = if self.part.is_empty() && piece.len() == whole {
+                piece
+            } else {
+                if self.part.is_empty() {
+                    self.part.reserve(whole);
+                }
+                self.part.extend_from_slice(&piece);
+                if self.part.len() < whole {
+                    continue;
+                }
+                self.part.split().freeze()
+            };
+            land(*place, bytes)?;
+            self.left.pop_front();
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.left.is_empty() { Ok(()) } else { Err(nonsense("it has too few bytes")) }
+    }
+}
+
+impl Source for FlightSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len() as u64).filter(|end| *end <= self.size);
+        let end = end.ok_or_else(|| {
+            Error::new(ErrorKind::Truncated, format!("the file ends at byte {}", self.size)).at(offset)
+        })?;
+        let piece = usize::try_from(self.options.largest_request.max(1)).unwrap_or(usize::MAX);
+        let starts = (offset..end).step_by(piece);
+        let ranges: Vec<_> = starts.map(|start| start..start.saturating_add(piece as u64).min(end)).collect();
+        self.fetch(&ranges, &mut |place, bytes| {
+            let start = place.saturating_mul(piece);
+            if let Some(place) = buffer.get_mut(start..start.saturating_add(bytes.len())) {
+                place.copy_from_slice(&bytes);
+            }
+            Ok(())
+        })
+    }
+
+    fn version(&self) -> Option<String> {
+        self.changed.clone()
+    }
+
+    fn remote(&self) -> Option<&dyn Remote> {
+        Some(self)
+    }
+}
+
+impl Remote for FlightSource {
+    fn fetch(&self, ranges: &[Range<u64>], land: &mut Land<'_>) -> Result<()> {
+        self.fetch_ranges(ranges, land).map_err(|error| error.file(&self.shown))
+    }
+
+    fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn options(&self) -> &RemoteOptions {
+        &self.options
+    }
+
+    fn cost(&self) -> RequestCost {
+        RequestCost { latency: Duration::from_micros(self.latency.load(Ordering::Relaxed)), bandwidth: 400e6 }
+    }
+
+    fn head(&self) -> Bytes {
+        self.head.clone()
+    }
+
+    fn sibling(&self, name: &str) -> Option<Result<Arc<dyn Source>>> {
+        Some(self.location.sibling(name).and_then(|location| open_location(location, &self.options)))
+    }
+}
+
+impl std::fmt::Debug for FlightSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlightSource")
+            .field("url", &self.shown)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_out_of_what_comes() {
+        let ranges = vec![(3, 10..14), (1, 20..20), (0, 100..103), (2, 7..8)];
+        let groups_of = |largest| groups(ranges.clone(), largest).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(groups_of(100), [4]);
+        assert_eq!(groups_of(4), [2, 2]);
+        assert_eq!(groups_of(1), [1, 1, 1, 1]);
+        let whole = Bytes::from_static(b"abcdefgh");
+        for size in 1..9 {
+            let mut cutting =
+                Cutting::new(ranges.iter().filter(|(_, range)| !range.is_empty()).cloned().collect());
+            let mut landed = Vec::new();
+            let mut land = |place: usize, bytes: Bytes| {
+                landed.push((place, bytes));
+                Ok(())
+            };
+            for start in (0..8).step_by(size) {
+                assert!(cutting.end().is_err());
+                cutting.take(whole.slice(start..(start + size).min(8)), &mut land).unwrap();
+            }
+            cutting.end().unwrap();
+            assert!(cutting.take(Bytes::from_static(b"x"), &mut land).is_err());
+            assert_eq!(landed, [(3, "abcd".into()), (0, "efg".into()), (2, "h".into())]);
+        }
+    }
+}

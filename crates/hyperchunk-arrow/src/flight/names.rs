@@ -1,0 +1,317 @@
+//! What is served under which name: files, and what lies in folders.
+
+use hyperchunk::io::LocalFile;
+use hyperchunk::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// No name is longer, in bytes.
+const LONGEST: usize = 4096;
+/// Folders within folders are looked through so deep.
+const DEEPEST: usize = 32;
+/// So many entries of folders are looked at for one listing.
+const MOST_ENTRIES: usize = 1 << 20;
+
+/// The files and folders that are served.
+#[derive(Debug, Clone)]
+pub(super) struct Roots {
+    /// Files by their names, and where they are.
+    files: BTreeMap<String, PathBuf>,
+    /// Folders; the first that has a name counts.
+    folders: Vec<PathBuf>,
+}
+
+/// A file of a name, opened, within what is served.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) file: LocalFile,
+}
+
+fn missing(name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("no file of the name {name:?} is served"))
+}
+
+/// Checks that a name leads down.
+fn check(name: &str) -> Result<()> {
+    let bad = |why: &str| Err(Error::invalid(format!("{:?} is no name of a file: {why}", shortened(name))));
+    if name.len() > LONGEST {
+        return bad("it is too long");
+    }
+    if name.contains(['\0', '\\']) {
+        return bad("it has a character that no name has");
+    }
+    if name.starts_with('/') || name.as_bytes().get(1) == Some(&b':') {
+        return bad("it is not relative");
+    }
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return bad("a part of it is empty or made of dots");
+    }
+    Ok(())
+}
+
+/// The start of a text, for messages.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    let kind = if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what}: {error}")).file(path.display())
+}
+
+impl Roots {
+    /// What lies at these paths.
+    ///
+    /// # Errors
+    /// NotFound or Io from the system; Invalid if two files have one name.
+    pub(super) fn new(paths: &[PathBuf]) -> Result<Self> {
+        let (mut files, mut folders) = (BTreeMap::new(), Vec::new());
+        for path in paths {
+            let real = std::fs::canonicalize(path).map_err(|error| cannot("serve it", path, &error))?;
+            if real.is_dir() {
+                folders.push(real);
+                continue;
+            }
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| Error::invalid("its name is not UTF-8").file(path.display()))?;
+            if files.insert(name.to_owned(), real).is_some() {
+                return Err(Error::invalid(format!("two files have the name {name:?}")));
+            }
+        }
+        Ok(Self { files, folders })
+    }
+
+    /// Opens the file of a name.
+    pub(super) fn open(&self, name: &str) -> Result<Found> {
+        check(name)?;
+        let (path, root) = self.place(name).ok_or_else(|| missing(name))?;
+        let real = std::fs::canonicalize(&path).map_err(|_| missing(name))?;
+        if !root.is_beneath(&real) {
+            return Err(missing(name));
+        }
+        let file = LocalFile::open(&real).map_err(|error| {
+            Error::new(error.kind(), format!("{name:?} cannot be opened: {}", error.message()))
+        })?;
+        // What was opened is looked at again: somebody may have put a link there since.
+        if opened_path(file.as_file()).is_some_and(|opened| !root.is_beneath(&opened)) {
+            return Err(missing(name));
+        }
+        Ok(Found { path: real, file })
+    }
+
+    /// Where a name leads; for one that is not there, where it would be.
+    pub(super) fn place(&self, name: &str) -> Option<(PathBuf, Root<'_>)> {
+        let (first, rest) = name.split_once('/').unwrap_or((name, ""));
+        if let Some(path) = self.files.get(first).filter(|_| rest.is_empty()) {
+            return Some((path.clone(), Root::File(path)));
+        }
+        // What belongs to a file: its sharded store, its index.
+        for (suffix, folder) in [(".d", true), (hyperchunk::index::SUFFIX, false)] {
+            let owner = first.strip_suffix(suffix).and_then(|owner| self.files.get(owner));
+            if let Some(owner) = owner.filter(|_| folder != rest.is_empty()) {
+                let mut path = owner.as_os_str().to_owned();
+                path.push(suffix);
+                let path = PathBuf::from(path);
+                let path = if folder { path.join(rest) } else { path };
+                return Some((path, Root::File(owner)));
+            }
+        }
+        let there = self.folders.iter().find(|folder| folder.join(name).exists());
+        let folder = there.or_else(|| self.folders.first())?;
+        Some((folder.join(name), Root::Folder(folder)))
+    }
+
+    /// Where a new file of a name goes.
+    pub(super) fn for_new(&self, name: &str) -> Result<PathBuf> {
+        check(name)?;
+        let refused = |why: &str| Error::invalid(format!("no file of the name {name:?} can be made: {why}"));
+        match self.place(name) {
+            Some((path, Root::Folder(folder))) => {
+                let parent = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
+                let beneath = parent.is_some_and(|parent| parent.starts_with(folder));
+                let plain = std::fs::symlink_metadata(&path).map_or(true, |there| there.is_file());
+                if beneath && plain { Ok(path) } else { Err(refused("its folder is not there")) }
+            }
+            Some((path, Root::File(_))) if self.files.values().any(|file| *file == path) => Ok(path),
+            _ => Err(refused("no folder is served")),
+        }
+    }
+
+    /// The names of all files that are served, each handed to `visit` until it wants no more. Sorted within a folder.
+    pub(super) fn each(&self, visit: &mut dyn FnMut(&str) -> bool) {
+        for name in self.files.keys() {
+            if !visit(name) {
+                return;
+            }
+        }
+        let mut left = MOST_ENTRIES;
+        for folder in &self.folders {
+            if !walk(folder, "", DEEPEST, &mut left, visit) {
+                return;
+            }
+        }
+    }
+
+    /// A message without the paths of this machine.
+    pub(super) fn without_paths(&self, message: &str) -> String {
+        let mut message = message.to_owned();
+        for folder in &self.folders {
+            let prefix = format!("{}/", folder.display());
+            message = message.replace(&prefix, "");
+        }
+        for (name, path) in &self.files {
+            message = message.replace(&path.display().to_string(), name);
+        }
+        message
+    }
+}
+
+/// What a name was found in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Root<'a> {
+    File(&'a Path),
+    Folder(&'a Path),
+}
+
+impl Root<'_> {
+    fn is_beneath(self, path: &Path) -> bool {
+        match self {
+            Self::Folder(folder) => path.starts_with(folder),
+            Self::File(file) => {
+                let beside = |suffix: &str| {
+                    let mut name = file.as_os_str().to_owned();
+                    name.push(suffix);
+                    PathBuf::from(name)
+                };
+                path == file || path == beside(hyperchunk::index::SUFFIX) || path.starts_with(beside(".d"))
+            }
+        }
+    }
+}
+
+/// Where a file that is open lies now, where the system can tell.
+fn opened_path(file: &File) -> Option<PathBuf> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        None
+    }
+}
+
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    depth: usize,
+    left: &mut usize,
+    visit: &mut dyn FnMut(&str) -> bool,
+) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return true };
+    let mut found: Vec<_> = entries.flatten().take(*left).collect();
+    *left -= found.len();
+    found.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in found {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let name = format!("{prefix}{name}");
+        // Links are served if they stay within, but folders behind them are not looked through.
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            // The logs of a store are no files to show.
+            let is_store = name.strip_suffix(".d").is_some_and(|owner| {
+                owner.rsplit('/').next().is_some_and(|owner| folder.join(owner).is_file())
+            });
+            if depth > 0 && !is_store && !walk(&entry.path(), &format!("{name}/"), depth - 1, left, visit) {
+                return false;
+            }
+        } else if !visit(&name) {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_down() {
+        let base = std::env::temp_dir().join(format!("hyperchunk-names-{}", std::process::id()));
+        let folder = base.join("served");
+        std::fs::create_dir_all(folder.join("sub/deep")).unwrap();
+        std::fs::create_dir_all(base.join("one.h5.d")).unwrap();
+        for name in
+            ["served/a.h5", "served/sub/b.h5", "secret", "one.h5", "one.h5.d/log", "one.h5.hcindex", "two.h5"]
+        {
+            std::fs::write(base.join(name), name).unwrap();
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::symlink;
+            symlink(base.join("secret"), folder.join("out")).unwrap();
+            symlink("../secret", folder.join("out2")).unwrap();
+            symlink(&base, folder.join("outdir")).unwrap();
+            symlink("a.h5", folder.join("in")).unwrap();
+            symlink(base.join("two.h5"), base.join("one.h5.d/out")).unwrap();
+        }
+        let roots = Roots::new(&[folder.clone(), base.join("one.h5")]).unwrap();
+        let check = |name: &str, good: bool| {
+            assert_eq!(roots.open(name).is_ok(), good, "{name:?}");
+        };
+        for name in ["a.h5", "sub/b.h5", "one.h5", "one.h5.d/log", "one.h5.hcindex"] {
+            check(name, true);
+        }
+        check("in", cfg!(unix));
+        for name in [
+            "",
+            ".",
+            "..",
+            "/",
+            "/etc/passwd",
+            "../secret",
+            "sub/../../secret",
+            "sub/../a.h5",
+            "sub//b.h5",
+            "sub",
+            "a.h5/",
+            "out",
+            "out2",
+            "outdir/secret",
+            "one.h5.d/../secret",
+            "one.h5.d/out",
+            "one.h5.d",
+            "two.h5",
+            "one.h5/x",
+            "a\0.h5",
+            "a\\b",
+            "C:x",
+            "one.h5.hcindex/x",
+            &"a/".repeat(3000),
+            "sub/deep",
+        ] {
+            check(name, false);
+        }
+        assert!(roots.for_new("new.h5").is_ok());
+        assert!(roots.for_new("sub/new.h5").is_ok());
+        assert!(roots.for_new("one.h5").is_ok());
+        for name in ["../new.h5", "not/new.h5", "outdir/new.h5", "sub", "out", "one.h5.d/x"] {
+            assert!(roots.for_new(name).is_err(), "{name}");
+        }
+        let mut listed = Vec::new();
+        roots.each(&mut |name| {
+            listed.push(name.to_owned());
+            true
+        });
+        let links: &[&str] = if cfg!(unix) { &["in", "out", "out2", "outdir"] } else { &[] };
+        let expected: Vec<&str> = [&["one.h5", "a.h5"], links, &["sub/b.h5"]].concat();
+        assert_eq!(listed, expected);
+        std::fs::remove_dir_all(base).unwrap();
+    }
+}

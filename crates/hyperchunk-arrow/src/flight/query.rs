@@ -1,0 +1,299 @@
+//! What is asked for: a table of a file, and which part of it. The same JSON is a descriptor's command and a ticket.
+//! The format: `docs/formats/flight.md`.
+
+use super::names::shortened;
+use super::predicate::Predicate;
+use arrow_flight::FlightDescriptor;
+use arrow_flight::flight_descriptor::DescriptorType;
+use hyperchunk::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+
+/// The version of tickets and commands.
+const VERSION: u64 = 1;
+/// No command or ticket is longer, in bytes.
+const LONGEST: usize = 1 << 20;
+/// No more columns are named.
+const MOST_COLUMNS: usize = 1 << 16;
+
+/// How data look as Arrow, as far as it was asked for: names and values as in `docs/formats/flight.md`.
+const LOOKS: [(&str, &[&str]); 5] = [
+    ("cells", &["tensor", "list"]),
+    ("strings", &["text", "stored"]),
+    ("half", &["float16", "float32"]),
+    ("enums", &["values", "dictionary"]),
+    ("compounds", &["columns", "struct"]),
+];
+
+/// A table of a file, and which part of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Query {
+    /// The file, by the name that it is served under.
+    pub file: String,
+    /// The path of the dataset or group in it; the root group if it is empty.
+    pub table: String,
+    /// Which columns, in which order; all if it is `None`.
+    pub columns: Option<Vec<String>>,
+    /// The first row, and the one behind the last, which may be missing.
+    pub rows: Option<(u64, Option<u64>)>,
+    /// Which rows of those.
+    pub predicate: Option<Predicate>,
+    /// How data look, where there is a choice.
+    pub look: Vec<(&'static str, &'static str)>,
+    /// The epoch of a sharded store; the newest if it is `None`.
+    pub epoch: Option<u64>,
+    /// The version of the file: if it has another one by now, that is an error.
+    pub version: Option<String>,
+    /// How many rows a batch has at most.
+    pub batch_rows: Option<u64>,
+}
+
+fn bad(what: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("the request makes no sense: {what}"))
+}
+
+/// The object of a JSON text of bounded size.
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>> {
+    if bytes.len() > LONGEST {
+        return Err(Error::new(ErrorKind::Limit, format!("a request of more than {LONGEST} bytes")));
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(bad("a JSON object is expected")),
+        Err(error) => Err(bad(format_args!("it is not JSON: {error}"))),
+    }
+}
+
+/// A text that a member must be.
+pub(super) fn text(object: &mut Map<String, Value>, name: &str) -> Result<Option<String>> {
+    match object.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(bad(format_args!("`{name}` is a string"))),
+    }
+}
+
+/// A number that a member must be.
+pub(super) fn number(object: &mut Map<String, Value>, name: &str) -> Result<Option<u64>> {
+    match object.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(number) => Ok(Some(number)),
+            None => Err(bad(format_args!("`{name}` is a whole number, 0 or more"))),
+        },
+    }
+}
+
+/// Complains about members that nothing knows: ignoring one would answer another question.
+pub(super) fn nothing_else(object: &Map<String, Value>) -> Result<()> {
+    match object.keys().next() {
+        None => Ok(()),
+        Some(name) => Err(bad(format_args!("{:?} means nothing here", shortened(name)))),
+    }
+}
+
+/// Checks the version of a message.
+pub(super) fn check_version(object: &mut Map<String, Value>) -> Result<()> {
+    match number(object, "v")? {
+        None | Some(VERSION) => Ok(()),
+        Some(other) => {
+            Err(Error::unsupported(format!("requests of version {other}; this is version {VERSION}")))
+        }
+    }
+}
+
+impl Query {
+    /// All of a table of a file.
+    #[must_use]
+    pub fn new(file: &str, table: &str) -> Self {
+        Self { file: file.to_owned(), table: table.to_owned(), ..Self::default() }
+    }
+
+    /// What a descriptor asks for: `[file, part of the path in it, …]`, or a command.
+    ///
+    /// # Errors
+    /// Invalid, Limit or Unsupported if it makes no sense.
+    pub fn of_descriptor(descriptor: &FlightDescriptor) -> Result<Self> {
+        match descriptor.r#type() {
+            DescriptorType::Cmd => Self::parse(&descriptor.cmd),
+            DescriptorType::Path => {
+                let mut parts = descriptor.path.iter();
+                let file = parts.next().ok_or_else(|| bad("an empty path"))?;
+                let table = parts.map(|part| part.trim_matches('/')).collect::<Vec<_>>().join("/");
+                if file.len() + table.len() > LONGEST {
+                    return Err(Error::limit("a path that is too long"));
+                }
+                Ok(Self::new(file, &table))
+            }
+            DescriptorType::Unknown => Err(bad("a descriptor is a path or a command")),
+        }
+    }
+
+    /// What a command or a ticket asks for.
+    ///
+    /// # Errors
+    /// Invalid, Limit or Unsupported if it makes no sense.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut object = object(bytes)?;
+        check_version(&mut object)?;
+        let file = text(&mut object, "file")?.ok_or_else(|| bad("`file` is missing"))?;
+        let table = text(&mut object, "table")?.unwrap_or_default();
+        let columns = object.remove("columns").map(columns).transpose()?.flatten();
+        let rows = object.remove("rows").map(rows).transpose()?.flatten();
+        let predicate = match object.remove("where") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(Predicate::parse(&value)?),
+        };
+        let mut look = Vec::new();
+        for (name, values) in LOOKS {
+            let Some(given) = text(&mut object, name)? else { continue };
+            let value = values.iter().find(|value| **value == given);
+            let value = value.ok_or_else(|| bad(format_args!("`{name}` is one of {}", values.join(", "))))?;
+            look.push((name, *value));
+        }
+        let query = Self {
+            file,
+            table,
+            columns,
+            rows,
+            predicate,
+            look,
+            epoch: number(&mut object, "epoch")?,
+            version: text(&mut object, "version")?,
+            batch_rows: number(&mut object, "batch_rows")?,
+        };
+        if query.batch_rows == Some(0) {
+            return Err(bad("batches of no rows"));
+        }
+        nothing_else(&object)?;
+        Ok(query)
+    }
+
+    /// It as a command or a ticket.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("v".into(), json!(VERSION));
+        object.insert("file".into(), json!(self.file));
+        object.insert("table".into(), json!(self.table));
+        if let Some(columns) = &self.columns {
+            object.insert("columns".into(), json!(columns));
+        }
+        if let Some((start, end)) = self.rows {
+            object.insert("rows".into(), json!([start, end]));
+        }
+        if let Some(predicate) = &self.predicate {
+            object.insert("where".into(), predicate.to_json());
+        }
+        for (name, value) in &self.look {
+            object.insert((*name).into(), json!(value));
+        }
+        if let Some(epoch) = self.epoch {
+            object.insert("epoch".into(), json!(epoch));
+        }
+        if let Some(version) = &self.version {
+            object.insert("version".into(), json!(version));
+        }
+        if let Some(rows) = self.batch_rows {
+            object.insert("batch_rows".into(), json!(rows));
+        }
+        Value::Object(object)
+    }
+}
+
+fn columns(value: Value) -> Result<Option<Vec<String>>> {
+    let wrong = || bad("`columns` is a list of names");
+    match value {
+        Value::Null => Ok(None),
+        Value::Array(names) if names.len() > MOST_COLUMNS => {
+            Err(Error::limit(format!("more than {MOST_COLUMNS} columns")))
+        }
+        Value::Array(names) => {
+            let names = names.into_iter().map(|name| match name {
+                Value::String(name) => Ok(name),
+                _ => Err(wrong()),
+            });
+            names.collect::<Result<Vec<_>>>().map(Some)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+fn rows(value: Value) -> Result<Option<(u64, Option<u64>)>> {
+    let wrong = || bad("`rows` is [first, one behind the last]: whole numbers, 0 or more, in order, or null");
+    let pair = match value {
+        Value::Null => return Ok(None),
+        Value::Array(pair) => pair,
+        _ => return Err(wrong()),
+    };
+    let [start, end] = pair.as_slice() else { return Err(wrong()) };
+    let take = |value: &Value| match value {
+        Value::Null => Ok(None),
+        value => value.as_u64().map(Some).ok_or_else(wrong),
+    };
+    let (start, end) = (take(start)?.unwrap_or(0), take(end)?);
+    if end.is_some_and(|end| end < start) {
+        return Err(wrong());
+    }
+    Ok(Some((start, end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_come_back() {
+        let check = |text: &str| {
+            let query = Query::parse(text.as_bytes()).unwrap();
+            let again = Query::parse(query.to_json().to_string().as_bytes()).unwrap();
+            assert_eq!(query, again);
+            query
+        };
+        check(r#"{"file": "a.h5"}"#);
+        let query = check(
+            r#"{"v": 1, "file": "a.h5", "table": "/g", "columns": ["x"], "rows": [1, null], "epoch": 3,
+               "where": [["x", ">", 1.5]], "cells": "list", "version": "time:1", "batch_rows": 5}"#,
+        );
+        assert_eq!(query.rows, Some((1, None)));
+        assert_eq!(query.look, [("cells", "list")]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let deep = format!(r#"{{"file": "a", "where": {}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
+        let long = format!(r#"{{"file": "{}"}}"#, "x".repeat(2 << 20));
+        for text in [
+            "",
+            "{",
+            "[]",
+            "1",
+            "{}",
+            r#"{"file": 1}"#,
+            r#"{"file": "a", "fiel": 1}"#,
+            r#"{"file": "a", "v": 2}"#,
+            r#"{"file": "a", "rows": [-1, 2]}"#,
+            r#"{"file": "a", "rows": [3, 2]}"#,
+            r#"{"file": "a", "rows": [1]}"#,
+            r#"{"file": "a", "rows": [1, 1e300]}"#,
+            r#"{"file": "a", "rows": [0, 99999999999999999999999]}"#,
+            r#"{"file": "a", "columns": "x"}"#,
+            r#"{"file": "a", "columns": [1]}"#,
+            r#"{"file": "a", "cells": "x"}"#,
+            r#"{"file": "a", "batch_rows": 0}"#,
+            r#"{"file": "a", "epoch": -1}"#,
+            r#"{"file": "a", "where": 1}"#,
+            &deep,
+            &long,
+        ] {
+            assert!(Query::parse(text.as_bytes()).is_err(), "{}", shortened(text));
+        }
+        assert!(Query::of_descriptor(&FlightDescriptor::default()).is_err());
+        assert!(Query::of_descriptor(&FlightDescriptor::new_path(Vec::new())).is_err());
+        let path = vec!["a.h5".into(), "/g/".into(), "x".into()];
+        assert_eq!(
+            Query::of_descriptor(&FlightDescriptor::new_path(path)).unwrap(),
+            Query::new("a.h5", "g/x")
+        );
+    }
+}

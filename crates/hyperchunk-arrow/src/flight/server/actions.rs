@@ -1,0 +1,192 @@
+//! Actions: what is asked of a server besides tables. The format: `docs/formats/flight.md`.
+
+use super::opened::{OpenFiles, check_version, version};
+use crate::flight::query;
+use bytes::Bytes;
+use hyperchunk::io::Source;
+use hyperchunk::model::ObjectKind;
+use hyperchunk::walk::{Found, Next};
+use hyperchunk::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+
+/// What can be asked, and what for.
+pub(super) const KNOWN: [(&str, &str); 6] = [
+    ("hyperchunk.list", "{prefix?, after?}: the names of the files that are served"),
+    ("hyperchunk.stat", "{file, head?}: size and version of a file, and its first bytes"),
+    (
+        "hyperchunk.read",
+        "{file, version?, ranges: [[start, end], …]}: bytes of a file, one range after the other",
+    ),
+    ("hyperchunk.objects", "{file, object?}: the objects below one: path, kind, shape, type"),
+    ("hyperchunk.attributes", "{file, object?}: the attributes of an object"),
+    ("hyperchunk.refresh", "{file}: opens the file anew; its version"),
+];
+
+/// So many bytes of a file are one result.
+const PIECE: u64 = 4 << 20;
+/// No more ranges are read by one action.
+const MOST_RANGES: usize = 1 << 16;
+/// No larger head is read.
+const LARGEST_HEAD: u64 = 4 << 20;
+/// No more names are listed at once.
+const MOST_NAMES: usize = 100_000;
+
+/// Takes results as they come; an error if nobody wants more.
+pub(super) type Give<'a> = dyn FnMut(Bytes) -> Result<()> + 'a;
+
+fn bad(what: &str) -> Error {
+    Error::invalid(format!("the request makes no sense: {what}"))
+}
+
+fn give_json(give: &mut Give<'_>, value: &Value) -> Result<()> {
+    give(Bytes::from(value.to_string()))
+}
+
+/// Does what an action asks for.
+pub(super) fn run(files: &OpenFiles, kind: &str, body: &[u8], give: &mut Give<'_>) -> Result<()> {
+    if !KNOWN.iter().any(|(known, _)| *known == kind) {
+        let kind = crate::flight::names::shortened(kind);
+        return Err(Error::unsupported(format!(
+            "there is no action {kind:?}; ListActions tells which there are"
+        )));
+    }
+    let mut object = query::object(if body.is_empty() { b"{}" } else { body })?;
+    query::check_version(&mut object)?;
+    if kind == "hyperchunk.list" {
+        return list(files, object, give);
+    }
+    let file = query::text(&mut object, "file")?.ok_or_else(|| bad("`file` is missing"))?;
+    match kind {
+        "hyperchunk.stat" => stat(files, &file, object, give),
+        "hyperchunk.read" => read(files, &file, object, give),
+        "hyperchunk.objects" => objects(files, &file, object, give),
+        "hyperchunk.attributes" => attributes(files, &file, object, give),
+        _ => {
+            query::nothing_else(&object)?;
+            files.forget(&file);
+            stat(files, &file, Map::new(), give)
+        }
+    }
+}
+
+fn list(files: &OpenFiles, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+    let prefix = query::text(&mut object, "prefix")?.unwrap_or_default();
+    let after = query::text(&mut object, "after")?;
+    query::nothing_else(&object)?;
+    let (mut names, mut more, mut started) = (Vec::new(), false, after.is_none());
+    files.roots.each(&mut |name| {
+        if started && name.starts_with(&prefix) {
+            more = names.len() == MOST_NAMES;
+            if !more {
+                names.push(name.to_owned());
+            }
+        }
+        started |= Some(name) == after.as_deref();
+        !more
+    });
+    give_json(give, &json!({ "files": names, "more": more }))
+}
+
+fn stat(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+    let head = query::number(&mut object, "head")?.unwrap_or(0).min(LARGEST_HEAD);
+    query::nothing_else(&object)?;
+    let found = files.roots.open(name)?;
+    let size = found.file.size();
+    let changed = Source::version(&found.file);
+    let answer = json!({ "file": name, "size": size, "version": version(&found), "changed": changed });
+    give_json(give, &answer)?;
+    if head > 0 {
+        let mut bytes = vec![0; usize::try_from(head.min(size)).unwrap_or(0)];
+        found.file.read_at(0, &mut bytes)?;
+        give(bytes.into())?;
+    }
+    Ok(())
+}
+
+fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+    let known = query::text(&mut object, "version")?;
+    let ranges = ranges(object.remove("ranges"))?;
+    query::nothing_else(&object)?;
+    let found = files.roots.open(name)?;
+    let now = version(&found);
+    check_version(&now, known.as_deref())?;
+    let size = found.file.size();
+    if let Some((start, end)) = ranges.iter().find(|(_, end)| *end > size) {
+        let message = format!("the file ends at byte {size}, before the range {start} to {end} does");
+        return Err(Error::new(ErrorKind::Truncated, message).at(*start));
+    }
+    for (start, end) in ranges {
+        let mut at = start;
+        while at < end {
+            let length = PIECE.min(end - at);
+            let mut bytes =
+                vec![0; usize::try_from(length).map_err(|_| Error::limit("a range beyond memory"))?];
+            found.file.read_at(at, &mut bytes)?;
+            give(bytes.into())?;
+            at += length;
+        }
+    }
+    // It may have changed while it was read: then what was sent is of two versions.
+    check_version(&version(&files.roots.open(name)?), Some(&now))
+}
+
+fn ranges(value: Option<Value>) -> Result<Vec<(u64, u64)>> {
+    let wrong = || bad("`ranges` is a list of [start, end]: whole numbers, 0 or more, in order");
+    let Some(Value::Array(list)) = value else { return Err(wrong()) };
+    if list.len() > MOST_RANGES {
+        return Err(Error::limit(format!("more than {MOST_RANGES} ranges")));
+    }
+    let pair = |pair: &Value| {
+        let [start, end] = pair.as_array()?.as_slice() else { return None };
+        Some((start.as_u64()?, end.as_u64()?)).filter(|(start, end)| start <= end)
+    };
+    list.iter().map(|range| pair(range).ok_or_else(wrong)).collect()
+}
+
+fn objects(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mut Give<'_>) -> Result<()> {
+    let path = query::text(&mut object, "object")?.unwrap_or_default();
+    let epoch = query::number(&mut object, "epoch")?;
+    query::nothing_else(&object)?;
+    let (file, version) = files.open(name, epoch, false)?;
+    let root = file.root()?.named("/");
+    let path = format!("/{}", path.trim_matches('/'));
+    let start = root.group()?.get(path.as_bytes())?;
+    let mut listed = Vec::new();
+    let mut more = false;
+    file.walk(&start, path.as_bytes(), &mut |visit| {
+        if listed.len() == MOST_NAMES {
+            more = true;
+            return Ok(Next::Stop);
+        }
+        let path = String::from_utf8_lossy(visit.path).into_owned();
+        listed.push(match visit.found {
+            Found::Object(object) => match object.kind() {
+                ObjectKind::Dataset => match object.dataset() {
+                    Ok(dataset) => json!({ "path": path, "kind": "dataset", "shape": dataset.dims() }),
+                    Err(error) => json!({ "path": path, "kind": "dataset", "error": error.message() }),
+                },
+                ObjectKind::Group => json!({ "path": path, "kind": "group" }),
+                ObjectKind::Datatype => json!({ "path": path, "kind": "datatype" }),
+            },
+            _ => json!({ "path": path, "kind": "link" }),
+        });
+        Ok(Next::Enter)
+    })?;
+    give_json(give, &json!({ "file": name, "version": version, "objects": listed, "more": more }))
+}
+
+fn attributes(
+    files: &OpenFiles,
+    name: &str,
+    mut object: Map<String, Value>,
+    give: &mut Give<'_>,
+) -> Result<()> {
+    let path = query::text(&mut object, "object")?.unwrap_or_default();
+    let epoch = query::number(&mut object, "epoch")?;
+    query::nothing_else(&object)?;
+    let (file, _) = files.open(name, epoch, false)?;
+    let path = format!("/{}", path.trim_matches('/'));
+    let object = file.root()?.named("/").group()?.get(path.as_bytes())?;
+    let names: Vec<String> = object.attribute_names()?.iter().map(ToString::to_string).collect();
+    give_json(give, &json!({ "file": name, "object": path, "names": names }))
+}

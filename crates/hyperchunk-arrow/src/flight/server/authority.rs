@@ -1,0 +1,250 @@
+//! What gRPC's C++ library says of the host at a socket in the file system: the path with `%2F` in it, which is no host, and
+//! which our HTTP library refuses. It is made one here, in the header frames as they come: `%` becomes `-`.
+//!
+//! Source: RFC 9113 (frames), RFC 7541 (headers). Nothing but the value of `:authority` is changed, and no length.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// What a client sends first.
+const PREFACE: usize = 24;
+/// How long the head of a frame is.
+const HEAD: usize = 9;
+/// The type of frames with headers, and what their flags say.
+const HEADERS: u8 = 1;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 32;
+/// Longer frames of headers are left as they are: no client of ours has so many.
+const LONGEST: usize = 64 << 10;
+
+/// What comes next.
+#[derive(Debug)]
+enum Next {
+    /// So many bytes that are no headers.
+    Other(usize),
+    /// A part that is needed whole: as far as it came, and how long it is.
+    Whole(Part, Vec<u8>, usize),
+    /// Bytes that are handed on, how many of them were, and what comes then.
+    Ready(Vec<u8>, usize, Box<Next>),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Head,
+    /// The payload of a frame with these flags.
+    Headers(u8),
+}
+
+/// Reads frames, and makes hosts of what should be one.
+#[derive(Debug)]
+pub(super) struct Mended(Next);
+
+impl Mended {
+    pub(super) fn new() -> Self {
+        Self(Next::Other(PREFACE))
+    }
+
+    /// Reads from a stream, as its own `poll_read` does.
+    pub(super) fn poll_read(
+        &mut self,
+        mut stream: Pin<&mut impl AsyncRead>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match &mut self.0 {
+                Next::Other(0) => self.0 = Next::Whole(Part::Head, Vec::new(), HEAD),
+                Next::Other(left) => {
+                    let most = buffer.remaining().min(*left);
+                    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+                    ready!(stream.as_mut().poll_read(context, &mut part))?;
+                    let came = part.filled().len();
+                    buffer.advance(came);
+                    *left -= came;
+                    return Poll::Ready(Ok(()));
+                }
+                Next::Whole(part, bytes, length) => {
+                    let mut room = [0; 4096];
+                    let missing = (*length - bytes.len()).min(room.len());
+                    let mut came = ReadBuf::new(&mut room[..missing]);
+                    ready!(stream.as_mut().poll_read(context, &mut came))?;
+                    bytes.extend_from_slice(came.filled());
+                    if came.filled().is_empty() && missing > 0 {
+                        // The end, within a frame: what came of it is of no use.
+                        return Poll::Ready(Ok(()));
+                    }
+                    if bytes.len() == *length {
+                        self.0 = whole(*part, std::mem::take(bytes));
+                    }
+                }
+                Next::Ready(bytes, taken, then) => {
+                    let rest = bytes.get(*taken..).unwrap_or_default();
+                    let part = rest.get(..rest.len().min(buffer.remaining())).unwrap_or_default();
+                    buffer.put_slice(part);
+                    *taken += part.len();
+                    if *taken == bytes.len() {
+                        let then = std::mem::replace(&mut **then, Next::Other(0));
+                        self.0 = then;
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+    }
+}
+
+/// What follows a part that came whole.
+fn whole(part: Part, mut bytes: Vec<u8>) -> Next {
+    let then = match (part, bytes.as_slice()) {
+        (Part::Head, [a, b, c, kind, flags, ..]) => {
+            let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+            match *kind == HEADERS && (1..=LONGEST).contains(&length) {
+                true => Next::Whole(Part::Headers(*flags), Vec::with_capacity(length), length),
+                false => Next::Other(length),
+            }
+        }
+        (Part::Headers(flags), _) => {
+            // What is no list of headers is left as it is: the library will say what is wrong.
+            let _ = mend(&mut bytes, flags);
+            Next::Other(0)
+        }
+        (Part::Head, _) => Next::Other(0),
+    };
+    Next::Ready(bytes, 0, Box::new(then))
+}
+
+/// Mends the headers of a frame.
+fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
+    let mut at = 0;
+    let mut end = payload.len();
+    if flags & PADDED != 0 {
+        end = end.checked_sub(usize::from(*payload.first()?))?;
+        at = 1;
+    }
+    if flags & PRIORITY != 0 {
+        at += 5;
+    }
+    let fields = payload.get_mut(at..end)?;
+    let mut at = 0;
+    while at < fields.len() {
+        let first = *fields.get(at)?;
+        let prefix = match first {
+            128.. => {
+                number(fields, &mut at, 7)?;
+                continue;
+            }
+            64.. => 6,
+            32.. => {
+                number(fields, &mut at, 5)?;
+                continue;
+            }
+            _ => 4,
+        };
+        // RFC 7541, appendix A: the first entry is `:authority`.
+        let is_authority = match number(fields, &mut at, prefix)? {
+            0 => string(fields, &mut at)?.is_some_and(|name| name == b":authority"),
+            index => index == 1,
+        };
+        if let Some(value) = string(fields, &mut at)?.filter(|_| is_authority) {
+            value.iter_mut().filter(|byte| **byte == b'%').for_each(|byte| *byte = b'-');
+        }
+    }
+    Some(())
+}
+
+/// A number that starts with so many bits of a byte (RFC 7541, 5.1).
+fn number(fields: &[u8], at: &mut usize, bits: u32) -> Option<usize> {
+    let mask = (1_usize << bits) - 1;
+    let mut value = usize::from(*fields.get(*at)?) & mask;
+    *at += 1;
+    if value < mask {
+        return Some(value);
+    }
+    for shift in (0..28).step_by(7) {
+        let byte = usize::from(*fields.get(*at)?);
+        *at += 1;
+        value += (byte & 127) << shift;
+        if byte < 128 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// A text; `None` within if it is packed (RFC 7541, 5.2).
+fn string<'a>(fields: &'a mut [u8], at: &mut usize) -> Option<Option<&'a mut [u8]>> {
+    let packed = *fields.get(*at)? >= 128;
+    let length = number(fields, at, 7)?;
+    let start = *at;
+    *at = start.checked_add(length)?;
+    let text = fields.get_mut(start..*at)?;
+    Some((!packed).then_some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes out of a stream of these bytes, read in parts of a size.
+    fn read(bytes: &[u8], size: usize) -> Vec<u8> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut stream, mut mended, mut out) = (bytes, Mended::new(), Vec::new());
+            loop {
+                let mut room = vec![0; size];
+                let mut buffer = ReadBuf::new(&mut room);
+                std::future::poll_fn(|context| mended.poll_read(Pin::new(&mut stream), context, &mut buffer))
+                    .await
+                    .unwrap();
+                if buffer.filled().is_empty() {
+                    return out;
+                }
+                out.extend_from_slice(buffer.filled());
+            }
+        })
+    }
+
+    #[test]
+    fn authorities_are_mended() {
+        let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let mut add = |kind: u8, flags: u8, payload: &[u8]| {
+            sent.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes()[1..]);
+            sent.extend_from_slice(&[kind, flags, 0, 0, 0, 1]);
+            sent.extend_from_slice(payload);
+        };
+        add(4, 0, b"\x00\x02\x00\x00\x00\x00");
+        // Named, and by number; other values with `%` stay, as do data.
+        let fields = b"\x40\x05:path\x04/%2F\x40\x0a:authority\x05a%2Fb\x83\x86\x01\x03x%y\x40\x03a%b\x02%%";
+        add(1, 4, fields);
+        add(1, 4 | PADDED | PRIORITY, &[b"\x03abcde".as_slice(), fields, b"%%%"].concat());
+        add(0, 0, &[b'%'; 5000]);
+        add(1, 4, b"\xff\xff\xff\xff\xff\xff:authority\x05%");
+        let expected = {
+            let mut text = sent.clone();
+            for (from, to) in [(b"a%2Fb".as_slice(), b"a-2Fb".as_slice()), (b"x%y", b"x-y")] {
+                let places: Vec<usize> =
+                    (0..text.len() - from.len()).filter(|at| text[*at..].starts_with(from)).collect();
+                assert_eq!(places.len(), 2);
+                places.iter().for_each(|at| text[*at..at + to.len()].copy_from_slice(to));
+            }
+            text
+        };
+        for size in [1, 2, 7, 9, 100, 10_000] {
+            assert_eq!(read(&sent, size), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn nonsense_passes() {
+        let mut seed = 1_u32;
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend((0..20_000).map(|_| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Many heads of frames with headers.
+            [0, 0, 9, 1, (seed >> 24) as u8][(seed >> 16) as usize % 5]
+        }));
+        assert!(read(&bytes, 100).len() <= bytes.len());
+    }
+}

@@ -1,0 +1,144 @@
+//! Following a table that grows: what it has, then what comes.
+
+use super::frames::{Encoder, Message};
+use super::opened::OpenFiles;
+use super::service::Giver;
+use super::tables::{Asked, parts};
+use crate::flight::query::{self, Query};
+use arrow_flight::FlightDescriptor;
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_schema::{Schema, SchemaRef};
+use bytes::Bytes;
+use hyperchunk::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// How often it is looked for new rows, in milliseconds, unless the client says so.
+const EVERY: u64 = 200;
+/// Nobody asks more often, or less.
+const BOUNDS: (u64, u64) = (10, 60_000);
+/// How long a file may be unreadable while it is written, before that is an error.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How a table is followed.
+struct Following {
+    query: Query,
+    every: Duration,
+    /// Ends when the table has so many rows.
+    until: Option<u64>,
+    /// Ends after so long without new rows.
+    idle: Option<Duration>,
+}
+
+impl Following {
+    fn parse(descriptor: &FlightDescriptor) -> Result<Self> {
+        let mut following =
+            Self { query: Query::default(), every: Duration::from_millis(EVERY), until: None, idle: None };
+        if descriptor.r#type() != DescriptorType::Cmd {
+            following.query = Query::of_descriptor(descriptor)?;
+            return Ok(following);
+        }
+        let mut object = query::object(&descriptor.cmd)?;
+        if let Some(follow) = object.remove("follow") {
+            let Value::Object(mut follow) = follow else {
+                return Err(Error::invalid("the request makes no sense: `follow` is an object"));
+            };
+            let every = query::number(&mut follow, "every_ms")?.unwrap_or(EVERY).clamp(BOUNDS.0, BOUNDS.1);
+            following.every = Duration::from_millis(every);
+            following.until = query::number(&mut follow, "until")?;
+            following.idle = query::number(&mut follow, "idle_ms")?.map(Duration::from_millis);
+            query::nothing_else(&follow)?;
+        }
+        following.query = Query::parse(Value::Object(object).to_string().as_bytes())?;
+        let Query { version, rows, .. } = &following.query;
+        if version.is_some() || rows.is_some_and(|(_, end)| end.is_some()) {
+            return Err(Error::invalid("what is followed has no last row, and no version"));
+        }
+        Ok(following)
+    }
+}
+
+/// Sends the rows of a table, and new ones as they come, until the client wants no more.
+pub(super) fn follow(
+    files: &OpenFiles,
+    descriptor: &FlightDescriptor,
+    giver: &Giver<Message>,
+    stopped: &watch::Receiver<bool>,
+) -> Result<()> {
+    let following = Following::parse(descriptor)?;
+    let mut query = following.query.clone();
+    let mut next = query.rows.map_or(0, |(start, _)| start);
+    let asked = Asked::new(files, &Query { rows: None, ..query.clone() }, false, true)?;
+    let schema = SchemaRef::clone(&asked.schema);
+    let mut encoder = Encoder::new(&schema, Bytes::new())?;
+    for message in encoder.start()? {
+        giver.give(message)?;
+    }
+    let (mut version, mut rows) = (String::new(), 0);
+    let mut asked = Some(asked);
+    let (mut last, mut unreadable) = (Instant::now(), None::<Instant>);
+    loop {
+        if let Some(now) = asked.take() {
+            if !same_columns(&now.schema, &schema) {
+                return Err(Error::new(ErrorKind::Changed, "the table has other columns now"));
+            }
+            (version, rows) = (now.version.clone(), now.rows());
+            if rows < next && next > 0 && following.query.rows.is_none_or(|(start, _)| next > start) {
+                return Err(Error::new(ErrorKind::Changed, "the table has fewer rows than were sent"));
+            }
+        }
+        if rows > next {
+            query.rows = Some((next, Some(rows)));
+            let part = Asked::new(files, &query, false, true)?;
+            let start = next;
+            part.each(&mut |batch, done| {
+                for part in parts(&batch) {
+                    let about = json!({ "rows": [next, start + done], "version": version });
+                    encoder.carry(about.to_string().into());
+                    for message in encoder.encode(&part)? {
+                        giver.give(message)?;
+                    }
+                }
+                next = start + done;
+                Ok(())
+            })?;
+            next = rows;
+            last = Instant::now();
+        }
+        let over = following.until.is_some_and(|until| next >= until)
+            || following.idle.is_some_and(|idle| last.elapsed() >= idle);
+        if over || !wait(giver, stopped, following.every) {
+            return Ok(());
+        }
+        // The file may be just being written.
+        match Asked::new(files, &Query { rows: None, ..query.clone() }, false, true) {
+            Ok(now) => {
+                unreadable = None;
+                asked = (now.version != version || now.rows() != rows).then_some(now);
+            }
+            Err(error) => {
+                if unreadable.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// Whether two tables have the same columns; what is told of them, such as the extent, may differ.
+fn same_columns(one: &Schema, other: &Schema) -> bool {
+    let (one, other) = (one.fields(), other.fields());
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type())
+}
+
+/// Waits a while; whether the client wants more.
+fn wait(giver: &Giver<Message>, stopped: &watch::Receiver<bool>, every: Duration) -> bool {
+    let mut stopped = stopped.clone();
+    let stop = giver.runtime().block_on(async move {
+        // Ended by the client's half, or gone with it.
+        tokio::time::timeout(every, stopped.wait_for(|stop| *stop)).await.is_ok()
+    });
+    !stop && !giver.is_gone()
+}

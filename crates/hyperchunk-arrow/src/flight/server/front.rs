@@ -1,0 +1,93 @@
+//! What each request passes first: the token, the bound on how much goes on at once, the log.
+
+use super::Log;
+use super::frames::Carried;
+use super::service::Flight;
+use crate::flight::token::Token;
+use arrow_flight::flight_service_server::FlightServiceServer;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+
+/// The service, behind the token.
+#[derive(Clone)]
+pub(super) struct Front {
+    /// For all methods but that which takes data.
+    pub(super) small: FlightServiceServer<Flight>,
+    /// For messages with data in them.
+    pub(super) large: FlightServiceServer<Flight>,
+    pub(super) token: Option<Arc<Token>>,
+    pub(super) log: Option<Log>,
+}
+
+impl Front {
+    fn is_allowed(&self, headers: &http::HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let mut given = headers.get_all(http::header::AUTHORIZATION).iter();
+        match (given.next(), given.next()) {
+            (Some(header), None) => token.is_in(header.as_bytes()),
+            _ => false,
+        }
+    }
+}
+
+impl Service<http::Request<Body>> for Front {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<http::Request<Body>>::poll_ready(&mut self.small, context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let started = Instant::now();
+        let told = self.log.clone().map(|log| (log, told(&request)));
+        if !self.is_allowed(request.headers()) {
+            if let Some((log, told)) = told {
+                log(&format!("{told} refused: no token, or a wrong one"));
+            }
+            let refused = Status::unauthenticated("the token is missing or wrong").into_http();
+            return Box::pin(async { Ok(refused) });
+        }
+        let takes_data = request.uri().path().ends_with("/DoPut");
+        let answer = if takes_data { self.large.call(request) } else { self.small.call(request) };
+        Box::pin(async move {
+            // In a task of its own, so that a panic is an answer; dropped with this one.
+            let mut task = JoinSet::new();
+            task.spawn(answer);
+            let mut response = match task.join_next().await {
+                Some(Ok(Ok(response))) => response,
+                _ => Status::internal("the request failed in an unknown way").into_http(),
+            };
+            if let Some(body) =
+                response.extensions_mut().remove::<Carried>().and_then(|carried| carried.take())
+            {
+                *response.body_mut() = Body::new(body);
+            }
+            if let Some((log, told)) = told {
+                let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok());
+                let millis = started.elapsed().as_secs_f64() * 1e3;
+                log(&format!("{told} status {} after {millis:.1} ms", status.unwrap_or("0")));
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// Who asks for what.
+fn told(request: &http::Request<Body>) -> String {
+    let extensions = request.extensions();
+    let tcp = extensions.get::<TcpConnectInfo>();
+    let tls = extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
+    let peer = tcp.or(tls).and_then(TcpConnectInfo::remote_addr);
+    let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let peer = peer.map_or_else(|| "local".to_owned(), |peer| peer.to_string());
+    format!("{peer} {}", method.escape_debug())
+}

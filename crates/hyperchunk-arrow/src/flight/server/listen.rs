@@ -1,0 +1,266 @@
+//! Where the server listens, and when it stops.
+
+use super::Log;
+#[cfg(unix)]
+use super::authority::Mended;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use hyperchunk::{Error, ErrorKind, Result};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+/// How many connections may be open.
+const CONNECTIONS: usize = 512;
+/// How long accepting waits after the system had no descriptor left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A host and a port; port 0 for a free one.
+    Tcp {
+        /// Host and port.
+        at: String,
+        /// Whether with TLS.
+        tls: bool,
+    },
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The address that a URL names: `grpc://host:port`, `grpc+tls://host:port` or `grpc+unix:///path`.
+    ///
+    /// # Errors
+    /// Invalid for others.
+    pub fn parse(url: &str) -> Result<Self> {
+        let wrong = || {
+            let message =
+                format!("{url:?} is no grpc://HOST:PORT, grpc+tls://HOST:PORT or grpc+unix:///PATH");
+            Error::invalid(message)
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let rest = rest.trim_end_matches('/');
+        match scheme.to_ascii_lowercase().as_str() {
+            "grpc+unix" if rest.starts_with('/') => Ok(Self::Unix(rest.into())),
+            scheme @ ("grpc" | "grpc+tcp" | "grpc+tls") if !rest.contains('/') && rest.contains(':') => {
+                Ok(Self::Tcp { at: rest.to_owned(), tls: scheme == "grpc+tls" })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// A socket that connections come to.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener, #[expect(dead_code, reason = "it acts when it is dropped")] RemovedAtEnd),
+}
+
+/// The path of a socket, which goes with it.
+pub(super) struct RemovedAtEnd(PathBuf);
+
+impl Drop for RemovedAtEnd {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+fn cannot(at: &str, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot listen at {at}: {error}"))
+}
+
+impl Listener {
+    /// Starts to listen; the address that clients use.
+    pub(super) async fn bind(address: &Address) -> Result<(Self, String)> {
+        match address {
+            Address::Tcp { at, tls } => {
+                let listener = TcpListener::bind(at.as_str()).await.map_err(|error| cannot(at, &error))?;
+                let local = listener.local_addr().map_err(|error| cannot(at, &error))?;
+                let scheme = if *tls { "grpc+tls" } else { "grpc" };
+                Ok((Self::Tcp(listener), format!("{scheme}://{local}")))
+            }
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let shown = path.display().to_string();
+                free(path).map_err(|error| cannot(&shown, &error))?;
+                let listener = UnixListener::bind(path).map_err(|error| cannot(&shown, &error))?;
+                // For its owner alone: what the token is for others, this is for users of the machine.
+                use std::os::unix::fs::PermissionsExt as _;
+                let allowed = std::fs::Permissions::from_mode(0o600);
+                std::fs::set_permissions(path, allowed).map_err(|error| cannot(&shown, &error))?;
+                let url = format!("grpc+unix://{shown}");
+                Ok((Self::Unix(listener, RemovedAtEnd(path.clone())), url))
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => Err(Error::unsupported("there are no such sockets on this system")),
+        }
+    }
+
+    /// Its local address, if it has one on a network.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            #[cfg(unix)]
+            Self::Unix(..) => None,
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                // Frames are small, and large ones are written whole.
+                drop(stream.set_nodelay(true));
+                Ok(Connection::Tcp(stream))
+            }
+            #[cfg(unix)]
+            Self::Unix(listener, _) => Ok(Connection::Unix(listener.accept().await?.0, Mended::new())),
+        }
+    }
+
+    /// The connections as they come, a bounded number at a time.
+    pub(super) fn incoming(self, log: Option<Log>) -> impl Stream<Item = io::Result<Held>> {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        unfold((self, places, log), |(listener, places, log)| async move {
+            loop {
+                let place = Arc::clone(&places).acquire_owned().await.ok()?;
+                match listener.accept().await {
+                    Ok(connection) => {
+                        let held = Held { connection, _place: place };
+                        return Some((Ok(held), (listener, places, log)));
+                    }
+                    Err(error) => {
+                        // The client went away, or there is no descriptor left: others may fare better.
+                        if let Some(log) = &log {
+                            log(&format!("a connection was not accepted: {error}"));
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// Removes a socket that nobody listens at.
+#[cfg(unix)]
+fn free(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(there) if !there.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"))
+        }
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
+            Err(_) => std::fs::remove_file(path),
+        },
+    }
+}
+
+enum Connection {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream, Mended),
+}
+
+/// A connection, and its place among those that may be open.
+pub(super) struct Held {
+    connection: Connection,
+    _place: OwnedSemaphorePermit,
+}
+
+macro_rules! on_stream {
+    ($held:expr, $stream:ident => $what:expr) => {
+        match &mut $held.get_mut().connection {
+            Connection::Tcp($stream) => $what,
+            #[cfg(unix)]
+            Connection::Unix($stream, _) => $what,
+        }
+    };
+}
+
+impl AsyncRead for Held {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().connection {
+            Connection::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            #[cfg(unix)]
+            Connection::Unix(stream, mended) => mended.poll_read(Pin::new(stream), cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Held {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_stream!(self, stream => Pin::new(stream).poll_write_vectored(cx, parts))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_stream!(self, stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+impl Connected for Held {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        match &self.connection {
+            Connection::Tcp(stream) => stream.connect_info(),
+            #[cfg(unix)]
+            Connection::Unix(..) => TcpConnectInfo { local_addr: None, remote_addr: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let tcp = |at: &str, tls| Some(Address::Tcp { at: at.into(), tls });
+        let check =
+            |url: &str, expected: Option<Address>| assert_eq!(Address::parse(url).ok(), expected, "{url}");
+        check("grpc://0.0.0.0:5000", tcp("0.0.0.0:5000", false));
+        check("grpc+tcp://[::1]:0/", tcp("[::1]:0", false));
+        check("GRPC+TLS://host:1", tcp("host:1", true));
+        check("grpc+unix:///tmp/x.sock", Some(Address::Unix("/tmp/x.sock".into())));
+        for url in ["", "grpc://host", "http://host:1", "grpc+unix://x", "grpc://host:1/x", "host:1"] {
+            check(url, None);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The methods of Flight.
+
+use super::frames::{Carried, FrameBody};
+use super::opened::OpenFiles;
+use super::{Log, ServerOptions, actions, follow, put, tables};
+use crate::flight::query::{self, Query};
+use crate::flight::status;
+use crate::flight::token::Token;
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest,
+    HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
+};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use hyperchunk::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
+use tonic::{Code, Request, Response, Status, Streaming};
+
+/// How long a request waits for its turn.
+const TURN: Duration = Duration::from_secs(30);
+/// How many messages wait for the client.
+const AHEAD: usize = 2;
+/// How many clients may write at once.
+const WRITERS: usize = 4;
+
+type Answers<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Send>>;
+/// What goes to a client; `None` at the end, if all went well.
+pub(super) type Sent<T> = std::result::Result<Option<T>, Status>;
+
+/// What all requests share.
+pub(super) struct Flight {
+    pub(super) files: Arc<OpenFiles>,
+    token: Option<Token>,
+    pub(super) writable: bool,
+    turns: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
+    patience: Duration,
+    log: Option<Log>,
+    /// Whether columns may be sent as they lie in the file: what is encrypted is read by this process, and a file that
+    /// shrinks meanwhile would end it.
+    mapped: bool,
+}
+
+/// Hands what it is given to a client that may be slow, or gone.
+pub(super) struct Giver<T> {
+    to: mpsc::Sender<Sent<T>>,
+    patience: Duration,
+    runtime: Handle,
+}
+
+impl<T> Giver<T> {
+    /// Waits until the client took enough of what was given before.
+    pub(super) fn give(&self, value: T) -> Result<()> {
+        let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.to.send(Ok(Some(value)))));
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(gone()),
+            Err(_) => Err(Error::new(ErrorKind::Io, "the client did not take what it asked for")),
+        }
+    }
+
+    /// Whether the client wants no more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.to.is_closed()
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Io, "the client is gone")
+}
+
+fn torn_down() -> Status {
+    Status::internal("the request was torn down")
+}
+
+/// Whether a client is on this machine.
+fn is_local<T>(request: &Request<T>) -> bool {
+    let extensions = request.extensions();
+    let tls = extensions.get::<TlsConnectInfo<TcpConnectInfo>>().map(TlsConnectInfo::get_ref);
+    let peer = extensions.get::<TcpConnectInfo>().or(tls);
+    match peer.map(TcpConnectInfo::remote_addr) {
+        Some(Some(address)) => address.ip().is_loopback(),
+        // A socket in the file system.
+        Some(None) => true,
+        None => false,
+    }
+}
+
+impl Flight {
+    pub(super) fn new(files: OpenFiles, options: &ServerOptions, tls: bool) -> Self {
+        Self {
+            files: Arc::new(files),
+            token: options.token.clone(),
+            writable: options.writable,
+            turns: Arc::new(Semaphore::new(options.streams.max(1))),
+            writers: Arc::new(Semaphore::new(WRITERS)),
+            patience: options.patience,
+            log: options.log.clone(),
+            mapped: !tls,
+        }
+    }
+
+    async fn turn(turns: &Arc<Semaphore>) -> std::result::Result<OwnedSemaphorePermit, Status> {
+        match tokio::time::timeout(TURN, Arc::clone(turns).acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) => Err(torn_down()),
+            Err(_) => Err(Status::unavailable("too many requests at once: try again")),
+        }
+    }
+
+    /// Does something on a thread that may wait for a disk.
+    async fn answer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&OpenFiles) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Status> {
+        let turn = Self::turn(&self.turns).await?;
+        let files = Arc::clone(&self.files);
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work(&files).map_err(|error| status::status(&files.without_paths(&error)));
+            drop(turn);
+            done
+        });
+        done.await.map_err(|_| torn_down())?
+    }
+
+    /// Does something that gives one thing after another.
+    async fn stream<T: Send + 'static>(
+        &self,
+        what: String,
+        work: impl FnOnce(&OpenFiles, &Giver<T>) -> Result<()> + Send + 'static,
+    ) -> std::result::Result<mpsc::Receiver<Sent<T>>, Status> {
+        let turn = Self::turn(&self.turns).await?;
+        let (to, from) = mpsc::channel(AHEAD);
+        let files = Arc::clone(&self.files);
+        let giver = Giver { to, patience: self.patience, runtime: Handle::current() };
+        let log = self.log.clone();
+        tokio::task::spawn_blocking(move || {
+            let done = catch_unwind(AssertUnwindSafe(|| work(&files, &giver)));
+            let end = match done {
+                Ok(Ok(())) => Ok(None),
+                Ok(Err(error)) => Err(status::status(&files.without_paths(&error))),
+                Err(_) => Err(torn_down()),
+            };
+            if let (Some(log), Err(status)) = (&log, &end) {
+                log(&format!("{what} failed: {}", status.message()));
+            }
+            let last = giver.runtime.block_on(tokio::time::timeout(giver.patience, giver.to.send(end)));
+            // Nobody waits for it any more.
+            drop(last);
+            drop(turn);
+        });
+        Ok(from)
+    }
+}
+
+/// What comes, as a stream that ends in an error unless all of it came.
+fn answers<T: Send + 'static>(from: mpsc::Receiver<Sent<T>>) -> Answers<T> {
+    Box::pin(unfold(Some(from), |from| async move {
+        let mut from = from?;
+        match from.recv().await {
+            Some(Ok(Some(value))) => Some((Ok(value), Some(from))),
+            Some(Ok(None)) => None,
+            Some(Err(status)) => Some((Err(status), None)),
+            None => Some((Err(torn_down()), None)),
+        }
+    }))
+}
+
+fn no_such(method: &str) -> Status {
+    Status::unimplemented(format!("{method} is not served here"))
+}
+
+#[tonic::async_trait]
+impl FlightService for Flight {
+    type HandshakeStream = Answers<HandshakeResponse>;
+    type ListFlightsStream = Answers<FlightInfo>;
+    type DoGetStream = Answers<FlightData>;
+    type DoPutStream = Answers<PutResult>;
+    type DoActionStream = Answers<ActionResult>;
+    type ListActionsStream = Answers<ActionType>;
+    type DoExchangeStream = Answers<FlightData>;
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> std::result::Result<Response<Self::HandshakeStream>, Status> {
+        // Whoever comes so far has shown the token, or needs none.
+        let answer = HandshakeResponse::default();
+        let mut response: Response<Self::HandshakeStream> =
+            Response::new(Box::pin(futures_util::stream::iter([Ok(answer)])));
+        if let Some(header) = self.token.as_ref().and_then(|token| token.header().parse().ok()) {
+            response.metadata_mut().insert("authorization", header);
+        }
+        Ok(response)
+    }
+
+    async fn list_flights(
+        &self,
+        request: Request<Criteria>,
+    ) -> std::result::Result<Response<Self::ListFlightsStream>, Status> {
+        let expression = request.into_inner().expression;
+        let listed = self.stream("ListFlights".into(), move |files, giver| {
+            tables::list(files, &expression, &mut |info| giver.give(info))
+        });
+        Ok(Response::new(answers(listed.await?)))
+    }
+
+    async fn get_flight_info(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> std::result::Result<Response<FlightInfo>, Status> {
+        let local = is_local(&request);
+        let descriptor = request.into_inner();
+        let info = self.answer(move |files| {
+            let query = Query::of_descriptor(&descriptor)?;
+            tables::info(files, &query, Some(descriptor), local)
+        });
+        Ok(Response::new(info.await?))
+    }
+
+    async fn poll_flight_info(
+        &self,
+        _: Request<FlightDescriptor>,
+    ) -> std::result::Result<Response<PollInfo>, Status> {
+        Err(no_such("PollFlightInfo"))
+    }
+
+    async fn get_schema(
+        &self,
+        request: Request<FlightDescriptor>,
+    ) -> std::result::Result<Response<SchemaResult>, Status> {
+        let descriptor = request.into_inner();
+        let schema = self.answer(move |files| tables::schema(files, &Query::of_descriptor(&descriptor)?));
+        Ok(Response::new(SchemaResult { schema: schema.await? }))
+    }
+
+    async fn do_get(
+        &self,
+        request: Request<Ticket>,
+    ) -> std::result::Result<Response<Self::DoGetStream>, Status> {
+        let ticket = request.into_inner().ticket;
+        let mapped = self.mapped;
+        let sent = self.stream("DoGet".into(), move |files, giver| {
+            let query = Query::parse(&ticket)?;
+            tables::get(files, &query, mapped, giver)
+        });
+        let body = FrameBody::new(sent.await?);
+        let mut response: Response<Self::DoGetStream> =
+            Response::new(Box::pin(futures_util::stream::empty()));
+        response.extensions_mut().insert(Carried::new(body));
+        Ok(response)
+    }
+
+    async fn do_put(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> std::result::Result<Response<Self::DoPutStream>, Status> {
+        if !self.writable {
+            return Err(Status::new(Code::PermissionDenied, "nothing can be written here (--writable)"));
+        }
+        let turn = Self::turn(&self.writers).await?;
+        let sent = put::put(Arc::clone(&self.files), request.into_inner(), turn).await?;
+        Ok(Response::new(answers(sent)))
+    }
+
+    async fn do_exchange(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> std::result::Result<Response<Self::DoExchangeStream>, Status> {
+        let mut messages = request.into_inner();
+        let first = messages.message().await?;
+        let descriptor = first.and_then(|first| first.flight_descriptor);
+        let descriptor =
+            descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        // The client ends what it follows by ending its own half.
+        tokio::spawn(async move {
+            while let Ok(Some(_)) = messages.message().await {}
+            stop.send_replace(true);
+        });
+        let sent = self.stream("DoExchange".into(), move |files, giver| {
+            follow::follow(files, &descriptor, giver, &stopped)
+        });
+        let body = FrameBody::new(sent.await?);
+        let mut response: Response<Self::DoExchangeStream> =
+            Response::new(Box::pin(futures_util::stream::empty()));
+        response.extensions_mut().insert(Carried::new(body));
+        Ok(response)
+    }
+
+    async fn do_action(
+        &self,
+        request: Request<Action>,
+    ) -> std::result::Result<Response<Self::DoActionStream>, Status> {
+        let action = request.into_inner();
+        let done = self.stream("DoAction".into(), move |files, giver| {
+            actions::run(files, &action.r#type, &action.body, &mut |body| giver.give(ActionResult { body }))
+        });
+        Ok(Response::new(answers(done.await?)))
+    }
+
+    async fn list_actions(
+        &self,
+        _: Request<Empty>,
+    ) -> std::result::Result<Response<Self::ListActionsStream>, Status> {
+        let known = actions::KNOWN.map(|(name, description)| {
+            Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() })
+        });
+        Ok(Response::new(Box::pin(futures_util::stream::iter(known))))
+    }
+}
+
+/// The object of a JSON text that may be empty.
+pub(super) fn criteria(bytes: &[u8]) -> Result<serde_json::Map<String, serde_json::Value>> {
+    query::object(if bytes.is_empty() { b"{}" } else { bytes })
+}

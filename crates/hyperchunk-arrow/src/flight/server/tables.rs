@@ -1,0 +1,320 @@
+//! Tables: listed, described, sent.
+
+use super::frames::{Encoder, Message};
+use super::opened::{OpenFiles, check_version};
+use super::service::{Giver, criteria};
+use crate::flight::query::{self, Query};
+use crate::view::{Table, TableOptions};
+use crate::{Cells, Compounds, Enums, Half, Look, Strings};
+use arrow_array::RecordBatch;
+use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
+use arrow_ipc::writer::IpcWriteOptions;
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+use bytes::Bytes;
+use hyperchunk::model::{Layout, ObjectKind};
+use hyperchunk::walk::{Found, Next};
+use hyperchunk::{Error, ErrorKind, File, Object, Result};
+use serde_json::json;
+
+/// So many bytes of columns are one message, where rows are not larger.
+const MESSAGE: usize = 4 << 20;
+/// No file lists more tables.
+const MOST_TABLES: usize = 10_000;
+
+/// A table, as somebody asked for it.
+pub(super) struct Asked {
+    /// The columns that are sent, then those that only choose rows.
+    table: Table,
+    /// What is sent.
+    pub(super) schema: SchemaRef,
+    /// How many columns are sent.
+    sent: usize,
+    query: Query,
+    pub(super) version: String,
+    file: File,
+    object: Object,
+}
+
+fn look(query: &Query) -> Look {
+    let mut look = Look::default();
+    for (name, value) in &query.look {
+        match (*name, *value) {
+            ("cells", "list") => look.cells = Cells::List,
+            ("strings", "stored") => look.strings = Strings::Stored,
+            ("half", "float32") => look.half = Half::Float32,
+            ("enums", "dictionary") => look.enums = Enums::Dictionary,
+            ("compounds", "struct") => look.compounds = Compounds::Struct,
+            _ => {}
+        }
+    }
+    look
+}
+
+/// The object of a path in a file.
+fn object(file: &File, path: &str) -> Result<Object> {
+    let root = file.root()?.named("/");
+    match path.trim_matches('/') {
+        "" => Ok(root),
+        path => root.group()?.get(format!("/{path}").as_bytes()),
+    }
+}
+
+impl Asked {
+    pub(super) fn new(files: &OpenFiles, query: &Query, mapped: bool, growing: bool) -> Result<Self> {
+        let (file, version) = files.open(&query.file, query.epoch, growing)?;
+        check_version(&version, query.version.as_deref())?;
+        let object = object(&file, &query.table)?;
+        let mut options = TableOptions {
+            look: look(query),
+            batch_rows: query.batch_rows,
+            // What is looked at here may be gone when it is: then this process would end.
+            mapped: mapped && query.predicate.is_none(),
+            ..TableOptions::default()
+        };
+        let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();
+        if let Some(columns) = &query.columns {
+            let mut all = columns.clone();
+            all.extend(
+                choosing.iter().filter(|name| !columns.iter().any(|c| c == *name)).map(|n| (*n).to_owned()),
+            );
+            options.columns = Some(all);
+        }
+        let table = Table::of_object(&object, &options)?;
+        let table = match query.rows {
+            Some((start, end)) => table.slice(start..end.unwrap_or_else(|| table.rows().max(start)))?,
+            None => table,
+        };
+        if let Some(predicate) = &query.predicate {
+            predicate.check(&table.schema())?;
+        }
+        let sent = query.columns.as_ref().map_or(table.schema().fields().len(), Vec::len);
+        let schema = match sent == table.schema().fields().len() {
+            true => table.schema(),
+            false => {
+                let places: Vec<usize> = (0..sent).collect();
+                table.schema().project(&places).map_err(|error| failed(&error))?.into()
+            }
+        };
+        Ok(Self { table, schema, sent, query: query.clone(), version, file, object })
+    }
+
+    /// How many rows there are before any is chosen.
+    pub(super) fn rows(&self) -> u64 {
+        self.table.rows()
+    }
+
+    /// Hands out the batches of what was asked for, each with how many rows of the table lie behind it.
+    pub(super) fn each(&self, give: &mut dyn FnMut(RecordBatch, u64) -> Result<()>) -> Result<()> {
+        let mut done = 0;
+        for batch in self.table.batches()? {
+            let batch = batch.map_err(|error| failed(&error))?;
+            done += batch.num_rows() as u64;
+            let batch = match &self.query.predicate {
+                Some(predicate) => {
+                    let chosen = predicate.evaluate(&batch)?;
+                    self.cut(&filter_record_batch(&batch, &chosen).map_err(|error| failed(&error))?)?
+                }
+                None => batch,
+            };
+            give(batch, done)?;
+        }
+        Ok(())
+    }
+
+    /// A batch without the columns that only chose rows.
+    fn cut(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let places: Vec<usize> = (0..self.sent).collect();
+        batch.project(&places).map_err(|error| failed(&error))
+    }
+}
+
+pub(super) fn failed(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast_ref::<Error>() {
+            Some(error) => error.clone(),
+            None => Error::invalid(error.to_string()),
+        },
+        _ => Error::invalid(error.to_string()),
+    }
+}
+
+/// A batch in parts that are no larger than messages should be.
+pub(super) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
+    let rows = batch.num_rows();
+    let size = batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum::<usize>();
+    let messages = size.div_ceil(MESSAGE).clamp(1, rows.max(1));
+    let step = rows.div_ceil(messages).max(1);
+    // Whole groups of 64: what is cut between bits has to be copied.
+    let step = if step > 64 { step.next_multiple_of(64) } else { step };
+    (0..rows.max(1)).step_by(step).map(move |start| batch.slice(start, step.min(rows - start)))
+}
+
+fn schema_bytes(schema: &arrow_schema::Schema) -> Result<Bytes> {
+    let options = IpcWriteOptions::default();
+    let message: IpcMessage =
+        SchemaAsIpc::new(schema, &options).try_into().map_err(|error| failed(&error))?;
+    Ok(message.0)
+}
+
+/// The schema of what a query asks for.
+pub(super) fn schema(files: &OpenFiles, query: &Query) -> Result<Bytes> {
+    schema_bytes(&Asked::new(files, query, false, false)?.schema)
+}
+
+/// What is told of a table. `local` if the client is on this machine.
+pub(super) fn info(
+    files: &OpenFiles,
+    query: &Query,
+    descriptor: Option<FlightDescriptor>,
+    local: bool,
+) -> Result<FlightInfo> {
+    let asked = Asked::new(files, query, false, false)?;
+    let mut about = json!({ "v": 1, "file": query.file, "version": asked.version, "rows": asked.rows() });
+    if local && let Some(handle) = handle(&asked) {
+        about["local"] = handle;
+    }
+    let rows = i64::try_from(asked.rows()).unwrap_or(-1);
+    let ticket = Ticket { ticket: query.to_json().to_string().into() };
+    Ok(FlightInfo {
+        schema: schema_bytes(&asked.schema)?,
+        flight_descriptor: Some(
+            descriptor.unwrap_or_else(|| FlightDescriptor::new_cmd(query.to_json().to_string())),
+        ),
+        endpoint: vec![FlightEndpoint { ticket: Some(ticket), ..FlightEndpoint::default() }],
+        total_records: if query.predicate.is_some() { -1 } else { rows },
+        total_bytes: -1,
+        ordered: true,
+        app_metadata: about.to_string().into(),
+    })
+}
+
+/// Where columns lie in a file of this machine, for a client that may open it.
+fn handle(asked: &Asked) -> Option<serde_json::Value> {
+    let path = asked.file.path()?.to_str()?;
+    let base = asked.file.superblock().base;
+    let place = |object: &Object| {
+        let dataset = object.dataset().ok()?;
+        match dataset.layout() {
+            Layout::Contiguous { address: Some(address), size, .. }
+                if dataset.external().is_empty() && dataset.store().is_none() =>
+            {
+                Some(json!({ "offset": base.checked_add(*address)?, "length": size }))
+            }
+            _ => None,
+        }
+    };
+    let mut columns = serde_json::Map::new();
+    match asked.object.kind() {
+        ObjectKind::Group => {
+            let group = asked.object.group().ok()?;
+            for field in asked.schema.fields() {
+                if let Some(place) = group.get(field.name().as_bytes()).ok().and_then(|child| place(&child)) {
+                    columns.insert(field.name().clone(), place);
+                }
+            }
+        }
+        _ => {
+            let name = asked.schema.fields().first()?.name().clone();
+            columns.insert(name, place(&asked.object)?);
+        }
+    }
+    (!columns.is_empty()).then(|| json!({ "path": path, "size": asked.file.size(), "columns": columns }))
+}
+
+/// Sends what a query asks for.
+pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<Message>) -> Result<()> {
+    let asked = Asked::new(files, query, mapped, false)?;
+    let mut encoder = Encoder::new(&asked.schema, Bytes::new())?;
+    // The client learns the schema before the first batch is read.
+    for message in encoder.start()? {
+        giver.give(message)?;
+    }
+    asked.each(&mut |batch, _| {
+        if batch.num_rows() == 0 {
+            return if giver.is_gone() {
+                Err(Error::new(ErrorKind::Io, "the client is gone"))
+            } else {
+                Ok(())
+            };
+        }
+        for part in parts(&batch) {
+            for message in encoder.encode(&part)? {
+                giver.give(message)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Lists tables: of all files, or of those that the criteria name.
+pub(super) fn list(
+    files: &OpenFiles,
+    expression: &[u8],
+    give: &mut dyn FnMut(FlightInfo) -> Result<()>,
+) -> Result<()> {
+    let mut object = criteria(expression)?;
+    query::check_version(&mut object)?;
+    let prefix = query::text(&mut object, "prefix")?.unwrap_or_default();
+    let file = query::text(&mut object, "file")?;
+    let limit = query::number(&mut object, "limit")?.unwrap_or(u64::MAX);
+    query::nothing_else(&object)?;
+    let mut left = limit;
+    if let Some(file) = file {
+        let (opened, _) = files.open(&file, None, false)?;
+        return tables_of(&opened, &file, files, &mut left, give);
+    }
+    let mut failed = None;
+    files.roots.each(&mut |name| {
+        if !name.starts_with(&prefix) || left == 0 {
+            return left > 0;
+        }
+        // What is no HDF5 file, or a damaged one, has no tables; who names it learns why.
+        let Ok((opened, _)) = files.open(name, None, false) else { return true };
+        match tables_of(&opened, name, files, &mut left, give) {
+            Err(error) if error.kind() == ErrorKind::Io => {
+                failed = Some(error);
+                false
+            }
+            _ => true,
+        }
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+fn tables_of(
+    file: &File,
+    name: &str,
+    files: &OpenFiles,
+    left: &mut u64,
+    give: &mut dyn FnMut(FlightInfo) -> Result<()>,
+) -> Result<()> {
+    let mut found = 0;
+    let mut stopped = Ok(());
+    file.walk(&file.root()?.named("/"), b"/", &mut |visit| {
+        let Found::Object(object) = visit.found else { return Ok(Next::Enter) };
+        let Ok(path) = std::str::from_utf8(visit.path) else { return Ok(Next::Enter) };
+        if found == MOST_TABLES || *left == 0 {
+            return Ok(Next::Stop);
+        }
+        if object.kind() == ObjectKind::Datatype {
+            return Ok(Next::Enter);
+        }
+        let query = Query::new(name, path.trim_matches('/'));
+        let path: Vec<String> = std::iter::once(name)
+            .chain(path.split('/').filter(|part| !part.is_empty()))
+            .map(str::to_owned)
+            .collect();
+        let Ok(info) = info(files, &query, Some(FlightDescriptor::new_path(path)), false) else {
+            return Ok(Next::Enter);
+        };
+        (found, *left) = (found + 1, *left - 1);
+        stopped = give(info);
+        Ok(if stopped.is_ok() { Next::Enter } else { Next::Stop })
+    })?;
+    stopped
+}

@@ -1,0 +1,83 @@
+//! The engine's errors as gRPC has them, and back.
+
+use hyperchunk::{Error, ErrorKind};
+use tonic::{Code, Status};
+
+/// The header that tells which kind of error it was: gRPC has fewer.
+const KIND: &str = "hyperchunk-kind";
+/// No message is longer, in bytes: they travel in headers.
+const LONGEST: usize = 2000;
+
+const KINDS: [(ErrorKind, &str, Code); 13] = [
+    (ErrorKind::NotFound, "not-found", Code::NotFound),
+    (ErrorKind::Invalid, "invalid", Code::InvalidArgument),
+    (ErrorKind::Unsupported, "unsupported", Code::Unimplemented),
+    (ErrorKind::Limit, "limit", Code::ResourceExhausted),
+    (ErrorKind::Changed, "changed", Code::Aborted),
+    (ErrorKind::NotHdf5, "not-hdf5", Code::FailedPrecondition),
+    (ErrorKind::Locked, "locked", Code::FailedPrecondition),
+    (ErrorKind::MissingFilter, "missing-filter", Code::FailedPrecondition),
+    (ErrorKind::Truncated, "truncated", Code::DataLoss),
+    (ErrorKind::Corrupt, "corrupt", Code::DataLoss),
+    (ErrorKind::Filter, "filter", Code::DataLoss),
+    (ErrorKind::Conversion, "conversion", Code::InvalidArgument),
+    (ErrorKind::Io, "io", Code::Internal),
+];
+
+/// The status that tells an error.
+pub(super) fn status(error: &Error) -> Status {
+    let known = KINDS.iter().find(|(kind, _, _)| *kind == error.kind());
+    let (name, code) = known.map_or(("io", Code::Internal), |(_, name, code)| (*name, *code));
+    let mut message: String =
+        error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if message.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    let mut status = Status::new(code, message);
+    if let Ok(name) = name.parse() {
+        status.metadata_mut().insert(KIND, name);
+    }
+    status
+}
+
+/// The error that a status tells.
+pub(super) fn error(status: &Status) -> Error {
+    let name = status.metadata().get(KIND).and_then(|name| name.to_str().ok());
+    let known = KINDS.iter().find(|(_, known, _)| Some(*known) == name).map(|(kind, _, _)| *kind);
+    let kind = known.unwrap_or(match status.code() {
+        Code::NotFound => ErrorKind::NotFound,
+        Code::InvalidArgument | Code::OutOfRange => ErrorKind::Invalid,
+        Code::Unimplemented => ErrorKind::Unsupported,
+        Code::ResourceExhausted => ErrorKind::Limit,
+        Code::Aborted => ErrorKind::Changed,
+        _ => ErrorKind::Io,
+    });
+    let message = match status.code() {
+        Code::Unauthenticated => format!(
+            "the server refuses: {} (storage_options={{\"token\": …}}, or {})",
+            status.message(),
+            super::token::VARIABLE
+        ),
+        _ => status.message().to_owned(),
+    };
+    Error::new(kind, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_come_back() {
+        for (kind, _, _) in KINDS {
+            let there = status(&Error::new(kind, "a\nb"));
+            let back = error(&there);
+            assert_eq!(back.kind(), kind);
+            assert_eq!(back.message(), "a b");
+        }
+        let long = status(&Error::invalid("ü".repeat(5000)));
+        assert!(long.message().len() < 2100);
+    }
+}
