@@ -4,6 +4,7 @@ mod choice;
 mod dataset;
 mod dataset_writer;
 mod datatype;
+mod dual;
 mod edit;
 mod errors;
 mod file;
@@ -68,6 +69,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<writer::Writer>()?;
     module.add_class::<node::Node>()?;
     module.add_class::<dataset_writer::DatasetWriter>()?;
+    module.add_class::<dual::DualWriter>()?;
+    module.add_class::<dual::ArrowStream>()?;
     module.add_class::<store::StoreDefinition>()?;
     module.add_class::<store::StoreWriter>()?;
     module.add_class::<store::FreshStore>()?;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct Writer {
     pub(crate) file: write::Writer,
     /// Its bytes, if it has no name.
-    memory: Option<Arc<MemorySink>>,
+    pub(crate) memory: Option<Arc<MemorySink>>,
 }
 
 /// As [`crate::file::File::dereference`] returns.
@@ -44,13 +44,15 @@ struct Options {
     replace: bool,
     journal: bool,
     waiting_bytes: usize,
+    #[pyo3(default)]
+    user_block: u64,
 }
 
 fn unknown(what: &str, name: &str) -> PyErr {
     PyValueError::new_err(format!("unknown {what}: {name}"))
 }
 
-fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
+pub(crate) fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
     let keywords = keywords.ok_or_else(|| PyTypeError::new_err("the options are missing"))?;
     let given: Options = keywords.extract()?;
     let mut options = CreateOptions::default();
@@ -74,6 +76,7 @@ fn options(keywords: Option<&Bound<'_, PyDict>>) -> PyResult<CreateOptions> {
     options.replace = given.replace;
     options.journal = given.journal;
     options.waiting_bytes = given.waiting_bytes;
+    options.user_block = given.user_block;
     Ok(options)
 }
 

@@ -1,6 +1,7 @@
 //! HDF5 data as Apache Arrow, and back: the types, tables over datasets and groups, files that are both.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail"))]
 
+pub mod dual;
 #[cfg(feature = "flight")]
 pub mod flight;
 pub mod types;
@@ -9,6 +10,8 @@ pub mod view;
 
 pub use {arrow_array, arrow_buffer, arrow_schema};
 
+pub use arrow_array;
+pub use arrow_schema;
 pub use hyperchunk::{Error, ErrorKind, Result};
 pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};
 pub use view::{Batches, Table, TableOptions};

@@ -2,9 +2,12 @@
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
+use super::options::DatasetOptions;
+use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
 use crate::write::companion::Companion;
 use crate::{Error, Result};
+use hyperchunk_format::model::{Dataspace, Name};
 use std::io::IoSlice;
 use std::sync::{Arc, PoisonError};
 
@@ -30,7 +33,6 @@ impl Writer {
     pub fn write_reserved(&self, address: u64, parts: &mut [IoSlice<'_>]) -> Result<()> {
         self.0.open()?;
         let written = self.0.sink.write_parts_at(address, parts);
-        self.0.changed();
         written.map_err(|error| self.0.named(error))
     }
 
@@ -56,6 +58,23 @@ impl Writer {
         self.0.file.write_at(offset, bytes).map_err(|error| self.0.named(error))
     }
 
+    /// Makes a dataset in the place of one of the same name, if there is one: it has its links and attributes from now on.
+    ///
+    /// # Errors
+    /// As [`Writer::create_dataset`]; Invalid if the name is taken by something else.
+    pub fn supplant(&self, parent: NodeId, name: &[u8], mut options: DatasetOptions) -> Result<DatasetWriter> {
+        let Some(link) = self.find(parent, name)? else { return self.create_dataset(parent, name, options) };
+        let NewLink::Hard(old) = link else {
+            return Err(self.0.named(Error::invalid(format!("{} exists", Name::from(name)))));
+        };
+        options.track_order = self.0.tree().node(old)?.track_order;
+        self.0.tree().dataset(old)?;
+        let made = self.create_dataset(parent, b"", options)?;
+        self.0.tree_mut().supplant(old, made.id())?;
+        self.0.changed();
+        Ok(made)
+    }
+
     /// The file is in another format, too, from the next commit on. Nothing may be written while one is made.
     pub fn accompany(&self, companion: Arc<dyn Companion>) {
         *self.0.companion.write().unwrap_or_else(PoisonError::into_inner) = Some(companion);
@@ -79,6 +98,24 @@ impl DatasetWriter {
         }
         let scaled = self.scaled(chunks, offset)?;
         chunks.place_at(&self.file.0, &scaled, address);
+        self.file.0.changed();
+        Ok(())
+    }
+
+    /// Changes the extent and its bounds, whatever they were. Nothing is written or given up.
+    ///
+    /// # Errors
+    /// Invalid if the dataset is not stored in chunks, or has another number of dimensions.
+    pub fn redefine(&self, dataspace: Dataspace) -> Result<()> {
+        self.file.0.open()?;
+        let rank = self.own_chunks()?.dims.len();
+        let agrees = matches!(&dataspace, Dataspace::Simple { dims, max }
+            if dims.len() == rank && max.len() == rank
+                && dims.iter().zip(max).all(|(dim, max)| max.is_none_or(|max| *dim <= max)));
+        if !agrees {
+            return Err(self.file.0.named(Error::invalid("an extent that the dataset cannot have")));
+        }
+        *self.node.dataspace.write().unwrap_or_else(PoisonError::into_inner) = dataspace;
         self.file.0.changed();
         Ok(())
     }

@@ -211,6 +211,24 @@ impl Tree {
         Ok(())
     }
 
+    /// All links to one object lead to another from now on, which has its attributes.
+    pub(super) fn supplant(&mut self, old: NodeId, new: NodeId) -> Result<()> {
+        let node = self.node_mut(old)?;
+        let attributes = std::mem::take(&mut node.attributes);
+        let (next, comment, pinned) = (node.next_attribute, node.comment.take(), node.pinned.take());
+        let links = std::mem::take(&mut node.links);
+        let node = self.node_mut(new)?;
+        (node.attributes, node.next_attribute, node.comment, node.pinned) = (attributes, next, comment, pinned);
+        node.links = links;
+        for node in &mut self.nodes {
+            let NodeKind::Group(group) = &mut node.kind else { continue };
+            for link in group.links.values_mut().filter(|link| link.target == NewLink::Hard(old)) {
+                link.target = NewLink::Hard(new);
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn set_attribute(&mut self, id: NodeId, mut attribute: Attribute) -> Result<()> {
         if attribute.name.as_bytes().is_empty() {
             return Err(Error::invalid("an attribute without a name"));

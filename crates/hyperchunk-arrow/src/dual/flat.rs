@@ -1,0 +1,173 @@
+//! Flatbuffers, as far as Arrow's messages need them, with a say in where each table lies.
+//!
+//! Tables are written front to back: what a table leads to comes behind it. Source: FlatBuffers' internals, "Tables",
+//! "Vectors", "Strings"; Arrow's `Message.fbs`, `Schema.fbs`, `File.fbs`.
+
+use crate::{Error, Result};
+
+/// A field of a table: where in the table's type it stands, and what it holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Slot {
+    I64(u16, i64),
+    I16(u16, i16),
+    U8(u16, u8),
+    /// Where something lies: [`Flat::link`] says where.
+    Link(u16),
+}
+
+impl Slot {
+    fn number(self) -> u16 {
+        match self {
+            Self::I64(number, _) | Self::I16(number, _) | Self::U8(number, _) | Self::Link(number) => number,
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Self::I64(..) => 8,
+            Self::Link(_) => 4,
+            Self::I16(..) => 2,
+            Self::U8(..) => 1,
+        }
+    }
+}
+
+/// A buffer that grows. It begins at a multiple of eight wherever it is put.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Flat {
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Flat {
+    /// With room for where the root table lies.
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; 4] }
+    }
+
+    fn align(&mut self, alignment: usize) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(alignment), 0);
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// What is at `at` leads to `to`, which is behind it.
+    pub(super) fn link(&mut self, at: usize, to: usize) -> Result<()> {
+        let distance = to.checked_sub(at).and_then(|distance| u32::try_from(distance).ok());
+        let distance = distance.ok_or_else(|| Error::limit("Arrow metadata of 4 GiB"))?;
+        self.put(at, &distance.to_le_bytes());
+        Ok(())
+    }
+
+    /// A table with its list of fields before it; where it lies, and where its links are, in the order of `slots`.
+    pub(super) fn table(&mut self, slots: &[Slot]) -> (usize, Vec<usize>) {
+        let count = slots.iter().map(|slot| usize::from(slot.number()) + 1).max().unwrap_or(0);
+        self.align(2);
+        // The table's own link to its list, of 4 bytes, and then the largest fields first.
+        let mut table = (self.bytes.len() + 4 + 2 * count).next_multiple_of(4);
+        if slots.iter().any(|slot| slot.size() == 8) && table % 8 != 4 {
+            table += 4;
+        }
+        let list = table - (4 + 2 * count);
+        let mut places = vec![0_u16; count];
+        let mut next = 4_u16;
+        let mut links = Vec::new();
+        self.bytes.resize(table + 4, 0);
+        for size in [8, 4, 2, 1] {
+            for slot in slots.iter().filter(|slot| slot.size() == size) {
+                if let Some(place) = places.get_mut(usize::from(slot.number())) {
+                    *place = next;
+                }
+                next += u16::try_from(size).unwrap_or(0);
+                match *slot {
+                    Slot::I64(_, value) => self.bytes.extend(value.to_le_bytes()),
+                    Slot::I16(_, value) => self.bytes.extend(value.to_le_bytes()),
+                    Slot::U8(_, value) => self.bytes.push(value),
+                    Slot::Link(_) => {
+                        links.push(self.bytes.len());
+                        self.bytes.extend([0; 4]);
+                    }
+                }
+            }
+        }
+        let mut head = Vec::with_capacity(4 + 2 * count);
+        head.extend(u16::try_from(4 + 2 * count).unwrap_or(u16::MAX).to_le_bytes());
+        head.extend(next.to_le_bytes());
+        places.iter().for_each(|place| head.extend(place.to_le_bytes()));
+        self.put(list, &head);
+        let back = i32::try_from(table - list).unwrap_or(i32::MAX);
+        self.put(table, &back.to_le_bytes());
+        (table, links)
+    }
+
+    /// The table that all begins with.
+    pub(super) fn root(&mut self, table: usize) -> Result<()> {
+        self.link(0, table)
+    }
+
+    /// A vector of structs of eight-byte numbers: `count` of them, `bytes` in all.
+    pub(super) fn structs(&mut self, count: usize, bytes: &[u8]) -> usize {
+        self.align(4);
+        if self.bytes.len() % 8 != 4 {
+            self.bytes.extend([0; 4]);
+        }
+        let at = self.bytes.len();
+        self.bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes.extend_from_slice(bytes);
+        at
+    }
+
+    /// A vector of links: where it lies; its links are behind its length.
+    pub(super) fn links(&mut self, count: usize) -> usize {
+        self.align(4);
+        let at = self.bytes.len();
+        self.bytes.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes.resize(at + 4 + 4 * count, 0);
+        at
+    }
+
+    /// Text.
+    pub(super) fn text(&mut self, text: &str) -> usize {
+        self.align(4);
+        let at = self.bytes.len();
+        self.bytes.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(0);
+        at
+    }
+
+    /// Pairs of keys and values.
+    pub(super) fn pairs(&mut self, pairs: &[(String, String)]) -> Result<usize> {
+        let vector = self.links(pairs.len());
+        for (number, pair) in pairs.iter().enumerate() {
+            let table = self.pair(pair)?;
+            self.link(vector + 4 + 4 * number, table)?;
+        }
+        Ok(vector)
+    }
+
+    /// One of them.
+    pub(super) fn pair(&mut self, (key, value): &(String, String)) -> Result<usize> {
+        let (table, links) = self.table(&[Slot::Link(0), Slot::Link(1)]);
+        for (link, text) in links.into_iter().zip([key, value]) {
+            let at = self.text(text);
+            self.link(link, at)?;
+        }
+        Ok(table)
+    }
+}
+
+/// A little-endian number.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<usize> {
+    let four = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+    let four = four.ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))?;
+    usize::try_from(u32::from_le_bytes(*four)).map_err(|_| Error::limit("Arrow metadata larger than memory"))
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<usize> {
+    let two = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
+    two.map(|two| u16::from_le_bytes(*two).into()).ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))
+}

@@ -1,0 +1,265 @@
+//! The Arrow footer: it lies around the headers of the HDF5 objects that it describes, and is tied to them.
+//!
+//! - The description of a column begins with a word that is the checksum of the header of the column's dataset.
+//! - The file's last four bytes, `ROW1`, are the checksum of the header of the columns' group.
+//! - Each group above it has a pair in the schema's metadata that begins with the checksum of the group's header.
+//!
+//! A program that changes one of these headers changes its checksum, and no Arrow reader believes the footer any more.
+
+use super::flat::{Flat, Slot, u16_at, u32_at};
+use super::{batch, metadata};
+use crate::{Error, Result};
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_schema::{Field, Schema};
+use hyperchunk::write::{Companion, Filled, NodeId, Places, Plan, Sealed};
+use std::sync::{Mutex, PoisonError};
+
+/// What a file begins with, and a stream behind it.
+pub(super) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
+/// What a file ends with.
+pub(super) const ENDING: &[u8; 6] = b"ARROW1";
+
+/// The description of a column without its first word, and the list of fields that this word leads to.
+#[derive(Debug, Clone)]
+struct Description {
+    list: Vec<u8>,
+    behind: Vec<u8>,
+    remainder: u64,
+}
+
+/// A row group in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) offset: u64,
+    pub(super) metadata: u64,
+    pub(super) body: u64,
+}
+
+/// What the footer says at the next commit.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Said {
+    /// Columns and their datasets.
+    pub(super) columns: Vec<(NodeId, Field)>,
+    /// The metadata of the schema.
+    pub(super) metadata: Vec<(String, String)>,
+    pub(super) blocks: Vec<Block>,
+    /// The groups above that of the columns, from the root on, and their paths.
+    pub(super) above: Vec<(NodeId, String)>,
+    /// The group of the columns, and its path.
+    pub(super) group: (Option<NodeId>, String),
+    /// Counts commits.
+    pub(super) generation: u64,
+}
+
+/// Writes footers.
+#[derive(Debug, Default)]
+pub(super) struct Footer {
+    said: Mutex<Said>,
+    /// Made when it is known what the footer will say.
+    draft: Mutex<Option<Draft>>,
+}
+
+/// A footer whose places are not known.
+#[derive(Debug)]
+struct Draft {
+    said: Said,
+    descriptions: Vec<Description>,
+    /// The bytes before the first header.
+    front: Flat,
+    /// Where the links to columns are, where their lists of fields are.
+    columns: Vec<(usize, usize)>,
+    /// The same for groups, and the two texts of each.
+    above: Vec<(usize, usize)>,
+    /// Where the size of the file is said.
+    end: usize,
+}
+
+/// How many digits numbers have that are filled in later.
+const DIGITS: usize = 20;
+/// What lies behind the checksum of a group's header: links to two texts, and these.
+fn pair_behind(key: &str, value: &str) -> Vec<u8> {
+    let mut flat = Flat { bytes: vec![0; 12] };
+    let key_at = flat.text(key);
+    let value_at = flat.text(value);
+    let linked = flat.link(4, key_at).and_then(|()| flat.link(8, value_at));
+    debug_assert!(linked.is_ok());
+    flat.bytes.resize(flat.bytes.len().next_multiple_of(4), 0);
+    flat.bytes.split_off(4)
+}
+
+impl Footer {
+    pub(super) fn say(&self, said: Said) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = said;
+    }
+}
+
+impl Draft {
+    fn new(said: Said) -> Result<Self> {
+        let descriptions: Vec<Description> =
+            said.columns.iter().map(|(_, field)| Description::new(field)).collect::<Result<_>>()?;
+        let mut front = Flat::new();
+        let slots = [Slot::I16(0, batch::V5), Slot::Link(1), Slot::Link(3), Slot::Link(4)];
+        let (footer, links) = front.table(&slots);
+        front.root(footer)?;
+        let [schema_link, blocks_link, pairs_link] = links[..] else {
+            return Err(Error::invalid("a footer without its parts"));
+        };
+        let mut blocks = Vec::with_capacity(24 * said.blocks.len());
+        let too_large = |_| Error::limit("an Arrow file of 2^63 bytes");
+        for block in &said.blocks {
+            blocks.extend(i64::try_from(block.offset).map_err(too_large)?.to_le_bytes());
+            blocks.extend(i32::try_from(block.metadata).map_err(too_large)?.to_le_bytes());
+            blocks.extend([0; 4]);
+            blocks.extend(i64::try_from(block.body).map_err(too_large)?.to_le_bytes());
+        }
+        let at = front.structs(said.blocks.len(), &blocks);
+        front.link(blocks_link, at)?;
+        let pairs = [
+            (metadata::DUAL.to_owned(), metadata::VERSION.to_owned()),
+            (metadata::GROUP.to_owned(), said.group.1.clone()),
+            (metadata::GENERATION.to_owned(), said.generation.to_string()),
+            (metadata::END.to_owned(), "0".repeat(DIGITS)),
+        ];
+        let at = front.pairs(&pairs)?;
+        // The text that was written last, without its end.
+        let end = front.bytes.len() - 1 - DIGITS;
+        front.link(pairs_link, at)?;
+        let (schema, links) = front.table(&[Slot::Link(1), Slot::Link(2)]);
+        front.link(schema_link, schema)?;
+        let [fields_link, pairs_link] = links[..] else {
+            return Err(Error::invalid("a schema without its parts"));
+        };
+        let fields = front.links(descriptions.len());
+        front.link(fields_link, fields)?;
+        let pairs = front.links(said.metadata.len() + said.above.len());
+        front.link(pairs_link, pairs)?;
+        for (number, pair) in said.metadata.iter().enumerate() {
+            let table = front.pair(pair)?;
+            front.link(pairs + 4 + 4 * number, table)?;
+        }
+        let mut list = |bytes: &[u8], link: usize| {
+            front.bytes.resize(front.bytes.len().next_multiple_of(2), 0);
+            let at = front.bytes.len();
+            front.bytes.extend_from_slice(bytes);
+            (link, at)
+        };
+        let columns = descriptions
+            .iter()
+            .enumerate()
+            .map(|(number, description)| list(&description.list, fields + 4 + 4 * number))
+            .collect();
+        // The list of fields of a pair: two links.
+        let pair: Vec<u8> = [8_u16, 12, 4, 8].into_iter().flat_map(u16::to_le_bytes).collect();
+        let first = pairs + 4 + 4 * said.metadata.len();
+        let above = (0..said.above.len()).map(|number| list(&pair, first + 4 * number)).collect();
+        front.bytes.resize(front.bytes.len().next_multiple_of(8), 0);
+        Ok(Self { said, descriptions, front, columns, above, end })
+    }
+
+    /// The bytes behind the checksums of groups.
+    fn behind(&self) -> impl Iterator<Item = Vec<u8>> {
+        let said = self.said.above.iter().enumerate();
+        said.map(|(number, (_, path))| pair_behind(&format!("{}{number}", metadata::ABOVE), path))
+    }
+}
+
+impl Description {
+    /// From what arrow-ipc writes of a field.
+    fn new(field: &Field) -> Result<Self> {
+        let schema = Schema::new(vec![field.clone()]);
+        let mut encoder = IpcSchemaEncoder::new();
+        let built = encoder.schema_to_fb(&schema);
+        let bytes = built.finished_data();
+        let wrong = || Error::invalid("a schema that is not as it should be");
+        let schema = u32_at(bytes, 0)?;
+        let fields = follow(bytes, schema, 1)?.ok_or_else(wrong)?;
+        let table = fields + 4 + u32_at(bytes, fields + 4)?;
+        let list = list_of(bytes, table)?;
+        let length = u16_at(bytes, list)?;
+        let list = bytes.get(list..).and_then(|rest| rest.get(..length)).ok_or_else(wrong)?;
+        let behind = bytes.get(table + 4..).ok_or_else(wrong)?;
+        let behind = behind.to_vec();
+        Ok(Self { list: list.to_vec(), behind, remainder: (table % 8) as u64 })
+    }
+}
+
+/// Where the list of fields of a table is.
+fn list_of(bytes: &[u8], table: usize) -> Result<usize> {
+    let back = u32_at(bytes, table)?;
+    let back = u32::try_from(back).unwrap_or(0).cast_signed();
+    let table = i64::try_from(table).ok();
+    table
+        .and_then(|table| usize::try_from(table - i64::from(back)).ok())
+        .ok_or_else(|| Error::corrupt("a table of Arrow metadata that begins before them"))
+}
+
+/// Where a link of a table leads, if it is there.
+fn follow(bytes: &[u8], table: usize, number: usize) -> Result<Option<usize>> {
+    let list = list_of(bytes, table)?;
+    let place = 4 + 2 * number;
+    if place + 2 > u16_at(bytes, list)? {
+        return Ok(None);
+    }
+    let field = u16_at(bytes, list + place)?;
+    let at = table + field;
+    Ok(if field == 0 { None } else { Some(at + u32_at(bytes, at)?) })
+}
+
+impl Companion for Footer {
+    fn plan(&self) -> Result<Plan> {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let group = said.group.0.ok_or_else(|| Error::invalid("a footer without a group"))?;
+        let draft = Draft::new(said)?;
+        let columns = draft.said.columns.iter().zip(&draft.descriptions);
+        let mut sealed: Vec<Sealed> = columns
+            .map(|((object, _), description)| Sealed {
+                object: *object,
+                remainder: description.remainder,
+                behind: description.behind.len() as u64,
+            })
+            .collect();
+        for ((object, _), behind) in draft.said.above.iter().zip(draft.behind()) {
+            sealed.push(Sealed { object: *object, remainder: 0, behind: behind.len() as u64 });
+        }
+        // It has no alignment to keep: the file ends where it ends.
+        sealed.push(Sealed { object: group, remainder: 4, behind: 0 });
+        let front = draft.front.bytes.len() as u64;
+        *self.draft.lock().unwrap_or_else(PoisonError::into_inner) = Some(draft);
+        Ok(Plan { front, sealed })
+    }
+
+    fn fill(&self, places: &Places) -> Result<Filled> {
+        let draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let draft = draft.ok_or_else(|| Error::invalid("a footer that was not planned"))?;
+        let mut front = draft.front.clone();
+        let too_large = |_| Error::limit("Arrow metadata of 2 GiB");
+        // From the start of the front to a checksum.
+        let at = |checksum: &u64| usize::try_from(checksum.wrapping_sub(places.front)).map_err(too_large);
+        let mut sealed = Vec::new();
+        let mut checksums = places.checksums.iter();
+        let mut tie = |links: &[(usize, usize)], behind: Vec<Vec<u8>>, front: &mut Flat| {
+            for ((link, list), behind) in links.iter().zip(behind) {
+                let checksum = checksums.next().ok_or_else(|| Error::invalid("too few places"))?;
+                let table = at(checksum)?;
+                front.link(*link, table)?;
+                let back = table.checked_sub(*list).ok_or_else(|| Error::invalid("a table before its list"))?;
+                sealed.push((i32::try_from(back).map_err(too_large)?.to_le_bytes(), behind));
+            }
+            Ok::<_, Error>(())
+        };
+        let columns = draft.descriptions.iter().map(|description| description.behind.clone()).collect();
+        tie(&draft.columns, columns, &mut front)?;
+        tie(&draft.above, draft.behind().collect(), &mut front)?;
+        let said = format!("{:0width$}", places.end, width = DIGITS);
+        if let Some(place) = front.bytes.get_mut(draft.end..).and_then(|rest| rest.get_mut(..DIGITS)) {
+            place.copy_from_slice(said.as_bytes());
+        }
+        let length = places.end.wrapping_sub(places.front + 10);
+        let length = i32::try_from(length).map_err(too_large)?.to_le_bytes();
+        let [a, b, c, d, e, f] = *ENDING;
+        sealed.push(([c, d, e, f], Vec::new()));
+        let mut ending = [0, 0, 0, 0, a, b];
+        ending[..4].copy_from_slice(&length);
+        Ok(Filled { front: front.bytes, sealed, ending })
+    }
+}

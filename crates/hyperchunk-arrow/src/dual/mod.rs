@@ -1,0 +1,28 @@
+//! Files that are HDF5 and Arrow IPC at once: a column's values are the data of a dataset.
+//!
+//! The layout, byte by byte, is in `docs/formats/arrow.md`. In short:
+//!
+//! ```text
+//! user block       ARROW1, the schema's message
+//! row groups       [the message of a record batch] [values of column 0] [values of column 1] …
+//! structure        HDF5's, with Arrow's footer around the headers of the columns and of their group
+//! ```
+//!
+//! A row group's values of a column are a chunk of the column's dataset, or all of it where there is one row group. Nothing is
+//! there twice: who writes a value through one format changes it in the other.
+//!
+//! **Other programs change files.** HDF5 may not use space again that becomes free in such a file (strategy "none"), so
+//! values never become something else; whatever is added moves the end of the file, where Arrow's readers look first; and
+//! what is changed in place has a checksum that Arrow's footer is tied to (see [`footer`]). So a reader of Arrow files finds
+//! the right values, or no Arrow file.
+
+mod batch;
+mod flat;
+mod footer;
+mod metadata;
+mod writer;
+
+pub use writer::{DualOptions, DualWriter, NewColumn};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,779 @@
+//! Writes files that are HDF5 and Arrow at once.
+
+use super::batch::{self, END_OF_STREAM, Place, stored};
+use super::footer::{Block, Footer, MAGIC, Said};
+use crate::types::{ColumnType, Look, datatype_of};
+use crate::{Error, Result};
+use arrow_array::{Array, RecordBatch};
+use arrow_data::ArrayData;
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
+use hyperchunk::model::{AllocationTime, Dataspace, Datatype};
+use hyperchunk::write::{
+    CreateOptions, DatasetOptions, DatasetWriter, LocalSink, NewLayout, NodeId, Sink, Writer,
+};
+use std::collections::HashSet;
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Values of a column in a row group begin at a multiple of this,
+const ALIGNMENT: u64 = 64;
+/// or of this, if they are many.
+const PAGE: u64 = 4096;
+const MANY: u64 = 1 << 20;
+/// So many bytes are in a row group if nobody says otherwise.
+const USUAL_GROUP: u64 = 64 << 20;
+/// HDF5 before 2.0 knows no larger chunks.
+const LARGEST_CHUNK: u64 = u32::MAX as u64;
+/// A stream is not filled up with more.
+const MOST_FILLED: u64 = 1 << 20;
+
+/// How a file is made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DualOptions {
+    /// The group that the columns are in.
+    pub group: String,
+    /// How many rows a row group has, the last one excepted. By default as many as are written first if they are many, else
+    /// as many as have 64 MiB.
+    pub row_group: Option<u64>,
+    /// Whether HDF5 programs may add rows to columns of several row groups. Arrow's readers do not see such rows, or refuse
+    /// the file, until `hyperchunk arrow fix` was run.
+    pub growable: bool,
+    /// The size of the user block; by default as large as the schema needs.
+    pub user_block: Option<u64>,
+    /// All else. There is no journal, and nothing that older releases than HDF5 1.8 can read.
+    pub file: CreateOptions,
+}
+
+impl Default for DualOptions {
+    fn default() -> Self {
+        let (row_group, growable, user_block) = (None, false, None);
+        Self { group: "/".into(), row_group, growable, user_block, file: CreateOptions::default() }
+    }
+}
+
+/// A file that is HDF5 and Arrow at once, while it is written. May be used from many threads; appends are one after the other.
+#[derive(Debug)]
+pub struct DualWriter {
+    writer: Writer,
+    schema: SchemaRef,
+    footer: Arc<Footer>,
+    base: u64,
+    growable: bool,
+    path: String,
+    above: Vec<(NodeId, String)>,
+    group: NodeId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    columns: Vec<Column>,
+    groups: Vec<RowGroup>,
+    /// How many rows each has; known from the first append on.
+    group_rows: Option<u64>,
+    /// Whether columns may be stored in chunks.
+    chunks: bool,
+    metadata: Vec<(String, String)>,
+    generation: u64,
+    /// Places that row groups moved from, and where to.
+    moved: Vec<(u64, u64)>,
+    /// Whether there is something to commit, but for what was done to the HDF5 side: that many changes were committed.
+    changed: bool,
+    changes: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    column: ColumnType,
+    /// Values of this type are what the dataset stores.
+    data_type: DataType,
+    dataset: Option<DatasetWriter>,
+}
+
+/// A row group. Addresses count from the superblock.
+#[derive(Debug, Clone)]
+struct RowGroup {
+    /// Two places for the message, one behind the other: what a commit leads to is not written over.
+    messages: u64,
+    /// Which of them the next commit leads to.
+    second: bool,
+    /// Which of them the last commit led to.
+    led: Option<bool>,
+    /// Where the values of each column begin.
+    starts: Vec<u64>,
+    /// What comes behind them in a stream.
+    behind: u64,
+    /// How many rows there is room for.
+    room: u64,
+    rows: u64,
+    changed: bool,
+}
+
+/// A column of a new file, as HDF5 has it.
+#[derive(Debug, Clone)]
+pub struct NewColumn {
+    /// The name of its dataset.
+    pub name: String,
+    /// The type of its elements.
+    pub datatype: Datatype,
+    /// The extent of a row: of the dataset without its first dimension.
+    pub cell: Vec<u64>,
+}
+
+/// Some rows of all columns: the stored bytes of a column's values, from a row on.
+type Rows<'a> = dyn Fn(usize, usize, usize) -> Result<&'a [u8]> + 'a;
+
+impl DualWriter {
+    /// Starts a file of this machine with columns that HDF5 describes.
+    ///
+    /// # Errors
+    /// As [`DualWriter::create`].
+    pub fn create_columns(
+        path: impl AsRef<Path>,
+        columns: &[NewColumn],
+        options: &DualOptions,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.to_string_lossy();
+        let made = columns.iter().map(|column| {
+            let NewColumn { name, datatype, cell } = column;
+            let made = ColumnType::new(name, datatype, cell, &Look::default());
+            let data_type = made.as_ref().map_or(DataType::Null, |made| made.field().data_type().clone());
+            Column::checked(name, made, data_type)
+        });
+        let prepared = made
+            .collect::<Result<_>>()
+            .and_then(|columns| Prepared::of_columns(columns, Metadata::default(), options))
+            .map_err(|error| error.file(&*shown))?;
+        let sink = LocalSink::create(path, options.file.sync, options.file.replace)?;
+        Self::start(Arc::new(sink), Some(&shown), prepared, options)
+    }
+
+    /// Starts a file of this machine. It has its name when it is first committed.
+    ///
+    /// # Errors
+    /// Unsupported for columns whose Arrow values are not what HDF5 stores; as [`Writer::create`].
+    pub fn create(path: impl AsRef<Path>, schema: &Schema, options: &DualOptions) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.to_string_lossy();
+        let prepared = Prepared::new(schema, options).map_err(|error| error.file(&*shown))?;
+        let sink = LocalSink::create(path, options.file.sync, options.file.replace)?;
+        Self::start(Arc::new(sink), Some(&shown), prepared, options)
+    }
+
+    /// Starts a file in a sink. `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`DualWriter::create`].
+    pub fn create_in(
+        sink: Arc<dyn Sink>,
+        name: Option<&str>,
+        schema: &Schema,
+        options: &DualOptions,
+    ) -> Result<Self> {
+        Self::start(sink, name, Prepared::new(schema, options)?, options)
+    }
+
+    fn start(
+        sink: Arc<dyn Sink>,
+        name: Option<&str>,
+        prepared: Prepared,
+        options: &DualOptions,
+    ) -> Result<Self> {
+        let Prepared { schema, columns, user_block, names, message } = prepared;
+        let mut file = options.file.clone();
+        (file.user_block, file.lasting, file.journal) = (user_block, true, false);
+        let writer = Writer::create_in(sink, name, &file)?;
+        // Nobody takes it for Arrow before it ends so, too.
+        writer.write_user_block(0, MAGIC)?;
+        writer.write_user_block(MAGIC.len() as u64, &message)?;
+        let mut above = Vec::new();
+        let (mut group, mut path) = (NodeId::ROOT, String::from("/"));
+        for name in &names {
+            above.push((group, path.clone()));
+            group = writer.create_group(group, name.as_bytes(), false)?;
+            path = format!("{}/{name}", path.trim_end_matches('/'));
+        }
+        let metadata = schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let state = State {
+            columns,
+            groups: Vec::new(),
+            group_rows: options.row_group.filter(|rows| *rows > 0),
+            chunks: true,
+            metadata,
+            generation: 0,
+            moved: Vec::new(),
+            changed: true,
+            changes: 0,
+            closed: false,
+        };
+        let footer = Arc::new(Footer::default());
+        writer.accompany(Arc::<Footer>::clone(&footer));
+        let dual = Self {
+            writer,
+            schema,
+            footer,
+            base: user_block,
+            growable: options.growable,
+            path,
+            above,
+            group,
+            state: Mutex::new(state),
+        };
+        // The datasets are there from the start, so that they can have attributes.
+        {
+            let mut state = dual.state();
+            state.define(&dual)?;
+            state.describe(&dual)?;
+            state.generation = 0;
+        }
+        Ok(dual)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The schema as the file has it.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The HDF5 side: for groups, attributes and further datasets. What it commits has an old Arrow footer: use
+    /// [`DualWriter::flush`].
+    #[must_use]
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// The group of the columns.
+    #[must_use]
+    pub fn group(&self) -> NodeId {
+        self.group
+    }
+
+    /// How many rows were written.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.state().rows()
+    }
+
+    /// Says something in the metadata of the schema.
+    pub fn set_metadata(&self, key: &str, value: &str) {
+        let mut state = self.state();
+        state.changed = true;
+        state.metadata.retain(|(known, _)| known != key);
+        state.metadata.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// Adds rows: straight from the arrays' memory to their places.
+    ///
+    /// # Errors
+    /// Invalid if the columns are not those of the file; Unsupported for null values; those of the sink.
+    pub fn append(&self, batch: &RecordBatch) -> Result<()> {
+        self.append_of(batch, Some(batch.num_rows() as u64))
+    }
+
+    /// As [`DualWriter::append`], for the first of so many rows that will come: they get one place if nothing else was
+    /// asked for. `None` if nobody knows how many.
+    ///
+    /// # Errors
+    /// As [`DualWriter::append`].
+    pub fn append_of(&self, batch: &RecordBatch, all: Option<u64>) -> Result<()> {
+        let mut state = self.state();
+        let done = state.append_batch(self, batch, all);
+        done.map_err(|error| self.named(error))
+    }
+
+    /// Adds rows: for each column the bytes of its values as they are stored, one behind the other.
+    ///
+    /// # Errors
+    /// As [`DualWriter::append`].
+    pub fn append_stored(&self, columns: &[&[u8]], rows: usize, all: Option<u64>) -> Result<()> {
+        let mut state = self.state();
+        let sizes: Vec<usize> = state.columns.iter().map(|column| column.column.row_size()).collect();
+        let agree = columns.len() == sizes.len()
+            && columns.iter().zip(&sizes).all(|(bytes, size)| size.checked_mul(rows) == Some(bytes.len()));
+        if !agree {
+            return Err(self.named(Error::invalid(format!("{} columns that do not have {rows} rows each", columns.len()))));
+        }
+        let some = |column: usize, first: usize, count: usize| {
+            let size = sizes.get(column).copied().unwrap_or(0);
+            let bytes = columns.get(column).and_then(|bytes| bytes.get(first * size..(first + count) * size));
+            bytes.ok_or_else(|| Error::invalid("fewer values than rows"))
+        };
+        let done = state.append(self, rows, &some, all);
+        done.map_err(|error| self.named(error))
+    }
+
+    /// Commits what was written so far: both formats have it from now on.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`].
+    pub fn flush(&self) -> Result<()> {
+        self.commit(&mut self.state())
+    }
+
+    /// Commits, and ends the file.
+    ///
+    /// # Errors
+    /// As [`Writer::close`].
+    pub fn close(&self) -> Result<()> {
+        let mut state = self.state();
+        if state.closed {
+            return Ok(());
+        }
+        self.commit(&mut state)?;
+        self.writer.close()?;
+        state.closed = true;
+        Ok(())
+    }
+
+    /// Gives the file up.
+    ///
+    /// # Errors
+    /// As [`Writer::discard`].
+    pub fn discard(&self) -> Result<()> {
+        self.state().closed = true;
+        self.writer.discard()
+    }
+
+    fn named(&self, error: Error) -> Error {
+        error.object(&self.path)
+    }
+
+    fn commit(&self, state: &mut State) -> Result<()> {
+        if state.closed {
+            return Err(self.named(Error::invalid("the file is closed")));
+        }
+        if !state.changed && state.changes == self.writer.changes() {
+            return Ok(());
+        }
+        let committed = state.define(self).and_then(|()| state.describe(self));
+        committed.map_err(|error| self.named(error))?;
+        self.writer.flush()?;
+        state.committed(self).map_err(|error| self.named(error))?;
+        (state.changed, state.changes) = (false, self.writer.changes());
+        Ok(())
+    }
+}
+
+/// What is known before the file is made.
+struct Prepared {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    user_block: u64,
+    /// The groups on the way to the columns.
+    names: Vec<String>,
+    message: Vec<u8>,
+}
+
+impl Prepared {
+    fn new(schema: &Schema, options: &DualOptions) -> Result<Self> {
+        let columns = schema.fields().iter().map(|field| Column::new(field)).collect::<Result<_>>()?;
+        Self::of_columns(columns, schema.metadata().clone(), options)
+    }
+
+    fn of_columns(
+        columns: Vec<Column>,
+        metadata: Metadata,
+        options: &DualOptions,
+    ) -> Result<Self> {
+        let names: Vec<String> =
+            options.group.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if names.iter().any(|name| name == "." || name == "..") {
+            return Err(Error::invalid(format!("{:?} cannot be the path of a group", options.group)));
+        }
+        if columns.is_empty() {
+            return Err(Error::invalid("a table without columns"));
+        }
+        let mut known = HashSet::new();
+        if let Some(twice) = columns.iter().find(|column| !known.insert(&*column.name)) {
+            return Err(Error::invalid(format!("two columns are named {:?}", twice.name)));
+        }
+        let fields: Vec<Field> = columns.iter().map(Column::field).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+        let generator = IpcDataGenerator::default();
+        let options_of = IpcWriteOptions::default();
+        let mut tracker = DictionaryTracker::new(false);
+        let encoded =
+            generator.schema_to_bytes_with_dictionary_tracker(&schema, &mut tracker, &options_of).ipc_message;
+        let message = batch::framed(&encoded, 0)?;
+        let needed = (MAGIC.len() + message.len() + END_OF_STREAM.len()) as u64;
+        let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE).next_power_of_two();
+        Ok(Self { schema, columns, user_block, names, message })
+    }
+}
+
+impl Column {
+    fn new(field: &Field) -> Result<Self> {
+        let name = field.name();
+        let made = datatype_of(field)
+            .and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &Look::default()));
+        let mut made = Self::checked(name, made, field.data_type().clone())?;
+        let own = made.column.field().metadata();
+        let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(*key)).collect();
+        let more: Vec<_> = more.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        made.column = made.column.with_metadata(more);
+        Ok(made)
+    }
+
+    fn checked(name: &str, made: Result<ColumnType>, data_type: DataType) -> Result<Self> {
+        let named = |error: Error| {
+            let message = format!("column {name:?} cannot be in a file that is HDF5 and Arrow: {}", error.message());
+            Error::new(error.kind(), message)
+        };
+        let column = made.map_err(named)?;
+        if column.zero_copy().is_none() || !same_bytes(&data_type, column.field().data_type()) {
+            let message = format!(
+                "values of the Arrow type {data_type} are not stored as HDF5 stores them; convert the column to numbers, \
+                 bytes of fixed size or lists of fixed size, or write it to an HDF5 dataset of its own"
+            );
+            return Err(named(Error::unsupported(message)));
+        }
+        Ok(Self { name: name.to_owned(), column, data_type, dataset: None })
+    }
+
+    fn field(&self) -> Field {
+        (**self.column.field()).clone()
+    }
+
+    fn row_size(&self) -> u64 {
+        self.column.row_size() as u64
+    }
+}
+
+/// Whether values of two types are the same bytes, one value behind the other.
+fn same_bytes(left: &DataType, right: &DataType) -> bool {
+    let mut flat = [left, right].map(|data_type| {
+        let (mut inner, mut count) = (data_type, 1_i64);
+        while let DataType::FixedSizeList(item, size) = inner {
+            (inner, count) = (item.data_type(), count.saturating_mul((*size).into()));
+        }
+        (inner.clone(), count)
+    });
+    let same_width = |left: &DataType, right: &DataType| match (batch::width(left), batch::width(right)) {
+        (Ok(left), Ok(right)) => left == right,
+        _ => false,
+    };
+    let [left, right] = &mut flat;
+    left.1 == right.1 && same_width(&left.0, &right.0)
+}
+
+/// Where the values of columns begin in a row group of so many rows, and where they end.
+fn laid_out(columns: &[Column], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
+    let too_large = || Error::limit("a row group of 2^62 bytes");
+    let mut starts = Vec::with_capacity(columns.len());
+    for column in columns {
+        let size = column.row_size().checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
+        at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
+        starts.push(at);
+        at = at.checked_add(size).ok_or_else(too_large)?;
+    }
+    Ok((starts, at.next_multiple_of(ALIGNMENT)))
+}
+
+impl State {
+    fn rows(&self) -> u64 {
+        self.groups.iter().map(|group| group.rows).sum()
+    }
+
+    /// How many bytes a message has.
+    fn message_length(&self) -> Result<u64> {
+        let nothing = Place { offset: 0, length: 0 };
+        let columns: Vec<_> =
+            self.columns.iter().map(|column| (column.column.field().data_type(), nothing)).collect();
+        let length = batch::message(0, &columns, 0, 0)?.len() as u64;
+        Ok(length.next_multiple_of(ALIGNMENT))
+    }
+
+    /// A new row group.
+    fn open_group(&mut self, dual: &DualWriter, room: u64) -> Result<RowGroup> {
+        let message = self.message_length()?;
+        let biggest = self.columns.iter().map(|column| column.row_size().saturating_mul(room)).max();
+        let alignment = if biggest.is_some_and(|size| size >= MANY) { PAGE } else { ALIGNMENT };
+        let (starts, end) = laid_out(&self.columns, room, 2 * message)?;
+        let messages = dual.writer.reserve(end + message, alignment)?;
+        let starts = starts.into_iter().map(|start| start + messages).collect();
+        let behind = messages + end;
+        let group = RowGroup {
+            messages,
+            second: false,
+            led: None,
+            starts,
+            behind,
+            room,
+            rows: 0,
+            changed: true,
+        };
+        Ok(group)
+    }
+
+    fn append_batch(&mut self, dual: &DualWriter, batch: &RecordBatch, all: Option<u64>) -> Result<()> {
+        if batch.num_columns() != self.columns.len() {
+            let message = format!("{} columns for a table of {}", batch.num_columns(), self.columns.len());
+            return Err(Error::invalid(message));
+        }
+        let mut arrays: Vec<ArrayData> = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let array = batch.column_by_name(&column.name);
+            let array = array.ok_or_else(|| Error::invalid(format!("no column {:?}", column.name)))?;
+            if *array.data_type() != column.data_type && *array.data_type() != *column.column.field().data_type() {
+                let message = format!(
+                    "column {:?} has the Arrow type {}, not {}",
+                    column.name,
+                    array.data_type(),
+                    column.data_type
+                );
+                return Err(Error::invalid(message));
+            }
+            arrays.push(array.to_data());
+        }
+        // Before anything is written: whether all of it can be.
+        for (column, data) in self.columns.iter().zip(&arrays) {
+            stored(data, 0, batch.num_rows())
+                .map_err(|error| Error::new(error.kind(), format!("column {:?}: {}", column.name, error.message())))?;
+        }
+        let some = |column: usize, first: usize, count: usize| match arrays.get(column) {
+            Some(data) => stored(data, first, count),
+            None => Err(Error::invalid("no such column")),
+        };
+        self.append(dual, batch.num_rows(), &some, all)
+    }
+
+    fn append(&mut self, dual: &DualWriter, count: usize, some: &Rows<'_>, all: Option<u64>) -> Result<()> {
+        if self.closed {
+            return Err(Error::invalid("the file is closed"));
+        }
+        let mut done = 0;
+        while done < count {
+            let left = (count - done) as u64;
+            let number = self.group_for(dual, all.map(|all| all.max(left)))?;
+            let Some(group) = self.groups.get(number) else { return Err(Error::invalid("no row group")) };
+            let more = left.min(group.room - group.rows);
+            let rows = usize::try_from(more).map_err(|_| Error::limit("more rows than memory has"))?;
+            for ((number, column), start) in self.columns.iter().enumerate().zip(&group.starts) {
+                let bytes = some(number, done, rows)?;
+                let at = start + group.rows * column.row_size();
+                dual.writer.write_reserved(at, &mut [IoSlice::new(bytes)])?;
+            }
+            self.changed = true;
+            if let Some(group) = self.groups.get_mut(number) {
+                group.rows += more;
+                group.changed = true;
+            }
+            done += rows;
+        }
+        Ok(())
+    }
+
+    /// The row group that the next rows go to, of which so many are known to come.
+    fn group_for(&mut self, dual: &DualWriter, rows: Option<u64>) -> Result<usize> {
+        let last = self.groups.len().wrapping_sub(1);
+        let row: u64 = self.columns.iter().map(Column::row_size).sum();
+        let widest = self.columns.iter().map(Column::row_size).max().unwrap_or(1).max(1);
+        if self.groups.is_empty() {
+            let usual = (USUAL_GROUP / row.max(1)).clamp(1024, 1 << 24).min(LARGEST_CHUNK / widest).max(1);
+            let asked = self.group_rows;
+            let group_rows = asked.unwrap_or_else(|| usual.max(rows.unwrap_or(0)));
+            if group_rows.saturating_mul(widest) > LARGEST_CHUNK {
+                if asked.is_some() {
+                    let most = LARGEST_CHUNK / widest;
+                    let message = format!("row groups of {group_rows} rows have chunks of 4 GiB and more: {most} at most");
+                    return Err(Error::limit(message));
+                }
+                if dual.growable {
+                    return Err(Error::limit("rows for a chunk of 4 GiB and more: say how many a row group has"));
+                }
+                self.chunks = false;
+            }
+            self.group_rows = Some(group_rows);
+            let room = if dual.growable { None } else { rows };
+            let group = self.open_group(dual, room.map_or(group_rows, |rows| rows.min(group_rows)))?;
+            self.groups.push(group);
+            return Ok(0);
+        }
+        let group_rows = self.group_rows.unwrap_or(1);
+        let Some(group) = self.groups.get(last).cloned() else { return Err(Error::invalid("no row group")) };
+        if group.rows < group.room {
+            return Ok(last);
+        }
+        if !self.chunks {
+            let message = "the rows that were written first are too many for a chunk: to append, say how many rows a row group has";
+            return Err(Error::unsupported(message));
+        }
+        let mut fresh = self.open_group(dual, group_rows)?;
+        if group.room == group_rows {
+            self.groups.push(fresh);
+            return Ok(last + 1);
+        }
+        // Its place was measured for what came first: it moves to one with room for more.
+        let mut buffer = Vec::new();
+        for ((column, from), to) in self.columns.iter().zip(&group.starts).zip(&fresh.starts) {
+            let size = group.rows * column.row_size();
+            let mut at = 0;
+            while at < size {
+                let step = usize::try_from((size - at).min(4 << 20)).unwrap_or(0);
+                buffer.resize(step, 0);
+                dual.writer.read_reserved(from + at, &mut buffer)?;
+                dual.writer.write_reserved(to + at, &mut [IoSlice::new(&buffer)])?;
+                at += step as u64;
+            }
+        }
+        fresh.rows = group.rows;
+        self.moved.push((group.messages, fresh.messages));
+        if let Some(place) = self.groups.get_mut(last) {
+            *place = fresh;
+        }
+        Ok(last)
+    }
+
+    /// The datasets of the columns, as the next commit is to have them.
+    fn define(&mut self, dual: &DualWriter) -> Result<()> {
+        let rows = self.rows();
+        let several = self.groups.len() > 1 || (dual.growable && !self.groups.is_empty());
+        let chunk = if several { self.group_rows } else { None };
+        for (number, column) in self.columns.iter_mut().enumerate() {
+            let mut dims = vec![rows];
+            dims.extend_from_slice(column.column.cell());
+            let mut max: Vec<Option<u64>> = dims.iter().copied().map(Some).collect();
+            if dual.growable && chunk.is_some() {
+                max[0] = None;
+            }
+            let space = Dataspace::Simple { dims: dims.clone(), max };
+            let known = column.dataset.take().filter(|dataset| {
+                dataset.chunk().map(|dims| dims[0]) == chunk && (chunk.is_some() || dataset.dims() == dims)
+            });
+            let dataset = match known {
+                Some(dataset) => {
+                    dataset.redefine(space)?;
+                    dataset
+                }
+                None => {
+                    let mut options = DatasetOptions::new(column.column.datatype().clone(), space);
+                    if let Some(chunk) = chunk {
+                        let mut extent = dims.clone();
+                        extent[0] = chunk;
+                        options = options.with_layout(NewLayout::Chunked(extent));
+                        // Rows that HDF5 programs add take place at once, at the end of the file.
+                        options.fill.allocation = AllocationTime::Early;
+                    }
+                    dual.writer.supplant(dual.group, column.name.as_bytes(), options)?
+                }
+            };
+            for (group, place) in self.groups.iter().zip(0..) {
+                let Some(start) = group.starts.get(number).copied() else { continue };
+                let mut offset = vec![0; dims.len()];
+                offset[0] = place * chunk.unwrap_or(0);
+                match chunk {
+                    Some(_) => dataset.place_chunk(&offset, start)?,
+                    None => dataset.place(start)?,
+                }
+            }
+            column.dataset = Some(dataset);
+        }
+        Ok(())
+    }
+
+    /// Writes the messages of row groups, and says what the footer is to say.
+    fn describe(&mut self, dual: &DualWriter) -> Result<()> {
+        let length = self.message_length()?;
+        for number in 0..self.groups.len() {
+            let Some(group) = self.groups.get_mut(number).filter(|group| group.changed) else { continue };
+            group.second = group.led == Some(false);
+            let Some(group) = self.groups.get(number) else { continue };
+            let message = self.message(group, length, group.second)?;
+            let at = group.messages + if group.second { length } else { 0 };
+            dual.writer.write_reserved(at, &mut [IoSlice::new(&message)])?;
+        }
+        if self.generation == 0 {
+            self.lead_stream(dual)?;
+        }
+        self.generation += 1;
+        let group = (Some(dual.group), dual.path.clone());
+        let columns = self.columns.iter().filter_map(|column| Some((column.dataset.as_ref()?.id(), column.field())));
+        let blocks = self.groups.iter().map(|group| {
+            let first = group.messages + if group.second { length } else { 0 };
+            Block { offset: dual.base + first, metadata: length, body: group.behind - first - length }
+        });
+        dual.footer.say(Said {
+            columns: columns.collect(),
+            metadata: self.metadata.clone(),
+            blocks: blocks.collect(),
+            above: dual.above.clone(),
+            group,
+            generation: self.generation,
+        });
+        Ok(())
+    }
+
+    /// The message of a row group, to lie in the first place or the second.
+    fn message(&self, group: &RowGroup, length: u64, second: bool) -> Result<Vec<u8>> {
+        let body = group.messages + length + if second { length } else { 0 };
+        let places = self.columns.iter().zip(&group.starts).map(|(column, start)| {
+            let place = Place { offset: start - body, length: group.rows * column.row_size() };
+            (column.column.field().data_type(), place)
+        });
+        batch::message(group.rows, &places.collect::<Vec<_>>(), group.behind - body, narrow(length)?)
+    }
+
+    /// The schema's message in front is as long as it is to the first row group.
+    fn lead_to_first(&self, dual: &DualWriter) -> Result<()> {
+        let start = MAGIC.len() as u64;
+        let first = self.groups.first().map(|group| dual.base + group.messages - start);
+        let Some(length) = first.filter(|length| *length <= dual.base + MOST_FILLED) else {
+            return Ok(());
+        };
+        let size = i32::try_from(length - 8).map_err(|_| Error::limit("a user block of 2 GiB"))?;
+        dual.writer.write_user_block(start + 4, &size.to_le_bytes())
+    }
+
+    /// What leads a stream from the schema through all row groups, and to its end.
+    fn lead_stream(&mut self, dual: &DualWriter) -> Result<()> {
+        let length = self.message_length()?;
+        let nothing = Place { offset: 0, length: 0 };
+        let types: Vec<_> =
+            self.columns.iter().map(|column| (column.column.field().data_type(), nothing)).collect();
+        let over = |from: u64, to: u64| {
+            batch::message(0, &types, to.saturating_sub(from + length), narrow(length)?)
+        };
+        for (from, to) in self.moved.drain(..) {
+            dual.writer.write_reserved(from, &mut [IoSlice::new(&over(from, to)?)])?;
+        }
+        let nexts = self.groups.iter().skip(1).map(|group| Some(group.messages)).chain([None]);
+        for (group, next) in self.groups.iter().zip(nexts) {
+            let filled = match next {
+                Some(next) => over(group.behind, next)?,
+                None => END_OF_STREAM.to_vec(),
+            };
+            dual.writer.write_reserved(group.behind, &mut [IoSlice::new(&filled)])?;
+        }
+        self.lead_to_first(dual)
+    }
+
+    /// After a commit: what a stream finds is the same.
+    fn committed(&mut self, dual: &DualWriter) -> Result<()> {
+        let length = self.message_length()?;
+        for number in 0..self.groups.len() {
+            let Some(group) = self.groups.get(number).filter(|group| group.changed) else { continue };
+            if group.second {
+                let message = self.message(group, length, false)?;
+                dual.writer.write_reserved(group.messages, &mut [IoSlice::new(&message)])?;
+            }
+            if let Some(group) = self.groups.get_mut(number) {
+                (group.changed, group.led) = (false, Some(group.second));
+            }
+        }
+        self.lead_stream(dual)
+    }
+}
+
+fn narrow(length: u64) -> Result<usize> {
+    usize::try_from(length).map_err(|_| Error::limit("metadata larger than memory"))
+}

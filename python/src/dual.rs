@@ -1,0 +1,166 @@
+//! Files that are HDF5 and Arrow at once.
+
+use crate::datatype::Datatype;
+use crate::errors::{opening, to_python};
+use crate::memory::look_all;
+use crate::writer::{Writer, options};
+use hyperchunk_arrow::arrow_array::RecordBatchReader;
+use hyperchunk_arrow::arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use hyperchunk_arrow::arrow_schema::Schema;
+use hyperchunk_arrow::dual::{self, DualOptions, NewColumn};
+use hyperchunk_arrow::{Error, Result};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// A file that is HDF5 and Arrow at once, while it is written.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct DualWriter(dual::DualWriter);
+
+/// Batches of another library.
+#[pyclass(frozen, module = "hyperchunk._core")]
+pub(crate) struct ArrowStream {
+    reader: Mutex<Option<ArrowArrayStreamReader>>,
+    schema: Schema,
+}
+
+#[pymethods]
+impl ArrowStream {
+    /// Takes the batches of a capsule.
+    #[new]
+    fn new(capsule: &Bound<'_, PyCapsule>) -> PyResult<Self> {
+        let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+        // SAFETY: a capsule of this name has such a stream, by Arrow's PyCapsule interface. Moved from, it is empty.
+        let reader = unsafe {
+            ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>())
+        };
+        let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let schema = (*reader.schema()).clone();
+        Ok(Self { reader: Mutex::new(Some(reader)), schema })
+    }
+
+    /// The names of its columns.
+    fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+}
+
+impl DualWriter {
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&dual::DualWriter) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
+    }
+}
+
+fn dual_options(
+    group: String,
+    row_group: Option<u64>,
+    growable: bool,
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<DualOptions> {
+    let file = options(keywords)?;
+    let mut made = DualOptions::default();
+    made.user_block = Some(file.user_block).filter(|size| *size > 0);
+    (made.group, made.row_group, made.growable, made.file) = (group, row_group, growable, file);
+    Ok(made)
+}
+
+#[pymethods]
+impl DualWriter {
+    /// Starts a file with the columns of a stream.
+    #[staticmethod]
+    #[pyo3(signature = (path, stream, group, row_group, growable, **keywords))]
+    fn of_stream(
+        py: Python<'_>,
+        path: PathBuf,
+        stream: &ArrowStream,
+        group: String,
+        row_group: Option<u64>,
+        growable: bool,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let options = dual_options(group, row_group, growable, keywords)?;
+        let made = py.detach(|| dual::DualWriter::create(path, &stream.schema, &options));
+        made.map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// Starts a file with columns of HDF5 types: the name, type and extent of a row of each.
+    #[staticmethod]
+    #[pyo3(signature = (path, columns, group, row_group, growable, **keywords))]
+    fn of_columns(
+        py: Python<'_>,
+        path: PathBuf,
+        columns: Vec<(String, PyRef<'_, Datatype>, Vec<u64>)>,
+        group: String,
+        row_group: Option<u64>,
+        growable: bool,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let options = dual_options(group, row_group, growable, keywords)?;
+        let columns: Vec<NewColumn> = columns
+            .into_iter()
+            .map(|(name, datatype, cell)| NewColumn { name, datatype: datatype.0.clone(), cell })
+            .collect();
+        let made = py.detach(|| dual::DualWriter::create_columns(path, &columns, &options));
+        made.map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// Adds all rows of a stream. `rows`: how many these are, if that is known.
+    #[pyo3(signature = (stream, rows=None))]
+    fn append_stream(&self, py: Python<'_>, stream: &ArrowStream, rows: Option<u64>) -> PyResult<u64> {
+        let reader = stream.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let reader = reader.ok_or_else(|| PyValueError::new_err("the stream was read before"))?;
+        // Not while the interpreter is held: the other library may need it.
+        self.run(py, |file| {
+            let mut added = 0;
+            for batch in reader {
+                let batch = batch.map_err(|error| Error::invalid(format!("the Arrow stream: {error}")))?;
+                file.append_of(&batch, rows)?;
+                added += batch.num_rows() as u64;
+            }
+            Ok(added)
+        })
+    }
+
+    /// Adds rows: for each column an object whose memory has its values as they are stored.
+    fn append_arrays(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>, rows: usize) -> PyResult<()> {
+        look_all(&arrays, |columns| self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64))))
+    }
+
+    /// How many rows were written.
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// Says something in the metadata of the schema.
+    fn set_metadata(&self, key: &str, value: &str) {
+        self.0.set_metadata(key, value);
+    }
+
+    /// The HDF5 side.
+    fn writer(&self) -> Writer {
+        Writer { file: self.0.writer().clone(), memory: None }
+    }
+
+    /// Commits.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, dual::DualWriter::flush)
+    }
+
+    /// Commits, and ends the file.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, dual::DualWriter::close)
+    }
+
+    /// Gives the file up.
+    fn discard(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, dual::DualWriter::discard)
+    }
+}
