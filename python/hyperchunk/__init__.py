@@ -109,9 +109,14 @@ def open(name: Any, mode: str = "r", **options: Any) -> File:
     return File(name, mode, **options)
 
 
-def create(name: Any, **options: Any) -> File:
-    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``."""
-    return open(name, "w", **options)
+def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
+    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``. ``layout="arrow"`` makes
+    one that is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`."""
+    if layout == "arrow":
+        from hyperchunk.arrow.dual import DualFile
+
+        return DualFile(name, **options)
+    return open(name, "w", layout=layout, **options)
 
 
 __all__ = [

@@ -4,9 +4,10 @@ use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
 use crate::memory::look_all;
 use crate::writer::{Writer, options};
-use hyperchunk_arrow::arrow_array::RecordBatchReader;
+use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use hyperchunk_arrow::arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
-use hyperchunk_arrow::arrow_schema::Schema;
+use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader, StructArray};
+use hyperchunk_arrow::arrow_schema::{ArrowError, Schema};
 use hyperchunk_arrow::dual::{self, DualOptions, NewColumn};
 use hyperchunk_arrow::{Error, Result};
 use pyo3::exceptions::PyValueError;
@@ -20,10 +21,12 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct DualWriter(dual::DualWriter);
 
+type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
 /// Batches of another library.
 #[pyclass(frozen, module = "hyperchunk._core")]
 pub(crate) struct ArrowStream {
-    reader: Mutex<Option<ArrowArrayStreamReader>>,
+    reader: Mutex<Option<Batches>>,
     schema: Schema,
 }
 
@@ -39,13 +42,37 @@ impl ArrowStream {
         };
         let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let schema = (*reader.schema()).clone();
-        Ok(Self { reader: Mutex::new(Some(reader)), schema })
+        Ok(Self { reader: Mutex::new(Some(Box::new(reader))), schema })
     }
 
-    /// The names of its columns.
-    fn names(&self) -> Vec<String> {
-        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    /// The one batch of two capsules.
+    #[staticmethod]
+    fn of_array(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<Self> {
+        let wrong = |error: ArrowError| PyValueError::new_err(error.to_string());
+        let schema = schema.pointer_checked(Some(c"arrow_schema"))?;
+        let array = array.pointer_checked(Some(c"arrow_array"))?;
+        // SAFETY: capsules of these names have such structures, by Arrow's PyCapsule interface. Moved from, the array is empty.
+        let data = unsafe {
+            let array = FFI_ArrowArray::from_raw(array.as_ptr().cast());
+            from_ffi(array, schema.cast::<FFI_ArrowSchema>().as_ref())
+        };
+        let batch = RecordBatch::from(StructArray::from(data.map_err(wrong)?));
+        // SAFETY: as above.
+        let schema = unsafe { Schema::try_from(schema.cast::<FFI_ArrowSchema>().as_ref()) }.map_err(wrong)?;
+        let batches: Batches = Box::new(std::iter::once(Ok(batch)));
+        Ok(Self { reader: Mutex::new(Some(batches)), schema })
     }
+
+    /// No batches, with the columns of a capsule.
+    #[staticmethod]
+    fn of_schema(schema: &Bound<'_, PyCapsule>) -> PyResult<Self> {
+        let pointer = schema.pointer_checked(Some(c"arrow_schema"))?;
+        // SAFETY: a capsule of this name has such a structure, by Arrow's PyCapsule interface.
+        let schema = unsafe { Schema::try_from(pointer.cast::<FFI_ArrowSchema>().as_ref()) };
+        let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { reader: Mutex::new(None), schema })
+    }
+
 }
 
 impl DualWriter {
@@ -131,6 +158,12 @@ impl DualWriter {
     /// Adds rows: for each column an object whose memory has its values as they are stored.
     fn append_arrays(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>, rows: usize) -> PyResult<()> {
         look_all(&arrays, |columns| self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64))))
+    }
+
+    /// The columns: the name, type and extent of a row of each.
+    fn columns(&self) -> Vec<(String, Datatype, Vec<u64>)> {
+        let columns = self.0.columns();
+        columns.into_iter().map(|column| (column.name, Datatype(column.datatype), column.cell)).collect()
     }
 
     /// How many rows were written.

@@ -10,8 +10,6 @@ pub mod view;
 
 pub use {arrow_array, arrow_buffer, arrow_schema};
 
-pub use arrow_array;
-pub use arrow_schema;
 pub use hyperchunk::{Error, ErrorKind, Result};
 pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};
 pub use view::{Batches, Table, TableOptions};

@@ -245,6 +245,18 @@ impl DualWriter {
         &self.schema
     }
 
+    /// The columns, as HDF5 has them.
+    #[must_use]
+    pub fn columns(&self) -> Vec<NewColumn> {
+        let state = self.state();
+        let column = |column: &Column| NewColumn {
+            name: column.name.clone(),
+            datatype: column.column.datatype().clone(),
+            cell: column.column.cell().to_vec(),
+        };
+        state.columns.iter().map(column).collect()
+    }
+
     /// The HDF5 side: for groups, attributes and further datasets. What it commits has an old Arrow footer: use
     /// [`DualWriter::flush`].
     #[must_use]

@@ -1,0 +1,229 @@
+"""Files that are HDF5 and Arrow IPC at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from hyperchunk import _core
+from hyperchunk.exceptions import InvalidError
+from hyperchunk.objects import Opened, Recipe
+from hyperchunk.write.datatypes import stored
+from hyperchunk.write.file import _OLDEST, _SYNC, WritableFile
+from hyperchunk.write.group import WritableGroup
+from hyperchunk.write.opened import Writing
+
+
+class DualFile(WritableFile):
+    """A new file that is HDF5 and Arrow at once: each column is a dataset, and what HDF5 stores of it is what Arrow reads.
+
+    `columns` says what the columns are: a pyarrow schema, a table, whatever has ``__arrow_c_schema__``, or a mapping of
+    names to arrays or dtypes; without it, that is what the first :meth:`append` brings. `group` is where the datasets lie.
+    `row_group` is the number of rows that are stored together; without it, what comes first is stored in one piece.
+    `growable`: HDF5 programs may add rows (which Arrow sees when ``hyperchunk arrow fix`` was run).
+
+    It is an HDF5 file that is being written, too: groups, attributes and further datasets are made as in any other, as soon
+    as it has columns. Attributes of the columns' group and of columns are in Arrow's metadata."""
+
+    __slots__ = ("_dual", "_options", "_path")
+
+    def __init__(
+        self,
+        name: Any,
+        mode: str = "w",
+        *,
+        columns: Any = None,
+        group: str = "/",
+        row_group: int | None = None,
+        growable: bool = False,
+        userblock_size: int | None = None,
+        sync: str | bool | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if mode not in ("w", "w-", "x"):
+            raise ValueError("a file is made with mode w, w- or x")
+        if sync not in _SYNC:
+            raise ValueError(f"sync must be 'commit', 'never' or 'write', not {sync!r}")
+        if row_group is not None and row_group < 1:
+            raise ValueError(f"row_group must be 1 or more, not {row_group}")
+        self._path = os.fsdecode(name)
+        self._dual: _core.DualWriter | None = None
+        self._options: dict[str, Any] = {
+            "group": group,
+            "row_group": row_group,
+            "growable": growable,
+            "oldest": _OLDEST["earliest"],
+            "threads": threads or 0,
+            "sync": _SYNC[sync],
+            "page": None,
+            "alignment": 1,
+            "replace": mode == "w",
+            "journal": False,
+            "waiting_bytes": 64 << 20,
+            "user_block": userblock_size or 0,
+        }
+        # Nothing of the file is there until its columns are known.
+        self._opened = _Columnless(None, Recipe(self._path, "sec2", self._options))
+        if columns is not None:
+            self._start(columns)
+
+    def _start(self, columns: Any) -> None:
+        if isinstance(columns, Mapping):
+            described = [(str(name), *_described(name, array)) for name, array in columns.items()]
+            dual = _core.DualWriter.of_columns(self._path, described, **self._options)
+        else:
+            dual = _core.DualWriter.of_stream(self._path, _empty(columns), **self._options)
+        self._begun(dual)
+
+    def _begun(self, dual: _core.DualWriter) -> None:
+        self._dual = dual
+        writer = dual.writer()
+        opened = _Dual(writer, Recipe(self._path, "sec2", self._options), dual)
+        WritableGroup.__init__(self, opened, writer.root, "/")
+
+    def _begun_dual(self) -> _core.DualWriter:
+        self._opened.need()
+        assert self._dual is not None
+        return self._dual
+
+    def append(self, rows: Any) -> int:
+        """Adds rows; returns how many. `rows` is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and
+        batches of pyarrow, polars, DuckDB, …), or a mapping of column names to arrays of equal length. Values go straight
+        from their memory to the file. They are in the file for others at the next :meth:`flush` or :meth:`close`."""
+        if isinstance(rows, Mapping):
+            return self._append_arrays({str(name): np.asarray(array) for name, array in rows.items()})
+        stream = _stream(rows)
+        if self._dual is None:
+            self._opened.need_open()  # type: ignore[attr-defined]
+            self._begun(_core.DualWriter.of_stream(self._path, stream, **self._options))
+        known = getattr(rows, "num_rows", None)
+        if known is None and hasattr(rows, "__len__"):
+            known = len(rows)
+        return self._begun_dual().append_stream(stream, known)
+
+    def _append_arrays(self, arrays: dict[str, np.ndarray[Any, Any]]) -> int:
+        lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
+        if len(set(lengths.values())) > 1 or None in lengths.values():
+            raise ValueError(f"columns of different lengths: {lengths}")
+        if self._dual is None:
+            self._opened.need_open()  # type: ignore[attr-defined]
+            self._start(arrays)
+        dual = self._begun_dual()
+        columns = []
+        for name, description, cell in dual.columns():
+            if name not in arrays:
+                raise InvalidError(f"no column {name!r} (file {self._path})")
+            array = arrays.pop(name)
+            given, extent = _described(name, array)
+            if given.description != description.description or extent != cell:
+                raise InvalidError(f"column {name!r} has other values than those of the file: {array.dtype}, {extent}")
+            columns.append(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        if arrays:
+            raise InvalidError(f"{', '.join(map(repr, arrays))}: no such column (file {self._path})")
+        rows = next(iter(lengths.values()), 0) or 0
+        dual.append_arrays(columns, rows)
+        return rows
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows were written."""
+        return 0 if self._dual is None else self._begun_dual().rows
+
+    def flush(self) -> None:
+        """Commits what was written so far: HDF5 and Arrow programs that open the file from now on find this state. While
+        rows are added after it, Arrow programs find no Arrow file, until the next commit."""
+        self._begun_dual().flush()
+
+    def discard(self) -> None:
+        """Gives the file up: what was not committed is nowhere."""
+        if isinstance(self._opened, _Dual):
+            self._opened.discard()
+        else:
+            self._opened.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._dual is None:
+            self._opened.close()
+        elif self._opened.is_open:
+            self.close()
+
+    def close(self) -> None:
+        """Commits the file and closes it."""
+        if isinstance(self._opened, _Columnless) and self._opened.is_open:
+            raise InvalidError(f"the file has no columns: append rows, or say columns= (file {self._path})")
+        self._opened.close()
+
+
+class _Columnless(Opened):
+    """A file that nobody knows the columns of."""
+
+    __slots__ = ()
+
+    @property
+    def core(self) -> Any:
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        return not self._closed
+
+    def need_open(self) -> None:
+        """It, or an error if it is closed."""
+        if self._closed:
+            super().need()
+
+    def need(self) -> Any:
+        self.need_open()
+        raise InvalidError(f"the file has no columns yet: append rows, or say columns= (file {self.recipe.filename})")
+
+
+class _Dual(Writing):
+    """A file with columns: closing it commits both formats."""
+
+    __slots__ = ("_dual",)
+
+    def __init__(self, writer: _core.Writer, recipe: Recipe, dual: _core.DualWriter) -> None:
+        super().__init__(writer, recipe)
+        self._dual = dual
+        self._close.detach()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._dual.close()
+        super().close()
+
+
+def _stream(rows: Any) -> _core.ArrowStream:
+    """The batches of something."""
+    if hasattr(rows, "__arrow_c_stream__"):
+        return _core.ArrowStream(rows.__arrow_c_stream__())
+    if hasattr(rows, "__arrow_c_array__"):
+        return _core.ArrowStream.of_array(*rows.__arrow_c_array__())
+    raise TypeError(f"a table, batches or a mapping of arrays is needed, not {type(rows).__name__}")
+
+
+def _empty(columns: Any) -> _core.ArrowStream:
+    """No batches, with the columns of something."""
+    if hasattr(columns, "__arrow_c_schema__"):
+        return _core.ArrowStream.of_schema(columns.__arrow_c_schema__())
+    if hasattr(columns, "schema"):
+        return _empty(columns.schema)
+    return _stream(columns)
+
+
+def _described(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
+    """The datatype of a column's elements, and the extent of a row."""
+    if not isinstance(array, np.ndarray):
+        array = np.empty(0, np.dtype(array)) if isinstance(array, str | type | np.dtype) else np.asarray(array)
+    try:
+        description = stored(array.dtype)
+    except TypeError as error:
+        raise TypeError(f"column {name!r}: {error}") from None
+    return _core.Datatype(description), [int(dim) for dim in array.shape[1:]]
+
