@@ -37,9 +37,8 @@ impl ArrowStream {
     fn new(capsule: &Bound<'_, PyCapsule>) -> PyResult<Self> {
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
         // SAFETY: a capsule of this name has such a stream, by Arrow's PyCapsule interface. Moved from, it is empty.
-        let reader = unsafe {
-            ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>())
-        };
+        let reader =
+            unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
         let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let schema = (*reader.schema()).clone();
         Ok(Self { reader: Mutex::new(Some(Box::new(reader))), schema })
@@ -72,7 +71,6 @@ impl ArrowStream {
         let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self { reader: Mutex::new(None), schema })
     }
-
 }
 
 impl DualWriter {
@@ -157,7 +155,9 @@ impl DualWriter {
 
     /// Adds rows: for each column an object whose memory has its values as they are stored.
     fn append_arrays(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>, rows: usize) -> PyResult<()> {
-        look_all(&arrays, |columns| self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64))))
+        look_all(&arrays, |columns| {
+            self.run(py, |file| file.append_stored(&columns, rows, Some(rows as u64)))
+        })
     }
 
     /// The columns: the name, type and extent of a row of each.

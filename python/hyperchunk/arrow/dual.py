@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -192,11 +193,19 @@ class _Dual(Writing):
         super().__init__(writer, recipe)
         self._dual = dual
         self._close.detach()
+        self._close = weakref.finalize(self, _commit, dual, os.getpid())
 
     def close(self) -> None:
         if not self._closed:
+            self._close.detach()
             self._dual.close()
         super().close()
+
+
+def _commit(dual: _core.DualWriter, process: int) -> None:
+    # A copy of the process must not commit what its parent still writes.
+    if os.getpid() == process:
+        dual.close()
 
 
 def _stream(rows: Any) -> _core.ArrowStream:

@@ -23,7 +23,12 @@ pub(super) struct Place {
 
 /// The message of a batch of `rows` rows: for each column its type, and where its data lie. `length`: of the whole message,
 /// what begins it included; it is filled up with zeros.
-pub(super) fn message(rows: u64, columns: &[(&DataType, Place)], body: u64, length: usize) -> Result<Vec<u8>> {
+pub(super) fn message(
+    rows: u64,
+    columns: &[(&DataType, Place)],
+    body: u64,
+    length: usize,
+) -> Result<Vec<u8>> {
     let too_large = || Error::limit("a row group of 2^63 bytes");
     let signed = |value: u64| i64::try_from(value).map_err(|_| too_large());
     let mut flat = Flat::new();
@@ -94,7 +99,9 @@ pub(super) fn width(data_type: &DataType) -> Result<usize> {
         DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
         other => other.primitive_width(),
     };
-    width.ok_or_else(|| Error::unsupported(format!("values of the Arrow type {data_type} do not lie one by one")))
+    width.ok_or_else(|| {
+        Error::unsupported(format!("values of the Arrow type {data_type} do not lie one by one"))
+    })
 }
 
 /// The stored bytes of some values of an array.

@@ -169,5 +169,6 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<usize> {
 
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<usize> {
     let two = bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    two.map(|two| u16::from_le_bytes(*two).into()).ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))
+    two.map(|two| u16::from_le_bytes(*two).into())
+        .ok_or_else(|| Error::corrupt("Arrow metadata that end too early"))
 }

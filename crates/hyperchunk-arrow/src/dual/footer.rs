@@ -242,7 +242,8 @@ impl Companion for Footer {
                 let checksum = checksums.next().ok_or_else(|| Error::invalid("too few places"))?;
                 let table = at(checksum)?;
                 front.link(*link, table)?;
-                let back = table.checked_sub(*list).ok_or_else(|| Error::invalid("a table before its list"))?;
+                let back =
+                    table.checked_sub(*list).ok_or_else(|| Error::invalid("a table before its list"))?;
                 sealed.push((i32::try_from(back).map_err(too_large)?.to_le_bytes(), behind));
             }
             Ok::<_, Error>(())

@@ -2,7 +2,7 @@
 
 use super::batch::{self, END_OF_STREAM, Place, stored};
 use super::footer::{Block, Footer, MAGIC, Said};
-use crate::types::{ColumnType, Look, datatype_of};
+use crate::types::{ColumnType, Look, Strings, datatype_of};
 use crate::{Error, Result};
 use arrow_array::{Array, RecordBatch};
 use arrow_data::ArrayData;
@@ -142,7 +142,7 @@ impl DualWriter {
         let shown = path.to_string_lossy();
         let made = columns.iter().map(|column| {
             let NewColumn { name, datatype, cell } = column;
-            let made = ColumnType::new(name, datatype, cell, &Look::default());
+            let made = ColumnType::new(name, datatype, cell, &look());
             let data_type = made.as_ref().map_or(DataType::Null, |made| made.field().data_type().clone());
             Column::checked(name, made, data_type)
         });
@@ -313,7 +313,10 @@ impl DualWriter {
         let agree = columns.len() == sizes.len()
             && columns.iter().zip(&sizes).all(|(bytes, size)| size.checked_mul(rows) == Some(bytes.len()));
         if !agree {
-            return Err(self.named(Error::invalid(format!("{} columns that do not have {rows} rows each", columns.len()))));
+            return Err(self.named(Error::invalid(format!(
+                "{} columns that do not have {rows} rows each",
+                columns.len()
+            ))));
         }
         let some = |column: usize, first: usize, count: usize| {
             let size = sizes.get(column).copied().unwrap_or(0);
@@ -392,11 +395,7 @@ impl Prepared {
         Self::of_columns(columns, schema.metadata().clone(), options)
     }
 
-    fn of_columns(
-        columns: Vec<Column>,
-        metadata: Metadata,
-        options: &DualOptions,
-    ) -> Result<Self> {
+    fn of_columns(columns: Vec<Column>, metadata: Metadata, options: &DualOptions) -> Result<Self> {
         let names: Vec<String> =
             options.group.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         if names.iter().any(|name| name == "." || name == "..") {
@@ -426,8 +425,8 @@ impl Prepared {
 impl Column {
     fn new(field: &Field) -> Result<Self> {
         let name = field.name();
-        let made = datatype_of(field)
-            .and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &Look::default()));
+        let made =
+            datatype_of(field).and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &look()));
         let mut made = Self::checked(name, made, field.data_type().clone())?;
         let own = made.column.field().metadata();
         let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(*key)).collect();
@@ -438,7 +437,8 @@ impl Column {
 
     fn checked(name: &str, made: Result<ColumnType>, data_type: DataType) -> Result<Self> {
         let named = |error: Error| {
-            let message = format!("column {name:?} cannot be in a file that is HDF5 and Arrow: {}", error.message());
+            let message =
+                format!("column {name:?} cannot be in a file that is HDF5 and Arrow: {}", error.message());
             Error::new(error.kind(), message)
         };
         let column = made.map_err(named)?;
@@ -459,6 +459,13 @@ impl Column {
     fn row_size(&self) -> u64 {
         self.column.row_size() as u64
     }
+}
+
+/// As Arrow has columns in such files: whatever can be, as it is stored.
+pub(super) fn look() -> Look {
+    let mut look = Look::default();
+    look.strings = Strings::Stored;
+    look
 }
 
 /// Whether values of two types are the same bytes, one value behind the other.
@@ -483,7 +490,8 @@ fn laid_out(columns: &[Column], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64
     let too_large = || Error::limit("a row group of 2^62 bytes");
     let mut starts = Vec::with_capacity(columns.len());
     for column in columns {
-        let size = column.row_size().checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
+        let size =
+            column.row_size().checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
         at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
         starts.push(at);
         at = at.checked_add(size).ok_or_else(too_large)?;
@@ -514,16 +522,8 @@ impl State {
         let messages = dual.writer.reserve(end + message, alignment)?;
         let starts = starts.into_iter().map(|start| start + messages).collect();
         let behind = messages + end;
-        let group = RowGroup {
-            messages,
-            second: false,
-            led: None,
-            starts,
-            behind,
-            room,
-            rows: 0,
-            changed: true,
-        };
+        let group =
+            RowGroup { messages, second: false, led: None, starts, behind, room, rows: 0, changed: true };
         Ok(group)
     }
 
@@ -536,7 +536,9 @@ impl State {
         for column in &self.columns {
             let array = batch.column_by_name(&column.name);
             let array = array.ok_or_else(|| Error::invalid(format!("no column {:?}", column.name)))?;
-            if *array.data_type() != column.data_type && *array.data_type() != *column.column.field().data_type() {
+            if *array.data_type() != column.data_type
+                && *array.data_type() != *column.column.field().data_type()
+            {
                 let message = format!(
                     "column {:?} has the Arrow type {}, not {}",
                     column.name,
@@ -549,8 +551,9 @@ impl State {
         }
         // Before anything is written: whether all of it can be.
         for (column, data) in self.columns.iter().zip(&arrays) {
-            stored(data, 0, batch.num_rows())
-                .map_err(|error| Error::new(error.kind(), format!("column {:?}: {}", column.name, error.message())))?;
+            stored(data, 0, batch.num_rows()).map_err(|error| {
+                Error::new(error.kind(), format!("column {:?}: {}", column.name, error.message()))
+            })?;
         }
         let some = |column: usize, first: usize, count: usize| match arrays.get(column) {
             Some(data) => stored(data, first, count),
@@ -597,11 +600,15 @@ impl State {
             if group_rows.saturating_mul(widest) > LARGEST_CHUNK {
                 if asked.is_some() {
                     let most = LARGEST_CHUNK / widest;
-                    let message = format!("row groups of {group_rows} rows have chunks of 4 GiB and more: {most} at most");
+                    let message = format!(
+                        "row groups of {group_rows} rows have chunks of 4 GiB and more: {most} at most"
+                    );
                     return Err(Error::limit(message));
                 }
                 if dual.growable {
-                    return Err(Error::limit("rows for a chunk of 4 GiB and more: say how many a row group has"));
+                    return Err(Error::limit(
+                        "rows for a chunk of 4 GiB and more: say how many a row group has",
+                    ));
                 }
                 self.chunks = false;
             }
@@ -664,7 +671,9 @@ impl State {
             });
             let dataset = match known {
                 Some(dataset) => {
-                    dataset.redefine(space)?;
+                    if chunk.is_some() {
+                        dataset.redefine(space)?;
+                    }
                     dataset
                 }
                 None => {
@@ -709,7 +718,8 @@ impl State {
         }
         self.generation += 1;
         let group = (Some(dual.group), dual.path.clone());
-        let columns = self.columns.iter().filter_map(|column| Some((column.dataset.as_ref()?.id(), column.field())));
+        let columns =
+            self.columns.iter().filter_map(|column| Some((column.dataset.as_ref()?.id(), column.field())));
         let blocks = self.groups.iter().map(|group| {
             let first = group.messages + if group.second { length } else { 0 };
             Block { offset: dual.base + first, metadata: length, body: group.behind - first - length }
@@ -752,9 +762,8 @@ impl State {
         let nothing = Place { offset: 0, length: 0 };
         let types: Vec<_> =
             self.columns.iter().map(|column| (column.column.field().data_type(), nothing)).collect();
-        let over = |from: u64, to: u64| {
-            batch::message(0, &types, to.saturating_sub(from + length), narrow(length)?)
-        };
+        let over =
+            |from: u64, to: u64| batch::message(0, &types, to.saturating_sub(from + length), narrow(length)?);
         for (from, to) in self.moved.drain(..) {
             dual.writer.write_reserved(from, &mut [IoSlice::new(&over(from, to)?)])?;
         }

@@ -62,7 +62,12 @@ impl Writer {
     ///
     /// # Errors
     /// As [`Writer::create_dataset`]; Invalid if the name is taken by something else.
-    pub fn supplant(&self, parent: NodeId, name: &[u8], mut options: DatasetOptions) -> Result<DatasetWriter> {
+    pub fn supplant(
+        &self,
+        parent: NodeId,
+        name: &[u8],
+        mut options: DatasetOptions,
+    ) -> Result<DatasetWriter> {
         let Some(link) = self.find(parent, name)? else { return self.create_dataset(parent, name, options) };
         let NewLink::Hard(old) = link else {
             return Err(self.0.named(Error::invalid(format!("{} exists", Name::from(name)))));

@@ -218,7 +218,8 @@ impl Tree {
         let (next, comment, pinned) = (node.next_attribute, node.comment.take(), node.pinned.take());
         let links = std::mem::take(&mut node.links);
         let node = self.node_mut(new)?;
-        (node.attributes, node.next_attribute, node.comment, node.pinned) = (attributes, next, comment, pinned);
+        (node.attributes, node.next_attribute, node.comment, node.pinned) =
+            (attributes, next, comment, pinned);
         node.links = links;
         for node in &mut self.nodes {
             let NodeKind::Group(group) = &mut node.kind else { continue };
