@@ -9,6 +9,7 @@ mod edit;
 mod errors;
 mod file;
 mod flat_buffer;
+mod flight;
 mod memory;
 mod names;
 mod network;
@@ -55,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<flat_buffer::FlatBuffer>()?;
     module.add_class::<file::File>()?;
+    module.add_class::<flight::RemoteTable>()?;
     module.add_class::<object::Object>()?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<datatype::Datatype>()?;

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
-const STREAM: &CStr = c"arrow_array_stream";
+pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 
 /// A table over data of a file.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -282,7 +282,7 @@ fn look(given: &[String]) -> PyResult<Look> {
     Ok(look)
 }
 
-fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
     PyCapsule::new(py, exported, Some(SCHEMA.into()))
 }
@@ -327,7 +327,7 @@ impl Drop for Reader {
 }
 
 /// Does something without the interpreter.
-fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+pub(crate) fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let (mut work, mut done) = (Some(work), None);
     // SAFETY: looks at a variable of this thread.
     let known = !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();

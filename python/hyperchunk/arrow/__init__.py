@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from hyperchunk import _core
+from hyperchunk.arrow.remote import RemoteTable
 from hyperchunk.arrow.scan import scan_hyperchunk
 from hyperchunk.arrow.table import Table, table_of
 
@@ -15,4 +16,4 @@ if hasattr(os, "register_at_fork"):
         before=_core.before_fork, after_in_parent=_core.after_fork, after_in_child=_core.after_fork
     )
 
-__all__ = ["Table", "scan_hyperchunk", "table_of"]
+__all__ = ["RemoteTable", "Table", "scan_hyperchunk", "table_of"]

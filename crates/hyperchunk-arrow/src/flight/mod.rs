@@ -12,7 +12,7 @@ mod server;
 mod status;
 mod token;
 
-pub use client::enable;
+pub use client::{RemoteBatches, RemoteTable, enable};
 pub use predicate::{Comparison, Literal, Predicate};
 pub use query::Query;
 pub use server::{Address, Log, ServerOptions, serve};

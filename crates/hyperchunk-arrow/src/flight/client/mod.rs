@@ -2,7 +2,10 @@
 
 mod process;
 mod source;
+mod table;
 mod url;
+
+pub use table::{RemoteBatches, RemoteTable};
 
 /// The schemes of URLs that lead to Flight servers.
 const SCHEMES: [&str; 4] = ["grpc", "grpc+tcp", "grpc+tls", "grpc+unix"];

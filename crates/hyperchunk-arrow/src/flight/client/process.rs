@@ -150,6 +150,11 @@ impl Process {
         Ok(Self { id, runtime, channels: Mutex::default(), child: OnceLock::new() })
     }
 
+    /// Where its tasks run.
+    pub(super) fn handle(&self) -> &tokio::runtime::Handle {
+        self.runtime.handle()
+    }
+
     /// A client at the end of a connection.
     pub(super) fn client(&self, connection: &Connection) -> Result<FlightServiceClient<Channel>> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

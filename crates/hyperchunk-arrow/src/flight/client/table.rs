@@ -1,0 +1,255 @@
+//! A table on a server: columns, rows and which of them are chosen there, and only what is left comes.
+
+use super::process::{Connection, Process, failed, request};
+use super::url::Location;
+use crate::flight::{Predicate, Query};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::error::FlightError;
+use arrow_flight::{FlightDescriptor, Ticket};
+use arrow_schema::{ArrowError, SchemaRef};
+use futures_util::StreamExt as _;
+use hyperchunk::io::{RemoteOptions, is_interrupted};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How many batches wait for whoever reads.
+const AHEAD: usize = 2;
+/// How often a caller that waits is asked whether it still wants to.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// A table on a Flight server. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteTable {
+    connection: Arc<Connection>,
+    shown: Arc<str>,
+    query: Query,
+    schema: SchemaRef,
+    /// How many rows there are before any is chosen by what it has.
+    rows: u64,
+}
+
+impl RemoteTable {
+    /// A table of the file that a URL names: `grpc://HOST:PORT/FILE`, as the query says; its file is that of the URL.
+    ///
+    /// # Errors
+    /// Invalid for a URL or settings that make no sense; what the server says of the query; Io from the network.
+    pub fn open(url: &str, query: Query, options: &RemoteOptions) -> Result<Self> {
+        let location = Location::parse(url)?;
+        let shown: Arc<str> = location.shown().into();
+        let connection =
+            Arc::new(Connection::new(&location.server, options).map_err(|error| error.file(&shown))?);
+        let query = Query { file: location.file, ..query };
+        Self::ask(connection, shown, query)
+    }
+
+    fn ask(connection: Arc<Connection>, shown: Arc<str>, query: Query) -> Result<Self> {
+        let process = Process::get()?;
+        let (to_ask, command) = (Arc::clone(&connection), query.to_json().to_string());
+        let asked = process.wait(async move {
+            let mut client = Process::get()?.client(&to_ask)?;
+            let asked = request(&to_ask, FlightDescriptor::new_cmd(command), None);
+            let info =
+                client.get_flight_info(asked).await.map_err(|error| failed(&to_ask, &error).0)?.into_inner();
+            let about: serde_json::Value = serde_json::from_slice(&info.app_metadata).unwrap_or_default();
+            let rows = about.get("rows").and_then(serde_json::Value::as_u64);
+            let schema = info.try_decode_schema().map_err(|error| nonsense(&error))?;
+            Ok((schema, rows.ok_or_else(|| nonsense(&"it does not say how many rows there are"))?))
+        });
+        let (schema, rows) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
+        Ok(Self { connection, shown, query, schema: schema.into(), rows })
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// How many rows it has; of those, a predicate chooses.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Some of its columns, in this order.
+    ///
+    /// # Errors
+    /// NotFound if it has none of a name.
+    pub fn select(&self, columns: &[&str]) -> Result<Self> {
+        let places = columns.iter().map(|name| {
+            self.schema.index_of(name).map_err(|_| {
+                Error::new(ErrorKind::NotFound, format!("no column of the name `{name}`")).file(&self.shown)
+            })
+        });
+        let places = places.collect::<Result<Vec<_>>>()?;
+        let schema = self.schema.project(&places).map_err(|error| nonsense(&error))?;
+        let names = columns.iter().map(|name| (*name).to_owned()).collect();
+        let query = Query { columns: Some(names), ..self.query.clone() };
+        Ok(Self { query, schema: schema.into(), ..self.clone() })
+    }
+
+    /// Some of its rows, counted from its first, before any is chosen by what it has.
+    ///
+    /// # Errors
+    /// Invalid if it has not so many.
+    pub fn slice(&self, rows: Range<u64>) -> Result<Self> {
+        if rows.start > rows.end || rows.end > self.rows {
+            let message = format!("rows {} to {} of a table that has {}", rows.start, rows.end, self.rows);
+            return Err(Error::invalid(message).file(&self.shown));
+        }
+        let first = self.query.rows.map_or(0, |(start, _)| start);
+        let part = (first.saturating_add(rows.start), Some(first.saturating_add(rows.end)));
+        let query = Query { rows: Some(part), ..self.query.clone() };
+        Ok(Self { query, rows: rows.end - rows.start, ..self.clone() })
+    }
+
+    /// Those of its rows of which a predicate is true, too.
+    #[must_use]
+    pub fn filter(&self, predicate: Predicate) -> Self {
+        let predicate = match self.query.predicate.clone() {
+            Some(before) => Predicate::And(vec![before, predicate]),
+            None => predicate,
+        };
+        Self { query: Query { predicate: Some(predicate), ..self.query.clone() }, ..self.clone() }
+    }
+
+    /// Its rows, batch by batch, as they come.
+    ///
+    /// # Errors
+    /// What the server says; Io from the network.
+    pub fn batches(&self) -> Result<RemoteBatches> {
+        let process = Process::get()?;
+        let (to, from) = sync_channel(AHEAD);
+        let mut task = JoinSet::new();
+        let (connection, ticket) = (Arc::clone(&self.connection), self.query.to_json().to_string());
+        task.spawn_on(
+            async move {
+                let ended = receive(&connection, ticket, &to).await;
+                // Whoever reads may have gone.
+                drop(tokio::task::block_in_place(|| to.send(ended.map(|()| None))));
+            },
+            process.handle(),
+        );
+        Ok(RemoteBatches {
+            schema: self.schema(),
+            from: Some(from),
+            _task: task,
+            shown: Arc::clone(&self.shown),
+        })
+    }
+}
+
+impl std::fmt::Debug for RemoteTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteTable")
+            .field("url", &self.shown)
+            .field("query", &self.query)
+            .finish_non_exhaustive()
+    }
+}
+
+fn nonsense(what: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
+}
+
+async fn receive(
+    connection: &Connection,
+    ticket: String,
+    to: &SyncSender<Result<Option<RecordBatch>>>,
+) -> Result<()> {
+    let mut client = Process::get()?.client(connection)?;
+    let asked = request(connection, Ticket { ticket: ticket.into() }, None);
+    let answer = client.do_get(asked).await.map_err(|error| failed(connection, &error).0)?.into_inner();
+    let messages = answer.map(|message| message.map_err(|status| FlightError::Tonic(Box::new(status))));
+    let mut batches = FlightRecordBatchStream::new_from_flight_data(messages);
+    while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(|error| match error {
+            FlightError::Tonic(status) => failed(connection, &status).0,
+            error => nonsense(&error),
+        })?;
+        if tokio::task::block_in_place(|| to.send(Ok(Some(batch)))).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The rows of a table on a server.
+pub struct RemoteBatches {
+    schema: SchemaRef,
+    /// `None` when all came.
+    from: Option<Receiver<Result<Option<RecordBatch>>>>,
+    /// Ends with this.
+    _task: JoinSet<()>,
+    shown: Arc<str>,
+}
+
+impl RemoteBatches {
+    /// The next batch; `None` when all came.
+    ///
+    /// # Errors
+    /// What the server says; Io from the network, or if the caller wants no more.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(from) = &self.from else { return Ok(None) };
+        let next = loop {
+            match from.recv_timeout(ASK_EVERY) {
+                Ok(next) => break next,
+                Err(RecvTimeoutError::Timeout) if is_interrupted() => {
+                    break Err(Error::new(ErrorKind::Io, "interrupted"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(Error::new(ErrorKind::Io, "the request was torn down"));
+                }
+            }
+        };
+        match next {
+            Ok(Some(batch)) if batch.schema_ref().fields().len() == self.schema.fields().len() => {
+                // What is told of a table may have changed since, such as its extent; its columns may not.
+                let columns = batch.columns().to_vec();
+                let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                RecordBatch::try_new_with_options(self.schema(), columns, &options)
+                    .map(Some)
+                    .map_err(|error| Error::new(ErrorKind::Changed, error.to_string()).file(&self.shown))
+            }
+            Ok(Some(_)) => {
+                Err(Error::new(ErrorKind::Changed, "the table has other columns now").file(&self.shown))
+            }
+            ended => {
+                self.from = None;
+                ended.map_err(|error| error.file(&self.shown))
+            }
+        }
+    }
+}
+
+impl Iterator for RemoteBatches {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for RemoteBatches {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl std::fmt::Debug for RemoteBatches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteBatches").field("url", &self.shown).finish_non_exhaustive()
+    }
+}

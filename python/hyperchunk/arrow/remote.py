@@ -1,0 +1,123 @@
+"""Tables on Flight servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hyperchunk import _core
+from hyperchunk.arrow.installed import needed
+from hyperchunk.arrow.table import LOOKS, bounds
+
+
+class RemoteTable:
+    """A table on a Flight server (``hyperchunk serve --flight``): columns, rows and filters are applied there, and
+    only what is left comes over the network.
+
+    Example:
+        >>> from hyperchunk.arrow import RemoteTable
+        >>> t = RemoteTable("grpc://host:8815/run.h5", "/particles", where=[["px", ">", 32]])  # doctest: +SKIP
+        >>> t.select(["x", "y"]).to_pyarrow()  # doctest: +SKIP
+
+    `url` names the file, `table` the dataset or group in it. `columns` are those wanted, `rows` the first and the
+    one behind the last. `where` chooses rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
+    ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of them is true where all are, and there are
+    ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by what they are, whatever their types.
+    `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of certificates to trust)
+    and ``domain`` (the name in the server's certificate); without a token, ``$HYPERCHUNK_TOKEN`` is shown. `looks` are
+    as for :meth:`Group.table`."""
+
+    __slots__ = ("_core",)
+
+    def __init__(
+        self,
+        url: str,
+        table: str = "/",
+        columns: Sequence[str] | None = None,
+        rows: tuple[int, int | None] | None = None,
+        where: Any = None,
+        *,
+        epoch: int | None = None,
+        batch_rows: int | None = None,
+        storage_options: dict[str, Any] | None = None,
+        network: dict[str, Any] | None = None,
+        **looks: str | None,
+    ) -> None:
+        from hyperchunk.file import store_options
+
+        if unknown := set(looks) - set(LOOKS):
+            raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(LOOKS)}")
+        if isinstance(columns, str):
+            raise TypeError("columns is a list of names")
+        query: dict[str, Any] = {
+            "file": "",
+            "table": table,
+            "columns": None if columns is None else list(columns),
+            "rows": None if rows is None else list(rows),
+            "where": where,
+            "epoch": epoch,
+            "batch_rows": batch_rows,
+            **looks,
+        }
+        options = (network or {}) | {"store": store_options(storage_options or {})}
+        self._core = _core.RemoteTable.open(url, json.dumps(query), options)
+
+    @classmethod
+    def _of(cls, core: _core.RemoteTable) -> RemoteTable:
+        table = object.__new__(cls)
+        table._core = core
+        return table
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has; of those, `where` chooses."""
+        return self._core.num_rows
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of its columns."""
+        return self._core.column_names
+
+    @property
+    def schema(self) -> Any:
+        """Its columns as a :class:`pyarrow.Schema`."""
+        return needed("pyarrow").schema(self)
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """What the server is asked for: a ticket of its own format."""
+        found: dict[str, Any] = json.loads(self._core.query)
+        return found
+
+    def select(self, columns: Sequence[str]) -> RemoteTable:
+        """Some of its columns, in this order."""
+        if isinstance(columns, str):
+            raise TypeError("select() takes a list of names")
+        return self._of(self._core.select(list(columns)))
+
+    def __getitem__(self, key: slice | str | Sequence[str]) -> RemoteTable:
+        """``t[a:b]`` are rows, ``t["x"]`` and ``t[["x", "y"]]`` columns."""
+        if isinstance(key, slice):
+            return self._of(self._core.slice(*bounds(key, self.num_rows)))
+        return self.select([key] if isinstance(key, str) else key)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def __arrow_c_schema__(self) -> object:
+        return self._core.schema_capsule()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._core.stream_capsule()
+
+    def to_reader(self) -> Any:
+        """A :class:`pyarrow.RecordBatchReader`: batches as they come."""
+        return needed("pyarrow").RecordBatchReader.from_stream(self)
+
+    def to_pyarrow(self) -> Any:
+        """A :class:`pyarrow.Table` with all of it."""
+        return needed("pyarrow").table(self)
+
+    def __repr__(self) -> str:
+        return f"<hyperchunk.arrow.RemoteTable: {', '.join(self.column_names)} of {self.num_rows} rows>"

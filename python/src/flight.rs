@@ -1,0 +1,99 @@
+//! Tables on Flight servers.
+
+use crate::errors::to_python;
+use crate::table::{STREAM, detached, export_schema};
+use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader};
+use hyperchunk_arrow::arrow_schema::{ArrowError, SchemaRef};
+use hyperchunk_arrow::flight::{self, Query, RemoteBatches};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+/// A table on a Flight server.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct RemoteTable(flight::RemoteTable);
+
+#[pymethods]
+impl RemoteTable {
+    /// The table that a URL and a query (JSON) name.
+    #[staticmethod]
+    fn open(py: Python<'_>, url: &str, query: &str, network: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let options = crate::network::options(network)?;
+        let opened = py.detach(|| {
+            let query = Query::parse(query.as_bytes())?;
+            flight::RemoteTable::open(url, query, &options)
+        });
+        opened.map(Self).map_err(|e| to_python(py, &e))
+    }
+
+    /// How many rows it has before any is chosen by what it has.
+    #[getter]
+    fn num_rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// The names of its columns.
+    #[getter]
+    fn column_names(&self) -> Vec<String> {
+        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// What is asked for, as JSON.
+    #[getter]
+    fn query(&self) -> String {
+        self.0.query().to_json().to_string()
+    }
+
+    /// Some of its columns.
+    fn select(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Self> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        self.0.select(&columns).map(Self).map_err(|e| to_python(py, &e))
+    }
+
+    /// Some of its rows.
+    fn slice(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<Self> {
+        self.0.slice(start..end).map(Self).map_err(|e| to_python(py, &e))
+    }
+
+    /// Its schema as a capsule of Arrow's.
+    fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        export_schema(py, &self.0.schema())
+    }
+
+    /// Its rows as a capsule of Arrow's.
+    fn stream_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let batches = py.detach(|| self.0.batches()).map_err(|e| to_python(py, &e))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(Reader(Some(batches), self.0.schema())));
+        PyCapsule::new(py, stream, Some(STREAM.into()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go.
+struct Reader(Option<RemoteBatches>, SchemaRef);
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = self.0.as_mut()?;
+        detached(move || batches.next()).flatten()
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.1)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let batches = self.0.take();
+        detached(move || drop(batches));
+    }
+}
