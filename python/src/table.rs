@@ -3,11 +3,11 @@
 use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::object::Object;
-use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use hyperchunk_arrow::arrow_array::{Array, RecordBatch, RecordBatchReader, StructArray};
+use hyperchunk_arrow::arrow_array::{Array, BooleanArray, RecordBatch, RecordBatchReader, StructArray};
 use hyperchunk_arrow::arrow_buffer::Buffer;
-use hyperchunk_arrow::arrow_schema::{ArrowError, Schema, SchemaRef};
+use hyperchunk_arrow::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use hyperchunk_arrow::view::{self, Batches, TableOptions};
 use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Result, Strings};
 use pyo3::exceptions::PyValueError;
@@ -34,6 +34,16 @@ pub(crate) struct Mapped(Buffer);
 /// The batches of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
 pub(crate) struct RowBatches(Mutex<Reader>);
+
+/// A walk through a table that chooses rows.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Scan(Mutex<Option<view::Scan>>);
+
+/// Rows of it, before any is chosen.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct ScanPart(view::ScanPart);
 
 /// Some rows of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -131,6 +141,13 @@ impl Table {
         Ok(RowBatches(Mutex::new(Reader(Some(batches), self.0.schema()))))
     }
 
+    /// Its rows in parts: first some columns, on which it depends which rows of the others are given.
+    fn scan(&self, py: Python<'_>, first: Vec<String>, wanted: Vec<String>) -> PyResult<Scan> {
+        let first: Vec<&str> = first.iter().map(String::as_str).collect();
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        self.run(py, |table| table.scan(&first, &wanted)).map(|scan| Scan(Mutex::new(Some(scan))))
+    }
+
     /// How each column is looked at: its name, how many rows are looked at where they lie, how many are read.
     fn storage(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, u64)>> {
         let found = self.run(py, hyperchunk_arrow::Table::storage)?;
@@ -190,6 +207,51 @@ impl RowBatches {
         })
         .map(|batch| batch.flatten().map(Batch))
         .map_err(|e| to_python(py, &e))
+    }
+}
+
+#[pymethods]
+impl Scan {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ScanPart>> {
+        py.detach(|| {
+            let mut scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            scan.as_mut().map(view::Scan::next_part).transpose()
+        })
+        .map(|part| part.flatten().map(ScanPart))
+        .map_err(|e| to_python(py, &e))
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        let scan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        detached(move || drop(scan));
+    }
+}
+
+#[pymethods]
+impl ScanPart {
+    /// How many rows it has.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.0.first().num_rows()
+    }
+
+    /// The values of the first columns.
+    fn first(&self) -> Batch {
+        Batch(self.0.first().clone())
+    }
+
+    /// The wanted columns of the rows for which an array of Arrow's, its type and its values as capsules, is true; of all
+    /// without one.
+    #[pyo3(signature = (mask=None))]
+    fn chosen(&self, py: Python<'_>, mask: Option<Capsules<'_>>) -> PyResult<Batch> {
+        let mask = mask.map(|(schema, array)| truths(&schema, &array)).transpose()?;
+        py.detach(|| self.0.chosen(mask.as_ref())).map(Batch).map_err(|e| to_python(py, &e))
     }
 }
 
@@ -298,6 +360,22 @@ fn schema_of(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
     // SAFETY: a capsule of this name has a schema of Arrow's C interface, as long as it lives.
     let schema = unsafe { pointer.as_ref() };
     Schema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The truth values in capsules; the array is taken out.
+fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<BooleanArray> {
+    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: a capsule of this name has an array of Arrow's C interface; who takes it leaves an empty one.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+    // SAFETY: as above, of a schema, which stays.
+    let schema = unsafe { schema.as_ref() };
+    // SAFETY: they belong together, as whoever made the capsules promises.
+    let data = unsafe { from_ffi(array, schema) }.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    if *data.data_type() != DataType::Boolean {
+        return Err(PyValueError::new_err(format!("{} where truth values should be", data.data_type())));
+    }
+    Ok(BooleanArray::from(data))
 }
 
 /// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go: what makes them may

@@ -40,12 +40,25 @@ class TableDataset(ds.Dataset):
         **options: Any,
     ) -> ds.Scanner:
         """A scanner over some columns, or expressions by name, of the rows for which a filter is true."""
-        needed = self._needed(columns, filter)
-        reader = self._table.select(needed).to_reader(batch_size)
-        if batch_size is not None:
-            options["batch_size"] = batch_size
         known = {name: value for name, value in options.items() if name in _OPTIONS}
-        return ds.Scanner.from_batches(reader, columns=columns, filter=filter, **known)
+        if batch_size is not None:
+            known["batch_size"] = batch_size
+        names = self._needed(columns, None)
+        if filter is None:
+            reader = self._table.select(names).to_reader(batch_size)
+        else:
+            schema = pa.schema([self._schema.field(name) for name in names], self._schema.metadata)
+            reader = pa.RecordBatchReader.from_batches(schema, self._chosen(names, filter))
+        return ds.Scanner.from_batches(reader, columns=columns, **known)
+
+    def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
+        """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it is
+        true for a row."""
+        for part in self._table._core.scan(self._needed([], filter), names):
+            first = pa.record_batch(part.first())
+            mask = _evaluated(first, filter)
+            if mask.true_count:
+                yield pa.record_batch(part.chosen(mask.__arrow_c_array__()))
 
     def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
         """The columns that must be read, in their order."""
@@ -59,8 +72,13 @@ class TableDataset(ds.Dataset):
         if expressions:
             text = " ".join(map(str, expressions))
             mentioned = wanted | {name for name in names if name in text}
-            if not self._binds(mentioned, expressions):
+            # Columns that are meant by their number must stay where they are.
+            if "FieldPath" in text or not self._binds(mentioned, expressions):
                 return names
+            for name in mentioned - wanted if len(mentioned) <= _FEW else ():
+                # A text may hold the name of a column that is not meant.
+                if self._binds(mentioned - {name}, expressions):
+                    mentioned = mentioned - {name}
             wanted = mentioned
         return [name for name in names if name in wanted]
 
@@ -129,4 +147,14 @@ class TableDataset(ds.Dataset):
         return f"<TableDataset over {self._table!r}>"
 
 
+def _evaluated(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArray:
+    """For each row, whether an expression is true."""
+    found = ds.Scanner.from_batches(
+        [batch], schema=batch.schema, columns={"": expression}, use_threads=False
+    ).to_table()[0]
+    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+# Of more columns that a text may mention, all are read.
+_FEW = 64
 _OPTIONS = frozenset(("batch_size", "batch_readahead", "fragment_readahead", "use_threads", "memory_pool"))

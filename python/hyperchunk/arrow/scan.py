@@ -30,31 +30,47 @@ def scan_hyperchunk(
     >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
     ... lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()
     """
-    plugins = needed("polars.io.plugins")
+    needed("polars")
+    from polars.io.plugins import register_io_source
+
     view = _view(source, table, columns, rows, options)._looking(cells="list")
-    schema = _frame(view[:0]).schema
+    if view.is_zero_copy:
+        # All is in memory as it is: polars looks at what it needs.
+        return view.to_polars().lazy()  # type: ignore[no-any-return]
+    schema = to_frame(view[:0]).schema
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         part = view if n_rows is None else view.slice(0, n_rows)
-        if with_columns is not None:
-            wanted = set(with_columns) | set(() if predicate is None else predicate.meta.root_names())
-            part = part.select([name for name in part.column_names if name in wanted])
-        for batch in part.batches(batch_size):
-            frame = _frame(batch)
-            if predicate is not None:
-                frame = frame.filter(predicate)
-            yield frame if with_columns is None else frame.select(with_columns)
+        wanted = part.column_names if with_columns is None else with_columns
+        if predicate is None:
+            for batch in part.select(wanted).batches(batch_size):
+                yield to_frame(batch)
+            return
+        asked = set(predicate.meta.root_names())
+        for rows in part._core.scan([name for name in part.column_names if name in asked], wanted):
+            truths = to_frame(rows.first()).select(predicate.alias("")).to_series()
+            if truths.any():
+                yield to_frame(rows.chosen(None)).filter(truths)
 
     detail = f"{view.num_rows} rows of {table}"
-    found = plugins.register_io_source(read, schema=schema, explain_name="hyperchunk", explain_detail=detail)
+    found = register_io_source(read, schema=schema, explain_name="hyperchunk", explain_detail=detail)
     assert found is not None
     return found  # type: ignore[no-any-return]
 
 
-def _frame(arrow: Any) -> pl.DataFrame:
-    return needed("polars").DataFrame(arrow)  # type: ignore[no-any-return]
+def to_frame(arrow: Any) -> pl.DataFrame:
+    """What knows Arrow's PyCapsule interface as polars computes with it: truth values are its own, and types that only HDF5
+    has are what they are stored as."""
+    pl = needed("polars")
+    frame: pl.DataFrame = pl.DataFrame(arrow)
+    plain = []
+    for name, dtype in frame.schema.items():
+        if dtype.is_extension() and dtype.ext_name() != "arrow.fixed_shape_tensor":
+            stored = pl.col(name).ext.storage()
+            plain.append(stored.cast(pl.Boolean) if dtype.ext_name() == "arrow.bool8" else stored)
+    return frame.with_columns(plain) if plain else frame
 
 
 def _view(source: Any, table: str, columns: Any, rows: Any, options: dict[str, Any]) -> Table:

@@ -144,9 +144,12 @@ class Table:
 
     def to_polars(self) -> Any:
         """A :class:`polars.DataFrame`. Rows of several dimensions are arrays, unless the table was made with
-        ``cells="tensor"``."""
+        ``cells="tensor"``; types that only HDF5 has are what they are stored as."""
+        needed("polars")
+        from hyperchunk.arrow.scan import to_frame
+
         table = self._looking(cells="list")
-        return needed("polars").DataFrame(table._with(table._core.with_batch_rows(2**63)))
+        return to_frame(table._with(table._core.with_batch_rows(2**63)))
 
     def to_numpy(self) -> dict[str, np.ndarray[Any, Any]]:
         """A NumPy array for each column; of rows of several dimensions, one with as many dimensions."""

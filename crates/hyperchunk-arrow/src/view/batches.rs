@@ -73,7 +73,7 @@ struct Place {
 
 /// Rows that are made at once, and the place of the first in each dataset that is mapped.
 #[derive(Debug, Clone)]
-struct Slab {
+pub(super) struct Slab {
     rows: Range<u64>,
     places: Vec<Option<Place>>,
     /// How many bytes must be read or copied.
@@ -188,10 +188,10 @@ impl Batches {
         Ok((end - start).min(MOST_ROWS))
     }
 
-    fn prepare(&mut self) -> Result<()> {
+    fn prepare(&mut self, table: &Arc<Inner>) -> Result<()> {
         let Some(slab) = self.cut()? else { return Ok(()) };
         let ahead = if slab.work >= WORTH_A_THREAD {
-            let (table, slab) = (Arc::clone(&self.table), slab.clone());
+            let (table, slab) = (Arc::clone(table), slab.clone());
             Ahead::start(move || table.make(&slab))
         } else {
             None
@@ -203,7 +203,15 @@ impl Batches {
         Ok(())
     }
 
-    fn make_next(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next slab, and what another table over the same data makes of it: some of the columns.
+    pub(super) fn next_of(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
+        if self.failed {
+            return Ok(None);
+        }
+        self.make_next(table).inspect_err(|_| self.failed = true)
+    }
+
+    fn make_next(&mut self, table: &Arc<Inner>) -> Result<Option<(Slab, RecordBatch)>> {
         let (slab, made) = match self.next.take() {
             Some(Next::Ahead(slab, ahead)) => (slab, ahead.take()),
             Some(Next::Waiting(slab)) => (slab, None),
@@ -213,11 +221,11 @@ impl Batches {
                 None => return Ok(None),
             },
         };
-        let batch = made.unwrap_or_else(|| self.table.make(&slab))?;
-        if let Err(error) = self.prepare() {
+        let batch = made.unwrap_or_else(|| table.make(&slab))?;
+        if let Err(error) = self.prepare(table) {
             self.next = Some(Next::Failed(error));
         }
-        Ok(Some(batch))
+        Ok(Some((slab, batch)))
     }
 
     /// The next batch.
@@ -227,8 +235,7 @@ impl Batches {
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let batch = match self.rest.take() {
             Some(rest) => Some(rest),
-            None if self.failed => None,
-            None => self.make_next().inspect_err(|_| self.failed = true)?,
+            None => self.next_of(&Arc::clone(&self.table))?.map(|(_, batch)| batch),
         };
         let Some(batch) = batch else { return Ok(None) };
         let most = self.table.batch_rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
@@ -309,7 +316,7 @@ impl Column {
 
 impl Inner {
     /// The batch of a slab.
-    fn make(&self, slab: &Slab) -> Result<RecordBatch> {
+    pub(super) fn make(&self, slab: &Slab) -> Result<RecordBatch> {
         let count = slab.rows.end - slab.rows.start;
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
         let stored = self.bytes(slab, rows)?;

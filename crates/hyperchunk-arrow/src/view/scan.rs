@@ -1,0 +1,120 @@
+//! Rows that are chosen by the values of some columns, before the others are read.
+
+use super::batches::{Batches, Slab};
+use super::table::{Inner, Table};
+use crate::{Error, Result};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use arrow_select::filter::{FilterBuilder, prep_null_mask_filter};
+use std::sync::Arc;
+
+/// A walk through a table: some of its columns first, then of chosen rows the others.
+#[derive(Debug)]
+pub struct Scan {
+    batches: Batches,
+    first: Table,
+    others: Table,
+    schema: SchemaRef,
+    /// Of each wanted column: whether it is one of the first, and its number there or among the others.
+    order: Arc<[(bool, usize)]>,
+}
+
+/// A part of the rows of a scan.
+#[derive(Debug)]
+pub struct ScanPart {
+    first: RecordBatch,
+    slab: Slab,
+    others: Arc<Inner>,
+    schema: SchemaRef,
+    order: Arc<[(bool, usize)]>,
+}
+
+impl Table {
+    /// A walk through the columns `first`, on whose values it depends which rows of the columns `wanted` are given.
+    ///
+    /// # Errors
+    /// NotFound if it has none of a name; as [`Table::batches`].
+    pub fn scan(&self, first: &[&str], wanted: &[&str]) -> Result<Scan> {
+        let others: Vec<&str> = wanted.iter().filter(|name| !first.contains(name)).copied().collect();
+        let order = wanted.iter().map(|name| match first.iter().position(|known| known == name) {
+            Some(place) => (true, place),
+            None => (false, others.iter().position(|known| known == name).unwrap_or(0)),
+        });
+        let all: Vec<&str> = first.iter().chain(&others).copied().collect();
+        Ok(Scan {
+            batches: self.select(&all)?.batches()?,
+            first: self.select(first)?,
+            schema: self.select(wanted)?.schema(),
+            order: order.collect(),
+            others: self.select(&others)?,
+        })
+    }
+}
+
+impl Scan {
+    /// The next rows, with the values of the first columns.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn next_part(&mut self) -> Result<Option<ScanPart>> {
+        let Some((slab, first)) = self.batches.next_of(&self.first.0)? else { return Ok(None) };
+        Ok(Some(ScanPart {
+            first,
+            slab,
+            others: Arc::clone(&self.others.0),
+            schema: Arc::clone(&self.schema),
+            order: Arc::clone(&self.order),
+        }))
+    }
+
+    /// The wanted columns.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl ScanPart {
+    /// The values of the first columns.
+    #[must_use]
+    pub fn first(&self) -> &RecordBatch {
+        &self.first
+    }
+
+    /// The wanted columns of the rows for which `mask` is true; all without one.
+    ///
+    /// # Errors
+    /// If they cannot be read; Invalid if the mask has not a value for each row.
+    pub fn chosen(&self, mask: Option<&BooleanArray>) -> Result<RecordBatch> {
+        let rows = self.first.num_rows();
+        if let Some(mask) = mask
+            && mask.len() != rows
+        {
+            return Err(Error::invalid(format!("{} truth values for {rows} rows", mask.len())));
+        }
+        let mask =
+            mask.map(|mask| if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() });
+        let count = mask.as_ref().map_or(rows, BooleanArray::true_count);
+        if count == 0 {
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+        }
+        let mask = mask.filter(|_| count < rows);
+        let others = self.others.make(&self.slab)?;
+        let column = |(is_first, number): &(bool, usize)| {
+            let from = if *is_first { &self.first } else { &others };
+            Arc::clone(from.column(*number))
+        };
+        let mut columns: Vec<ArrayRef> = self.order.iter().map(column).collect();
+        if let Some(mask) = mask {
+            let filter = FilterBuilder::new(&mask);
+            let filter = if columns.len() > 1 { filter.optimize() } else { filter }.build();
+            let filtered = columns.iter().map(|column| filter.filter(column));
+            let filtered: std::result::Result<Vec<_>, _> = filtered.collect();
+            columns =
+                filtered.map_err(|error| Error::unsupported(format!("rows cannot be chosen: {error}")))?;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+    }
+}
