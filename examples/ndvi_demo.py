@@ -2,9 +2,9 @@
 
 Attaches NDVI to the scene as a function in Python, Lua and C++, reads each through stock h5py in a fresh
 process, checks every value against NumPy, and draws the result. Then reads datasets whose functions try to do
-harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server, and lets four processes write one
-file at once. Everything goes into
-demo-output/; the exit status is 1 if any check fails.
+harm, and shows what stops them. Then reads a mosaic of the scene from an S3 server, lets four processes write one
+file at once, and asks an HDF5 file with SQL. Everything goes into demo-output/; the exit status is 1 if any check
+fails.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ import s3_demo
 import s3_picture
 import store_demo
 import store_picture
+import table_demo
+import table_picture
 from ndvi_picture import draw
 
 HERE = Path(__file__).resolve().parent
@@ -262,6 +264,16 @@ def many(bands: dict[str, np.ndarray], checks: Checks) -> Path:
     return OUT / "store.png"
 
 
+def table(bands: dict[str, np.ndarray], checks: Checks) -> Path:
+    """The act with SQL; returns its picture."""
+    print(f"\nDuckDB asks an HDF5 file:\n  {table_demo.QUESTION}")
+    seconds, size, wrong = table_demo.act(bands)
+    for what in wrong:
+        checks.that(False, f"table: {what}")
+    table_picture.draw(seconds, size, table_demo.QUESTION, OUT / "table.png")
+    return OUT / "table.png"
+
+
 def main() -> None:
     """Everything, in turn."""
     start = time.monotonic()
@@ -275,6 +287,7 @@ def main() -> None:
         draw(bands, np.load(live), taken["ndvi.lua"], OUT / "ndvi.png")
     picture = cloud(bands, checks)
     processes = many(bands, checks)
+    asked = table(bands, checks)
     print(f"\n{time.monotonic() - start:.1f} s")
     if checks.failed:
         sys.exit("demo: FAILED:\n  " + "\n  ".join(checks.failed))
@@ -282,6 +295,7 @@ def main() -> None:
     if picture:
         print(picture)
     print(processes)
+    print(asked)
 
 
 if __name__ == "__main__":
