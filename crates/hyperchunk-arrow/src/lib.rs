@@ -4,6 +4,7 @@
 pub mod dual;
 #[cfg(feature = "flight")]
 pub mod flight;
+pub mod transfer;
 pub mod types;
 mod values;
 pub mod view;
@@ -12,4 +13,5 @@ pub use {arrow_array, arrow_buffer, arrow_schema};
 
 pub use hyperchunk::{Error, ErrorKind, Result};
 pub use types::{Cells, ColumnType, Compounds, Enums, Half, Look, Strings, datatype_of};
+pub use values::{attributes_from_metadata, attributes_to_metadata, columns_apart, write_column};
 pub use view::{Batches, Table, TableOptions};

@@ -8,6 +8,7 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
 
+mod arrow;
 mod check;
 mod describe;
 mod doctor;
@@ -61,6 +62,9 @@ enum Command {
     /// Sharded stores: files that many processes write at once.
     #[command(subcommand)]
     Store(store::Command),
+    /// Apache Arrow: HDF5 files as its files, and back.
+    #[command(subcommand)]
+    Arrow(arrow::Command),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -117,6 +121,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Recover(command) => recover::run(&command),
         Command::Serve(command) => serve::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Arrow(command) => arrow::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),

@@ -7,6 +7,7 @@ use crate::io::{self, FileView, LocalFile, Memory, Paged, RemoteOptions, Source,
 use crate::object::Object;
 use crate::read::ChunkCache;
 use crate::store::{Home, Store, Stores};
+use crate::walk::Paths;
 use crate::{Error, Limits, Result};
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
 use hyperchunk_format::parse::{cache_image, reference, superblock};
@@ -81,6 +82,7 @@ pub(crate) struct Inner {
     pub(crate) chunks: ChunkCache,
     pub(crate) index: Option<Arc<Index>>,
     pub(crate) stores: Stores,
+    pub(crate) paths: OnceLock<Arc<Paths>>,
     index_state: IndexState,
     view: Overlay<Indexed<FileView>>,
 }
@@ -299,6 +301,7 @@ fn open(
         chunks: ChunkCache::default(),
         index,
         stores,
+        paths: OnceLock::new(),
         index_state,
         view,
     };

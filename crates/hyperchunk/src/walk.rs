@@ -3,6 +3,7 @@
 use crate::{File, Object, Result};
 use hyperchunk_format::model::{Link, LinkTarget, ObjectKind};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How deep groups may nest. Deeper ones are shown, but not entered.
 const DEPTH: usize = 1024;
@@ -20,6 +21,7 @@ pub struct Visit<'a> {
 
 /// The names of the objects that were met, each below that of its group: a path for each would grow with the square of the
 /// depth.
+#[derive(Debug)]
 struct Names {
     places: HashMap<u64, usize>,
     /// For each object its group's place, and where its name starts in `text`; it ends where the next starts.
@@ -67,6 +69,18 @@ impl Names {
     }
 }
 
+/// The paths of a file's objects.
+#[derive(Debug)]
+pub struct Paths(Names);
+
+impl Paths {
+    /// The path of the object whose header is at an address, if a hard link leads there: the first that a walk meets.
+    #[must_use]
+    pub fn find(&self, address: u64) -> Option<Vec<u8>> {
+        self.0.find(address)
+    }
+}
+
 /// What a link leads to.
 #[derive(Debug)]
 pub enum Found<'a> {
@@ -103,6 +117,30 @@ impl File {
         path: &[u8],
         visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
     ) -> Result<()> {
+        self.walk_names(start, path, visit).map(drop)
+    }
+
+    /// The paths of all objects. The file is walked once.
+    ///
+    /// # Errors
+    /// Those of reading; groups that are damaged lead nowhere.
+    pub fn paths(&self) -> Result<Arc<Paths>> {
+        if let Some(known) = self.0.paths.get() {
+            return Ok(Arc::clone(known));
+        }
+        let names = self.walk_names(&self.root()?, b"/", &mut |visit| match visit.found {
+            Found::Broken(error) if error.is_of_reading() => Err(error),
+            _ => Ok(Next::Enter),
+        })?;
+        Ok(Arc::clone(self.0.paths.get_or_init(|| Arc::new(Paths(names)))))
+    }
+
+    fn walk_names(
+        &self,
+        start: &Object,
+        path: &[u8],
+        visit: &mut dyn FnMut(Visit<'_>) -> Result<Next>,
+    ) -> Result<Names> {
         let mut names = Names::new(start.address(), path);
         // The groups that the walk is in, each with its place among the names, where its path ends, and the links that are
         // left.
@@ -124,7 +162,7 @@ impl File {
             Next::Enter if start.kind() == ObjectKind::Group => {
                 enter(&mut open, visit, (0, &path), start)?;
             }
-            _ => return Ok(()),
+            _ => return Ok(names),
         }
         while let Some((parent, length, links)) = open.last_mut() {
             let Some(link) = links.next() else {
@@ -139,13 +177,13 @@ impl File {
             let visited = |found| Visit { path: &path, link: Some(&link), found };
             let LinkTarget::Hard(address) = link.target else {
                 match visit(visited(Found::Link))? {
-                    Next::Stop => return Ok(()),
+                    Next::Stop => return Ok(names),
                     _ => continue,
                 }
             };
             if let Some(first) = names.find(address) {
                 match visit(visited(Found::Again(&first)))? {
-                    Next::Stop => return Ok(()),
+                    Next::Stop => return Ok(names),
                     _ => continue,
                 }
             }
@@ -165,6 +203,6 @@ impl File {
                 break;
             }
         }
-        Ok(())
+        Ok(names)
     }
 }

@@ -1,8 +1,9 @@
 //! Fields: names, and the metadata of a column.
 
+use super::describe::describe;
 use super::form::Element;
 use super::metadata::{self, CELL, DTYPE, ENUM, TYPE};
-use super::{describe, portable};
+use super::portable::portable;
 use crate::{Error, Result};
 use arrow_schema::{DataType, Field, TimeUnit};
 use hyperchunk::model::{ByteOrder, Class, Datatype, EnumMember, Name};
@@ -13,7 +14,7 @@ pub(super) fn field(name: &str, datatype: &Datatype, cell: &[u64], element: &Ele
     let mut more = field.metadata().clone();
     let mut add = |key: &str, value: String| more.insert(key.to_owned(), value);
     add(DTYPE, metadata::encode_datatype(&portable(datatype)?)?);
-    add(TYPE, describe::describe(datatype));
+    add(TYPE, describe(datatype));
     if !cell.is_empty() {
         add(CELL, metadata::sizes(cell));
     }

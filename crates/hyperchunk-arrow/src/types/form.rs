@@ -10,7 +10,7 @@ use hyperchunk::model::{
 use std::sync::Arc;
 
 /// How deep types may nest: readers of IPC files go no deeper.
-const DEPTH: usize = 48;
+pub(crate) const DEPTH: usize = 48;
 
 /// The members of a reference.
 pub(crate) const PATH_FIELD: [&str; 3] = ["path", "raw", "selection"];
@@ -33,7 +33,7 @@ pub(crate) enum Form {
     /// Nothing: they are the value. The alignment that it has in Arrow.
     Plain { align: usize },
     /// A conversion, to values of so many bytes.
-    Converted { conversion: Box<Conversion>, back: Box<Conversion>, width: usize },
+    Converted { conversion: Box<Conversion>, width: usize },
     /// A string of fixed length: what fills it up is left out.
     Text(StringPadding),
     /// A string of any length.
@@ -155,8 +155,7 @@ impl Element {
         let form = if conversion.is_copy() {
             Form::Plain { align: width }
         } else {
-            let back = Box::new(Conversion::new(memory, stored)?);
-            Form::Converted { conversion: Box::new(conversion), back, width }
+            Form::Converted { conversion: Box::new(conversion), width }
         };
         Ok(Self::plain(size, data_type, form))
     }

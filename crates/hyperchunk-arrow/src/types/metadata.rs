@@ -28,6 +28,10 @@ pub const ATTRIBUTES: &str = "h5.attrs";
 pub const ATTRIBUTES_JSON: &str = "h5.attrs.json";
 /// The path of the committed datatype that is used.
 pub const NAMED: &str = "h5.named";
+/// The name of an attribute, in base64, where it is not UTF-8.
+pub const NAME: &str = "h5.name";
+/// `utf8` if the name of an attribute is said to be so.
+pub const CHARSET: &str = "h5.charset";
 /// The path of the object.
 pub const PATH: &str = "h5.path";
 

@@ -14,11 +14,14 @@ mod way_back;
 
 use crate::Result;
 use arrow_schema::FieldRef;
-pub(crate) use form::{Element, Form, Part};
+pub(crate) use describe::describe;
+pub(crate) use field::text;
+pub(crate) use form::{DEPTH, Element, Form, Names, Part, complex_base, is_reference};
 use hyperchunk::model::Datatype;
 pub(crate) use portable::portable;
 use std::sync::Arc;
 pub use way_back::datatype_of;
+pub(crate) use way_back::{boolean, fits};
 
 /// How HDF5 data look as Arrow, where there is a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

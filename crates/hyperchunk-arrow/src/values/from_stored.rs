@@ -1,18 +1,19 @@
 //! Arrays of stored bytes.
 
+use super::references::{self, Shown};
 use crate::types::{ColumnType, Element, Form, Part};
 use crate::{Error, ErrorKind, Result};
-use arrow_array::builder::BooleanBufferBuilder;
+use arrow_array::builder::{BooleanBufferBuilder, LargeListBuilder, UInt64Builder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array as _, ArrayRef, DictionaryArray, Int32Array, LargeBinaryArray, LargeListArray, LargeStringArray,
-    StringArray, StructArray, make_array,
+    Array as _, ArrayRef, BinaryArray, DictionaryArray, Int32Array, LargeBinaryArray, LargeListArray,
+    LargeStringArray, StringArray, StructArray, make_array,
 };
 use arrow_buffer::{Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, Field};
 use hyperchunk::convert::Conversion;
-use hyperchunk::model::StringPadding;
+use hyperchunk::model::{ReferenceKind, StringPadding};
 use hyperchunk::{File, Sequences};
 use std::sync::Arc;
 
@@ -69,9 +70,44 @@ impl ColumnType {
     }
 }
 
+/// Columns of the members of a compound, each with where it begins in an element: `stored` has `rows` elements of `stride`
+/// bytes. Some elements at a time are taken apart, while they are in the processor's cache.
+///
+/// # Errors
+/// As [`ColumnType::array`].
+pub fn columns_apart(
+    columns: &[(usize, ColumnType)],
+    stored: &[u8],
+    stride: usize,
+    rows: usize,
+    file: Option<&File>,
+) -> Result<Vec<ArrayRef>> {
+    let mut ends = Ends::new(file);
+    let made = columns.iter().map(|(_, column)| Column::new(&column.element, rows));
+    let mut made = made.collect::<Result<Vec<_>>>()?;
+    let mut done = 0;
+    while done < rows {
+        let count = (rows - done).min(BLOCK);
+        for ((offset, column), made) in columns.iter().zip(&mut made) {
+            let from = done.saturating_mul(stride).saturating_add(*offset);
+            let stored = stored.get(from..).unwrap_or_default();
+            made.push(stored, stride, count, &mut ends).map_err(|error| column.named(error))?;
+        }
+        done += count;
+    }
+    let finish = |(made, (_, column)): (Column<'_>, &(usize, ColumnType))| {
+        made.finish().map(|(array, _)| array).map_err(|error| column.named(error))
+    };
+    made.into_iter().zip(columns).map(finish).collect()
+}
+
 /// Something that Arrow found wrong.
 pub(crate) fn arrow(error: ArrowError) -> Error {
     Error::invalid(error.to_string())
+}
+
+fn no_file() -> Error {
+    Error::invalid("elements that lead to a file, without a file")
 }
 
 fn too_large() -> Error {
@@ -91,18 +127,18 @@ fn in_place(element: &Element, stored: Buffer, rows: usize) -> Result<ArrayData>
 }
 
 /// Where elements lead to.
-pub(crate) struct Ends<'a> {
-    pub(crate) file: Option<&'a File>,
+struct Ends<'a> {
+    file: Option<&'a File>,
     sequences: Option<Sequences<'a>>,
 }
 
 impl<'a> Ends<'a> {
-    pub(crate) fn new(file: Option<&'a File>) -> Self {
+    fn new(file: Option<&'a File>) -> Self {
         Self { file, sequences: file.map(File::sequences) }
     }
 
     fn sequences(&mut self) -> Result<&mut Sequences<'a>> {
-        self.sequences.as_mut().ok_or_else(|| Error::invalid("elements that lead to a file, without a file"))
+        self.sequences.as_mut().ok_or_else(no_file)
     }
 }
 
@@ -120,6 +156,7 @@ enum State<'e> {
     Names { values: &'e [Vec<u8>], names: &'e [String], keys: Vec<i32> },
     Struct(Vec<(usize, Column<'e>)>),
     List(Box<Column<'e>>, usize),
+    References(ReferenceKind, Vec<Shown>),
     Sequence { offsets: Vec<i64>, item: Box<Column<'e>>, base: &'e hyperchunk::model::Datatype },
 }
 
@@ -152,7 +189,7 @@ impl<'e> Column<'e> {
             Form::Sequence(item, base) => {
                 State::Sequence { offsets: vec![0], item: Box::new(Column::new(item, 0)?), base }
             }
-            Form::Reference(_) => return Err(Error::unsupported("references as Arrow")),
+            Form::Reference(kind) => State::References(*kind, Vec::new()),
         };
         Ok(Self { element, rows: 0, state })
     }
@@ -213,6 +250,12 @@ impl<'e> Column<'e> {
                         Error::new(ErrorKind::Conversion, message)
                     })?;
                     keys.push(key);
+                }
+            }
+            State::References(kind, found) => {
+                let file = ends.file.ok_or_else(no_file)?;
+                for row in 0..rows {
+                    found.push(references::show(file, *kind, part(stored, row, stride, size)?)?);
                 }
             }
             State::Struct(parts) => {
@@ -278,6 +321,23 @@ impl<'e> Column<'e> {
                 let values = Arc::new(StringArray::from_iter_values(names));
                 let made = DictionaryArray::<Int32Type>::try_new(Int32Array::from(keys), values);
                 Arc::new(made.map_err(arrow)?)
+            }
+            State::References(_, found) => {
+                let DataType::Struct(fields) = data_type else { return Err(Error::invalid("no struct")) };
+                let path: StringArray = found.iter().map(|shown| shown.path.as_deref()).collect();
+                let raw = BinaryArray::from_iter_values(found.iter().map(|shown| &shown.raw));
+                let mut selection = LargeListBuilder::new(UInt64Builder::new()).with_field(Field::new(
+                    "item",
+                    DataType::UInt64,
+                    false,
+                ));
+                for shown in &found {
+                    selection.append_option(
+                        shown.selection.as_ref().map(|numbers| numbers.iter().copied().map(Some)),
+                    );
+                }
+                let arrays: Vec<ArrayRef> = vec![Arc::new(path), Arc::new(raw), Arc::new(selection.finish())];
+                Arc::new(StructArray::try_new_with_length(fields, arrays, None, rows).map_err(arrow)?)
             }
             State::Struct(parts) => {
                 let arrays = parts.into_iter().map(|(_, column)| column.finish().map(|(array, _)| array));

@@ -1,3 +1,13 @@
 //! Values: stored bytes as Arrow's arrays, and back.
 
+mod attributes;
 mod from_stored;
+mod json;
+mod references;
+mod to_stored;
+
+pub(crate) use attributes::committed;
+pub use attributes::{attributes_from_metadata, attributes_to_metadata};
+pub(crate) use from_stored::arrow;
+pub use from_stored::columns_apart;
+pub use to_stored::write_column;

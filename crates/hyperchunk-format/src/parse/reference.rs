@@ -3,8 +3,9 @@
 
 use super::global_heap::Collection;
 use super::selection;
+use crate::encode::SIZES;
 use crate::model::{Name, Reference, ReferenceKind, Selected};
-use crate::{Cursor, Error, Image, Result};
+use crate::{Cursor, Error, Fuel, Image, Limits, Result};
 
 const STRUCTURE: &str = "reference";
 
@@ -50,6 +51,18 @@ pub fn parse_with(
             revised(image, &mut cursor, heap)
         }
     }
+}
+
+/// The same, apart from a file: an element with addresses of 8 bytes, and the object of the global heap that it leads to.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_apart(kind: ReferenceKind, element: &[u8], object: &[u8]) -> Result<Option<Reference>> {
+    let limits = Limits::default();
+    let fuel = Fuel::new(&limits);
+    let nothing: &[u8] = &[];
+    let image = Image::new(&nothing, 0, SIZES, &limits, &fuel);
+    parse_with(image, kind, element, &mut |_, _| Ok(object.to_vec()))
 }
 
 fn to(address: u64) -> Reference {

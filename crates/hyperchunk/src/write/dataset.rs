@@ -94,6 +94,12 @@ impl DatasetWriter {
         self.id
     }
 
+    /// The file that it is in.
+    #[must_use]
+    pub fn file(&self) -> &Writer {
+        &self.file
+    }
+
     /// The type of its elements.
     #[must_use]
     pub fn datatype(&self) -> &Datatype {

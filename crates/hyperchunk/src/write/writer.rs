@@ -642,13 +642,28 @@ impl Writer {
     /// Invalid or Unsupported if the selection cannot be stored; those of the sink.
     pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
         let reference = Reference { file: None, address, region: Some(region), attribute: None };
-        let kind = ReferenceKind::Region1;
-        let (age, object) = self.0.able(|age| encode::reference::heap_object(kind, &reference, age))?;
-        self.0.notice(age, || "a reference to a region".to_owned());
-        let object = object.ok_or_else(|| Error::invalid("a region that needs no object"))?;
+        self.store_reference(ReferenceKind::Region1, &reference, false)
+    }
+
+    /// Stores what a reference needs in the heap, if anything; returns the element that leads to it. `attribute`: the
+    /// element is an attribute's.
+    ///
+    /// # Errors
+    /// Invalid or Unsupported if there is no such reference of that kind; those of the sink.
+    pub fn store_reference(
+        &self,
+        kind: ReferenceKind,
+        reference: &Reference,
+        attribute: bool,
+    ) -> Result<Vec<u8>> {
+        let (age, object) = self.0.able(|age| encode::reference::heap_object(kind, reference, age))?;
+        self.0.notice(age, || "a reference".to_owned());
+        let Some(object) = object else { return encode::reference::encode(kind, Some(reference), None) };
         let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
-        let (address, index) = self.store_bytes(&object, &self.0.heap)?;
-        encode::reference::encode(kind, Some(&reference), Some(HeapObject { address, index, size }))
+        let in_front = attribute && self.0.options.layout != FileLayout::AtEnd;
+        let heap = if in_front { &self.0.front_heap } else { &self.0.heap };
+        let (address, index) = self.store_bytes(&object, heap)?;
+        encode::reference::encode(kind, Some(reference), Some(HeapObject { address, index, size }))
     }
 
     /// Where bytes lie in the heap.

@@ -1,0 +1,175 @@
+//! A dataset as a table, batch by batch.
+
+use super::layout;
+use crate::types::metadata::{DTYPE, TYPE, encode_datatype};
+use crate::types::{self, Compounds};
+use crate::values::arrow;
+use crate::{ColumnType, Error, Look, Result, columns_apart};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_schema::{Schema, SchemaRef};
+use hyperchunk::Dataset;
+use hyperchunk::model::{Class, Dataspace};
+use hyperchunk::select::{Axis, Choice};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// So many stored bytes become one batch, about.
+const BATCH: u64 = 8 << 20;
+/// Chunks that are taller are read in parts.
+const MOST: u64 = 256 << 20;
+/// A row cannot have more bytes.
+const ROW: usize = 4 << 30;
+
+/// A dataset as a table. Scalars are one row, null dataspaces none.
+#[derive(Debug)]
+pub struct DatasetTable {
+    dataset: Dataset,
+    schema: SchemaRef,
+    columns: Columns,
+    rows: u64,
+    row_size: usize,
+}
+
+#[derive(Debug)]
+enum Columns {
+    One(Box<ColumnType>),
+    /// Members, each with where it begins in an element.
+    Members(Vec<(usize, ColumnType)>),
+}
+
+impl DatasetTable {
+    /// # Errors
+    /// As [`ColumnType::new`]; those of reading attributes.
+    pub fn new(dataset: &Dataset, look: &Look) -> Result<Self> {
+        let named = |error: Error| {
+            let object = dataset.object();
+            let error = object.path().map_or_else(|| error.clone(), |path| error.clone().object(path));
+            object.file().path().map_or_else(|| error.clone(), |file| error.clone().file(file.display()))
+        };
+        Self::of(dataset, look).map_err(named)
+    }
+
+    fn of(dataset: &Dataset, look: &Look) -> Result<Self> {
+        let dims = dataset.dims();
+        let rows = match dataset.dataspace() {
+            Dataspace::Null => 0,
+            Dataspace::Scalar => 1,
+            Dataspace::Simple { .. } => dims.first().copied().unwrap_or(1),
+        };
+        let cell = dims.get(1..).unwrap_or_default();
+        let datatype = dataset.datatype();
+        let metadata = layout::describe(dataset)?;
+        let name = dataset.object().path().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let name = if name.is_empty() { "values" } else { name };
+        let row_size =
+            usize::try_from(datatype.size).map_err(|_| Error::limit("elements larger than memory"))?;
+        let members = match &datatype.class {
+            Class::Compound { members } if cell.is_empty() && look.compounds == Compounds::Columns => {
+                Some(members).filter(|_| types::complex_base(datatype).is_none())
+            }
+            _ => None,
+        };
+        let (schema, columns, row_size) = match members {
+            Some(members) => {
+                let mut columns = Vec::with_capacity(members.len());
+                for member in members {
+                    let offset = usize::try_from(member.offset)
+                        .map_err(|_| Error::limit("elements larger than memory"))?;
+                    let column = ColumnType::new(types::text(&member.name)?, &member.datatype, &[], look)?;
+                    columns.push((offset, column));
+                }
+                let fields: Vec<_> = columns.iter().map(|(_, column)| Arc::clone(column.field())).collect();
+                let mut metadata = metadata;
+                metadata.insert(DTYPE.to_owned(), encode_datatype(&types::portable(datatype)?)?);
+                metadata.insert(TYPE.to_owned(), types::describe(datatype));
+                (Schema::new_with_metadata(fields, metadata), Columns::Members(columns), row_size)
+            }
+            None => {
+                let column = ColumnType::new(name, datatype, cell, look)?.with_metadata(metadata);
+                let row_size = column.row_size();
+                (Schema::new(vec![Arc::clone(column.field())]), Columns::One(Box::new(column)), row_size)
+            }
+        };
+        if row_size > ROW {
+            return Err(Error::limit(format!("rows of {row_size} bytes")));
+        }
+        if row_size == 0 && rows > i32::MAX.unsigned_abs().into() {
+            return Err(Error::limit(format!("{rows} rows of nothing")));
+        }
+        Ok(Self { dataset: dataset.clone(), schema: Arc::new(schema), columns, rows, row_size })
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many rows it has.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// How many bytes of the dataset its rows are.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.rows.saturating_mul(self.row_size as u64)
+    }
+
+    /// The rows of batches: some megabytes, and whole chunks.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let row = (self.row_size as u64).max(1);
+        let mut step = if self.row_size == 0 { self.rows } else { BATCH / row }.max(1);
+        if let Some(tall) = self.dataset.chunked().and_then(|chunked| chunked.dims.first().copied()) {
+            if tall <= step {
+                step -= step % tall.max(1);
+            } else if tall.saturating_mul(row) <= MOST {
+                step = tall;
+            }
+        }
+        let rows = self.rows;
+        let mut next = 0_u64;
+        std::iter::from_fn(move || {
+            let start = next;
+            next = rows.min(start.saturating_add(step));
+            (start < rows).then_some(start..next)
+        })
+    }
+
+    /// Rows of it.
+    ///
+    /// # Errors
+    /// Those of reading; as [`ColumnType::array`].
+    pub fn batch(&self, rows: Range<u64>) -> Result<RecordBatch> {
+        let count = rows.end.saturating_sub(rows.start);
+        let count = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
+        let length = count.checked_mul(self.row_size).ok_or_else(|| Error::limit("more rows than memory"))?;
+        let mut stored = MutableBuffer::from_len_zeroed(length);
+        let choice = match self.dataset.dims() {
+            [] => Choice::All,
+            [_, cell @ ..] => {
+                let cell = cell.iter().map(|dim| Axis::range(0..*dim));
+                Choice::Axes(std::iter::once(Axis::range(rows)).chain(cell).collect())
+            }
+        };
+        if length > 0 {
+            self.dataset.read(&choice, stored.as_slice_mut())?;
+        }
+        self.of_stored(stored.into(), count).map_err(|error| {
+            let object = self.dataset.object();
+            object.path().map_or_else(|| error.clone(), |path| error.clone().object(path))
+        })
+    }
+
+    fn of_stored(&self, stored: Buffer, rows: usize) -> Result<RecordBatch> {
+        let file = Some(self.dataset.object().file());
+        let arrays: Vec<ArrayRef> = match &self.columns {
+            Columns::One(column) => vec![column.array(stored, rows, file)?],
+            Columns::Members(columns) => columns_apart(columns, &stored, self.row_size, rows, file)?,
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options).map_err(arrow)
+    }
+}

@@ -1,0 +1,188 @@
+//! The objects of a file, and the names that their values get in a folder.
+
+use super::manifest::{Entry, Kind, Target};
+use crate::types::metadata::{DTYPE, encode_datatype};
+use crate::{Error, Result, attributes_to_metadata, types};
+use hyperchunk::model::{LinkTarget, Name, ObjectKind};
+use hyperchunk::{Dataset, File, Object};
+use std::collections::{HashMap, HashSet};
+
+/// How deep groups may nest.
+const DEPTH: usize = 1024;
+/// Longer names are cut.
+const LONGEST: usize = 120;
+
+/// All objects below one, itself first, each with its dataset.
+pub(super) fn list(
+    file: &File,
+    top: &Object,
+    keep_going: bool,
+) -> Result<(Vec<Entry>, Vec<Option<Dataset>>)> {
+    let mut lister = Lister {
+        keep_going,
+        places: HashMap::new(),
+        entries: Vec::new(),
+        datasets: Vec::new(),
+        names: HashSet::new(),
+    };
+    let path = top.path().unwrap_or("/").to_owned();
+    lister.add(top, path.into_bytes(), String::new())?;
+    let mut open = vec![(0, group_links(top)?.into_iter(), String::new())];
+    while let Some((parent, links, folder)) = open.last_mut() {
+        let parent = *parent;
+        let Some(link) = links.next() else {
+            open.pop();
+            continue;
+        };
+        let target = match link.target {
+            LinkTarget::Hard(address) => {
+                if let Some(known) = lister.places.get(&address) {
+                    Target::Object(*known)
+                } else {
+                    let mut path = lister.entries[parent].path.clone().into_bytes();
+                    if path.last() != Some(&b'/') {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(link.name.as_bytes());
+                    let shown = Name::from(&*path).to_string();
+                    let object = file.object(address).map_err(|error| error.object(&shown))?.named(&shown);
+                    let place = lister.unique(folder, &link.name, object.kind() == ObjectKind::Dataset);
+                    let number = lister.add(&object, path, place.clone())?;
+                    if object.kind() == ObjectKind::Group {
+                        if open.len() >= DEPTH {
+                            return Err(
+                                Error::limit(format!("groups nest deeper than {DEPTH}")).object(shown)
+                            );
+                        }
+                        open.push((number, group_links(&object)?.into_iter(), place));
+                    }
+                    Target::Object(number)
+                }
+            }
+            LinkTarget::Soft(path) => Target::Soft(path),
+            LinkTarget::External { file, path } => Target::External(file, path),
+            LinkTarget::User { class, data } => Target::User(class, data),
+        };
+        lister.entries[parent].links.push((link.name, target));
+    }
+    Ok((lister.entries, lister.datasets))
+}
+
+fn group_links(object: &Object) -> Result<Vec<hyperchunk::model::Link>> {
+    let group = object.group()?;
+    let mut links = group.links()?;
+    if group.tracks_order()? {
+        links.sort_by_key(|link| link.creation_order);
+    } else {
+        links.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    Ok(links)
+}
+
+struct Lister {
+    /// Whether what is damaged is left out.
+    keep_going: bool,
+    places: HashMap<u64, usize>,
+    entries: Vec<Entry>,
+    datasets: Vec<Option<Dataset>>,
+    /// In small letters: some systems do not tell them from large ones.
+    names: HashSet<String>,
+}
+
+impl Lister {
+    fn add(&mut self, object: &Object, path: Vec<u8>, place: String) -> Result<usize> {
+        let path = String::from_utf8_lossy(&path).into_owned();
+        let named = |error: Error| error.object(&path);
+        let mut entry = Entry {
+            path: path.clone(),
+            comment: object.comment()?,
+            track_order: object.header().attribute_order_tracked,
+            ..Entry::default()
+        };
+        let mut dataset = None;
+        match object.kind() {
+            ObjectKind::Group => {
+                entry.metadata = attributes_to_metadata(object).map_err(named)?;
+                entry.track_order |= object.group()?.tracks_order()?;
+            }
+            ObjectKind::Datatype => {
+                entry.kind = Kind::Datatype;
+                entry.metadata = attributes_to_metadata(object).map_err(named)?;
+                let datatype = types::portable(&object.datatype()?).map_err(named)?;
+                entry.metadata.insert(DTYPE.to_owned(), encode_datatype(&datatype).map_err(named)?);
+            }
+            ObjectKind::Dataset => {
+                entry.kind = Kind::Dataset;
+                entry.file = Some(format!("{place}.arrow"));
+                match object.dataset() {
+                    Err(error) if self.keep_going && !error.is_of_reading() => {
+                        entry.missing = Some(error.to_string())
+                    }
+                    opened => dataset = Some(opened?),
+                }
+            }
+        }
+        let number = self.entries.len();
+        self.places.insert(object.address(), number);
+        self.entries.push(entry);
+        self.datasets.push(dataset);
+        Ok(number)
+    }
+
+    /// A name in a folder that no other object has.
+    fn unique(&mut self, folder: &str, name: &Name, is_dataset: bool) -> String {
+        let safe = safe(name.as_bytes());
+        let base = if folder.is_empty() { safe } else { format!("{folder}/{safe}") };
+        let end = if is_dataset { ".arrow" } else { "" };
+        let mut place = base.clone();
+        let mut number = 2;
+        while !self.names.insert(format!("{place}{end}").to_lowercase()) {
+            place = format!("{base}~{number}");
+            number += 1;
+        }
+        place
+    }
+}
+
+/// A name that every file system takes: of letters, digits and a few signs; others as `%` and their number.
+fn safe(name: &[u8]) -> String {
+    let mut made = String::new();
+    for (at, byte) in name.iter().enumerate() {
+        let plain = byte.is_ascii_alphanumeric()
+            || b"_-+=,@()[] ".contains(byte)
+            || (*byte == b'.' && at > 0 && at + 1 < name.len());
+        if plain && made.len() < LONGEST {
+            made.push(char::from(*byte));
+        } else if made.len() < LONGEST {
+            made.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files() {
+        let check = |name: &str, expected| assert_eq!(safe(name.as_bytes()), expected);
+        check("a.b", "a.b");
+        check("..", "%2E%2E");
+        check("a/b\\c", "a%2Fb%5Cc");
+        check("é", "%C3%A9");
+        assert!(safe(&[b'x'; 1000]).len() <= LONGEST + 3);
+        let mut lister = Lister {
+            keep_going: false,
+            places: HashMap::new(),
+            entries: Vec::new(),
+            datasets: Vec::new(),
+            names: HashSet::new(),
+        };
+        let name = |text| Name::from(text);
+        assert_eq!(lister.unique("", &name("a"), true), "a");
+        assert_eq!(lister.unique("", &name("A"), true), "A~2");
+        assert_eq!(lister.unique("", &name("a"), false), "a");
+        assert_eq!(lister.unique("g", &name("a"), true), "g/a");
+    }
+}

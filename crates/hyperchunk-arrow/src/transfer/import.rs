@@ -1,0 +1,625 @@
+//! Files of Arrow → HDF5.
+
+use super::layout;
+use super::manifest::{self, Entry, Kind, MANIFEST, Target as To};
+use super::sink::io;
+use super::source::TableFile;
+use crate::types::metadata::{DTYPE, NAMED, PATH, SPACE, decode_datatype, parse_space};
+use crate::types::{boolean, datatype_of, fits};
+use crate::values::{attributes_from_metadata, committed, write_column};
+use crate::{Error, ErrorKind, Result};
+use arrow_array::{Array as _, ArrayRef, BooleanArray, RecordBatch, StructArray};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Field, Fields, Schema};
+use hyperchunk::encode::Oldest;
+use hyperchunk::model::{
+    Attribute, CharacterSet, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, StringPadding,
+};
+use hyperchunk::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLink, NodeId, Writer};
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// A larger manifest is none of ours.
+const LARGEST: u64 = 1 << 30;
+/// What says which rows of a column have values, where not all do.
+const VALID: &str = "__valid";
+
+/// How files are imported.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// Whether a file at the target may be replaced.
+    pub replace: bool,
+    /// The path that a table gets; without it, the one that it had, or the name of its file.
+    pub name: Option<String>,
+    /// Whether a table that never was HDF5 becomes one dataset of compounds, in place of a group with a dataset for each
+    /// column.
+    pub compound: bool,
+    /// The oldest HDF5 that must be able to read the new file.
+    pub oldest: Oldest,
+}
+
+/// What was imported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// How many groups.
+    pub groups: u64,
+    /// How many datasets.
+    pub datasets: u64,
+    /// How many committed datatypes.
+    pub datatypes: u64,
+    /// How many attributes.
+    pub attributes: u64,
+    /// How many rows, of all datasets.
+    pub rows: u64,
+    /// The size of the new file.
+    pub bytes: u64,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Makes an HDF5 file of a folder that an export made, or of a file of Arrow. `progress` gets how many bytes of the files
+/// were read, a part at a time.
+///
+/// # Errors
+/// Those of reading and writing; Unsupported, with the name of the column, for what has no place in HDF5. Then there is no
+/// new file.
+pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
+    if !options.replace && to.exists() {
+        return Err(Error::invalid("it is there already").file(to.display()));
+    }
+    let mut create = CreateOptions::default();
+    create.oldest = options.oldest;
+    create.newest = Oldest::V200;
+    create.journal = false;
+    create.replace = options.replace;
+    let imported = if from.is_dir() { Source::folder(from)? } else { Source::file(from, options)? };
+    let writer = Writer::create(to, &create)?;
+    let made = imported.fill(&writer, options, progress);
+    match made {
+        Ok(mut made) => {
+            writer.close()?;
+            made.notes.extend(writer.notices());
+            made.bytes = writer.size();
+            Ok(made)
+        }
+        Err(error) => {
+            // The first error is the one that counts.
+            drop(writer.discard());
+            Err(error)
+        }
+    }
+}
+
+/// What is imported.
+enum Source {
+    Folder { path: PathBuf, entries: Vec<Entry> },
+    File { path: PathBuf, name: String },
+}
+
+impl Source {
+    fn folder(path: &Path) -> Result<Self> {
+        let manifest = path.join(MANIFEST);
+        let failed = |error: std::io::Error| io(&manifest, &error);
+        let size = manifest.metadata().map_err(|error| {
+            let error = io(&manifest, &error);
+            if error.kind() == ErrorKind::NotFound {
+                Error::invalid(format!("the folder has no {MANIFEST}: no export made it"))
+                    .file(path.display())
+            } else {
+                error
+            }
+        })?;
+        if size.len() > LARGEST {
+            return Err(Error::limit(format!("a manifest of {} bytes", size.len())).file(manifest.display()));
+        }
+        let bytes = std::fs::read(&manifest).map_err(failed)?;
+        let entries = manifest::read(&bytes).map_err(|error| error.file(manifest.display()))?;
+        Ok(Self::Folder { path: path.to_owned(), entries })
+    }
+
+    fn file(path: &Path, options: &ImportOptions) -> Result<Self> {
+        let table = TableFile::open(path)?;
+        let schema = table.schema();
+        let known = schema.metadata().get(PATH).or_else(|| match &schema.fields()[..] {
+            [field] => field.metadata().get(PATH),
+            _ => None,
+        });
+        let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = options.name.clone().or_else(|| known.cloned()).unwrap_or_else(stem);
+        Ok(Self::File { path: path.to_owned(), name })
+    }
+
+    fn fill(&self, writer: &Writer, options: &ImportOptions, progress: &dyn Fn(u64)) -> Result<Imported> {
+        let mut imported = Imported::default();
+        match self {
+            Self::Folder { path, entries } => {
+                let folder = Folder { path, entries, writer, progress };
+                folder.fill(&mut imported)?;
+            }
+            Self::File { path, name } => {
+                one(path, name, writer, options, progress, &mut imported)
+                    .map_err(|error| error.file(path.display()))?;
+            }
+        }
+        Ok(imported)
+    }
+}
+
+/// A dataset that a schema stands for.
+struct Plan {
+    datatype: Datatype,
+    dataspace: Dataspace,
+    metadata: HashMap<String, String>,
+    /// Whether the columns are members of a compound.
+    members: bool,
+}
+
+impl Plan {
+    /// `None` if the schema is that of no single dataset.
+    fn of(schema: &Schema) -> Result<Option<Self>> {
+        if let Some(text) = schema.metadata().get(DTYPE) {
+            let datatype = decode_datatype(text)?;
+            let is_compound = matches!(datatype.class, Class::Compound { .. });
+            if is_compound && fits(&datatype, &DataType::Struct(schema.fields().clone()), 0) {
+                let metadata: HashMap<String, String> = schema.metadata().clone().into();
+                let space = metadata.get(SPACE).map(|text| parse_space(text)).transpose()?;
+                let space = space.filter(|space| space.dims().len() <= 1);
+                let dataspace = space.unwrap_or_else(|| simple(&[0]));
+                return Ok(Some(Self { datatype, dataspace, metadata, members: true }));
+            }
+        }
+        let [field] = &schema.fields()[..] else { return Ok(None) };
+        let Some(text) = field.metadata().get(SPACE) else { return Ok(None) };
+        let (datatype, cell) = datatype_of(field)?;
+        let space = parse_space(text)?;
+        let same = match &space {
+            Dataspace::Simple { dims, .. } => dims.get(1..) == Some(&cell[..]),
+            _ => cell.is_empty(),
+        };
+        let dataspace = if same { space } else { simple(&[&[0], &cell[..]].concat()) };
+        Ok(Some(Self { datatype, dataspace, metadata: field.metadata().clone().into(), members: false }))
+    }
+
+    /// With as many rows as there are: who changed the table, changed the extent.
+    fn with_rows(mut self, rows: u64) -> Self {
+        match &mut self.dataspace {
+            Dataspace::Null if rows == 0 => {}
+            Dataspace::Scalar if rows == 1 => {}
+            Dataspace::Simple { dims, max } if !dims.is_empty() => {
+                if let (Some(dim), Some(max)) = (dims.first_mut(), max.first_mut()) {
+                    *dim = rows;
+                    *max = max.map(|max| max.max(rows));
+                }
+            }
+            other => *other = simple(&[rows]),
+        }
+        self
+    }
+
+    fn create(
+        &self,
+        writer: &Writer,
+        parent: NodeId,
+        name: &[u8],
+        committed: Option<u64>,
+    ) -> Result<(DatasetWriter, Option<String>)> {
+        let (mut options, note) = layout::options(&self.metadata, &self.datatype, &self.dataspace)?;
+        options.committed = committed;
+        let fallback = DatasetOptions {
+            committed,
+            track_order: options.track_order,
+            ..DatasetOptions::new(self.datatype.clone(), self.dataspace.clone())
+        };
+        if let FillWhen::User(value) = &options.fill.value
+            && value.len() as u64 != self.datatype.size
+        {
+            return Err(Error::corrupt(format!("a fill value of {} bytes", value.len())));
+        }
+        match writer.create_dataset(parent, name, options) {
+            Ok(dataset) => Ok((dataset, note)),
+            Err(first) => match writer.create_dataset(parent, name, fallback) {
+                Ok(dataset) => Ok((dataset, Some(format!("stored in one piece: {}", first.message())))),
+                Err(_) => Err(first),
+            },
+        }
+    }
+
+    /// Writes a batch.
+    fn write(&self, dataset: &DatasetWriter, from: u64, batch: &RecordBatch) -> Result<()> {
+        if self.members {
+            let fields = batch.schema_ref().fields().clone();
+            let columns = batch.columns().to_vec();
+            let rows = StructArray::try_new_with_length(fields.clone(), columns, None, batch.num_rows());
+            let rows = rows.map_err(crate::values::arrow)?;
+            let field = Field::new("values", DataType::Struct(fields), false);
+            return write_column(dataset, from, &field, &rows);
+        }
+        let (Some(column), Some(field)) = (batch.columns().first(), batch.schema_ref().fields().first())
+        else {
+            return Err(Error::corrupt("a table without columns"));
+        };
+        no_nulls(field, column)?;
+        write_column(dataset, from, field, column)
+    }
+}
+
+/// HDF5's data are never null, but for strings of any length.
+fn no_nulls(field: &Field, column: &ArrayRef) -> Result<()> {
+    let text = matches!(
+        field.data_type(),
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::LargeBinary
+            | DataType::Binary
+            | DataType::BinaryView
+    );
+    if !text && column.logical_null_count() > 0 {
+        return Err(Error::unsupported(format!("column {}: nulls in a dataset that had none", field.name())));
+    }
+    Ok(())
+}
+
+fn simple(dims: &[u64]) -> Dataspace {
+    Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().copied().map(Some).collect() }
+}
+
+/// A folder that is imported.
+struct Folder<'a> {
+    path: &'a Path,
+    entries: &'a [Entry],
+    writer: &'a Writer,
+    progress: &'a dyn Fn(u64),
+}
+
+impl Folder<'_> {
+    fn fill(&self, imported: &mut Imported) -> Result<()> {
+        let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(self.entries.len());
+        for (number, entry) in self.entries.iter().enumerate() {
+            nodes.push(match entry.kind {
+                Kind::Group if number == 0 => {
+                    self.writer.track_root_order(entry.track_order)?;
+                    Some(NodeId::ROOT)
+                }
+                Kind::Group => Some(self.writer.create_group(NodeId::ROOT, b"", entry.track_order)?),
+                Kind::Datatype => {
+                    let text = entry
+                        .metadata
+                        .get(DTYPE)
+                        .ok_or_else(|| Error::corrupt("a datatype that is not there"));
+                    let datatype = text.and_then(|text| decode_datatype(text));
+                    let datatype = datatype.map_err(|error| error.object(&entry.path))?;
+                    Some(self.writer.commit_datatype(NodeId::ROOT, b"", datatype)?)
+                }
+                Kind::Dataset => None,
+            });
+            match entry.kind {
+                Kind::Group => imported.groups += 1,
+                Kind::Datatype => imported.datatypes += 1,
+                Kind::Dataset => {}
+            }
+        }
+        let paths: HashMap<&str, usize> =
+            self.entries.iter().enumerate().map(|(number, entry)| (entry.path.as_str(), number)).collect();
+        let mut datasets = Vec::new();
+        for (number, entry) in
+            self.entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::Dataset)
+        {
+            let made = self.dataset(entry, &paths, &nodes, imported);
+            if let Some((plan, dataset, path)) = made.map_err(|error| error.object(&entry.path))? {
+                if let Some(node) = nodes.get_mut(number) {
+                    *node = Some(dataset.id());
+                }
+                datasets.push((entry, plan, dataset, path));
+            }
+        }
+        self.links(&nodes, imported)?;
+        for (entry, node) in self.entries.iter().zip(&nodes) {
+            let Some(node) = *node else { continue };
+            let plan =
+                datasets.iter().find(|(other, ..)| std::ptr::eq(*other, entry)).map(|(_, plan, ..)| plan);
+            let metadata = plan.map_or(&entry.metadata, |plan| &plan.metadata);
+            imported.attributes += attributes_from_metadata(metadata, self.writer, node)
+                .map_err(|error| error.object(&entry.path))?;
+            if entry.comment.is_some() {
+                self.writer.set_comment(node, entry.comment.clone())?;
+            }
+        }
+        for (entry, plan, dataset, path) in &datasets {
+            let rows = values(path, plan, dataset, self.progress);
+            imported.rows += rows.map_err(|error| error.object(&entry.path))?;
+            imported.datasets += 1;
+        }
+        Ok(())
+    }
+
+    fn dataset(
+        &self,
+        entry: &Entry,
+        paths: &HashMap<&str, usize>,
+        nodes: &[Option<NodeId>],
+        imported: &mut Imported,
+    ) -> Result<Option<(Plan, DatasetWriter, PathBuf)>> {
+        let Some(file) = &entry.file else {
+            let why = entry.missing.as_deref().unwrap_or("no values");
+            imported.notes.push(format!("{} is left out: {why}", entry.path));
+            return Ok(None);
+        };
+        let relative = Path::new(file);
+        if relative.components().any(|part| !matches!(part, Component::Normal(_))) || file.is_empty() {
+            return Err(Error::corrupt(format!("its values are in {file}, outside of the folder")));
+        }
+        let path = self.path.join(relative);
+        let table = TableFile::open(&path)?;
+        let plan = Plan::of(table.schema())?;
+        let plan =
+            plan.ok_or_else(|| Error::corrupt("its file is that of no dataset").file(path.display()))?;
+        let used = plan.metadata.get(NAMED).and_then(|named| paths.get(named.as_str()));
+        let used = used.and_then(|number| nodes.get(*number).copied().flatten());
+        let named = match used {
+            Some(node) if self.writer.kind(node)? == ObjectKind::Datatype => {
+                let same = self.writer.datatype(node)? == plan.datatype;
+                if same { Some(self.writer.address(node)?) } else { None }
+            }
+            _ => None,
+        };
+        let (dataset, note) = plan.create(self.writer, NodeId::ROOT, b"", named)?;
+        imported.notes.extend(note.map(|note| format!("{}: {note}", entry.path)));
+        Ok(Some((plan, dataset, path)))
+    }
+
+    fn links(&self, nodes: &[Option<NodeId>], imported: &mut Imported) -> Result<()> {
+        for (entry, node) in self.entries.iter().zip(nodes) {
+            let Some(group) = *node else { continue };
+            for (name, target) in &entry.links {
+                let target = match target {
+                    To::Object(number) => match nodes.get(*number).copied().flatten() {
+                        Some(node) => NewLink::Hard(node),
+                        None => {
+                            imported
+                                .notes
+                                .push(format!("{}: the link {name} leads to what was left out", entry.path));
+                            continue;
+                        }
+                    },
+                    To::Soft(path) => NewLink::Soft(path.clone()),
+                    To::External(file, path) => NewLink::External { file: file.clone(), path: path.clone() },
+                    To::User(class, data) => NewLink::User { class: *class, data: data.clone() },
+                };
+                let made = self.writer.link(group, name.as_bytes(), target);
+                made.map_err(|error| error.object(&entry.path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes all values of a dataset; how many rows.
+fn values(path: &Path, plan: &Plan, dataset: &DatasetWriter, progress: &dyn Fn(u64)) -> Result<u64> {
+    let expected = match &plan.dataspace {
+        Dataspace::Null => 0,
+        Dataspace::Scalar => 1,
+        Dataspace::Simple { dims, .. } => dims.first().copied().unwrap_or(1),
+    };
+    let mut rows = 0_u64;
+    for batch in TableFile::open(path)? {
+        let batch = batch?;
+        let count = batch.num_rows() as u64;
+        if rows.saturating_add(count) > expected {
+            break;
+        }
+        if count > 0 {
+            plan.write(dataset, rows, &batch)?;
+        }
+        rows += count;
+        progress(batch.get_array_memory_size() as u64);
+    }
+    if rows == expected {
+        return Ok(rows);
+    }
+    Err(Error::corrupt(format!("its file has not the {expected} rows that its extent says"))
+        .file(path.display()))
+}
+
+/// Imports one file.
+fn one(
+    path: &Path,
+    name: &str,
+    writer: &Writer,
+    options: &ImportOptions,
+    progress: &dyn Fn(u64),
+    imported: &mut Imported,
+) -> Result<()> {
+    imported.groups += 1;
+    let (parent, last) = parents(writer, name, imported)?;
+    let table = TableFile::open(path)?;
+    let schema = Arc::clone(table.schema());
+    let rows = table.count_rows()?;
+    let plan = match Plan::of(&schema)? {
+        Some(plan) => Some(plan),
+        None if options.compound => {
+            let field = Field::new("values", DataType::Struct(schema.fields().clone()), false);
+            let (datatype, _) = datatype_of(&field)?;
+            Some(Plan { datatype, dataspace: simple(&[rows]), metadata: HashMap::new(), members: true })
+        }
+        None => None,
+    };
+    let Some(plan) = plan else {
+        return columns(path, &schema, rows, (writer, parent, &last), progress, imported);
+    };
+    let plan = plan.with_rows(rows);
+    let named = match plan.metadata.get(NAMED) {
+        Some(path) => committed(writer, path, &plan.datatype)?,
+        None => None,
+    };
+    let (dataset, note) = plan.create(writer, parent, last.as_bytes(), named)?;
+    imported.notes.extend(note.map(|note| format!("{name}: {note}")));
+    imported.attributes += attributes_from_metadata(&plan.metadata, writer, dataset.id())?;
+    imported.rows += values(path, &plan, &dataset, progress)?;
+    imported.datasets += 1;
+    Ok(())
+}
+
+/// The group that a path is in, made if need be, and its last name.
+fn parents(writer: &Writer, path: &str, imported: &mut Imported) -> Result<(NodeId, String)> {
+    let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    let last = names.pop().ok_or_else(|| Error::invalid("a table needs a name"))?;
+    let mut group = NodeId::ROOT;
+    for name in names {
+        group = match writer.find(group, name.as_bytes())? {
+            Some(NewLink::Hard(node)) => node,
+            _ => {
+                imported.groups += 1;
+                writer.create_group(group, name.as_bytes(), false)?
+            }
+        };
+    }
+    Ok((group, last.to_owned()))
+}
+
+/// A column that is imported as a dataset of its own.
+struct Column {
+    dataset: DatasetWriter,
+    field: Field,
+    valid: Option<DatasetWriter>,
+}
+
+/// Imports a table that never was HDF5: a group, with a dataset for each column.
+fn columns(
+    path: &Path,
+    schema: &Schema,
+    rows: u64,
+    (writer, parent, name): (&Writer, NodeId, &str),
+    progress: &dyn Fn(u64),
+    imported: &mut Imported,
+) -> Result<()> {
+    let group = writer.create_group(parent, name.as_bytes(), true)?;
+    imported.groups += 1;
+    let mut made = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let (datatype, cell) = datatype_of(field)?;
+        let wrong = |why: &str| Error::unsupported(format!("column {}: {why}", field.name()));
+        if field.name().is_empty() || field.name().contains(['/', '\0']) || field.name() == "." {
+            return Err(wrong("HDF5 has no such names: rename it"));
+        }
+        let dataspace = simple(&[&[rows], &cell[..]].concat());
+        let options = DatasetOptions::new(datatype, dataspace);
+        let dataset = writer.create_dataset(group, field.name().as_bytes(), options)?;
+        if !leads_back(field.data_type()) {
+            text_attribute(writer, dataset.id(), "arrow.type", &[&field.data_type().to_string()])?;
+        }
+        imported.attributes +=
+            attributes_from_metadata(&field.metadata().clone().into(), writer, dataset.id())?;
+        made.push(Column { dataset, field: (**field).clone(), valid: None });
+        imported.datasets += 1;
+    }
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    if !names.is_empty() {
+        text_attribute(writer, group, "h5.table", &names)?;
+    }
+    let mut done = 0_u64;
+    for batch in TableFile::open(path)? {
+        let batch = batch?;
+        for (column, array) in made.iter_mut().zip(batch.columns()) {
+            column.write(writer, group, done, rows, array, imported)?;
+        }
+        done += batch.num_rows() as u64;
+        progress(batch.get_array_memory_size() as u64);
+    }
+    imported.rows += done;
+    Ok(())
+}
+
+impl Column {
+    fn write(
+        &mut self,
+        writer: &Writer,
+        group: NodeId,
+        from: u64,
+        rows: u64,
+        array: &ArrayRef,
+        imported: &mut Imported,
+    ) -> Result<()> {
+        if array.is_empty() {
+            return Ok(());
+        }
+        write_column(&self.dataset, from, &self.field, array)?;
+        let text = matches!(self.dataset.datatype().class, Class::VlenString { .. });
+        let Some(nulls) = array.logical_nulls().filter(|nulls| !text && nulls.null_count() > 0) else {
+            return Ok(());
+        };
+        let name = format!("{}{VALID}", self.field.name());
+        let valid = match self.valid.take() {
+            Some(valid) => valid,
+            None => {
+                // Rows that are not written are there.
+                let mut options = DatasetOptions::new(boolean(), simple(&[rows]));
+                options.fill.value = FillWhen::User(vec![1]);
+                imported.datasets += 1;
+                text_attribute(writer, self.dataset.id(), "valid", &[&name])?;
+                writer.create_dataset(group, name.as_bytes(), options)?
+            }
+        };
+        let values: BooleanBuffer = nulls.inner().clone();
+        let field = Field::new(&name, DataType::Boolean, false);
+        write_column(&valid, from, &field, &BooleanArray::new(values, None))?;
+        self.valid = Some(valid);
+        Ok(())
+    }
+}
+
+/// Whether the HDF5 datatype of an Arrow type says which it was.
+fn leads_back(data_type: &DataType) -> bool {
+    let inner = |fields: &Fields| fields.iter().all(|field| leads_back(field.data_type()));
+    match data_type {
+        DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(_, Some(_))
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..)
+        | DataType::Dictionary(..)
+        | DataType::RunEndEncoded(..)
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::Map(..) => false,
+        DataType::Struct(fields) => inner(fields),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            leads_back(item.data_type())
+        }
+        _ => true,
+    }
+}
+
+/// Sets an attribute of text, or of a list of them.
+fn text_attribute(writer: &Writer, object: NodeId, name: &str, texts: &[&str]) -> Result<()> {
+    let datatype = Datatype {
+        size: 16,
+        class: Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 },
+    };
+    let mut data = Vec::with_capacity(texts.len() * 16);
+    for text in texts {
+        data.extend(writer.store_attribute_sequence(text.len(), text.as_bytes())?);
+    }
+    let dataspace = match texts {
+        [_] if name != "h5.table" => Dataspace::Scalar,
+        _ => simple(&[texts.len() as u64]),
+    };
+    let attribute = Attribute {
+        name: Name::from(name),
+        charset: CharacterSet::Utf8,
+        datatype,
+        committed: None,
+        dataspace,
+        data,
+        creation_order: None,
+    };
+    writer.set_attribute(object, attribute)
+}

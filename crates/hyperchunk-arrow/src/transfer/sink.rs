@@ -1,0 +1,147 @@
+//! Where batches go: files that have their name when they are whole.
+
+use crate::values::arrow;
+use crate::{Error, ErrorKind, Result};
+use arrow_array::RecordBatch;
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_schema::Schema;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// What a file of Arrow is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// An IPC file: `.arrow`, `.feather`, `.ipc`.
+    File,
+    /// An IPC stream: `.arrows`.
+    Stream,
+    /// Parquet: `.parquet`.
+    Parquet,
+}
+
+impl Format {
+    /// What a file of this name is.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        match extension.as_str() {
+            "arrow" | "feather" | "ipc" => Some(Self::File),
+            "arrows" => Some(Self::Stream),
+            "parquet" | "pq" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn io(path: &Path, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, error.to_string()).file(path.display())
+}
+
+/// A file that is being made.
+pub(super) struct Sink {
+    writer: Writer,
+    path: PathBuf,
+    partial: PathBuf,
+    done: bool,
+}
+
+enum Writer {
+    File(FileWriter<BufWriter<File>>),
+    Stream(StreamWriter<BufWriter<File>>),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<parquet::arrow::ArrowWriter<BufWriter<File>>>),
+    Finished,
+}
+
+impl Sink {
+    /// A file at `path`, which is there when [`Sink::finish`] says so.
+    pub(super) fn create(path: &Path, format: Format, schema: &Schema, replace: bool) -> Result<Self> {
+        if !replace && path.exists() {
+            return Err(Error::invalid("it is there already").file(path.display()));
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".partial");
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(|error| io(&partial, &error))?;
+        let file = BufWriter::with_capacity(1 << 20, file);
+        let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5).map_err(arrow)?;
+        let writer = match format {
+            Format::File => FileWriter::try_new_with_options(file, schema, options).map(Writer::File),
+            Format::Stream => StreamWriter::try_new_with_options(file, schema, options).map(Writer::Stream),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => {
+                let properties = parquet::file::properties::WriterProperties::builder()
+                    .set_compression(parquet::basic::Compression::ZSTD(parquet::basic::ZstdLevel::default()))
+                    .build();
+                let schema = std::sync::Arc::new(schema.clone());
+                parquet::arrow::ArrowWriter::try_new(file, schema, Some(properties))
+                    .map(|writer| Writer::Parquet(Box::new(writer)))
+                    .map_err(Into::into)
+            }
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => {
+                drop(std::fs::remove_file(&partial));
+                return Err(Error::unsupported("this build has no Parquet"));
+            }
+        };
+        match writer {
+            Ok(writer) => Ok(Self { writer, path: path.to_owned(), partial, done: false }),
+            Err(error) => {
+                drop(std::fs::remove_file(&partial));
+                Err(Error::unsupported(error.to_string()).file(path.display()))
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let written = match &mut self.writer {
+            Writer::File(writer) => writer.write(batch),
+            Writer::Stream(writer) => writer.write(batch),
+            #[cfg(feature = "parquet")]
+            Writer::Parquet(writer) => writer.write(batch).map_err(Into::into),
+            Writer::Finished => Ok(()),
+        };
+        written.map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &arrow_schema::ArrowError) -> Error {
+        let kind = match error {
+            arrow_schema::ArrowError::IoError(..) => ErrorKind::Io,
+            _ => ErrorKind::Unsupported,
+        };
+        Error::new(kind, error.to_string()).file(self.path.display())
+    }
+
+    /// Gives the file its name; its size.
+    pub(super) fn finish(mut self) -> Result<u64> {
+        let finished = match std::mem::replace(&mut self.writer, Writer::Finished) {
+            Writer::File(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
+            Writer::Stream(mut writer) => writer.finish().and_then(|()| writer.into_inner()),
+            #[cfg(feature = "parquet")]
+            Writer::Parquet(writer) => writer.into_inner().map_err(Into::into),
+            Writer::Finished => return Err(Error::invalid("a file that is finished already")),
+        };
+        let file = finished.map_err(|error| self.error(&error))?;
+        let file = file.into_inner().map_err(|error| io(&self.path, error.error()))?;
+        let size = file.metadata().map_err(|error| io(&self.path, &error))?.len();
+        file.sync_data().map_err(|error| io(&self.path, &error))?;
+        std::fs::rename(&self.partial, &self.path).map_err(|error| io(&self.path, &error))?;
+        self.done = true;
+        Ok(size)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if !self.done {
+            // The error that led here is the one that counts.
+            drop(std::fs::remove_file(&self.partial));
+        }
+    }
+}

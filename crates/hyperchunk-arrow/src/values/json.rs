@@ -1,0 +1,90 @@
+//! Values as JSON, for people: what JSON lacks is text, and long lists are cut.
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use serde_json::Value;
+
+/// More elements than this of a list are not shown.
+const SHOWN: usize = 100;
+/// Longer texts are cut.
+const LONGEST: usize = 1000;
+/// How deep values are shown.
+const DEPTH: usize = 8;
+
+/// A row.
+pub(crate) fn value(array: &ArrayRef, row: usize) -> Value {
+    shown(array, row, 0)
+}
+
+fn shown(array: &ArrayRef, row: usize, depth: usize) -> Value {
+    if depth > DEPTH || row >= array.len() || array.is_null(row) {
+        return Value::Null;
+    }
+    let float = |number: f64| {
+        serde_json::Number::from_f64(number).map_or_else(|| Value::from(number.to_string()), Value::Number)
+    };
+    macro_rules! numbers {
+        ($($kind:ident $type:ident;)*) => {
+            match array.data_type() {
+                $(DataType::$kind => {
+                    array.as_primitive_opt::<arrow_array::types::$type>().map_or(Value::Null, |array| array.value(row).into())
+                })*
+                DataType::Float16 => array
+                    .as_primitive_opt::<arrow_array::types::Float16Type>()
+                    .map_or(Value::Null, |array| float(array.value(row).to_f64())),
+                DataType::Float32 => array
+                    .as_primitive_opt::<arrow_array::types::Float32Type>()
+                    .map_or(Value::Null, |array| float(array.value(row).to_string().parse().unwrap_or(f64::NAN))),
+                DataType::Float64 => array
+                    .as_primitive_opt::<arrow_array::types::Float64Type>()
+                    .map_or(Value::Null, |array| float(array.value(row))),
+                DataType::LargeUtf8 => array.as_string_opt::<i64>().map_or(Value::Null, |array| text(array.value(row).as_bytes())),
+                DataType::Utf8 => array.as_string_opt::<i32>().map_or(Value::Null, |array| text(array.value(row).as_bytes())),
+                DataType::LargeBinary => array.as_binary_opt::<i64>().map_or(Value::Null, |array| bytes(array.value(row))),
+                DataType::Binary => array.as_binary_opt::<i32>().map_or(Value::Null, |array| bytes(array.value(row))),
+                DataType::FixedSizeBinary(_) => array.as_fixed_size_binary_opt().map_or(Value::Null, |array| bytes(array.value(row))),
+                DataType::FixedSizeList(..) => array.as_fixed_size_list_opt().map_or(Value::Null, |array| list(&array.value(row), depth)),
+                DataType::LargeList(_) => array.as_list_opt::<i64>().map_or(Value::Null, |array| list(&array.value(row), depth)),
+                DataType::Struct(fields) => {
+                    let columns = array.as_struct_opt().map_or(&[][..], |parts| parts.columns());
+                    let members = fields.iter().zip(columns).take(SHOWN);
+                    Value::Object(members.map(|(field, column)| (field.name().clone(), shown(column, row, depth + 1))).collect())
+                }
+                other => Value::from(format!("({other})")),
+            }
+        };
+    }
+    numbers! {
+        Int8 Int8Type;
+        Int16 Int16Type;
+        Int32 Int32Type;
+        Int64 Int64Type;
+        UInt8 UInt8Type;
+        UInt16 UInt16Type;
+        UInt32 UInt32Type;
+        UInt64 UInt64Type;
+    }
+}
+
+fn list(items: &ArrayRef, depth: usize) -> Value {
+    let mut all: Vec<Value> = (0..items.len().min(SHOWN)).map(|row| shown(items, row, depth + 1)).collect();
+    if items.len() > SHOWN {
+        all.push(Value::from(format!("… {} more", items.len() - SHOWN)));
+    }
+    Value::Array(all)
+}
+
+fn text(bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let cut: String = text.chars().take(LONGEST).collect();
+    Value::from(if cut.len() < text.len() { format!("{cut}…") } else { cut })
+}
+
+fn bytes(bytes: &[u8]) -> Value {
+    if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0) {
+        return text(bytes);
+    }
+    let cut = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect::<String>();
+    Value::from(if bytes.len() > SHOWN { format!("0x{cut}…") } else { format!("0x{cut}") })
+}

@@ -1,0 +1,177 @@
+//! References as Arrow has them: `{path, raw, selection}`.
+//!
+//! - `path`: that of the object; null if none is in the file.
+//! - `raw`: the element, with addresses of 8 bytes, and behind it what it has in the heap; empty for a null reference.
+//! - `selection`: of a region of so many blocks, the first and the last corner of each, one after the other, for who looks at
+//!   it; null if there are too many, or it is no region.
+
+use crate::{Error, ErrorKind, Result};
+use hyperchunk::File;
+use hyperchunk::encode::Oldest;
+use hyperchunk::encode::reference::{HeapObject, encode, heap_object, size};
+use hyperchunk::model::{Hyperslab, Name, Reference, ReferenceKind, Selection};
+use hyperchunk::parse::reference::parse_apart;
+use hyperchunk::write::{NodeId, Target, Writer};
+
+/// Regions of more numbers than this are not shown as blocks.
+const SHOWN: usize = 4096;
+/// Where no object is.
+const NOWHERE: u64 = u64::MAX;
+
+/// A reference as Arrow has it.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pub(super) path: Option<String>,
+    pub(super) raw: Vec<u8>,
+    pub(super) selection: Option<Vec<u64>>,
+}
+
+/// What a stored element refers to.
+pub(super) fn show(file: &File, kind: ReferenceKind, element: &[u8]) -> Result<Shown> {
+    let Some(reference) = file.reference(kind, element)? else { return Ok(Shown::default()) };
+    let path = match reference.file {
+        None => file.paths()?.find(reference.address),
+        Some(_) => file.dereference(&reference).ok().and_then(|object| {
+            let paths = object.file().paths().ok()?;
+            paths.find(object.address())
+        }),
+    };
+    let path = path.and_then(|path| String::from_utf8(path).ok());
+    let selection = reference.region.as_ref().and_then(|region| blocks(&region.selection));
+    Ok(Shown { path, raw: raw(kind, &reference)?, selection })
+}
+
+/// The element, apart from its file.
+fn raw(kind: ReferenceKind, reference: &Reference) -> Result<Vec<u8>> {
+    if reference.address == NOWHERE && kind == ReferenceKind::Object1 {
+        return encode(kind, Some(reference), None);
+    }
+    let kind = itself(kind, reference);
+    let object = heap_object(kind, reference, Oldest::V200)?;
+    let place = match &object {
+        None => None,
+        Some(object) => {
+            let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
+            Some(HeapObject { address: 1, index: 1, size })
+        }
+    };
+    let mut raw = encode(kind, Some(reference), place)?;
+    raw.extend(object.unwrap_or_default());
+    Ok(raw)
+}
+
+/// What a revised reference is itself: one datatype holds all kinds.
+fn itself(kind: ReferenceKind, reference: &Reference) -> ReferenceKind {
+    match (kind, &reference.region, &reference.attribute) {
+        (ReferenceKind::Object1 | ReferenceKind::Region1, ..) => kind,
+        (_, Some(_), _) => ReferenceKind::Region2,
+        (_, _, Some(_)) => ReferenceKind::Attribute,
+        _ => ReferenceKind::Object2,
+    }
+}
+
+/// The corners of a selection's blocks.
+fn blocks(selection: &Selection) -> Option<Vec<u64>> {
+    match selection {
+        Selection::None => Some(Vec::new()),
+        Selection::All => None,
+        Selection::Points { rank, coordinates } => {
+            let twice = |point: &[u64]| [point, point].concat();
+            Some(coordinates.chunks((*rank).max(1)).flat_map(twice).collect())
+                .filter(|_| coordinates.len() <= SHOWN / 2)
+        }
+        Selection::Blocks { corners, .. } => Some(corners.clone()).filter(|corners| corners.len() <= SHOWN),
+        Selection::Regular(slabs) => regular(slabs),
+    }
+}
+
+fn regular(slabs: &[Hyperslab]) -> Option<Vec<u64>> {
+    let count = slabs.iter().try_fold(1_u64, |count, slab| count.checked_mul(slab.count?))?;
+    let numbers = usize::try_from(count).ok()?.checked_mul(slabs.len())?.checked_mul(2)?;
+    if numbers > SHOWN || numbers == 0 {
+        return None;
+    }
+    let mut corners = vec![(Vec::new(), Vec::new())];
+    for slab in slabs {
+        let block = slab.block?.checked_sub(1)?;
+        let mut next = Vec::with_capacity(corners.len());
+        for (first, last) in &corners {
+            for number in 0..slab.count? {
+                let start = number.checked_mul(slab.stride)?.checked_add(slab.start)?;
+                next.push((
+                    [&first[..], &[start]].concat(),
+                    [&last[..], &[start.checked_add(block)?]].concat(),
+                ));
+            }
+        }
+        corners = next;
+    }
+    Some(corners.into_iter().flat_map(|(first, last)| [first, last].concat()).collect())
+}
+
+/// Stores a reference; returns the element.
+pub(super) fn store(
+    writer: &Writer,
+    kind: ReferenceKind,
+    path: Option<&str>,
+    raw: &[u8],
+    attribute: bool,
+) -> Result<Vec<u8>> {
+    let wide = usize::try_from(size(kind)).unwrap_or(0);
+    let known = if raw.is_empty() {
+        None
+    } else {
+        let (element, object) = raw
+            .split_at_checked(wide)
+            .ok_or_else(|| Error::corrupt(format!("a reference of {} bytes instead of {wide}", raw.len())))?;
+        parse_apart(kind, element, object)?
+    };
+    let mut reference = match (known, path) {
+        (None, None) => return encode(kind, None, None),
+        (Some(reference), _) => reference,
+        // Made by somebody who knows a path, and nothing else.
+        (None, Some(_)) if matches!(kind, ReferenceKind::Object1 | ReferenceKind::Object2) => {
+            Reference { file: None, address: NOWHERE, region: None, attribute: None }
+        }
+        (None, Some(path)) => {
+            return Err(Error::invalid(format!("a reference to a part of {path} that does not say which")));
+        }
+    };
+    if reference.file.is_none() {
+        reference.address = match path.map(|path| find(writer, path)).transpose()?.flatten() {
+            Some(node) => writer.address(node)?,
+            None if path.is_some() && reference.address == NOWHERE => {
+                let message =
+                    format!("a reference to {}, which is not in the file", path.unwrap_or_default());
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            None => NOWHERE,
+        };
+    }
+    if reference.address == NOWHERE {
+        // It leads nowhere, as before: an address that no object has.
+        return match kind {
+            ReferenceKind::Object1 => encode(kind, Some(&reference), None),
+            _ => writer.store_reference(
+                itself(kind, &reference),
+                &Reference { address: NOWHERE - 1, ..reference },
+                attribute,
+            ),
+        };
+    }
+    writer.store_reference(itself(kind, &reference), &reference, attribute)
+}
+
+/// The object at a path of a file that is being written, if there is one.
+pub(crate) fn find(writer: &Writer, path: &str) -> Result<Option<NodeId>> {
+    match writer.resolve(NodeId::ROOT, path.as_bytes()) {
+        Ok(Target::Here(node)) => Ok(Some(node)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(None),
+    }
+}
+
+/// The name of an object in a message.
+pub(crate) fn shown(path: &[u8]) -> String {
+    Name::from(path).to_string()
+}
