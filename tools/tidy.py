@@ -24,7 +24,14 @@ MAY_USE = {
     "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-cli": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-s3proxy": set(),
-    "hyperchunk-python": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-cli", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-python": {
+        "hyperchunk",
+        "hyperchunk-arrow",
+        "hyperchunk-cli",
+        "hyperchunk-format",
+        "hyperchunk-h5abi",
+        "hyperchunk-udf",
+    },
 }
 
 LONG, TOO_LONG = 400, 800
