@@ -70,8 +70,6 @@ class WritableFile(WritableGroup, File):
     ) -> None:
         if mode not in ("w", "w-", "x"):
             raise ValueError("a file is made with mode w, w- or x")
-        if userblock_size:
-            raise UnsupportedError("userblock_size: hyperchunk writes files without a user block")
         if swmr:
             raise UnsupportedError("swmr: flush() commits what was written; readers open the file again to see it")
         if unknown := set(tuning) - _TUNING:
@@ -91,6 +89,7 @@ class WritableFile(WritableGroup, File):
             "replace": mode == "w",
             "journal": journal,
             "waiting_bytes": waiting_bytes,
+            "user_block": userblock_size or 0,
         }
         if hasattr(name, "write") and hasattr(name, "seek"):
             writer = _core.Writer.in_memory(repr(name), **options)

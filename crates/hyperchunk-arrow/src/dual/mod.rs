@@ -17,11 +17,15 @@
 //! the right values, or no Arrow file.
 
 mod batch;
+mod check;
+mod fix;
 mod flat;
 mod footer;
 mod metadata;
 mod writer;
 
+pub use check::{Checked, check};
+pub use fix::{FixOptions, Fixed, fix, fix_to};
 pub use writer::{DualOptions, DualWriter, NewColumn};
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::batch::{self, END_OF_STREAM, Place, stored};
 use super::footer::{Block, Footer, MAGIC, Said};
+use super::metadata::GROUP;
 use crate::types::{ColumnType, Look, Strings, datatype_of};
 use crate::{Error, Result};
 use arrow_array::{Array, RecordBatch};
@@ -18,10 +19,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Values of a column in a row group begin at a multiple of this,
-const ALIGNMENT: u64 = 64;
+pub(super) const ALIGNMENT: u64 = 64;
 /// or of this, if they are many.
-const PAGE: u64 = 4096;
-const MANY: u64 = 1 << 20;
+pub(super) const PAGE: u64 = 4096;
+pub(super) const MANY: u64 = 1 << 20;
 /// So many bytes are in a row group if nobody says otherwise.
 const USUAL_GROUP: u64 = 64 << 20;
 /// HDF5 before 2.0 knows no larger chunks.
@@ -410,12 +411,10 @@ impl Prepared {
         }
         let fields: Vec<Field> = columns.iter().map(Column::field).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let generator = IpcDataGenerator::default();
-        let options_of = IpcWriteOptions::default();
-        let mut tracker = DictionaryTracker::new(false);
-        let encoded =
-            generator.schema_to_bytes_with_dictionary_tracker(&schema, &mut tracker, &options_of).ipc_message;
-        let message = batch::framed(&encoded, 0)?;
+        let named = [(GROUP.to_owned(), format!("/{}", names.join("/")))];
+        let more = schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).chain(named);
+        let front = Schema::new_with_metadata(schema.fields().clone(), more.collect::<Metadata>());
+        let message = schema_message(&front)?;
         let needed = (MAGIC.len() + message.len() + END_OF_STREAM.len()) as u64;
         let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE).next_power_of_two();
         Ok(Self { schema, columns, user_block, names, message })
@@ -486,12 +485,11 @@ fn same_bytes(left: &DataType, right: &DataType) -> bool {
 }
 
 /// Where the values of columns begin in a row group of so many rows, and where they end.
-fn laid_out(columns: &[Column], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
+pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
     let too_large = || Error::limit("a row group of 2^62 bytes");
-    let mut starts = Vec::with_capacity(columns.len());
-    for column in columns {
-        let size =
-            column.row_size().checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
+    let mut starts = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let size = size.checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
         at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
         starts.push(at);
         at = at.checked_add(size).ok_or_else(too_large)?;
@@ -518,7 +516,8 @@ impl State {
         let message = self.message_length()?;
         let biggest = self.columns.iter().map(|column| column.row_size().saturating_mul(room)).max();
         let alignment = if biggest.is_some_and(|size| size >= MANY) { PAGE } else { ALIGNMENT };
-        let (starts, end) = laid_out(&self.columns, room, 2 * message)?;
+        let sizes: Vec<u64> = self.columns.iter().map(Column::row_size).collect();
+        let (starts, end) = laid_out(&sizes, room, 2 * message)?;
         let messages = dual.writer.reserve(end + message, alignment)?;
         let starts = starts.into_iter().map(|start| start + messages).collect();
         let behind = messages + end;
@@ -793,6 +792,15 @@ impl State {
         }
         self.lead_stream(dual)
     }
+}
+
+/// The message that a stream begins with.
+pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
+    let mut tracker = DictionaryTracker::new(false);
+    let options = IpcWriteOptions::default();
+    let encoded =
+        IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
+    batch::framed(&encoded.ipc_message, 0)
 }
 
 fn narrow(length: u64) -> Result<usize> {

@@ -153,10 +153,21 @@ impl Contents {
         }
     }
 
+    /// The size of the user block, if there is one, of one file. What Arrow has in front of a file that is both is about that
+    /// file only.
+    pub(crate) fn user_block(&self) -> Option<u64> {
+        let [input] = &self.inputs[..] else { return None };
+        let base = input.file.superblock().base;
+        let mut start = [0; 6];
+        let read = base > 0 && input.file.0.source.read_at(0, &mut start).is_ok();
+        let plain = read && start != *b"ARROW1" && base.is_power_of_two() && base >= 512;
+        plain.then_some(base)
+    }
+
     /// What the user should know.
-    pub(crate) fn notes(&self, options: &PackOptions) -> Vec<String> {
+    pub(crate) fn notes(&self, options: &PackOptions, user_block: bool) -> Vec<String> {
         let mut notes = Vec::new();
-        for input in &self.inputs {
+        for input in self.inputs.iter().filter(|_| !user_block) {
             let base = input.file.superblock().base;
             if base > 0 {
                 let name = input.file.path().map_or_else(String::new, |path| path.display().to_string());

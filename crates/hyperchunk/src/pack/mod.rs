@@ -66,6 +66,13 @@ pub struct PackOptions {
     pub filter_rules: Vec<(String, Filtering)>,
     /// How many bytes of data are held at a time, about.
     pub memory: u64,
+    /// How many bytes the new file has before its superblock; `None` for those of the source, and as there, if it is one
+    /// file and its structure does not lie in front.
+    pub user_block: Option<u64>,
+    /// As [`CreateOptions::lasting`].
+    pub lasting: bool,
+    /// As [`CreateOptions::alignment`].
+    pub alignment: u64,
 }
 
 impl Default for PackOptions {
@@ -82,6 +89,9 @@ impl Default for PackOptions {
             filters: Filtering::Keep,
             filter_rules: Vec::new(),
             memory: 64 << 20,
+            user_block: None,
+            lasting: false,
+            alignment: 1,
         }
     }
 }
@@ -215,6 +225,9 @@ impl Packing {
         options.threads = self.options.threads;
         options.sync = self.options.sync;
         options.replace = self.options.replace;
+        options.lasting = self.options.lasting;
+        options.alignment = self.options.alignment;
+        options.user_block = self.options.user_block.unwrap_or_else(|| self.user_block().unwrap_or(0));
         if self.options.cloud {
             options.layout = FileLayout::InFront { page: measure::page(self, &options)? };
         }
@@ -236,6 +249,11 @@ impl Packing {
 
     fn fill(&self, writer: &Writer, progress: &(dyn Fn(u64) + std::marker::Sync)) -> Result<Packed> {
         let made = make::make(self, writer)?;
+        if self.options.user_block.is_none()
+            && let Some(size) = self.user_block()
+        {
+            self.copy_user_block(writer, size)?;
+        }
         let copied = copy::copy(self, writer, &made, progress)?;
         writer.close()?;
         let count = |kind| self.contents.items.iter().filter(|item| item.object.kind() == kind).count();
@@ -253,8 +271,34 @@ impl Packing {
                 FileLayout::InFront { page } => Some(page),
                 FileLayout::AtEnd => None,
             },
-            notes: self.contents.notes(&self.options),
+            notes: self
+                .contents
+                .notes(&self.options, self.options.user_block.or_else(|| self.user_block()).is_some()),
         })
+    }
+
+    /// The size of the user block that the new file gets from its source, if that has one to keep.
+    fn user_block(&self) -> Option<u64> {
+        if self.options.cloud {
+            return None;
+        }
+        self.contents.user_block()
+    }
+
+    fn copy_user_block(&self, writer: &Writer, size: u64) -> Result<()> {
+        let Some(input) = self.contents.inputs.first() else { return Ok(()) };
+        let mut buffer = vec![0; 1 << 16];
+        let mut at = 0;
+        while at < size {
+            let step = usize::try_from(size - at).unwrap_or(usize::MAX).min(buffer.len());
+            let Some(part) = buffer.get_mut(..step) else { break };
+            input.file.0.source.read_at(at, part)?;
+            if part.iter().any(|byte| *byte != 0) {
+                writer.write_user_block(at, part)?;
+            }
+            at += step as u64;
+        }
+        Ok(())
     }
 
     /// Compares the new file with the sources: all links, types, extents and attributes, and the digest of each attribute and

@@ -204,6 +204,16 @@ impl Inner {
         };
         let mut addresses = vec![0; tree.nodes.len()];
         let uses = tree.uses(order);
+        // What stays where it is needs no place.
+        for (address, node) in addresses.iter_mut().zip(&tree.nodes) {
+            if let NodeKind::Kept { address: kept, .. } = node.kind {
+                *address = kept;
+            }
+        }
+        let kept =
+            |id: &NodeId| tree.nodes.get(id.0).is_some_and(|node| matches!(node.kind, NodeKind::Kept { .. }));
+        let order: Vec<NodeId> = order.iter().copied().filter(|id| !kept(id)).collect();
+        let order = &*order;
         let extension = self.extension()?;
         let front = extension.as_ref().map_or(0, Vec::len);
         // Sizes first: they do not depend on addresses.
@@ -313,6 +323,7 @@ impl Inner {
                 let encode = |age| message::datatype::encode(datatype, age);
                 vec![plain(message::DATATYPE, self.able(encode)?.1)]
             }
+            NodeKind::Kept { .. } => return Err(Error::invalid("an object that stays where it is")),
         };
         self.attribute_messages(node, &mut messages, &mut beside)?;
         if let Some(comment) = &node.comment {

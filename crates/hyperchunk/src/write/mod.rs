@@ -8,6 +8,7 @@
 //!
 //! Source: *RFC: Direct Chunk Write*; specification §II to §VII.
 
+mod adopted;
 mod based;
 mod chunks;
 mod commit;
@@ -34,6 +35,7 @@ use hyperchunk_format::encode::{self, Oldest};
 use hyperchunk_format::model::Datatype;
 
 pub use crate::io::upload::Stored;
+pub use adopted::Adopted;
 pub use companion::{Companion, Filled, Places, Plan, Sealed};
 pub use dataset::{ChunkRun, DatasetWriter, DirectChunk, FilePart};
 pub use lookup::Target;

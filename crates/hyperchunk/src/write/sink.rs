@@ -185,6 +185,15 @@ impl LocalSink {
         Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
     }
 
+    /// A finished file that nobody has open.
+    pub(super) fn adopt(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|error| cannot("open", &error).file(path.display()))?;
+        file.try_lock().map_err(|_| Error::new(ErrorKind::Locked, "another program has the file open"))?;
+        let (partial, published) = (Self::partial_of(path), AtomicBool::new(true));
+        Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
+    }
+
     /// How many bytes it has.
     pub(super) fn length(&self) -> Result<u64> {
         let metadata = self.file.metadata().map_err(|error| self.named(cannot("look at", &error)))?;

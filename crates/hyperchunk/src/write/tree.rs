@@ -4,7 +4,7 @@ use super::chunks::Data;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
-    Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, Pipeline,
+    Attribute, CharacterSet, Dataspace, Datatype, FillValue, Link, LinkTarget, Name, ObjectKind, Pipeline,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -65,6 +65,11 @@ pub(super) enum NodeKind {
     Group(GroupNode),
     Dataset(Arc<DatasetNode>),
     Datatype(Datatype),
+    /// An object of a file that was there before, whose header stays where it is.
+    Kept {
+        kind: ObjectKind,
+        address: u64,
+    },
 }
 
 #[derive(Debug, Default)]

@@ -462,10 +462,11 @@ impl Writer {
     /// # Errors
     /// Invalid if it is of another file.
     pub fn kind(&self, id: NodeId) -> Result<ObjectKind> {
-        Ok(match self.0.tree().node(id)?.kind {
+        Ok(match &self.0.tree().node(id)?.kind {
             NodeKind::Group(_) => ObjectKind::Group,
             NodeKind::Dataset(_) => ObjectKind::Dataset,
             NodeKind::Datatype(_) => ObjectKind::Datatype,
+            NodeKind::Kept { kind, .. } => *kind,
         })
     }
 

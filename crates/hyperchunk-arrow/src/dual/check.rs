@@ -1,0 +1,292 @@
+//! Whether the Arrow side of a file is what its HDF5 side is.
+
+use super::batch::{self, Place};
+use super::footer::{ENDING, MAGIC};
+use super::metadata::{DUAL, END, GENERATION, GROUP, VERSION};
+use super::writer::look;
+use crate::types::ColumnType;
+use crate::{Error, Result, types};
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::root_as_footer;
+use arrow_schema::{Field, Schema};
+use hyperchunk::model::Layout;
+use hyperchunk::{Dataset, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// No footer is larger.
+const LARGEST: u64 = 1 << 30;
+
+/// What a file is to programs that read Arrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// Why it is no Arrow file, or not what its HDF5 side is. Empty if all is well.
+    pub problems: Vec<String>,
+    /// Whether it was made to be both.
+    pub is_dual: bool,
+    /// The group of the columns, if the footer can be read.
+    pub group: Option<String>,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// How many rows the footer leads to.
+    pub rows: u64,
+    /// In how many row groups.
+    pub row_groups: usize,
+    /// How many commits there were.
+    pub generation: Option<u64>,
+}
+
+impl Checked {
+    /// Whether both sides are the same.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Compares what the Arrow footer of a file says with its HDF5 objects.
+///
+/// # Errors
+/// Those of reading the file as HDF5.
+pub fn check(path: impl AsRef<Path>) -> Result<Checked> {
+    let path = path.as_ref();
+    let checked = checked(path);
+    checked.map_err(|error| error.file(path.display()))
+}
+
+fn cannot(error: &std::io::Error) -> Error {
+    Error::new(hyperchunk::ErrorKind::Io, format!("cannot read the file: {error}"))
+}
+
+fn checked(path: &Path) -> Result<Checked> {
+    let file = File::open(path, &OpenOptions::default())?;
+    let mut bytes = std::fs::File::open(path).map_err(|error| cannot(&error))?;
+    let size = bytes.metadata().map_err(|error| cannot(&error))?.len();
+    let mut checked = Checked::default();
+    let problem = |checked: &mut Checked, what: &str| {
+        checked.problems.push(what.to_owned());
+        Ok(checked.clone())
+    };
+    let base = file.superblock().base;
+    let start = part(&mut bytes, 0, 8.min(size))?;
+    checked.is_dual = base >= 512 && start == MAGIC;
+    if !checked.is_dual {
+        return problem(&mut checked, "the file was not made to be Arrow, too: it does not begin so");
+    }
+    let end = part(&mut bytes, size - 10, 10)?;
+    let (length, ending) = end.split_at(4);
+    if ending != ENDING {
+        let what = if size > base + file.superblock().end {
+            "the last commit was not finished: the file is longer than HDF5 knows"
+        } else {
+            "objects were added, changed or deleted since the last commit: the file does not end as an Arrow file"
+        };
+        return problem(&mut checked, what);
+    }
+    let length = length.iter().rev().fold(0, |length: u64, byte| length << 8 | u64::from(*byte));
+    if length > LARGEST || length + 18 > size {
+        return problem(&mut checked, "the footer has no possible size");
+    }
+    let footer = part(&mut bytes, size - 10 - length, length)?;
+    let changed = "the attributes, the extent or the storage of a column were changed since the last commit: the footer \
+                   is not whole";
+    let Ok(footer) = root_as_footer(&footer) else { return problem(&mut checked, changed) };
+    let Some(Ok(schema)) = footer.schema().map(try_fb_to_schema) else {
+        return problem(&mut checked, changed);
+    };
+    let pairs = footer.custom_metadata();
+    let said = |key: &str| {
+        let pair = pairs.iter().flatten().find(|pair| pair.key() == Some(key));
+        pair.and_then(|pair| pair.value()).map(str::to_owned)
+    };
+    checked.columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+    checked.generation = said(GENERATION).and_then(|text| text.parse().ok());
+    checked.group = said(GROUP);
+    if said(DUAL).as_deref() != Some(VERSION) {
+        return problem(&mut checked, "the footer is not one of a file that is HDF5, too");
+    }
+    if said(END).and_then(|text| text.parse().ok()) != Some(size) || size != base + file.superblock().end {
+        return problem(&mut checked, "the footer was written for a file of another size");
+    }
+    let blocks: Vec<_> = footer.recordBatches().into_iter().flatten().collect();
+    checked.row_groups = blocks.len();
+    let group = checked.group.clone().unwrap_or_else(|| "/".into());
+    let columns = match Hdf5Column::all(&file, &group, &schema) {
+        Ok(columns) => columns,
+        Err(error) => return problem(&mut checked, &error.to_string()),
+    };
+    for (number, block) in blocks.iter().enumerate() {
+        let offset = u64::try_from(block.offset()).unwrap_or(u64::MAX);
+        let metadata = u64::try_from(block.metaDataLength()).unwrap_or(u64::MAX);
+        if metadata > LARGEST || offset.checked_add(metadata).is_none_or(|end| end > size) {
+            return problem(&mut checked, "a row group beyond the file");
+        }
+        let message = part(&mut bytes, offset, metadata)?;
+        match compared(&message, offset + metadata, checked.rows, number, &columns, base) {
+            Ok(rows) => checked.rows += rows,
+            Err(error) => return problem(&mut checked, &format!("row group {number}: {}", error.message())),
+        }
+    }
+    if let Some(column) = columns.iter().find(|column| column.rows() != checked.rows) {
+        let what = format!(
+            "column {:?} has {} rows, of which Arrow's footer leads to {}",
+            column.field.name(),
+            column.rows(),
+            checked.rows
+        );
+        return problem(&mut checked, &what);
+    }
+    Ok(checked)
+}
+
+/// A part of a file.
+pub(super) fn part(file: &mut std::fs::File, offset: u64, length: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(length).read_to_end(&mut bytes));
+    read.map_err(|error| cannot(&error))?;
+    if bytes.len() as u64 == length {
+        return Ok(bytes);
+    }
+    Err(Error::new(hyperchunk::ErrorKind::Truncated, "the file ends too early"))
+}
+
+/// A column as HDF5 has it.
+pub(super) struct Hdf5Column {
+    pub(super) field: Field,
+    pub(super) dataset: Dataset,
+    pub(super) row_size: u64,
+    /// Where the data begin, or each chunk.
+    pub(super) starts: Vec<u64>,
+    /// How many rows a chunk has.
+    pub(super) chunk: Option<u64>,
+    pub(super) alignment: u64,
+}
+
+impl Hdf5Column {
+    pub(super) fn rows(&self) -> u64 {
+        self.dataset.dims().first().copied().unwrap_or(0)
+    }
+
+    /// The datasets of a schema's columns.
+    fn all(file: &File, group: &str, schema: &Schema) -> Result<Vec<Self>> {
+        let group = file.root()?.group()?.get(group.as_bytes())?.group()?;
+        let each = schema.fields().iter().map(|field| {
+            let dataset = group.get(field.name().as_bytes())?.dataset()?;
+            let column = Self::new(field.name(), dataset)?;
+            let same = column.field.data_type() == field.data_type()
+                && column.field.metadata().get(types::metadata::DTYPE)
+                    == field.metadata().get(types::metadata::DTYPE);
+            if same {
+                Ok(column)
+            } else {
+                Err(Error::invalid(format!("column {:?} has another type", field.name())))
+            }
+        });
+        each.collect()
+    }
+
+    /// A dataset as a column, if its values are Arrow's.
+    pub(super) fn new(name: &str, dataset: Dataset) -> Result<Self> {
+        let of = |message: String| {
+            Error::unsupported(format!("dataset {name:?} cannot be an Arrow column: {message}"))
+        };
+        let Some((_, cell)) = dataset.dims().split_first() else { return Err(of("it has no rows".into())) };
+        let column = ColumnType::new(name, dataset.datatype(), cell, &look())
+            .map_err(|error| of(error.message().into()))?;
+        let Some(alignment) = column.zero_copy() else {
+            return Err(of("its values are not stored as Arrow has them".into()));
+        };
+        batch::message(0, &[(column.field().data_type(), Place { offset: 0, length: 0 })], 0, 0)
+            .map_err(|error| of(error.message().into()))?;
+        if !dataset.pipeline().is_empty() {
+            return Err(of("it is compressed".into()));
+        }
+        if !dataset.external().is_empty() || dataset.store().is_some() {
+            return Err(of("its data lie in other files".into()));
+        }
+        let rows = dataset.dims().first().copied().unwrap_or(0);
+        let row_size = column.row_size() as u64;
+        let (starts, chunk) = match dataset.layout() {
+            Layout::Contiguous { address: Some(address), .. } => (vec![*address], None),
+            Layout::Contiguous { .. } if rows.saturating_mul(row_size) == 0 => (Vec::new(), None),
+            Layout::Contiguous { .. } => return Err(of("its data were never written".into())),
+            Layout::Chunked(chunked) => {
+                let Some((height, rest)) = chunked.dims.split_first() else {
+                    return Err(of("no chunks".into()));
+                };
+                if rest != cell {
+                    return Err(of("its chunks are not made of whole rows".into()));
+                }
+                let mut chunks = dataset.chunks()?;
+                chunks.sort_by_key(|chunk| chunk.scaled.first().copied());
+                let all = chunks.iter().zip(0..).all(|(chunk, number)| chunk.scaled.first() == Some(&number));
+                if !all || chunks.len() as u64 != rows.div_ceil(*height) {
+                    return Err(of("some of its chunks were never written".into()));
+                }
+                (chunks.iter().map(|chunk| chunk.address).collect(), Some(*height))
+            }
+            Layout::Compact { .. } => return Err(of("its data lie in its header".into())),
+            Layout::Virtual { .. } => return Err(of("its data lie in other datasets".into())),
+        };
+        let field = (**column.field()).clone();
+        Ok(Self { field, dataset, row_size, starts, chunk, alignment: alignment as u64 })
+    }
+
+    /// Where the values of some rows lie, if they lie in one piece.
+    pub(super) fn place(&self, first: u64, rows: u64) -> Option<u64> {
+        match self.chunk {
+            None => self.starts.first()?.checked_add(first.checked_mul(self.row_size)?),
+            Some(chunk) if first % chunk == 0 && rows <= chunk => {
+                self.starts.get(usize::try_from(first / chunk).ok()?).copied()
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// Compares the message of a row group with the one that it should be; returns its number of rows.
+fn compared(
+    message: &[u8],
+    body: u64,
+    first: u64,
+    number: usize,
+    columns: &[Hdf5Column],
+    base: u64,
+) -> Result<u64> {
+    let wrong = |what: &str| Error::corrupt(format!("its message {what} ({number})"));
+    let inner = message.get(8..).ok_or_else(|| wrong("is too short"))?;
+    let found = arrow_ipc::root_as_message(inner).map_err(|_| wrong("is damaged"))?;
+    let header = found.header_as_record_batch().ok_or_else(|| wrong("is none of a record batch"))?;
+    let rows = u64::try_from(header.length()).map_err(|_| wrong("has no possible length"))?;
+    let mut places = Vec::new();
+    for column in columns {
+        let end = first.checked_add(rows).filter(|end| *end <= column.rows());
+        let start = end
+            .and_then(|_| column.place(first, rows))
+            .and_then(|start| start.checked_add(base)?.checked_sub(body));
+        let start = start
+            .ok_or_else(|| Error::corrupt(format!("column {:?} has other rows", column.field.name())))?;
+        places.push((
+            column.field.data_type(),
+            Place { offset: start, length: rows.saturating_mul(column.row_size) },
+        ));
+    }
+    let expected = batch::message(rows, &places, 0, 0)?;
+    let expected = expected.get(8..).and_then(|inner| arrow_ipc::root_as_message(inner).ok());
+    let expected = expected.as_ref().and_then(arrow_ipc::Message::header_as_record_batch);
+    let expected = expected.ok_or_else(|| wrong("cannot be made"))?;
+    let nodes = |batch: &arrow_ipc::RecordBatch<'_>| {
+        batch.nodes().into_iter().flatten().map(|node| (node.length(), node.null_count())).collect::<Vec<_>>()
+    };
+    let buffers = |batch: &arrow_ipc::RecordBatch<'_>| {
+        let each = batch.buffers().into_iter().flatten();
+        // Where an empty buffer lies does not matter.
+        each.map(|buffer| (if buffer.length() == 0 { 0 } else { buffer.offset() }, buffer.length()))
+            .collect::<Vec<_>>()
+    };
+    if nodes(&header) != nodes(&expected) || buffers(&header) != buffers(&expected) {
+        return Err(Error::corrupt("the values lie elsewhere"));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,67 @@
+//! `hyperchunk arrow check`.
+
+use crate::Outcome;
+use clap::Args;
+use hyperchunk_arrow::dual::{self, Checked};
+use hyperchunk_udf::escape::escape;
+use serde_json::json;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub(crate) struct Arguments {
+    /// The file.
+    file: PathBuf,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const HELP: &str = "\
+The exit status is 0 if programs that read Arrow find what HDF5 programs find, else 1.
+HDF5 programs may change values in place: both sides have them. After anything else that they change, programs that read Arrow
+find no Arrow file, until `hyperchunk arrow fix`.";
+
+/// What is told of a file.
+pub(super) fn as_json(checked: &Checked) -> serde_json::Value {
+    json!({
+        "current": checked.is_current(),
+        "problems": checked.problems,
+        "dual": checked.is_dual,
+        "group": checked.group,
+        "columns": checked.columns,
+        "rows": checked.rows,
+        "row_groups": checked.row_groups,
+        "generation": checked.generation,
+    })
+}
+
+/// The same for people.
+pub(super) fn say(shown: &str, checked: &Checked) {
+    let group = escape(checked.group.as_deref().unwrap_or("/"), 2000);
+    say!(
+        "{shown}: HDF5 and Arrow: {} columns of {group}, {} rows in {} row groups",
+        checked.columns.len(),
+        checked.rows,
+        checked.row_groups
+    );
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let checked = dual::check(&arguments.file)?;
+    let shown = escape(&arguments.file.display().to_string(), 2000);
+    if arguments.json {
+        say!("{}", as_json(&checked));
+    } else if checked.is_current() {
+        say(&shown, &checked);
+    }
+    match checked.problems.first() {
+        None => Ok(()),
+        Some(problem) => {
+            let help = "`hyperchunk arrow fix` makes it one again";
+            let help =
+                if checked.is_dual { help } else { "`hyperchunk arrow fix -o` makes a copy that is one" };
+            Err(format!("{shown}: not an Arrow file now: {}; {help}", escape(problem, 2000)).into())
+        }
+    }
+}
