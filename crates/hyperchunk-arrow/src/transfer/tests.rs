@@ -6,7 +6,8 @@ use arrow_array::{ArrayRef, Int32Array, LargeStringArray, RecordBatch, StringArr
 use arrow_schema::{DataType, Field, Schema};
 use hyperchunk::digest;
 use hyperchunk::model::{
-    Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, Member, Name, ReferenceKind, StringPadding,
+    Attribute, ByteOrder, CharacterSet, Class, Dataspace, Datatype, Member, Name, ReferenceKind,
+    StringPadding,
 };
 use hyperchunk::select::Choice;
 use hyperchunk::write::{CreateOptions, DatasetOptions, NewLayout, NewLink, NodeId, Writer};
@@ -72,8 +73,10 @@ fn source(path: &Path) {
         .flat_map(|row| [&row.to_le_bytes()[..], &[0; 6], &f64::from(row).to_le_bytes()].concat())
         .collect();
     make("rows", Datatype { size: 16, class }, &[3], NewLayout::Compact, &rows);
-    let words: Vec<u8> =
-        ["a", "", "long"].iter().flat_map(|word| file.store_sequence(word.len(), word.as_bytes()).unwrap()).collect();
+    let words: Vec<u8> = ["a", "", "long"]
+        .iter()
+        .flat_map(|word| file.store_sequence(word.len(), word.as_bytes()).unwrap())
+        .collect();
     make("words", text(), &[3], NewLayout::Contiguous, &words);
     let sequence = Datatype { size: 16, class: Class::Vlen { base: Box::new(big.clone()) } };
     let stored = file.store_sequence(2, &[0, 0, 0, 1, 0, 0, 0, 2]).unwrap();
@@ -97,7 +100,15 @@ fn source(path: &Path) {
     };
     let set = |object, attribute| file.set_attribute(object, attribute).unwrap();
     set(group, attribute("to", reference, Dataspace::Scalar, address.to_vec()));
-    set(scale, attribute("unit", text(), Dataspace::Scalar, file.store_attribute_sequence(1, b"m").unwrap().to_vec()));
+    set(
+        scale,
+        attribute(
+            "unit",
+            text(),
+            Dataspace::Scalar,
+            file.store_attribute_sequence(1, b"m").unwrap().to_vec(),
+        ),
+    );
     set(scale, attribute("none", big.clone(), Dataspace::Null, Vec::new()));
     set(scale, attribute("grid", big, simple(&[2, 1]), vec![1; 8]));
     assert_ne!(named, group);
@@ -125,7 +136,11 @@ fn digests(path: &Path) -> Vec<String> {
                 let digest = digest::dataset(&dataset, u64::MAX).unwrap().digest;
                 let digest = if dataset.datatype().has_reference() { "reference".into() } else { digest };
                 let chunks = dataset.chunked().map(|chunked| chunked.dims.clone());
-                found.push(format!("{path} {:?} {:?} {chunks:?} {digest}", dataset.datatype(), dataset.dataspace()));
+                found.push(format!(
+                    "{path} {:?} {:?} {chunks:?} {digest}",
+                    dataset.datatype(),
+                    dataset.dataspace()
+                ));
             }
         } else {
             found.push(format!("{path} {:?}", visit.link.map(|link| &link.name)));
@@ -153,7 +168,8 @@ fn a_file_of_everything() {
     assert_eq!((imported.datasets, imported.attributes, imported.notes), (7, 4, vec![]));
     assert_eq!(digests(&old), digests(&new));
     let back = open(&new);
-    let references = back.root().unwrap().group().unwrap().get(b"/group/references").unwrap().dataset().unwrap();
+    let references =
+        back.root().unwrap().group().unwrap().get(b"/group/references").unwrap().dataset().unwrap();
     let mut stored = [0; 16];
     references.read(&Choice::All, &mut stored).unwrap();
     let reference = back.reference(ReferenceKind::Object1, &stored[..8]).unwrap().unwrap();
