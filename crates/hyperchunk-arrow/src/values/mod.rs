@@ -11,3 +11,5 @@ pub use attributes::{attributes_from_metadata, attributes_to_metadata};
 pub(crate) use from_stored::arrow;
 pub use from_stored::columns_apart;
 pub use to_stored::write_column;
+#[cfg(feature = "flight")]
+pub(crate) use to_stored::{Ends, Target};

@@ -187,6 +187,6 @@ fn attributes(
     let (file, _) = files.open(name, epoch, false)?;
     let path = format!("/{}", path.trim_matches('/'));
     let object = file.root()?.named("/").group()?.get(path.as_bytes())?;
-    let names: Vec<String> = object.attribute_names()?.iter().map(ToString::to_string).collect();
-    give_json(give, &json!({ "file": name, "object": path, "names": names }))
+    let metadata = crate::values::attributes_to_metadata(&object)?;
+    give_json(give, &json!({ "file": name, "object": path, "attributes": metadata }))
 }

@@ -1,16 +1,485 @@
-//! Taking tables from clients.
+//! Taking tables from clients: a new file, or rows behind those of a sharded store.
 
 use super::opened::OpenFiles;
 use super::service::Sent;
-use arrow_flight::{FlightData, PutResult};
+use crate::dual::{DualOptions, DualWriter};
+use crate::flight::query::{self, Query};
+use crate::flight::status;
+use crate::values::{Ends, Target, write_column};
+use arrow_array::{Array, RecordBatch};
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_descriptor::DescriptorType;
+use arrow_flight::{FlightData, FlightDescriptor, PutResult};
+use arrow_schema::{Field, SchemaRef};
+use futures_util::StreamExt as _;
+use hyperchunk::model::{Dataspace, Datatype};
+use hyperchunk::store::commit::{CommitOptions, commit};
+use hyperchunk::store::{Definition, LogWriter, Ticket, WriterOptions, attach, create, folder_of};
+use hyperchunk::write::{
+    CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NodeId, Sync, Writer,
+};
+use hyperchunk::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Status, Streaming};
 
+/// How large chunks of new datasets are, in bytes.
+const CHUNK: u64 = 1 << 20;
+
+/// What is to be written, and where to.
+#[derive(Debug)]
+struct Put {
+    file: String,
+    table: String,
+    mode: Mode,
+    /// What a new file is; `None` for what suits the columns.
+    kind: Option<Kind>,
+}
+
+/// What a new file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// HDF5 and Arrow at once.
+    Arrow,
+    /// HDF5, with a dataset for each column.
+    Hdf5,
+    /// A sharded store, to which rows can be appended.
+    Store,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Rows go behind those that there are; without a file of that name, one is made.
+    Any,
+    Create,
+    Replace,
+    Append,
+}
+
+impl Put {
+    fn parse(descriptor: &FlightDescriptor) -> Result<Self> {
+        if descriptor.r#type() != DescriptorType::Cmd {
+            let Query { file, table, .. } = Query::of_descriptor(descriptor)?;
+            return Ok(Self { file, table, mode: Mode::Any, kind: None });
+        }
+        let wrong = |what: &str| Error::invalid(format!("the request makes no sense: {what}"));
+        let mut object = query::object(&descriptor.cmd)?;
+        query::check_version(&mut object)?;
+        let file = query::text(&mut object, "file")?.ok_or_else(|| wrong("`file` is missing"))?;
+        let table = query::text(&mut object, "table")?.unwrap_or_default();
+        let mode = match query::text(&mut object, "mode")?.as_deref() {
+            None => Mode::Any,
+            Some("create") => Mode::Create,
+            Some("replace") => Mode::Replace,
+            Some("append") => Mode::Append,
+            Some(_) => return Err(wrong("`mode` is create, replace or append")),
+        };
+        let kind = match query::text(&mut object, "as")?.as_deref() {
+            None => None,
+            Some("arrow") => Some(Kind::Arrow),
+            Some("hdf5") => Some(Kind::Hdf5),
+            Some("store") => Some(Kind::Store),
+            Some(_) => return Err(wrong("`as` is arrow, hdf5 or store")),
+        };
+        query::nothing_else(&object)?;
+        Ok(Self { file, table, mode, kind })
+    }
+
+    /// The names of the groups on the way to the columns.
+    fn groups(&self) -> Result<Vec<&str>> {
+        let parts: Vec<&str> = self.table.split('/').filter(|part| !part.is_empty()).collect();
+        match parts.iter().any(|part| *part == "." || *part == ".." || part.contains('\0')) {
+            true => Err(Error::invalid("a group cannot have such a name")),
+            false => Ok(parts),
+        }
+    }
+}
+
+/// A column as HDF5 will have it.
+struct Column {
+    datatype: Datatype,
+    /// The extent of a row.
+    cell: Vec<u64>,
+}
+
+fn columns(schema: &SchemaRef) -> Result<Vec<Column>> {
+    let mut names = HashSet::new();
+    let made = schema.fields().iter().map(|field| {
+        let name = field.name();
+        if name.is_empty() || name.contains(['/', '\0']) || name == "." || !names.insert(name) {
+            let name = crate::flight::names::shortened(name);
+            return Err(Error::invalid(format!("no dataset, or no second one, can have the name {name:?}")));
+        }
+        let (datatype, cell) = crate::datatype_of(field)?;
+        Ok(Column { datatype, cell })
+    });
+    let made = made.collect::<Result<Vec<_>>>()?;
+    if made.is_empty() { Err(Error::invalid("a table without columns")) } else { Ok(made) }
+}
+
+/// Takes the batches of a stream, and tells how they were committed.
 pub(super) async fn put(
-    _files: Arc<OpenFiles>,
-    _messages: Streaming<FlightData>,
-    _turn: OwnedSemaphorePermit,
-) -> Result<mpsc::Receiver<Sent<PutResult>>, Status> {
-    Err(Status::unimplemented("not yet"))
+    files: Arc<OpenFiles>,
+    mut messages: Streaming<FlightData>,
+    turn: OwnedSemaphorePermit,
+) -> std::result::Result<mpsc::Receiver<Sent<PutResult>>, Status> {
+    let first = messages.message().await?;
+    let first = first.ok_or_else(|| Status::invalid_argument("no message came"))?;
+    let descriptor = first.flight_descriptor.clone();
+    let descriptor = descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
+    let put = Put::parse(&descriptor).map_err(|error| status::status(&error))?;
+    let (batches, from_client) = mpsc::channel::<Result<Option<RecordBatch>>>(1);
+    let (results, to_client) = mpsc::channel(2);
+    tokio::spawn(async move {
+        let rest = futures_util::stream::unfold(messages, |mut messages| async move {
+            let next = messages.message().await.transpose()?;
+            Some((next.map_err(|status| FlightError::Tonic(Box::new(status))), messages))
+        });
+        let all = futures_util::stream::iter([Ok(first)]).chain(rest);
+        let mut decoded = FlightRecordBatchStream::new_from_flight_data(all);
+        let mut any = false;
+        while let Some(batch) = decoded.next().await {
+            let batch = batch.map_err(|error| Error::invalid(format!("what came is no table: {error}")));
+            let failed = batch.is_err();
+            any = true;
+            if batches.send(batch.map(Some)).await.is_err() || failed {
+                return;
+            }
+        }
+        // A table of no rows has columns, too.
+        match decoded.schema() {
+            Some(schema) if !any => {
+                drop(batches.send(Ok(Some(RecordBatch::new_empty(Arc::clone(schema))))).await);
+            },
+            Some(_) => {}
+            None => drop(batches.send(Err(Error::invalid("no schema came"))).await),
+        }
+        // Whoever reads the batches knows by this that all came: a panic in the decoder would not send it.
+        drop(batches.send(Ok(None)).await);
+    });
+    tokio::task::spawn_blocking(move || {
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            write(&files, &put, &mut Batches { from: from_client, ended: false })
+        }));
+        let end = match done {
+            Ok(Ok(about)) => {
+                let result = PutResult { app_metadata: about.to_string().into() };
+                drop(results.blocking_send(Ok(Some(result))));
+                Ok(None)
+            }
+            Ok(Err(error)) => Err(status::status(&files.without_paths(&error))),
+            Err(_) => Err(Status::internal("the request failed in an unknown way")),
+        };
+        drop(results.blocking_send(end));
+        drop(turn);
+    });
+    Ok(to_client)
+}
+
+/// Batches as they come from a client.
+struct Batches {
+    from: mpsc::Receiver<Result<Option<RecordBatch>>>,
+    ended: bool,
+}
+
+impl Batches {
+    /// The next one; `None` when all came.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.from.blocking_recv() {
+            Some(Ok(None)) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Some(next) => next,
+            None => Err(Error::new(ErrorKind::Io, "the client is gone, or what it sent cannot be understood")),
+        }
+    }
+
+    fn first(&mut self) -> Result<RecordBatch> {
+        self.next()?.ok_or_else(|| Error::invalid("no schema came"))
+    }
+}
+
+fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
+    let path = files.roots.for_new(&put.file)?;
+    let is_store = folder_of(&path).is_dir();
+    let there = path.exists();
+    let done = match put.mode {
+        Mode::Create if there => Err(Error::new(ErrorKind::Io, "there is a file of that name")),
+        Mode::Append if !there => Err(Error::new(ErrorKind::NotFound, "there is no file to append to")),
+        Mode::Any | Mode::Append if there && is_store => append(put, &path, batches),
+        Mode::Any | Mode::Append if there => Err(Error::unsupported(
+            "rows are appended to sharded stores ({\"as\": \"store\"} makes one); another file is only replaced \
+             as a whole ({\"mode\": \"replace\"})",
+        )),
+        _ if put.kind == Some(Kind::Store) => new_store(put, &path, batches),
+        _ if is_store => Err(Error::unsupported("a sharded store is there: it is not replaced by a plain file")),
+        _ => new_file(put, &path, batches),
+    };
+    files.forget(&put.file);
+    let mut about = done.map_err(|error| error.object(&put.table))?;
+    about["file"] = json!(put.file);
+    about["version"] = json!(super::opened::version(&files.roots.open(&put.file)?));
+    Ok(about)
+}
+
+/// How many rows a chunk has.
+fn chunk_rows(column: &Column) -> u64 {
+    let row = column.cell.iter().fold(column.datatype.size, |size, dim| size.saturating_mul(*dim));
+    (CHUNK / row.max(1)).clamp(1, 1 << 20)
+}
+
+/// Nulls of other types have no place in a dataset.
+fn check_nulls(field: &Field, column: &Column, array: &dyn Array) -> Result<()> {
+    if array.logical_null_count() > 0 && !column.datatype.has_vlen() {
+        let name = crate::flight::names::shortened(field.name());
+        return Err(Error::unsupported(format!("column {name:?} has nulls, and HDF5 has none for its type")));
+    }
+    Ok(())
+}
+
+fn check_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<()> {
+    if batch.schema_ref() == schema { Ok(()) } else { Err(Error::invalid("batches with different columns")) }
+}
+
+/// A new file, which gets its name when all rows came.
+fn new_file(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+    let groups = put.groups()?;
+    let batch = batches.first()?;
+    columns(&batch.schema())?;
+    let mut options = CreateOptions::default();
+    options.replace = put.mode == Mode::Replace;
+    options.journal = false;
+    if put.kind != Some(Kind::Hdf5) {
+        let mut dual = DualOptions::default();
+        (dual.group, dual.file) = (format!("/{}", groups.join("/")), options.clone());
+        match DualWriter::create(path, &batch.schema(), &dual) {
+            // Some columns are not in HDF5 as Arrow has them.
+            Err(error) if error.kind() == ErrorKind::Unsupported && put.kind.is_none() => {}
+            made => return new_dual(&made?, batch, batches),
+        }
+    }
+    new_hdf5(&groups, path, &options, batch, batches)
+}
+
+/// A file that is HDF5 and Arrow at once.
+fn new_dual(writer: &DualWriter, mut batch: RecordBatch, batches: &mut Batches) -> Result<Value> {
+    let schema = batch.schema();
+    let mut write = || loop {
+        check_schema(&batch, &schema)?;
+        writer.append_of(&batch, None)?;
+        match batches.next()? {
+            Some(next) => batch = next,
+            None => return writer.close(),
+        }
+    };
+    match write() {
+        Ok(()) => Ok(json!({ "rows": writer.rows(), "as": "arrow" })),
+        Err(error) => {
+            drop(writer.discard());
+            Err(error)
+        }
+    }
+}
+
+/// An HDF5 file with a dataset for each column.
+fn new_hdf5(
+    groups: &[&str],
+    path: &Path,
+    options: &CreateOptions,
+    mut batch: RecordBatch,
+    batches: &mut Batches,
+) -> Result<Value> {
+    let schema = batch.schema();
+    let columns = columns(&schema)?;
+    let writer = Writer::create(path, options)?;
+    let written = (|| {
+        let mut group = NodeId::ROOT;
+        for name in groups {
+            group = writer.create_group(group, name.as_bytes(), true)?;
+        }
+        if groups.is_empty() {
+            writer.track_root_order(true)?;
+        }
+        let made = schema.fields().iter().zip(&columns).map(|(field, column)| {
+            let mut dims = vec![0];
+            dims.extend_from_slice(&column.cell);
+            let mut max = vec![None];
+            max.extend(column.cell.iter().copied().map(Some));
+            let mut chunk = vec![chunk_rows(column)];
+            chunk.extend(column.cell.iter().map(|dim| (*dim).max(1)));
+            let options = DatasetOptions::new(column.datatype.clone(), Dataspace::Simple { dims, max })
+                .with_layout(NewLayout::Chunked(chunk));
+            writer.create_dataset(group, field.name().as_bytes(), options)
+        });
+        let made: Vec<DatasetWriter> = made.collect::<Result<_>>()?;
+        let mut rows = 0_u64;
+        loop {
+            check_schema(&batch, &schema)?;
+            let end = rows + batch.num_rows() as u64;
+            for (((dataset, field), column), array) in
+                made.iter().zip(schema.fields()).zip(&columns).zip(batch.columns())
+            {
+                check_nulls(field, column, array)?;
+                let mut dims = dataset.dims();
+                if let Some(first) = dims.first_mut() {
+                    *first = end;
+                }
+                dataset.resize(&dims)?;
+                write_column(dataset, rows, field, array)?;
+            }
+            rows = end;
+            match batches.next()? {
+                Some(next) => batch = next,
+                None => return Ok(rows),
+            }
+        }
+    })();
+    match written.and_then(|rows| writer.close().map(|_| rows)) {
+        Ok(rows) => Ok(json!({ "rows": rows, "as": "hdf5" })),
+        Err(error) => {
+            drop(writer.discard());
+            Err(error)
+        }
+    }
+}
+
+/// How the columns of a table lie in a store.
+struct Stored {
+    log: LogWriter,
+    /// Of each column: its number in the log, and how values become elements.
+    columns: Vec<(u32, Target)>,
+    /// Where values of any length would go, of which there are none.
+    spare: Writer,
+}
+
+impl Stored {
+    fn new(log: LogWriter, definitions: &[Definition], schema: &SchemaRef) -> Result<Self> {
+        let columns = definitions.iter().zip(schema.fields()).map(|(definition, field)| {
+            if definition.datatype.has_vlen() || definition.datatype.has_reference() {
+                let name = crate::flight::names::shortened(field.name());
+                let message = format!("column {name:?} has values of any length or references: a store has none");
+                return Err(Error::unsupported(message));
+            }
+            let cell = definition.dims.get(1..).unwrap_or_default();
+            let target = Target::of_rows(&definition.datatype, cell, field.data_type())?;
+            Ok((log.define(definition)?, target))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let spare = Writer::create_in(Arc::new(MemorySink::default()), None, &CreateOptions::default())?;
+        Ok(Self { log, columns, spare })
+    }
+
+    fn write(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<()> {
+        let batch = batch.clone();
+        check_schema(&batch, schema)?;
+        let mut bytes = Vec::new();
+        for ((number, target), array) in self.columns.iter().zip(batch.columns()) {
+            if array.logical_null_count() > 0 {
+                return Err(Error::unsupported("a column with nulls, and HDF5 has none for its type"));
+            }
+            bytes.clear();
+            let size = array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
+            bytes.resize(size, 0);
+            target.rows(array, &mut bytes, &Ends { writer: &self.spare, attribute: false })?;
+            self.log.append(*number, &bytes)?;
+        }
+        Ok(())
+    }
+}
+
+fn all(stored: &Stored, mut batch: RecordBatch, batches: &mut Batches) -> Result<(u64, Ticket)> {
+    let schema = batch.schema();
+    let mut rows = 0;
+    loop {
+        stored.write(&batch, &schema)?;
+        rows += batch.num_rows() as u64;
+        match batches.next()? {
+            Some(next) => batch = next,
+            None => return Ok((rows, stored.log.close()?)),
+        }
+    }
+}
+
+fn path_of(put: &Put, field: &Field) -> Result<String> {
+    let groups = put.groups()?;
+    let mut path: String = groups.iter().map(|group| format!("/{group}")).collect();
+    path.push('/');
+    path.push_str(field.name());
+    Ok(path)
+}
+
+/// A new store, with the table's rows as its first epoch.
+fn new_store(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+    let batch = batches.first()?;
+    let schema = batch.schema();
+    let definitions = schema.fields().iter().zip(columns(&schema)?).map(|(field, column)| {
+        let mut dims = vec![0];
+        dims.extend_from_slice(&column.cell);
+        let mut definition = Definition::new(path_of(put, field)?, column.datatype, dims);
+        if let Some(first) = definition.max.first_mut() {
+            *first = None;
+        }
+        Ok(definition)
+    });
+    let definitions = definitions.collect::<Result<Vec<_>>>()?;
+    let fresh = create(path, &definitions, None, put.mode == Mode::Replace, Sync::Commit)?;
+    let mut options = WriterOptions::default();
+    options.statistics = true;
+    options.known = Some(fresh.known.clone());
+    let write = || {
+        let stored = Stored::new(LogWriter::create(path, &options)?, &definitions, &schema)?;
+        let (rows, ticket) = all(&stored, batch, batches)?;
+        finish(path, ticket, rows)
+    };
+    write().inspect_err(|_| {
+        if put.mode != Mode::Replace {
+            drop(std::fs::remove_file(path));
+            drop(std::fs::remove_dir_all(folder_of(path)));
+        }
+    })
+}
+
+/// Rows behind those that a store's table has.
+fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
+    let batch = batches.first()?;
+    let schema = batch.schema();
+    let (known, definitions) = attach(path)?;
+    let folder: String = put.groups()?.iter().map(|group| format!("/{group}")).collect();
+    let within = definitions.iter().filter(|definition| {
+        let parent = definition.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        definition.path.get(..parent) == Some(folder.as_bytes())
+    });
+    let count = within.count();
+    let chosen = schema.fields().iter().map(|field| {
+        let path = path_of(put, field)?;
+        let found = definitions.iter().find(|definition| definition.path == path.as_bytes());
+        found.cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the store has no dataset {path:?}")))
+    });
+    let chosen = chosen.collect::<Result<Vec<_>>>()?;
+    columns(&schema)?;
+    if chosen.len() != count {
+        let message = format!("the table has {count} columns and {} came: they would differ in length", chosen.len());
+        return Err(Error::invalid(message));
+    }
+    let mut options = WriterOptions::default();
+    options.statistics = true;
+    options.known = known;
+    let stored = Stored::new(LogWriter::create(path, &options)?, &chosen, &schema)?;
+    let (rows, ticket) = all(&stored, batch, batches)?;
+    finish(path, ticket, rows)
+}
+
+fn finish(path: &Path, ticket: Ticket, rows: u64) -> Result<Value> {
+    let mut options = CommitOptions::default();
+    options.tickets = vec![ticket];
+    let epoch = commit(path, &options)?.map(|made| made.manifest.number);
+    Ok(json!({ "rows": rows, "as": "store", "epoch": epoch }))
 }

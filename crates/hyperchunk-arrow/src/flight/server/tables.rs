@@ -6,16 +6,16 @@ use super::service::{Giver, criteria};
 use crate::flight::query::{self, Query};
 use crate::view::{Table, TableOptions};
 use crate::{Cells, Compounds, Enums, Half, Look, Strings};
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use arrow_ipc::writer::IpcWriteOptions;
-use arrow_schema::{ArrowError, SchemaRef};
-use arrow_select::filter::filter_record_batch;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
 use hyperchunk::model::{Layout, ObjectKind};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{Error, ErrorKind, File, Object, Result};
 use serde_json::json;
+use std::sync::Arc;
 
 /// So many bytes of columns are one message, where rows are not larger.
 const MESSAGE: usize = 4 << 20;
@@ -24,12 +24,12 @@ const MOST_TABLES: usize = 10_000;
 
 /// A table, as somebody asked for it.
 pub(super) struct Asked {
-    /// The columns that are sent, then those that only choose rows.
+    /// All columns that are sent or choose rows.
     table: Table,
     /// What is sent.
     pub(super) schema: SchemaRef,
-    /// How many columns are sent.
-    sent: usize,
+    /// Which columns are sent.
+    wanted: Vec<String>,
     query: Query,
     pub(super) version: String,
     file: File,
@@ -74,11 +74,8 @@ impl Asked {
         };
         let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();
         if let Some(columns) = &query.columns {
-            let mut all = columns.clone();
-            all.extend(
-                choosing.iter().filter(|name| !columns.iter().any(|c| c == *name)).map(|n| (*n).to_owned()),
-            );
-            options.columns = Some(all);
+            let others = choosing.iter().filter(|name| !columns.iter().any(|known| known == *name));
+            options.columns = Some(columns.iter().cloned().chain(others.map(|name| (*name).to_owned())).collect());
         }
         let table = Table::of_object(&object, &options)?;
         let table = match query.rows {
@@ -88,15 +85,10 @@ impl Asked {
         if let Some(predicate) = &query.predicate {
             predicate.check(&table.schema())?;
         }
-        let sent = query.columns.as_ref().map_or(table.schema().fields().len(), Vec::len);
-        let schema = match sent == table.schema().fields().len() {
-            true => table.schema(),
-            false => {
-                let places: Vec<usize> = (0..sent).collect();
-                table.schema().project(&places).map_err(|error| failed(&error))?.into()
-            }
-        };
-        Ok(Self { table, schema, sent, query: query.clone(), version, file, object })
+        let all = || table.schema().fields().iter().map(|field| field.name().clone()).collect();
+        let wanted: Vec<String> = query.columns.clone().unwrap_or_else(all);
+        let schema = table.select(&names(&wanted))?.schema();
+        Ok(Self { table, schema, wanted, query: query.clone(), version, file, object })
     }
 
     /// How many rows there are before any is chosen.
@@ -106,27 +98,50 @@ impl Asked {
 
     /// Hands out the batches of what was asked for, each with how many rows of the table lie behind it.
     pub(super) fn each(&self, give: &mut dyn FnMut(RecordBatch, u64) -> Result<()>) -> Result<()> {
+        let wanted = names(&self.wanted);
         let mut done = 0;
-        for batch in self.table.batches()? {
-            let batch = batch.map_err(|error| failed(&error))?;
-            done += batch.num_rows() as u64;
-            let batch = match &self.query.predicate {
-                Some(predicate) => {
-                    let chosen = predicate.evaluate(&batch)?;
-                    self.cut(&filter_record_batch(&batch, &chosen).map_err(|error| failed(&error))?)?
-                }
-                None => batch,
+        let Some(predicate) = &self.query.predicate else {
+            for batch in self.table.select(&wanted)?.batches()? {
+                let batch = batch.map_err(|error| failed(&error))?;
+                done += batch.num_rows() as u64;
+                give(batch, done)?;
+            }
+            return Ok(());
+        };
+        let first: Vec<&str> = predicate.columns().into_iter().collect();
+        if first.is_empty() {
+            let one = RecordBatchOptions::new().with_row_count(Some(1));
+            let one = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &one);
+            return match predicate.evaluate(&one.map_err(|error| failed(&error))?)?.true_count() {
+                0 => Ok(()),
+                _ => self.without_predicate().each(give),
             };
-            give(batch, done)?;
+        }
+        let mut scan = self.table.scan(&first, &wanted)?;
+        while let Some(part) = scan.next_part()? {
+            done += part.first().num_rows() as u64;
+            let chosen = predicate.evaluate(part.first())?;
+            // The other columns of parts without a row that is wanted are not read.
+            give(part.chosen(Some(&chosen))?, done)?;
         }
         Ok(())
     }
 
-    /// A batch without the columns that only chose rows.
-    fn cut(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let places: Vec<usize> = (0..self.sent).collect();
-        batch.project(&places).map_err(|error| failed(&error))
+    fn without_predicate(&self) -> Self {
+        Self {
+            table: self.table.clone(),
+            schema: SchemaRef::clone(&self.schema),
+            wanted: self.wanted.clone(),
+            query: Query { predicate: None, ..self.query.clone() },
+            version: self.version.clone(),
+            file: self.file.clone(),
+            object: self.object.clone(),
+        }
     }
+}
+
+fn names(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }
 
 pub(super) fn failed(error: &ArrowError) -> Error {
@@ -154,7 +169,7 @@ pub(super) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + 
     (0..rows.max(1)).step_by(step).map(move |start| batch.slice(start, step.min(rows - start)))
 }
 
-fn schema_bytes(schema: &arrow_schema::Schema) -> Result<Bytes> {
+fn schema_bytes(schema: &Schema) -> Result<Bytes> {
     let options = IpcWriteOptions::default();
     let message: IpcMessage =
         SchemaAsIpc::new(schema, &options).try_into().map_err(|error| failed(&error))?;
