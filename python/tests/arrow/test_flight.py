@@ -817,8 +817,7 @@ def put(client: fl.FlightClient, data: pa.Table, /, **command: Any) -> dict[str,
     with writer:
         writer.write_table(data, max_chunksize=1000)
         writer.done_writing()
-        about = json.loads(results.read().to_pybytes())
-    return about  # type: ignore[no-any-return]
+        return dict(json.loads(results.read().to_pybytes()))
 
 
 def rows_of(count: int, start: int = 0) -> pa.Table:

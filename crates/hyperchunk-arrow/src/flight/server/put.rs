@@ -130,7 +130,8 @@ pub(super) async fn put(
     let first = messages.message().await?;
     let first = first.ok_or_else(|| Status::invalid_argument("no message came"))?;
     let descriptor = first.flight_descriptor.clone();
-    let descriptor = descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
+    let descriptor =
+        descriptor.ok_or_else(|| Status::invalid_argument("the first message has no descriptor"))?;
     let put = Put::parse(&descriptor).map_err(|error| status::status(&error))?;
     let (batches, from_client) = mpsc::channel::<Result<Option<RecordBatch>>>(1);
     let (results, to_client) = mpsc::channel(2);
@@ -154,7 +155,7 @@ pub(super) async fn put(
         match decoded.schema() {
             Some(schema) if !any => {
                 drop(batches.send(Ok(Some(RecordBatch::new_empty(Arc::clone(schema))))).await);
-            },
+            }
             Some(_) => {}
             None => drop(batches.send(Err(Error::invalid("no schema came"))).await),
         }
@@ -198,7 +199,9 @@ impl Batches {
                 Ok(None)
             }
             Some(next) => next,
-            None => Err(Error::new(ErrorKind::Io, "the client is gone, or what it sent cannot be understood")),
+            None => {
+                Err(Error::new(ErrorKind::Io, "the client is gone, or what it sent cannot be understood"))
+            }
         }
     }
 
@@ -220,7 +223,9 @@ fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
              as a whole ({\"mode\": \"replace\"})",
         )),
         _ if put.kind == Some(Kind::Store) => new_store(put, &path, batches),
-        _ if is_store => Err(Error::unsupported("a sharded store is there: it is not replaced by a plain file")),
+        _ if is_store => {
+            Err(Error::unsupported("a sharded store is there: it is not replaced by a plain file"))
+        }
         _ => new_file(put, &path, batches),
     };
     files.forget(&put.file);
@@ -365,7 +370,8 @@ impl Stored {
         let columns = definitions.iter().zip(schema.fields()).map(|(definition, field)| {
             if definition.datatype.has_vlen() || definition.datatype.has_reference() {
                 let name = crate::flight::names::shortened(field.name());
-                let message = format!("column {name:?} has values of any length or references: a store has none");
+                let message =
+                    format!("column {name:?} has values of any length or references: a store has none");
                 return Err(Error::unsupported(message));
             }
             let cell = definition.dims.get(1..).unwrap_or_default();
@@ -386,7 +392,8 @@ impl Stored {
                 return Err(Error::unsupported("a column with nulls, and HDF5 has none for its type"));
             }
             bytes.clear();
-            let size = array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
+            let size =
+                array.len().checked_mul(target.size).ok_or_else(|| Error::limit("a batch beyond memory"))?;
             bytes.resize(size, 0);
             target.rows(array, &mut bytes, &Ends { writer: &self.spare, attribute: false })?;
             self.log.append(*number, &bytes)?;
@@ -461,12 +468,15 @@ fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let chosen = schema.fields().iter().map(|field| {
         let path = path_of(put, field)?;
         let found = definitions.iter().find(|definition| definition.path == path.as_bytes());
-        found.cloned().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the store has no dataset {path:?}")))
+        found
+            .cloned()
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the store has no dataset {path:?}")))
     });
     let chosen = chosen.collect::<Result<Vec<_>>>()?;
     columns(&schema)?;
     if chosen.len() != count {
-        let message = format!("the table has {count} columns and {} came: they would differ in length", chosen.len());
+        let message =
+            format!("the table has {count} columns and {} came: they would differ in length", chosen.len());
         return Err(Error::invalid(message));
     }
     let mut options = WriterOptions::default();

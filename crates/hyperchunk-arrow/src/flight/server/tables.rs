@@ -75,7 +75,8 @@ impl Asked {
         let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();
         if let Some(columns) = &query.columns {
             let others = choosing.iter().filter(|name| !columns.iter().any(|known| known == *name));
-            options.columns = Some(columns.iter().cloned().chain(others.map(|name| (*name).to_owned())).collect());
+            options.columns =
+                Some(columns.iter().cloned().chain(others.map(|name| (*name).to_owned())).collect());
         }
         let table = Table::of_object(&object, &options)?;
         let table = match query.rows {
