@@ -1,8 +1,8 @@
 """Hyperchunk: HDF5 that computes, streams and scales.
 
 - :func:`open` reads and writes HDF5 files, in h5py's shape and without libhdf5.
-- :meth:`Group.table` and :meth:`Dataset.arrow` give its data as Apache Arrow tables, to pyarrow, polars, pandas and DuckDB.
-- :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
+- :meth:`Group.table` and :meth:`Dataset.arrow` give its data as Apache Arrow tables, to pyarrow, polars, pandas and
+DuckDB. - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
 - :mod:`hyperchunk.plugins` makes them readable for every HDF5 program.
 """
 
@@ -110,8 +110,8 @@ def open(name: Any, mode: str = "r", **options: Any) -> File:
 
 
 def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
-    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``. ``layout="arrow"`` makes
-    one that is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`."""
+    """Makes a new HDF5 file, in the place of one that is there: :func:`open` with mode ``"w"``. ``layout="arrow"``
+    makes one that is an Arrow IPC file, too: see :class:`hyperchunk.arrow.dual.DualFile`."""
     if layout == "arrow":
         from hyperchunk.arrow.dual import DualFile
 

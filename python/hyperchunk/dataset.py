@@ -368,8 +368,8 @@ class Dataset(HLObject):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """It as a table for Apache Arrow: of a dataset of compounds, the members are columns; any other is one column, and
-        its first dimension counts rows. Arguments as for :meth:`Group.table`."""
+        """It as a table for Apache Arrow: of a dataset of compounds, the members are columns; any other is one column,
+        and its first dimension counts rows. Arguments as for :meth:`Group.table`."""
         from hyperchunk.arrow import table_of
 
         looks = {"cells": cells, "strings": strings, "half": half, "enums": enums, "compounds": compounds}
@@ -377,8 +377,8 @@ class Dataset(HLObject):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """Its elements where they lie, for those who look for NumPy's array interface: in a file of this machine, in one
-        piece, as NumPy has them; no compounds. The file is mapped; what it has later is seen."""
+        """Its elements where they lie, for those who look for NumPy's array interface: in a file of this machine, in
+        one piece, as NumPy has them; no compounds. The file is mapped; what it has later is seen."""
         mapped, plan = self._in_memory()
         if mapped is None:
             # Who asks reads it, with `__array__`.
@@ -403,8 +403,8 @@ class Dataset(HLObject):
         return self._mapped, plan
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Its elements for those who speak DLPack: where they lie, if they can be looked at there, the one who asks knows of
-        memory that must not be written, and wants no copy; else read."""
+        """Its elements for those who speak DLPack: where they lie, if they can be looked at there, the one who asks
+        knows of memory that must not be written, and wants no copy; else read."""
         wants, version = options.get("copy"), options.get("max_version")
         mapped, _ = self._in_memory()
         if mapped is not None and not wants and version is not None and version >= (1, 0):

@@ -185,21 +185,21 @@ class Group(HLObject, MappingHDF5):
         mapped: bool = True,
         batch_rows: int | None = None,
     ) -> Table:
-        """A table over the data of a group or a dataset (by default, this group), for Apache Arrow: pyarrow, polars, pandas
-        and DuckDB take it as it is.
+        """A table over the data of a group or a dataset (by default, this group), for Apache Arrow: pyarrow, polars,
+        pandas and DuckDB take it as it is.
 
         Columns are the group's datasets that have dimensions, which must be of equal length (the first dimension counts
-        rows), in the order of their creation where that is tracked, else by name. An attribute ``h5.table`` of the group, a
-        list of names, says otherwise; so do pandas, PyTables, vaex, AnnData and NeXus (``NXdata``) in their ways. Of a
-        dataset of compounds, columns are the members. `columns` are names, or paths of datasets from the group; `rows` a
-        slice. Nothing is read before somebody asks for values.
+        rows), in the order of their creation where that is tracked, else by name. An attribute ``h5.table`` of the
+        group, a list of names, says otherwise; so do pandas, PyTables, vaex, AnnData and NeXus (``NXdata``) in their
+        ways. Of a dataset of compounds, columns are the members. `columns` are names, or paths of datasets from the
+        group; `rows` a slice. Nothing is read before somebody asks for values.
 
-        `cells`: rows of several dimensions as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"`` (lists
-        of fixed size). `strings`: ``"text"`` (without what fills them up), or ``"stored"`` bytes. `half`: floats of 16 bits
-        as they are, or as ``"float32"`` (DuckDB has no others). `enums`: ``"values"``, or a ``"dictionary"`` of names.
-        `compounds`: ``"columns"``, or one ``"struct"``. `mapped`: whether a file of this machine may be mapped, so that
-        nothing is copied; a file that another process makes shorter then ends this one. `batch_rows`: how many rows a batch
-        has at most.
+        `cells`: rows of several dimensions as ``"tensor"`` (``arrow.fixed_shape_tensor``, the default) or ``"list"``
+        (lists of fixed size). `strings`: ``"text"`` (without what fills them up), or ``"stored"`` bytes. `half`: floats
+        of 16 bits as they are, or as ``"float32"`` (DuckDB has no others). `enums`: ``"values"``, or a ``"dictionary"``
+        of names. `compounds`: ``"columns"``, or one ``"struct"``. `mapped`: whether a file of this machine may be
+        mapped, so that nothing is copied; a file that another process makes shorter then ends this one. `batch_rows`:
+        how many rows a batch has at most.
 
         >>> duckdb.sql("select avg(x) from t where px > 32")  # with t = file.table("/Timestep_0") # doctest: +SKIP
         """

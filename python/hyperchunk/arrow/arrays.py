@@ -43,7 +43,7 @@ def _array(values: pa.Array, field: pa.Field) -> npt.NDArray[Any]:
         if isinstance(values, pa.ExtensionArray):
             extension = values.type.extension_name.encode()
             values = values.storage
-    array = values.to_numpy(zero_copy_only=False)
+    array: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
     if extension == b"arrow.bool8":
         array = array.view(np.bool_)
     array = array.reshape(shape)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
 
 
-class TableDataset(ds.Dataset):
+class TableDataset(ds.Dataset):  # type: ignore[misc]
     """A :class:`pyarrow.dataset.Dataset` over a :class:`hyperchunk.Table`.
 
     It is one fragment without partitions. Filters are evaluated by pyarrow, row by row."""
@@ -52,8 +52,8 @@ class TableDataset(ds.Dataset):
         return ds.Scanner.from_batches(reader, columns=columns, **known)
 
     def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
-        """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it is
-        true for a row."""
+        """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it
+        is true for a row."""
         for part in self._table._core.scan(self._needed([], filter), names):
             first = pa.record_batch(part.first())
             mask = _evaluated(first, filter)
@@ -62,7 +62,7 @@ class TableDataset(ds.Dataset):
 
     def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
         """The columns that must be read, in their order."""
-        names = self._schema.names
+        names: list[str] = self._schema.names
         if columns is None:
             return names
         expressions = list(columns.values()) if isinstance(columns, dict) else []
@@ -94,7 +94,8 @@ class TableDataset(ds.Dataset):
 
     def to_batches(self, columns: Any = None, filter: Any = None, **options: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a scan, batch by batch."""
-        return self.scanner(columns=columns, filter=filter, **options).to_batches()
+        batches: Iterator[pa.RecordBatch] = self.scanner(columns=columns, filter=filter, **options).to_batches()
+        return batches
 
     def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The rows of a scan."""
@@ -104,7 +105,7 @@ class TableDataset(ds.Dataset):
         """How many rows there are for which a filter is true."""
         if filter is None:
             return self._table.num_rows
-        return self.scanner(columns=self._needed([], filter), filter=filter, **options).count_rows()
+        return int(self.scanner(columns=self._needed([], filter), filter=filter, **options).count_rows())
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The first rows of a scan."""

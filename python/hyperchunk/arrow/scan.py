@@ -20,12 +20,13 @@ def scan_hyperchunk(
     rows: slice | tuple[int, int] | range | None = None,
     **options: Any,
 ) -> pl.LazyFrame:
-    """A :class:`polars.LazyFrame` over a table of an HDF5 file: polars says which columns and rows it wants, and only those
-    are read.
+    """A :class:`polars.LazyFrame` over a table of an HDF5 file: polars says which columns and rows it wants, and only
+    those are read.
 
-    `source` is what :func:`hyperchunk.open` takes (a path, a URL), a file that is open, or a :class:`Table`; `table` the path
-    of a group or a dataset. `columns`, `rows` and the looks (``strings=``, ``enums=`` …) are as for :meth:`Group.table`, but
-    rows of several dimensions are arrays (``cells="list"``); all else goes to :func:`hyperchunk.open`.
+    `source` is what :func:`hyperchunk.open` takes (a path, a URL), a file that is open, or a :class:`Table`; `table`
+    the path of a group or a dataset. `columns`, `rows` and the looks (``strings=``, ``enums=`` …) are as for
+    :meth:`Group.table`, but rows of several dimensions are arrays (``cells="list"``); all else goes to
+    :func:`hyperchunk.open`.
 
     >>> lazy = hyperchunk.scan_hyperchunk("particles.h5", "/Timestep_0")  # doctest: +SKIP
     ... lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect()
@@ -49,6 +50,10 @@ def scan_hyperchunk(
                 yield to_frame(batch)
             return
         asked = set(predicate.meta.root_names())
+        if not asked:
+            for batch in part.batches(batch_size):
+                yield to_frame(batch).filter(predicate).select(wanted)
+            return
         for rows in part._core.scan([name for name in part.column_names if name in asked], wanted):
             truths = to_frame(rows.first()).select(predicate.alias("")).to_series()
             if truths.any():
@@ -57,17 +62,19 @@ def scan_hyperchunk(
     detail = f"{view.num_rows} rows of {table}"
     found = register_io_source(read, schema=schema, explain_name="hyperchunk", explain_detail=detail)
     assert found is not None
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def to_frame(arrow: Any) -> pl.DataFrame:
-    """What knows Arrow's PyCapsule interface as polars computes with it: truth values are its own, and types that only HDF5
-    has are what they are stored as."""
-    pl = needed("polars")
-    frame: pl.DataFrame = pl.DataFrame(arrow)
+    """What knows Arrow's PyCapsule interface as polars computes with it: truth values are its own, and types that only
+    HDF5 has are what they are stored as."""
+    needed("polars")
+    import polars as pl
+
+    frame = pl.DataFrame(arrow)
     plain = []
     for name, dtype in frame.schema.items():
-        if dtype.is_extension() and dtype.ext_name() != "arrow.fixed_shape_tensor":
+        if isinstance(dtype, pl.BaseExtension) and dtype.ext_name() != "arrow.fixed_shape_tensor":
             stored = pl.col(name).ext.storage()
             plain.append(stored.cast(pl.Boolean) if dtype.ext_name() == "arrow.bool8" else stored)
     return frame.with_columns(plain) if plain else frame
@@ -88,4 +95,5 @@ def _view(source: Any, table: str, columns: Any, rows: Any, options: dict[str, A
         source = hyperchunk.open(source, **options)
     elif options:
         raise TypeError(f"the file is open: {sorted(options)[0]!r} is for opening one")
-    return source.table(table, columns=columns, rows=rows, **asked)
+    found: Table = source.table(table, columns=columns, rows=rows, **asked)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,13 +29,14 @@ LOOKS = {"cells": "tensor", "strings": "text", "half": "float16", "enums": "valu
 class Table:
     """A table over data of an HDF5 file: columns of equal length, and nothing of them in memory.
 
-    Where values lie in a file of this machine as Arrow has them, whoever asks gets them where they lie (*zero copy*, by a
-    mapping of the file); all else is read and decoded on all processors, only the columns and rows that are asked for. A
-    mapping shows what the file has when it is looked at; a file that becomes shorter meanwhile ends the process
+    Where values lie in a file of this machine as Arrow has them, whoever asks gets them where they lie (*zero copy*, by
+    a mapping of the file); all else is read and decoded on all processors, only the columns and rows that are asked
+    for. A mapping shows what the file has when it is looked at; a file that becomes shorter meanwhile ends the process
     (``mapped=False`` is safe from that).
 
-    It is made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and taken as it is by whatever knows
-    Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from t")``."""
+    It is made by :meth:`Group.table`, :meth:`Dataset.arrow` and :func:`scan_hyperchunk`, and taken as it is by whatever
+    knows Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from
+    t")``."""
 
     __slots__ = ("__weakref__", "_core", "_looks")
 
@@ -103,9 +105,11 @@ class Table:
         if offset < 0 or (length is not None and length < 0):
             raise ValueError("offset and length are not negative")
         start = min(offset, self.num_rows)
-        return self._with(self._core.slice(start, self.num_rows if length is None else min(start + length, self.num_rows)))
+        return self._with(
+            self._core.slice(start, self.num_rows if length is None else min(start + length, self.num_rows))
+        )
 
-    def __getitem__(self, key: slice | str | Sequence[str]) -> Table:
+    def __getitem__(self, key: builtins.slice | str | Sequence[str]) -> Table:
         """``t[a:b]`` are rows, ``t["x"]`` and ``t[["x", "y"]]`` columns."""
         if isinstance(key, slice):
             return self._with(self._core.slice(*bounds(key, self.num_rows)))
@@ -158,8 +162,8 @@ class Table:
         return to_numpy(self.to_pyarrow())
 
     def to_dataset(self) -> Any:
-        """A :class:`pyarrow.dataset.Dataset`: what DuckDB, ``polars.scan_pyarrow_dataset`` and pyarrow ask of it, columns and
-        filters, is what is read."""
+        """A :class:`pyarrow.dataset.Dataset`: what DuckDB, ``polars.scan_pyarrow_dataset`` and pyarrow ask of it,
+        columns and filters, is what is read."""
         needed("pyarrow")
         from hyperchunk.arrow.dataset import TableDataset
 
@@ -194,14 +198,18 @@ def table_of(
     found._opened.need()
     core = found._object
     if not isinstance(core, _core.Object):
-        raise UnsupportedError(f"tables are of files that are read, not of one that is being written (object {found.name})")
+        raise UnsupportedError(
+            f"tables are of files that are read, not of one that is being written (object {found.name})"
+        )
     if unknown := set(looks) - set(LOOKS):
         raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}: tables have {', '.join(LOOKS)}")
     if isinstance(columns, str):
         raise TypeError("columns is a list of names")
     given = {name: value for name, value in looks.items() if value is not None}
     words = [f"{name}={value}" for name, value in given.items()]
-    table = Table(_core.Table.of_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows), given)
+    table = Table(
+        _core.Table.of_object(core, None if columns is None else list(columns), None, words, mapped, batch_rows), given
+    )
     if rows is None:
         return table
     if isinstance(rows, tuple):

@@ -1,4 +1,5 @@
-"""DuckDB, polars, pyarrow and pandas read tables over HDF5: equal answers, and no more columns and rows than they need."""
+"""DuckDB, polars, pyarrow and pandas read tables over HDF5: equal answers, and no more columns and rows than they
+need."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ def test_cells_and_halves(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "h.h5", "w") as file:
         file["cell"], file["half"] = cells, np.arange(4, dtype="f2") / 2
     file = hyperchunk.open(tmp_path / "h.h5")
-    t = file.table(cells="list", half="float32")
+    t = file.table(cells="list", half="float32")  # noqa: F841 -- DuckDB finds it
     assert duckdb.sql("select cell[2][3], half from t").fetchall() == [
         (float(cell[1, 2]), number / 2) for number, cell in enumerate(cells)
     ]
@@ -177,9 +178,7 @@ def test_polars(number: int, group: str, path: Path, memory: pa.Table) -> None:
         assert_frame_equal(query(lazy).collect(engine="streaming"), found, check_row_order=False)
 
 
-def test_polars_asks_for_what_it_needs(
-    table: hyperchunk.Table, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_polars_asks_for_what_it_needs(table: hyperchunk.Table, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     lazy = hyperchunk.scan_hyperchunk(table)
     assert lazy.select("be").collect().shape == (ROWS, 1)
@@ -195,7 +194,9 @@ def test_polars_asks_for_what_it_needs(
 def test_polars_through_pyarrow(table: hyperchunk.Table, memory: pa.Table) -> None:
     lazy = pl.scan_pyarrow_dataset(table.to_dataset())
     query = lambda frame: frame.filter((pl.col("n") > 990) & (pl.col("be") < 0.5)).select("id", "word")  # noqa: E731
-    assert_frame_equal(query(lazy).collect(), query(pl.DataFrame(memory).lazy()).collect().cast(query(lazy).collect().schema))
+    assert_frame_equal(
+        query(lazy).collect(), query(pl.DataFrame(memory).lazy()).collect().cast(query(lazy).collect().schema)
+    )
 
 
 # --- pyarrow ---
@@ -210,7 +211,9 @@ def expressions(draw: st.DrawFn) -> ds.Expression:
         st.builds(lambda value: field("id") <= value, st.integers(0, ROWS)),
         st.builds(lambda value: field("x") < value, st.floats(-2, 2, width=32)),
         st.builds(lambda value: field("be") >= value, st.floats(0, 1)),
-        st.builds(lambda words: field("word").isin(words), st.lists(st.sampled_from(["one", "two", "six"]), min_size=1)),
+        st.builds(
+            lambda words: field("word").isin(words), st.lists(st.sampled_from(["one", "two", "six"]), min_size=1)
+        ),
         st.just(field("flag").cast(pa.bool_())),
         st.just(field("x").is_nan()),
         st.just(field("word").is_valid()),
@@ -266,7 +269,11 @@ def test_a_dataset_of_pyarrow(table: hyperchunk.Table, memory: pa.Table) -> None
         dataset.to_table(columns=["nothing"])
     with pytest.raises((pa.ArrowInvalid, KeyError)):
         dataset.to_table(filter=pc.field("nothing") > 3)
-    for wrong in (dataset.get_fragments, lambda: dataset.filter(pc.field("n") > 1), lambda: dataset.replace_schema(None)):
+    for wrong in (
+        dataset.get_fragments,
+        lambda: dataset.filter(pc.field("n") > 1),
+        lambda: dataset.replace_schema(None),
+    ):
         with pytest.raises(NotImplementedError):
             wrong()
     repr(dataset)
@@ -323,7 +330,11 @@ def test_what_is_not_installed(
     import importlib
 
     load = importlib.import_module
-    monkeypatch.setattr(importlib, "import_module", lambda name, *rest: refuse(name) if name.partition(".")[0] == package else load(name, *rest))
+    monkeypatch.setattr(
+        importlib,
+        "import_module",
+        lambda name, *rest: refuse(name) if name.partition(".")[0] == package else load(name, *rest),
+    )
     monkeypatch.setattr(builtins, "__import__", refuse)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)

@@ -166,12 +166,10 @@ def test_types_of_rows(ours: hyperchunk.File) -> None:
     nested = pa.list_(pa.field("item", pa.list_(pa.field("item", pa.int16(), False), 4), False), 3)
     assert cells.arrow(cells="list").schema.field("cells").type == nested
     # Over the same memory.
-    addresses = [
-        cells.arrow(cells=look).to_pyarrow()["cells"].chunk(0) for look in ("tensor", "list")
-    ]
+    addresses = [cells.arrow(cells=look).to_pyarrow()["cells"].chunk(0) for look in ("tensor", "list")]
     assert cells.arrow().is_zero_copy == cells.arrow(cells="list").is_zero_copy
     assert addresses[0].storage.flatten().buffers()[1].address == addresses[1].flatten().flatten().buffers()[1].address
-    with pytest.raises(ValueError, match="cells=tensor|list"):
+    with pytest.raises(ValueError, match="there are cells=tensor"):
         cells.arrow(cells="other")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="unexpected keyword"):
         cells.arrow(colour="red")
@@ -278,9 +276,10 @@ def test_what_is_no_table(ours: hyperchunk.File, tmp_path: Path) -> None:
     assert table.to_pyarrow()["b"].to_pylist() == [0, 1, 2, 3]
     with pytest.raises(hyperchunk.HyperchunkError):
         file.table()
-    with hyperchunk.create(tmp_path / "new.h5") as new, pytest.raises(hyperchunk.HyperchunkError, match="written"):
+    with hyperchunk.create(tmp_path / "new.h5") as new:
         new["x"] = np.arange(3)
-        new.table()
+        with pytest.raises(hyperchunk.HyperchunkError, match="written"):
+            new.table()
 
 
 def test_order_of_columns(tmp_path: Path) -> None:
@@ -357,10 +356,10 @@ def test_thousands_of_streams(layouts: Path) -> None:
 
     some(50)
     gc.collect()
-    files, maps, threads = len(os.listdir("/proc/self/fd")), _maps(), threading.active_count()
+    files, maps, threads = len(list(Path("/proc/self/fd").iterdir())), _maps(), threading.active_count()
     some(1500)
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= files + 1
+    assert len(list(Path("/proc/self/fd").iterdir())) <= files + 1
     assert _maps() <= maps + 30
     assert threading.active_count() == threads
     assert not any("hyperchunk-ahead" in task.read_text() for task in Path("/proc/self/task").glob("*/comm"))
