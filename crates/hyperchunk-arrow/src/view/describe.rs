@@ -1,11 +1,14 @@
 //! What the metadata of a column say of its dataset, and those of a table of its object.
 
-use crate::Result;
 use crate::types::metadata::{self, FILL, LAYOUT, PATH, SPACE};
+use crate::{Result, attributes_to_metadata};
 use hyperchunk::model::{FillWhen, Layout};
 use hyperchunk::{Dataset, Object};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+
+/// Why there are no attributes in the metadata, where there are some.
+const NO_ATTRIBUTES: &str = "h5.attrs.error";
 
 /// What is to be known of a dataset to make it again.
 pub(super) fn dataset(dataset: &Dataset) -> Result<HashMap<String, String>> {
@@ -25,6 +28,12 @@ pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
     let mut found = HashMap::new();
     if let Some(path) = object.path() {
         found.insert(PATH.to_owned(), path.to_owned());
+    }
+    match attributes_to_metadata(object) {
+        Ok(attributes) => found.extend(attributes),
+        Err(error) if error.is_of_reading() => return Err(error),
+        // A table is not worth less for an attribute that Arrow has nothing for.
+        Err(error) => drop(found.insert(NO_ATTRIBUTES.to_owned(), error.to_string())),
     }
     Ok(found)
 }

@@ -152,6 +152,8 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
     } else {
         links.sort_by(|a, b| a.name.cmp(&b.name));
     }
+    // Attributes, too, are wanted of all of them.
+    object.file().prefetch(object, true, Some(1))?;
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
     for (link, child) in links.iter().zip(object.file().open_many(object, &names)?) {
