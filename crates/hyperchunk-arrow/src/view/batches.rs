@@ -8,7 +8,7 @@ use super::ahead::Ahead;
 use super::gather::{Part, gather};
 use super::map::Map;
 use super::table::{Column, Inner, Storage, Stored, named};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
@@ -251,7 +251,7 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        self.next_batch().map_err(to_arrow).transpose()
     }
 }
 
@@ -383,6 +383,16 @@ impl Inner {
             }
         }
         Ok(buffers)
+    }
+}
+
+/// The error as Arrow's libraries pass it on: as one of reading, or another.
+fn to_arrow(error: Error) -> ArrowError {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::Truncated => {
+            ArrowError::IoError(error.to_string(), std::io::Error::other(error))
+        }
+        _ => ArrowError::ExternalError(Box::new(error)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::types::metadata::{self, FILL, LAYOUT, PATH, SPACE};
 use crate::{Result, attributes_to_metadata};
-use hyperchunk::model::{FillWhen, Layout};
+use hyperchunk::model::{Class, Datatype, FillWhen, Layout};
 use hyperchunk::{Dataset, Object};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -29,6 +29,13 @@ pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
     if let Some(path) = object.path() {
         found.insert(PATH.to_owned(), path.to_owned());
     }
+    // What references lead to is found by looking at all of a file.
+    let far =
+        object.file().is_remote() && object.attributes()?.iter().any(|attribute| refers(&attribute.datatype));
+    if far {
+        found.insert(NO_ATTRIBUTES.to_owned(), "references are not looked up over a network".to_owned());
+        return Ok(found);
+    }
     match attributes_to_metadata(object) {
         Ok(attributes) => found.extend(attributes),
         Err(error) if error.is_of_reading() => return Err(error),
@@ -36,6 +43,11 @@ pub(super) fn object(object: &Object) -> Result<HashMap<String, String>> {
         Err(error) => drop(found.insert(NO_ATTRIBUTES.to_owned(), error.to_string())),
     }
     Ok(found)
+}
+
+/// Whether elements are references, or hold some.
+fn refers(datatype: &Datatype) -> bool {
+    datatype.any(&mut |part| matches!(part.class, Class::Reference(_)))
 }
 
 fn layout(dataset: &Dataset) -> Value {
