@@ -4,6 +4,7 @@ need."""
 from __future__ import annotations
 
 import builtins
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -340,3 +341,12 @@ def test_what_is_not_installed(
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ModuleNotFoundError, match=f"pip install {package}"):
         use(table)
+
+
+def test_the_example(tmp_path: Path) -> None:
+    example = Path(__file__).parents[3] / "examples" / "arrow" / "query.py"
+    done = subprocess.run(
+        [sys.executable, str(example), str(tmp_path / "new.h5")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fast ones" in done.stdout
