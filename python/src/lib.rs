@@ -15,6 +15,8 @@ mod names;
 mod network;
 mod node;
 mod object;
+#[cfg(target_os = "linux")]
+mod pool;
 mod store;
 mod table;
 mod worker;
@@ -81,6 +83,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::store_create, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;
+    module.add_function(wrap_pyfunction!(store::store_fragments, module)?)?;
+    #[cfg(target_os = "linux")]
+    {
+        module.add_class::<pool::Pool>()?;
+        module.add_class::<pool::PoolWriter>()?;
+        module.add_class::<pool::PoolObject>()?;
+    }
     module.add_function(wrap_pyfunction!(dataset::read_many, module)?)?;
     module.add_function(wrap_pyfunction!(file::set_metadata_cache_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;

@@ -11,7 +11,8 @@ use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Session, StoreId, Ticket, WriterOptions,
+    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, StoreId, Ticket,
+    WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use pyo3::exceptions::PyValueError;
@@ -114,6 +115,7 @@ struct Writing {
     sync: String,
     codec: String,
     priority: i32,
+    segments: String,
     /// The store, and its newest epoch.
     known: Option<(String, u64)>,
 }
@@ -175,6 +177,14 @@ impl StoreWriter {
         options.statistics = given.statistics;
         options.sync = sync(&given.sync)?;
         options.priority = given.priority;
+        options.segments = match given.segments.as_str() {
+            "log" => Segments::Log,
+            "arrow" => Segments::Arrow,
+            other => {
+                let message = format!("segments must be 'log' or 'arrow', not {other:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
         options.known = match given.known {
             Some((store, epoch)) => {
                 let store =
@@ -206,6 +216,12 @@ impl StoreWriter {
     #[getter]
     fn log(&self) -> PathBuf {
         self.log.log().to_owned()
+    }
+
+    /// The Arrow files that it has written.
+    #[getter]
+    fn fragments(&self) -> Vec<PathBuf> {
+        self.0.fragments()
     }
 
     /// Says what a dataset is; returns its number.
@@ -434,4 +450,26 @@ pub(crate) fn store_look_up(py: Python<'_>, path: PathBuf) -> PyResult<LookedUp>
         definitions.push(PyBytes::new(py, &bytes).unbind());
     }
     Ok((known.map(|known| (known.store.to_string(), known.epoch)), definitions))
+}
+
+/// A batch: its first row, how many it has, where it is, and how long its metadata and its body are.
+type Batch = (u64, u64, u64, u64, u64);
+/// A table in Arrow files: the epoch, the group, the columns, how many rows, and the files with their batches.
+type Table = (u64, String, Vec<String>, u64, Vec<(PathBuf, Vec<Batch>)>);
+
+/// The Arrow files that are a table of a store.
+#[pyfunction]
+pub(crate) fn store_fragments(
+    py: Python<'_>,
+    path: PathBuf,
+    table: String,
+    epoch: Option<u64>,
+) -> PyResult<Table> {
+    let found = py.detach(|| store::fragments(&path, &table, epoch)).map_err(|e| opening(py, &e))?;
+    let files = found.files.into_iter().map(|file| {
+        let batches = file.batches.iter();
+        let batches = batches.map(|batch| (batch.row, batch.rows, batch.at, batch.metadata, batch.body));
+        (file.path, batches.collect())
+    });
+    Ok((found.epoch, found.group, found.columns, found.rows, files.collect()))
 }

@@ -21,6 +21,8 @@ mod key;
 mod ls;
 mod output;
 mod pack;
+#[cfg(target_os = "linux")]
+mod pool;
 mod progress;
 mod recover;
 mod serve;
@@ -65,6 +67,10 @@ enum Command {
     /// Apache Arrow: HDF5 files as its files, and back.
     #[command(subcommand)]
     Arrow(arrow::Command),
+    /// Pools of shared memory.
+    #[cfg(target_os = "linux")]
+    #[command(subcommand)]
+    Pool(pool::Command),
     /// Live datasets: programs stored in a file as datasets.
     #[command(subcommand)]
     Udf(udf::Command),
@@ -122,6 +128,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Serve(command) => serve::run(&command),
         Command::Store(command) => store::run(&command),
         Command::Arrow(command) => arrow::run(&command),
+        #[cfg(target_os = "linux")]
+        Command::Pool(command) => pool::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
         Command::Env(command) => env::run(&command),

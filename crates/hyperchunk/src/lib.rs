@@ -16,6 +16,8 @@ pub mod io;
 pub mod npy;
 mod object;
 pub mod pack;
+#[cfg(target_os = "linux")]
+pub mod pool;
 mod prefetch;
 mod read;
 mod recent;

@@ -15,17 +15,20 @@ from __future__ import annotations
 from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
 from hyperchunk.store.parallel import commit_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
+from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import StoredDataset, Writer
 
 __all__ = [
     "Conflict",
     "Dataset",
     "Epoch",
+    "Fragments",
     "Store",
     "StoredDataset",
     "Writer",
     "commit_all",
     "create",
+    "fragments",
     "open",
     "to_hyperchunk",
 ]

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from hyperchunk import _core
 from hyperchunk.store import schema
 from hyperchunk.store.schema import Dataset
+from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
 
 
@@ -78,15 +79,17 @@ class Store:
         codec: str | None = None,
         session: str | None = None,
         priority: int = 0,
+        segments: str | None = None,
     ) -> Writer:
         """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
         sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
         is given), ``"never"`` or ``"record"``. With ``codec="filters"`` chunks that are written whole go through their
         filters at once, on all processors, and not only when the store is packed (``"raw"``): less is written, but
         plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
-        `priority` counts."""
-        given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
-        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw"} | self._options
+        `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`)."""
+        given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
+        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
+        options |= self._options
         options |= {key: value for key, value in given.items() if value is not None}
         core = _core.StoreWriter.create(
             self.path, truncates=False, session=session, priority=priority, known=self._known, **options
@@ -131,6 +134,10 @@ class Store:
         ]
         return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked))
 
+    def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
+        """The Arrow files that are a table (:func:`fragments`)."""
+        return fragments(self.path, table, epoch)
+
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""
         import hyperchunk
@@ -156,14 +163,19 @@ def create(
     statistics: bool = False,
     sync: str = "epoch",
     codec: str = "raw",
+    segments: str = "log",
 ) -> Store:
     """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
     attributes.
 
     The file is there at once and shows what will be in it; until the first commit, reading data of it is an error. What
     is there already is an error, unless `overwrite`: then readers of it keep what they opened, and the first commit
-    shows the new store alone. `checksum`, `statistics`, `sync` and `codec` are what its writers do unless they say
-    otherwise (:meth:`Store.writer`).
+    shows the new store alone. `checksum`, `statistics`, `sync`, `codec` and `segments` are what its writers do unless
+    they say otherwise (:meth:`Store.writer`).
+
+    With ``segments="arrow"``, whole rows of datasets of one group with equally many rows go to Arrow IPC files, one for
+    each writer and group, that Arrow's tools read as they are (:func:`fragments`). That needs little-endian numbers or
+    strings of fixed length, and no filters; everything else goes to the logs, as without it.
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -187,7 +199,7 @@ def create(
     structure.flush()
     target = str(Path(path).absolute())
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
-    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     encoded = tuple(definition.encode() for definition in definitions)
     made = Store(target, (identity, epoch), encoded, options, fresh)
     _MADE[made.path, made._known] = made
@@ -201,6 +213,7 @@ def open(
     statistics: bool = False,
     sync: str = "epoch",
     codec: str = "raw",
+    segments: str = "log",
 ) -> Store:
     """The store of a file, to write more to it.
 
@@ -211,5 +224,5 @@ def open(
     if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     known, definitions = _core.store_look_up(target)
-    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec}
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     return Store(target, known, tuple(definitions), options)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hyperchunk import _core, dtypes, selections
 from hyperchunk.dtypes import Dtype
-from hyperchunk.store import schema
+from hyperchunk.store import schema, tables
 from hyperchunk.write.file import WritableFile
 
 if TYPE_CHECKING:
@@ -106,6 +106,25 @@ class Writer:
     def write(self, name: str | bytes, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Writes an array where it begins at `start`."""
         self[name].write(start, values)
+
+    @property
+    def fragments(self) -> list[str]:
+        """The Arrow files that it has written (``segments="arrow"``)."""
+        return [str(path) for path in self._core.fragments]
+
+    def write_batch(self, group: str, batch: Any, row: int) -> None:
+        """Writes rows of the datasets of a group, from `row` on: columns with their names, in a dictionary or anything
+        of Arrow's (a batch, a table, a data frame of polars)."""
+        columns = tables.columns_of(self, group, batch)
+        for dataset, values in columns:
+            dataset.write((row, *(0 for _ in dataset.shape[1:])), values)
+
+    def append(self, group: str, batch: Any) -> None:
+        """Puts rows of the datasets of a group behind what is there when this is committed
+        (:meth:`StoredDataset.append`)."""
+        columns = tables.columns_of(self, group, batch)
+        for dataset, values in columns:
+            dataset.append(values)
 
     def flush(self) -> bytes:
         """Writes out what waits; returns a ticket, with which what was written until now can be committed."""

@@ -13,6 +13,8 @@ pub(super) struct Options {
     pub(super) store: bool,
     /// What is stored of writes: raw values, or chunks that went through the dataset's filters.
     pub(super) codec: Codec,
+    /// Where rows go.
+    pub(super) segments: Segments,
     /// What is on the disk when.
     pub(super) sync: Sync,
     /// The epoch of a committed store that is read; the newest without it.
@@ -31,6 +33,13 @@ pub(super) struct Options {
     pub(super) under_vol: i32,
     /// Its information string.
     pub(super) under_info: String,
+}
+
+/// See [`Options::segments`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segments {
+    Log,
+    Arrow,
 }
 
 /// See [`Options::codec`].
@@ -64,6 +73,7 @@ impl Default for Options {
         Options {
             store: false,
             codec: Codec::Raw,
+            segments: Segments::Log,
             sync: Sync::Epoch,
             epoch: None,
             statistics: false,
@@ -91,6 +101,7 @@ const SWITCH: Words<bool> = &[
     ("false", false),
 ];
 const CODEC: Words<Codec> = &[("raw", Codec::Raw), ("filters", Codec::Filters)];
+const SEGMENTS: Words<Segments> = &[("log", Segments::Log), ("arrow", Segments::Arrow)];
 const SYNC: Words<Sync> = &[("never", Sync::Never), ("epoch", Sync::Epoch), ("record", Sync::Record)];
 const COMMIT: Words<Commit> = &[("auto", Commit::Auto), ("close", Commit::Close), ("manual", Commit::Manual)];
 
@@ -139,6 +150,7 @@ impl Options {
             match key {
                 "store" => options.store = word(key, value, SWITCH)?,
                 "codec" => options.codec = word(key, value, CODEC)?,
+                "segments" => options.segments = word(key, value, SEGMENTS)?,
                 "fsync" => options.sync = word(key, value, SYNC)?,
                 "epoch" => options.epoch = Some(number(key, value)?),
                 "statistics" => options.statistics = word(key, value, SWITCH)?,
@@ -152,7 +164,7 @@ impl Options {
                     inner.unwrap_or(value).clone_into(&mut options.under_info);
                 }
                 _ => refuse!(
-                    "connector information: {key} is not known; known are store, codec, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
+                    "connector information: {key} is not known; known are store, codec, segments, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
                 ),
             }
         }
@@ -168,6 +180,7 @@ impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "under_vol={};under_info={{{}}}", self.under_vol, self.under_info)?;
         write!(f, ";store={};codec={}", name(self.store, SWITCH), name(self.codec, CODEC))?;
+        write!(f, ";segments={}", name(self.segments, SEGMENTS))?;
         write!(f, ";fsync={};commit={}", name(self.sync, SYNC), name(self.commit, COMMIT))?;
         write!(f, ";statistics={}", name(self.statistics, SWITCH))?;
         write!(f, ";checksum={}", name(self.checksum, SWITCH))?;
@@ -217,6 +230,7 @@ mod tests {
             "checksum=off statistics=yes codec=filters",
             &Options { checksum: false, statistics: true, codec: Codec::Filters, ..default() },
         );
+        check("store;segments=arrow", &Options { store: true, segments: Segments::Arrow, ..default() });
         check(
             "under_vol=1;under_info={under_vol=0;under_info={}};store",
             &Options {

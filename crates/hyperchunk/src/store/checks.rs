@@ -1,5 +1,6 @@
 //! Checksums of records that are read whole.
 
+use super::fragment::{FRAGMENT, is_in};
 use super::record;
 use crate::io::Source;
 use crate::{Error, Result};
@@ -59,9 +60,15 @@ impl Batch {
         let mut at = head.saturating_add(batch.header);
         let mut records = Vec::with_capacity(batch.records.len());
         for record in &batch.records {
-            records.push((at, record.length, record.checksum));
+            match record.body {
+                record::Body::Rows { at, length, .. } => {
+                    records.push((FRAGMENT | at, length, record.checksum));
+                }
+                _ => records.push((at, record.length, record.checksum)),
+            }
             at = at.saturating_add(record.length);
         }
+        records.sort_by_key(|(at, ..)| *at);
         Ok(Self { records })
     }
 
@@ -132,6 +139,8 @@ impl Headers {
 
     fn read(&self, key: (u64, u64), log: &dyn Source, place: u64) -> Result<Arc<Batch>> {
         let head = key.1;
+        // Rows in a fragment may lie anywhere, and the header is no longer than the log.
+        let place = if is_in(place) { log.size() } else { place };
         let most =
             place.checked_sub(head).ok_or_else(|| Error::corrupt("a piece before its batch").at(head))?;
         let mut header = vec![0; usize::try_from(most.min(FIRST)).unwrap_or(0)];

@@ -1,6 +1,7 @@
 //! A committed store, as a file's datasets are read from it.
 
 use super::checks::Headers;
+use super::fragment;
 use super::manifest::{self, Manifest};
 use super::pieces::{Fuel, Hits, Layer, Pieces};
 use super::read::{About, Find, Logs, Means, read};
@@ -41,6 +42,8 @@ pub(crate) struct Store {
     /// Where the logs are: the folder of a file of this machine, or the file whose siblings they are.
     place: Place,
     logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
+    /// Logs and fragments, by the log and the table.
+    joined: Mutex<HashMap<(u32, Arc<str>), Arc<dyn Source>>>,
     datasets: Vec<OnceLock<Arc<Known>>>,
     headers: Headers,
     chunks: ChunkCache,
@@ -56,6 +59,9 @@ enum Place {
 pub(crate) struct Known {
     about: Arc<About>,
     pieces: Pieces,
+    /// The table that it is a column of, and whether any of its pieces lie in fragments.
+    table: Option<Arc<str>>,
+    in_fragments: bool,
 }
 
 /// A dataset of a store.
@@ -246,7 +252,7 @@ impl Store {
     fn new(manifest: Arc<Manifest>, place: Place) -> Self {
         let datasets = manifest.datasets.iter().map(|_| OnceLock::new()).collect();
         let (logs, headers, chunks) = (Mutex::default(), Headers::default(), ChunkCache::default());
-        Self { manifest, place, logs, datasets, headers, chunks }
+        Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks }
     }
 
     /// That of a file of this machine.
@@ -281,6 +287,29 @@ impl Store {
         }
         let known = Arc::new(Known::new(&self.manifest, number)?);
         Ok(Arc::clone(self.datasets[number].get_or_init(|| known)))
+    }
+
+    /// A log, and the fragment of its writer that has rows of a dataset.
+    pub(super) fn joined(self: &Arc<Self>, number: u32, known: &Known) -> Result<Arc<dyn Source>> {
+        let log = self.log(number)?;
+        let Some(table) = known.table.as_ref().filter(|_| known.in_fragments) else { return Ok(log) };
+        let key = (number, Arc::clone(table));
+        let mut all = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(joined) = all.get(&key) {
+            return Ok(Arc::clone(joined));
+        }
+        let writer = self.manifest.logs.get(number as usize).map(|part| part.writer).unwrap_or_default();
+        let (name, store) = (fragment::file_of(table, writer), Arc::downgrade(self));
+        let open = move || {
+            let store = store.upgrade().ok_or_else(|| Error::invalid("the store is closed"))?;
+            store.place.open(&name).map_err(|error| error.file(store.place.name(&name)))
+        };
+        let joined: Arc<dyn Source> = Arc::new(fragment::Joined::new(log, Box::new(open)));
+        if all.len() >= OPEN {
+            all.clear();
+        }
+        all.insert(key, Arc::clone(&joined));
+        Ok(joined)
     }
 
     pub(super) fn log(&self, number: u32) -> Result<Arc<dyn Source>> {
@@ -342,7 +371,10 @@ impl Known {
     fn new(manifest: &Arc<Manifest>, number: usize) -> Result<Self> {
         let stored = &manifest.datasets[number];
         let pieces = Pieces::committed(manifest, number)?;
-        Ok(Self { about: Arc::new(About::new(&stored.definition, &stored.extent)?), pieces })
+        let about = Arc::new(About::new(&stored.definition, &stored.extent)?);
+        let mut written = stored.parts.iter().map(|part| &part.written.pieces);
+        let in_fragments = written.any(|pieces| pieces.iter().any(|piece| fragment::is_in(piece.offset)));
+        Ok(Self { about, pieces, table: fragment::table_of(&stored.definition).map(Arc::from), in_fragments })
     }
 
     pub(super) fn pieces(&self) -> &Pieces {
@@ -428,7 +460,7 @@ struct OfDataset(Arc<Store>, Arc<Known>);
 
 impl Logs for OfDataset {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
-        self.0.log(self.1.layer(layer).log)
+        self.0.joined(self.1.layer(layer).log, &self.1)
     }
 
     fn extent(&self, layer: u32) -> (u64, u64) {

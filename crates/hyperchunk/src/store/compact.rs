@@ -6,6 +6,7 @@
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::commit::{self, add_log, now};
+use super::fragment::is_in;
 use super::link::{self, Linking, Links};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
@@ -13,7 +14,9 @@ use super::pack::slab_of;
 use super::pool::Pool;
 use super::scan::Log;
 use super::skeleton::Merge;
-use super::{Known, LogPart, LogWriter, Manifest, Part, Place, Session, Slab, WriterId, WriterOptions};
+use super::{
+    Known, LogPart, LogWriter, Manifest, Part, Place, Segments, Session, Slab, WriterId, WriterOptions,
+};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::codec::Encoder;
@@ -88,12 +91,15 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
         return Ok(None);
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
+    // What lay in Arrow files goes to one.
+    let rows = parts().any(|part| part.written.pieces.iter().any(|piece| is_in(piece.offset)));
     let known = Known { store: base.store, epoch: base.number };
     let writing = WriterOptions {
         session: session(),
         statistics,
         sync: options.sync,
         known: Some(known),
+        segments: if rows { Segments::Arrow } else { Segments::Log },
         ..WriterOptions::default()
     };
     let writer = LogWriter::create(&path, &writing).map_err(named)?;
@@ -103,7 +109,9 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     });
     if made.is_err() {
         // The first error is the one that counts.
-        drop(std::fs::remove_file(writer.log()));
+        for file in writer.fragments().into_iter().chain([writer.log().to_owned()]) {
+            drop(std::fs::remove_file(file));
+        }
     }
     made.map(Some).map_err(named)
 }

@@ -1,6 +1,7 @@
 //! A store before anybody has written to it.
 
 use super::commit::{plain, replace, writers};
+use super::fragment;
 use super::skeleton::{Change, Merge, Shown};
 use super::{DatasetId, Definition, Known, Manifest, Marker, StoreId, Stored, WriterId, folder_of};
 use crate::write::Sync;
@@ -150,9 +151,11 @@ fn left_over(path: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?)).is_some() {
-            std::fs::remove_file(entry.path()).map_err(|error| {
-                Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", entry.path().display()))
+        let writer = name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?));
+        let Some(writer) = writer else { continue };
+        for file in fragment::all_of(path, writer).into_iter().chain([entry.path()]) {
+            std::fs::remove_file(&file).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot remove {}: {error}", file.display()))
             })?;
         }
     }

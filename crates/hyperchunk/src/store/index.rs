@@ -1,6 +1,7 @@
 //! The index of a log: where everything is, without looking at the batches. It can always be made again from them.
 
 use super::bytes::{Out, blob, count, extents, number};
+use super::fragment::FRAGMENT;
 use super::id::{DatasetId, WriterId};
 use super::packing::PackedPieces;
 use super::piece::{Extent, Piece, Place, Slab};
@@ -128,6 +129,15 @@ impl Written {
                 let (slab, length) = (slab.clone(), record.length);
                 let piece = Piece { slab, offset: place, length, place: Place::Raw, order, head };
                 self.appended.push(&piece);
+            }
+            Body::Rows { slab, append, at, length } => {
+                let (slab, offset) = (slab.clone(), FRAGMENT | at);
+                let piece = Piece { slab, offset, length: *length, place: Place::Raw, order, head };
+                if *append {
+                    self.appended.push(&piece);
+                } else {
+                    self.pieces.push(&piece);
+                }
             }
             Body::Chunk { offset, mask } => {
                 let slab = Slab::new(offset.clone(), chunk);

@@ -4,10 +4,11 @@
 //! list, so that plain libhdf5 reads it where it is. Not everything can be linked: chunks that went through filters are no
 //! elements, and a list has room for some 2700 segments only, for it must fit into one message of 64 KiB.
 
+use super::fragment::{self, inside, is_in};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
 use super::skeleton::{Merge, Shown};
-use super::{DatasetId, Manifest, Marker, Place, Slab, folder_of};
+use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name};
@@ -121,7 +122,7 @@ impl Tiles {
 /// The segments that a dataset consists of. `name` is what a log is called.
 pub(super) fn segments(
     stored: &Stored,
-    name: &dyn Fn(u32) -> Option<Name>,
+    name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
 ) -> Result<std::result::Result<Vec<ExternalFile>, Unlinked>> {
     let total = bytes_of(stored)?;
     let tiles = match tiles(stored)? {
@@ -131,7 +132,9 @@ pub(super) fn segments(
     let mut files = Vec::new();
     let mut at = 0;
     let file = |log, offset, size| {
-        let name = name(log).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
+        let definition = is_in(offset).then_some(&stored.definition);
+        let name = name(log, definition).ok_or_else(|| Error::corrupt(format!("no log of number {log}")))?;
+        let offset = if is_in(offset) { inside(offset) } else { offset };
         Ok::<_, Error>(ExternalFile { name, offset, size: Some(size) })
     };
     let end = (total, Tile { end: total, log: 0, offset: 0 });
@@ -188,14 +191,24 @@ pub(super) fn fills_with_zeros(stored: &Stored) -> bool {
     stored.definition.unwritten().is_none_or(|value| value.iter().all(|byte| *byte == 0))
 }
 
-/// What segments call the log of a writer.
-pub(super) fn log_name(path: &Path, linking: Linking, writer: super::WriterId) -> Result<Name> {
+/// What segments call the log of a writer, or its fragment that has rows of a dataset.
+pub(super) fn log_name(
+    path: &Path,
+    linking: Linking,
+    writer: super::WriterId,
+    rows: Option<&Definition>,
+) -> Result<Name> {
     let folder = folder_of(path);
     let folder = match linking {
         Linking::Relative => folder.file_name().map(PathBuf::from).unwrap_or_default(),
         _ => std::path::absolute(&folder).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?,
     };
-    Ok(to_name(&folder.join(format!("{writer}.log"))))
+    let file = match rows {
+        Some(definition) => fragment::name_of(definition, writer)
+            .ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?,
+        None => format!("{writer}.log"),
+    };
+    Ok(to_name(&folder.join(file)))
 }
 
 #[cfg(unix)]
@@ -216,7 +229,9 @@ pub(super) fn shown(
     linking: Linking,
     paths: &[(DatasetId, Vec<u8>)],
 ) -> Result<(HashMap<DatasetId, Shown>, Links)> {
-    let name = |log: u32| log_name(path, linking, manifest.logs.get(log as usize)?.writer).ok();
+    let name = |log: u32, rows: Option<&Definition>| {
+        log_name(path, linking, manifest.logs.get(log as usize)?.writer, rows).ok()
+    };
     let mut all = HashMap::new();
     let mut links = Vec::new();
     for (id, path) in paths {

@@ -1,7 +1,8 @@
 //! A writer: one process, one log.
 
-use super::header::{HEADER, LogHeader, Trailer};
-use super::id::{DatasetId, Session, StoreId, WriterId, hash};
+use super::fragment;
+use super::header::{HEADER, LogHeader};
+use super::id::{DatasetId, Session, StoreId, WriterId};
 use super::index::{Defined, Image, Index, Written};
 use super::manifest::Manifest;
 use super::own::Reading;
@@ -21,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+mod ending;
+mod rows;
+
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
 const LARGE: usize = 64 << 10;
 /// So many bytes are gathered at most.
@@ -38,6 +42,16 @@ pub enum Mode {
     Join,
     /// What is there now is not to be seen any more once this is committed.
     Truncate,
+}
+
+/// Where a writer's rows go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Segments {
+    /// To its log, as everything else.
+    #[default]
+    Log,
+    /// To Arrow IPC files beside it, one for each table: the datasets of one group with equally many rows.
+    Arrow,
 }
 
 /// What a writer must know of its store. Who made the store knows it, and hands it to the others: then they need not look.
@@ -67,6 +81,8 @@ pub struct WriterOptions {
     pub priority: i32,
     /// What is known of the store; looked up if nothing is.
     pub known: Option<Known>,
+    /// Where rows go.
+    pub segments: Segments,
 }
 
 impl Default for WriterOptions {
@@ -79,6 +95,7 @@ impl Default for WriterOptions {
             sync: Sync::Commit,
             priority: 0,
             known: None,
+            segments: Segments::Log,
         }
     }
 }
@@ -136,6 +153,8 @@ struct State {
     /// Whether there is anything that the last index does not have.
     changed: bool,
     closed: bool,
+    /// Those that rows go to Arrow files of.
+    tables: Vec<fragment::Table>,
 }
 
 #[derive(Debug)]
@@ -153,6 +172,8 @@ struct Dataset {
     before: Written,
     /// All of it, once it is read.
     reading: Option<Reading>,
+    /// The table that it is a column of.
+    table: Option<usize>,
 }
 
 /// What a writer knows of a dataset of its own.
@@ -306,6 +327,7 @@ impl LogWriter {
             written: Written::nothing(rank),
             before: Written::nothing(rank),
             reading: None,
+            table: self.table(&mut state, definition, number),
         };
         state.datasets.push(dataset);
         state.ids.insert(id, number);
@@ -373,6 +395,9 @@ impl LogWriter {
             return Ok(());
         }
         let looks = self.0.options.statistics.then_some(known.looks);
+        if let ([slab], Some(table)) = (&*boxes, known.rows_of(&boxes)) {
+            return self.put_rows(&mut state, (dataset, table), slab, false, bytes);
+        }
         self.put(&mut state, dataset, Body::Boxes(boxes), bytes, looks)
     }
 
@@ -411,7 +436,10 @@ impl LogWriter {
             return Err(name(Error::limit("more than 2^64 rows")));
         }
         let looks = self.0.options.statistics.then_some(known.looks);
-        self.put(&mut state, dataset, Body::Append(slab), bytes, looks)?;
+        match known.rows_of(std::slice::from_ref(&slab)) {
+            Some(table) => self.put_rows(&mut state, (dataset, table), &slab, true, bytes)?,
+            None => self.put(&mut state, dataset, Body::Append(slab), bytes, looks)?,
+        }
         if let Some(known) = state.datasets.get_mut(dataset as usize) {
             known.appended += rows;
         }
@@ -489,7 +517,7 @@ impl LogWriter {
     /// NotFound; Io.
     pub fn written(&self, dataset: u32) -> Result<Written> {
         let mut state = self.state()?;
-        self.write_waiting(&mut state)?;
+        self.settle(&mut state)?;
         let dataset = state.dataset(dataset)?;
         let mut written = dataset.before.clone();
         written.append(&dataset.written);
@@ -499,7 +527,7 @@ impl LogWriter {
     /// What must be known to read a dataset: everything that waited is in the log then.
     pub(super) fn reading(&self, number: u32) -> Result<Reading> {
         let mut state = self.state()?;
-        self.write_waiting(&mut state)?;
+        self.settle(&mut state)?;
         let dataset = state.dataset(number)?;
         if let Some(reading) = &dataset.reading {
             return Ok(reading.clone());
@@ -535,7 +563,7 @@ impl LogWriter {
     /// Io.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut state = self.state()?;
-        self.write_waiting(&mut state)?;
+        self.settle(&mut state)?;
         read_exact_at(&self.0.file, offset, out)
             .map_err(|error| refused("read", &self.0.log, &error).at(offset))
     }
@@ -557,7 +585,7 @@ impl LogWriter {
         let mut state = self.state()?;
         let ticket = self.end(&mut state, true)?;
         state.closed = true;
-        self.protect();
+        self.protect(&state);
         Ok(ticket)
     }
 
@@ -577,6 +605,7 @@ impl LogWriter {
         bytes: &[u8],
         looks: Option<Looks>,
     ) -> Result<()> {
+        self.settle_rows(state, dataset, &body)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
         let mut pass = Pass::new(checksum && !bytes.is_empty(), looks);
         let wants = looks.is_some_and(Looks::any);
@@ -659,69 +688,6 @@ impl LogWriter {
         state.note(first, batch_at, place, &records);
         Ok(())
     }
-
-    fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
-        self.write_waiting(state)?;
-        if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
-            return Ok(ticket);
-        }
-        let index = state.index().encode();
-        let record = Record {
-            dataset: 0,
-            length: index.len() as u64,
-            checksum: super::statistics::checksum(&index),
-            statistics: None,
-            body: Body::Index,
-        };
-        let mut bytes = record::encode(state.next, &[record]);
-        let place = state.end + bytes.len() as u64;
-        bytes.extend_from_slice(&index);
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let at = state.end + bytes.len() as u64;
-        let trailer = Trailer {
-            index: place,
-            length: index.len() as u64,
-            previous: state.trailer,
-            hash: hash(&index),
-            next: state.next + 1,
-            closed: closing,
-        };
-        let ending = trailer.encode();
-        bytes.extend_from_slice(&ending);
-        write_all_at(&self.0.file, state.end, &bytes)
-            .map_err(|error| refused("write to", &self.0.log, &error).at(state.end))?;
-        if self.0.options.sync != Sync::Never {
-            self.sync()?;
-        }
-        state.end += bytes.len() as u64;
-        state.next += 1;
-        state.trailer = at;
-        state.indexed = state.datasets.len();
-        state.changed = false;
-        for dataset in &mut state.datasets {
-            let written = std::mem::replace(&mut dataset.written, Written::nothing(dataset.dims.len()));
-            dataset.before.append(&written);
-        }
-        let ticket = Ticket { writer: self.id(), trailer: at, hash: hash(&ending) };
-        let only = trailer.previous == 0;
-        state.report = only.then(|| Report { ticket, header: self.0.header.clone(), trailer, index });
-        state.ticket = Some(ticket);
-        Ok(ticket)
-    }
-
-    /// Nobody writes to a finished log: plain libhdf5 would, through the links of a file that it opens for writing. Where the
-    /// file system knows no permissions, checksums show it.
-    fn protect(&self) {
-        if let Ok(metadata) = self.0.file.metadata() {
-            let mut permissions = metadata.permissions();
-            permissions.set_readonly(true);
-            drop(self.0.file.set_permissions(permissions));
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.0.file.sync_data().map_err(|error| refused("write out", &self.0.log, &error))
-    }
 }
 
 impl State {
@@ -741,7 +707,11 @@ impl State {
                     let (length, checksum) = (record.length, record.checksum);
                     self.image = Some(Image { offset: place, length, checksum, order });
                 }
-                Body::Boxes(_) | Body::Append(_) | Body::Chunk { .. } | Body::Extent(_) => {
+                Body::Boxes(_)
+                | Body::Append(_)
+                | Body::Rows { .. }
+                | Body::Chunk { .. }
+                | Body::Extent(_) => {
                     if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
                         let element = dataset.definition.element_size();
                         let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();

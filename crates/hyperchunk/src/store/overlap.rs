@@ -145,7 +145,7 @@ pub(super) fn paint(
             let Some((start, end)) = ends else { return Ok(()) };
             if count >= ROWS && end - start <= needed.saturating_mul(2) {
                 span.resize(narrow(end - start)?, 0);
-                log.read_at(piece.offset.saturating_add(start * size), &mut span)?;
+                log.read_piece(definition, piece.offset.saturating_add(start * size), &mut span)?;
                 (Some(&*span), start)
             } else {
                 (None, 0)
@@ -153,7 +153,7 @@ pub(super) fn paint(
         }
         Place::Chunk { mask } => {
             span.resize(usize::try_from(piece.length).map_err(|_| Error::limit("larger than memory"))?, 0);
-            log.read_at(piece.offset, &mut span)?;
+            log.read_piece(definition, piece.offset, &mut span)?;
             let whole = narrow(piece.slab.elements()?)?;
             (Some(decoder.decode(&definition.pipeline, mask, &span, whole)?), 0)
         }
@@ -166,7 +166,7 @@ pub(super) fn paint(
                 let from = narrow(from - first)?;
                 place.copy_from_slice(known.get(from..from.saturating_add(length)).ok_or_else(short)?);
             }
-            None => log.read_at(piece.offset.saturating_add(from * size), place)?,
+            None => log.read_piece(definition, piece.offset.saturating_add(from * size), place)?,
         }
     }
     Ok(())

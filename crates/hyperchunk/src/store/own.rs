@@ -1,6 +1,7 @@
 //! Reading inside a writing process: the epoch that a writer adds to, and over it what the writer itself wrote.
 
 use super::committed::{Known, Store};
+use super::fragment::{Segment, inside, is_in};
 use super::log::{LogWriter, refused};
 use super::pieces::{Fuel, Hits, Pieces};
 use super::read::{About, Find, Logs, Means, read};
@@ -78,7 +79,7 @@ impl LogWriter {
         let layers = reading.base.as_ref().map_or(0, |(_, known)| known.layers());
         let logs: Arc<dyn Logs> = Arc::new(Both {
             writer: self.clone(),
-            own: Arc::new(OwnLog(self.clone())),
+            own: Arc::new(OwnLog(self.clone(), self.segment(dataset)?)),
             base: reading.base.clone(),
             layers,
         });
@@ -120,7 +121,7 @@ struct Both {
 impl Logs for Both {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
         match &self.base {
-            Some((store, known)) if layer < self.layers => store.log(known.layer(layer).log),
+            Some((store, known)) if layer < self.layers => store.joined(known.layer(layer).log, known),
             _ => Ok(Arc::clone(&self.own)),
         }
     }
@@ -154,7 +155,7 @@ impl Logs for Both {
 
 /// The log of this process: all that pieces lead to was written out.
 #[derive(Debug)]
-struct OwnLog(LogWriter);
+struct OwnLog(LogWriter, Option<Arc<Segment>>);
 
 impl Source for OwnLog {
     fn size(&self) -> u64 {
@@ -162,6 +163,9 @@ impl Source for OwnLog {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if let Some(segment) = self.1.as_ref().filter(|_| is_in(offset)) {
+            return segment.read(inside(offset), buffer);
+        }
         read_exact_at(self.0.file(), offset, buffer)
             .map_err(|error| refused("read", self.0.log(), &error).at(offset))
     }

@@ -5,11 +5,13 @@
 //! not fill a chunk, are elements painted and compressed anew.
 
 use super::blocks::{Blocks, Content, Scratch};
-use super::link::tiles;
+use super::fragment::{inside, is_in};
+use super::link::{Tile, tiles};
 use super::manifest::Stored;
 use super::pool::Pool;
 use super::skeleton::Merge;
 use super::{Definition, Log, Manifest};
+use crate::io::LocalFile;
 use crate::pack::plan::needed;
 use crate::pack::shape::good_chunk;
 use crate::read::spread;
@@ -184,23 +186,30 @@ fn fill(
         return chunks(logs, stored, dataset, chunk, threads, packed);
     }
     let Ok(tiles) = tiles(stored)? else { return slabs(logs, stored, dataset, threads, packed) };
+    let key = |tile: &Tile| (tile.log, is_in(tile.offset));
     // As many parts at a time as there may be open logs.
     let mut waiting = tiles.0.iter().peekable();
     while waiting.peek().is_some() {
-        let mut files: HashMap<u32, Arc<Log>> = HashMap::new();
+        let mut files: HashMap<(u32, bool), (Arc<Log>, Option<Arc<LocalFile>>)> = HashMap::new();
         let mut some = Vec::new();
         while let Some((at, tile)) =
-            waiting.next_if(|(_, tile)| files.contains_key(&tile.log) || files.len() < OPEN)
+            waiting.next_if(|(_, tile)| files.contains_key(&key(tile)) || files.len() < OPEN)
         {
-            if let Entry::Vacant(entry) = files.entry(tile.log) {
-                entry.insert(logs.get(tile.log)?);
+            if let Entry::Vacant(entry) = files.entry(key(tile)) {
+                let log = logs.get(tile.log)?;
+                let rows = is_in(tile.offset).then(|| log.fragment(&stored.definition)).transpose()?;
+                entry.insert((log, rows));
             }
             some.push((*at, tile));
         }
         let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(some.len());
         for (at, tile) in some {
-            let Some(log) = files.get(&tile.log) else { continue };
-            parts.push(FilePart { at, file: log.file()?, from: tile.offset, length: tile.end - at });
+            let Some((log, rows)) = files.get(&key(tile)) else { continue };
+            let (file, from) = match rows {
+                Some(rows) => (rows.as_file(), inside(tile.offset)),
+                None => (log.file()?, tile.offset),
+            };
+            parts.push(FilePart { at, file, from, length: tile.end - at });
             packed.copied += tile.end - at;
         }
         // More threads would wait for each other: a file is written by one at a time.

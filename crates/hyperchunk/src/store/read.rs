@@ -6,6 +6,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::checks::{Checks, Headers};
+use super::fragment::is_in;
 use super::piece::Place;
 use super::pieces::{Found, Fuel, Hits};
 use super::spans::Spans;
@@ -398,6 +399,8 @@ impl<'a> Painting<'a> {
         let wrong = |message: String| {
             Err(Error::corrupt(message).within("log").at(found.offset).file(self.logs.name(found.layer)))
         };
+        // How long a fragment is, is seen when it is read.
+        let length = if is_in(found.offset) { u64::MAX } else { length };
         if found.offset.checked_add(found.length).is_none_or(|end| end > length) {
             return wrong(format!("{} bytes of a piece beyond the log's {length}", found.length));
         }

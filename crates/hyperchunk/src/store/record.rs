@@ -1,6 +1,7 @@
 //! The batches of a log: what was written, each record with a header that says so.
 
 use super::bytes::{LARGEST_RANK, Out, extents, number};
+use super::fragment::FRAGMENT;
 use super::piece::Slab;
 use super::statistics::Statistics;
 use crate::{Error, ErrorKind, Result};
@@ -21,6 +22,8 @@ pub(super) enum Body {
     Boxes(Vec<Slab>),
     /// Rows that go behind what is there, wherever that ends: their box counts from the writer's first one.
     Append(Slab),
+    /// Rows that lie in the writer's fragment of the dataset's table, from `at` on: nothing of them is here.
+    Rows { slab: Slab, append: bool, at: u64, length: u64 },
     /// A chunk through its filters.
     Chunk { offset: Vec<u64>, mask: u32 },
     /// The dataset has a new extent.
@@ -114,6 +117,8 @@ fn put(out: &mut Out, record: &Record) {
         Body::Hides => 6,
         Body::Index => 7,
         Body::Append(_) => 8,
+        Body::Rows { append: false, .. } => 9,
+        Body::Rows { .. } => 10,
     };
     out.u8(kind | if record.statistics.is_some() { 0x80 } else { 0 });
     out.number(u64::from(record.dataset));
@@ -128,6 +133,12 @@ fn put(out: &mut Out, record: &Record) {
         Body::Append(slab) => {
             out.numbers(&slab.start);
             out.numbers(&slab.count);
+        }
+        Body::Rows { slab, at, length, .. } => {
+            out.numbers(&slab.start);
+            out.numbers(&slab.count);
+            out.number(*at);
+            out.number(*length);
         }
         Body::Boxes(boxes) => {
             out.number(boxes.len() as u64);
@@ -220,6 +231,14 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
         6 => Body::Hides,
         7 => Body::Index,
         8 => Body::Append(Slab::new(extents(cursor)?, extents(cursor)?)),
+        kind @ (9 | 10) => {
+            let slab = Slab::new(extents(cursor)?, extents(cursor)?);
+            let (at, bytes) = (number(cursor)?, number(cursor)?);
+            if length != 0 || at.checked_add(bytes).is_none_or(|end| end >= FRAGMENT) {
+                return Err(cursor.error(format!("{bytes} bytes of rows at {at} of a fragment")));
+            }
+            Body::Rows { slab, append: kind == 10, at, length: bytes }
+        }
         other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
     };
     Ok(Record { dataset, length, checksum, statistics, body })
@@ -232,6 +251,10 @@ mod tests {
     #[test]
     fn headers_come_back_and_damage_is_seen() {
         let record = |body| Record { dataset: 3, length: 10, checksum: 7, statistics: None, body };
+        let rows = |append| {
+            let body = Body::Rows { slab: Slab::new([5, 0], [2, 4]), append, at: 64, length: 32 };
+            Record { length: 0, ..record(body) }
+        };
         let mut with = record(Body::Chunk { offset: vec![4, 0], mask: 5 });
         with.statistics = Some(Statistics { count: 3, ..Statistics::NONE });
         let records = vec![
@@ -244,6 +267,8 @@ mod tests {
             record(Body::Hides),
             record(Body::Index),
             record(Body::Append(Slab::new([5, 0], [2, 4]))),
+            rows(false),
+            rows(true),
         ];
         let bytes = encode(77, &records);
         let batch = decode(&bytes, 0).unwrap();

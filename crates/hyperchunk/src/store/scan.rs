@@ -1,21 +1,25 @@
 //! Reading a log: by its indexes, or, where its writer was stopped, from what it did.
 
 use super::Ticket;
+use super::fragment::{self, inside, is_in};
 use super::header::{HEADER, LogHeader, TRAILER_SIZE, Trailer};
 use super::id::{WriterId, hash};
 use super::index::{Defined, Image, Index, Written};
-use super::record::{self, Batch, Body, FIXED};
+use super::record::{self, Batch, Body, FIXED, Record};
 use super::report::Report;
 use super::statistics::checksum;
 use super::{Definition, id};
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// So much of a payload is looked at at once.
 const STEP: u64 = 4 << 20;
+/// So many fragments of a log are open at a time.
+const FRAGMENTS: usize = 64;
 /// No index is larger.
 const LARGEST_INDEX: u64 = 1 << 32;
 
@@ -52,6 +56,8 @@ pub struct Log {
     /// Whether it was read from its batches, behind the last index.
     pub salvaged: bool,
     source: Lazy,
+    /// Fragments of its writer that were looked at.
+    fragments: Mutex<HashMap<String, Arc<LocalFile>>>,
 }
 
 /// The file of a log, opened when it is looked at: whoever has the writer's report need not look.
@@ -170,6 +176,7 @@ impl Log {
             trailer: report.ticket.trailer,
             salvaged: false,
             source: Lazy::new(path),
+            fragments: Mutex::default(),
         };
         if index.known != 0 {
             return Err(Error::corrupt("a report of a part of a log"));
@@ -200,6 +207,7 @@ impl Log {
             trailer: 0,
             salvaged: false,
             source,
+            fragments: Mutex::default(),
         })
     }
 
@@ -253,6 +261,68 @@ impl Log {
             );
         }
         Ok(Some(bytes))
+    }
+
+    /// The fragment of its writer that has rows of a dataset.
+    pub(super) fn fragment(&self, definition: &Definition) -> Result<Arc<LocalFile>> {
+        let name = fragment::name_of(definition, self.writer());
+        let name = name.ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?;
+        let mut fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(fragment) = fragments.get(&name) {
+            return Ok(Arc::clone(fragment));
+        }
+        let path = self.source.path.parent().unwrap_or(Path::new("")).join(&name);
+        let fragment = Arc::new(LocalFile::open(&path).map_err(|error| error.file(path.display()))?);
+        if fragments.len() >= FRAGMENTS {
+            fragments.clear();
+        }
+        fragments.insert(name, Arc::clone(&fragment));
+        Ok(fragment)
+    }
+
+    /// Reads bytes of a piece of a dataset, from this place on.
+    ///
+    /// # Errors
+    /// NotFound, Truncated or Io.
+    pub(super) fn read_piece(&self, definition: &Definition, offset: u64, out: &mut [u8]) -> Result<()> {
+        if is_in(offset) {
+            return self.fragment(definition)?.read_at(inside(offset), out);
+        }
+        self.read_at(offset, out)
+    }
+
+    /// Compares a record with its checksum; of rows in a fragment, whether they are there at least.
+    fn is_whole(
+        &self,
+        record: &Record,
+        place: u64,
+        definition: &dyn Fn(u32) -> Result<Definition>,
+    ) -> Result<bool> {
+        let Body::Rows { at, length, .. } = record.body else {
+            return Ok(record.checksum == 0 || self.checksum(place, record.length)? == record.checksum);
+        };
+        let fragment = match self.fragment(&definition(record.dataset)?) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            fragment => fragment?,
+        };
+        let at = inside(at);
+        if at.saturating_add(length) > fragment.size() {
+            return Ok(false);
+        }
+        if record.checksum == 0 {
+            return Ok(true);
+        }
+        let mut pass = super::statistics::Pass::new(true, None);
+        let mut bytes = Vec::new();
+        let mut done = 0;
+        while done < length {
+            let step = STEP.min(length - done);
+            bytes.resize(usize::try_from(step).unwrap_or(0), 0);
+            fragment.read_at(at + done, &mut bytes)?;
+            pass.look(&bytes);
+            done += step;
+        }
+        Ok(pass.end().0 == record.checksum)
     }
 
     fn bytes(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
@@ -380,7 +450,11 @@ impl Log {
                         let bytes = self.bytes(place, record.length)?;
                         self.hidden.extend(bytes.as_chunks().0.iter().map(|id| WriterId(*id)));
                     }
-                    Body::Boxes(_) | Body::Append(_) | Body::Chunk { .. } | Body::Extent(_)
+                    Body::Boxes(_)
+                    | Body::Append(_)
+                    | Body::Rows { .. }
+                    | Body::Chunk { .. }
+                    | Body::Extent(_)
                         if at >= after =>
                     {
                         let Some((element, chunk)) = known.get(record.dataset as usize) else {
@@ -390,7 +464,7 @@ impl Log {
                         };
                         let rank = match &record.body {
                             Body::Boxes(boxes) => boxes.first().map_or(0, |slab| slab.start.len()),
-                            Body::Append(slab) => slab.start.len(),
+                            Body::Append(slab) | Body::Rows { slab, .. } => slab.start.len(),
                             Body::Chunk { offset, .. } => offset.len(),
                             Body::Extent(dims) => dims.len(),
                             _ => 0,
@@ -431,9 +505,21 @@ impl Log {
         }
         let Ok(batch) = record::decode(&self.bytes(at, header)?, at) else { return Ok(None) };
         let mut place = at + header;
+        let mut defined: Vec<Vec<u8>> = Vec::new();
         for record in &batch.records {
-            if record.checksum != 0 && self.checksum(place, record.length)? != record.checksum {
+            let definition = |number: u32| match (number as usize).checked_sub(self.defined.len()) {
+                None => self.definition(number).map(|(_, definition)| definition),
+                Some(new) => Definition::decode(
+                    defined
+                        .get(new)
+                        .ok_or_else(|| Error::corrupt(format!("no dataset of number {number}")))?,
+                ),
+            };
+            if !self.is_whole(record, place, &definition)? {
                 return Ok(None);
+            }
+            if record.body == Body::Define {
+                defined.push(self.bytes(place, record.length)?);
             }
             place += record.length;
         }
@@ -471,11 +557,16 @@ impl Log {
             let batch = record::decode(&self.bytes(at, header)?, at)?;
             let mut place = at + header;
             for record in &batch.records {
-                if record.checksum != 0 && self.checksum(place, record.length)? != record.checksum {
-                    let message = format!("{} bytes are not as they were written", record.length);
+                let definition = |number| self.definition(number).map(|(_, definition)| definition);
+                let length = match record.body {
+                    Body::Rows { length, .. } => length,
+                    _ => record.length,
+                };
+                if !self.is_whole(record, place, &definition)? {
+                    let message = format!("{length} bytes are not as they were written");
                     return Err(Error::corrupt(message).within("log").at(place));
                 }
-                looked += record.length;
+                looked += length;
                 place += record.length;
             }
             at = place.next_multiple_of(8);

@@ -1,6 +1,7 @@
 //! Which bytes of which logs a wave of pieces needs, and what is done with them.
 
 use super::checks::{Last, Record};
+use super::fragment::is_in;
 use super::piece::Place;
 use super::pieces::Found;
 use super::read::{Means, Painting};
@@ -360,7 +361,9 @@ impl<'a> Painting<'a> {
             let Some(headers) = self.logs.headers(found.layer) else { continue };
             let key = (self.logs.extent(found.layer).0, found.head);
             let verified = found.place != Place::Raw || self.is_whole(*place, &self.bounds(*place));
-            if !verified || found.head >= found.offset || !self.checks.lacks(headers, key) {
+            // Of rows in a fragment it is in another file.
+            let elsewhere = is_in(found.offset);
+            if !verified || elsewhere || found.head >= found.offset || !self.checks.lacks(headers, key) {
                 continue;
             }
             let work: Do<'a> = Box::new(move |painting, bytes, _| match painting.logs.headers(found.layer) {

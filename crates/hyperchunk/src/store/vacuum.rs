@@ -3,7 +3,7 @@
 //! Somebody may still read what is old: who opened the file before the last commit reads the epoch of that time. So nothing is
 //! taken away that changed a short while ago, and nothing that the newest epochs need.
 
-use super::{Log, Manifest, WriterId, commit, folder_of, log_of};
+use super::{Log, Manifest, WriterId, commit, folder_of, fragment, log_of};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::fs;
@@ -78,6 +78,7 @@ pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
         };
         if !needed.contains(&writer) && (newest.hidden.contains(&writer) || torn) {
             gone.push(log);
+            gone.extend(fragment::all_of(path, writer));
         }
     }
     gone.extend(temporaries(path)?);
@@ -129,7 +130,8 @@ fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// Io.
 pub fn is_tidy(path: &Path) -> Result<bool> {
-    let files = fs::read_dir(folder_of(path)).map_or(0, Iterator::count);
+    let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let files = fs::read_dir(folder_of(path)).map_or(0, |entries| entries.flatten().filter(is_file).count());
     let newest = Manifest::newest(path)?;
     Ok(newest.is_none_or(|newest| files <= newest.logs.len() + 1))
 }

@@ -7,7 +7,7 @@
 use hyperchunk::model::{ByteOrder, Datatype};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::commit::{CommitOptions, commit};
-use hyperchunk::store::{Definition, Known, LogWriter, WriterOptions, create, log_of};
+use hyperchunk::store::{Definition, Known, LogWriter, Segments, WriterOptions, create, log_of};
 use hyperchunk::write::Sync;
 use hyperchunk::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -52,6 +52,7 @@ fn child(path: &Path, seed: u64) {
     let mut options = WriterOptions::default();
     (options.sync, options.statistics) = (Sync::Never, seed.is_multiple_of(2));
     options.checksum = !seed.is_multiple_of(5);
+    options.segments = if seed & 4 == 0 { Segments::Arrow } else { Segments::Log };
     options.known = Some(Known::default()).filter(|_| seed.is_multiple_of(3));
     let writer = LogWriter::create(path, &options).unwrap();
     let datasets: Vec<u32> = NAMES.iter().map(|name| writer.define(&definition(name)).unwrap()).collect();

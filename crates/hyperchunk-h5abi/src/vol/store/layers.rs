@@ -2,28 +2,24 @@
 
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
-use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, Written};
+use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, WriterBytes, Written};
 use hyperchunk::{Error, Result};
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 /// Where a layer's bytes are.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// In somebody's log.
-    Log(Arc<File>),
-    /// In our own, of which the end waits in memory.
-    Own(LogWriter),
+    /// With somebody else.
+    Other(Arc<WriterBytes>),
+    /// With us, and the end waits in memory; the number of the dataset.
+    Own(LogWriter, u32),
 }
 
 impl Source {
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         match self {
-            Source::Log(file) => file
-                .read_exact_at(out, offset)
-                .map_err(|error| Error::corrupt(format!("cannot read a log: {error}")).at(offset)),
-            Source::Own(writer) => writer.read_at(offset, out),
+            Source::Other(bytes) => bytes.read_at(offset, out),
+            Source::Own(writer, number) => writer.read_piece(*number, offset, out),
         }
     }
 }

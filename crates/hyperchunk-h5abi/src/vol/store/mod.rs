@@ -36,7 +36,7 @@ use super::failure::{Outcome, refuse};
 use super::options::Options;
 use super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk::store::{DatasetId, Log, LogWriter, Manifest, WriterId, log_of};
+use hyperchunk::store::{DatasetId, Definition, Log, LogWriter, Manifest, WriterBytes, WriterId, log_of};
 use layers::{Layer, Source};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -117,10 +117,15 @@ impl Store {
         Ok(manifest)
     }
 
-    fn log(&self, writer: WriterId) -> hyperchunk::Result<Source> {
+    fn source(&self, writer: WriterId, definition: &Definition) -> hyperchunk::Result<Source> {
+        let bytes = WriterBytes::new(&self.path, writer, self.log(writer)?, definition);
+        Ok(Source::Other(Arc::new(bytes)))
+    }
+
+    fn log(&self, writer: WriterId) -> hyperchunk::Result<Arc<File>> {
         let mut known = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = known.get(&writer) {
-            return Ok(Source::Log(Arc::clone(file)));
+            return Ok(Arc::clone(file));
         }
         let path = log_of(&self.path, writer);
         let file = File::open(&path).map_err(|error| {
@@ -129,7 +134,7 @@ impl Store {
         })?;
         let file = Arc::new(file);
         known.insert(writer, Arc::clone(&file));
-        Ok(Source::Log(file))
+        Ok(file)
     }
 
     /// The dataset that a marker of that epoch names.
@@ -152,7 +157,11 @@ impl Store {
             for part in &stored.parts {
                 let log = usize::try_from(part.log).ok().and_then(|log| manifest.logs.get(log));
                 let Some(log) = log else { refuse!("epoch {epoch} names a log that it does not have") };
-                layers.push(Layer::new(self.log(log.writer)?, part.epoch, &part.written));
+                layers.push(Layer::new(
+                    self.source(log.writer, &stored.definition)?,
+                    part.epoch,
+                    &part.written,
+                ));
             }
             definition = Some(stored.definition.clone());
             dims.clone_from(&stored.extent);
@@ -171,7 +180,11 @@ impl Store {
                     if let Some(last) = written.extents.last() {
                         dims.iter_mut().zip(&last.dims).for_each(|(dim, other)| *dim = (*dim).max(*other));
                     }
-                    layers.push(Layer::new(self.log(log.writer())?, u64::MAX.saturating_sub(1), written));
+                    layers.push(Layer::new(
+                        self.source(log.writer(), &found)?,
+                        u64::MAX.saturating_sub(1),
+                        written,
+                    ));
                 }
                 definition = definition.or(Some(found));
             }

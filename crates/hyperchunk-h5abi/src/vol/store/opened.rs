@@ -4,7 +4,7 @@ use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::file::{Below, Reopen};
 use super::super::object::Object;
-use super::super::options::{Options, Sync};
+use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_TYPE};
 use super::{Diverted, Opened, Store, finish, paths};
@@ -113,6 +113,10 @@ fn writer(path: &Path, options: &Options, mode: Mode) -> hyperchunk::Result<LogW
     wanted.session = session(options);
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
+    wanted.segments = match options.segments {
+        Segments::Log => hyperchunk::store::Segments::Log,
+        Segments::Arrow => hyperchunk::store::Segments::Arrow,
+    };
     wanted.sync = match options.sync {
         Sync::Never => write::Sync::Never,
         Sync::Epoch => write::Sync::Commit,

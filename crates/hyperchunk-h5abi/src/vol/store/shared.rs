@@ -37,9 +37,9 @@ impl Shared {
     ) -> Self {
         let mut layers = Layers::default();
         others.into_iter().for_each(|layer| layers.push(layer));
-        let place = own.as_ref().map(|(writer, _)| {
+        let place = own.as_ref().map(|(writer, number)| {
             layers.push(Layer {
-                source: Source::Own(writer.clone()),
+                source: Source::Own(writer.clone(), *number),
                 pieces: Default::default(),
                 epoch: u64::MAX,
             });

@@ -1,0 +1,72 @@
+//! `hyperchunk pool`.
+
+use crate::Outcome;
+use clap::{Args, Subcommand};
+use hyperchunk::pool::{Pool, PoolStats};
+use hyperchunk_udf::escape::escape;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// List the pools of this user, or the objects of one.
+    Ls(Ls),
+    /// Delete objects of a pool, or, with none named, the pool itself with all that is in memory.
+    Rm(Rm),
+    /// Tell how much memory a pool takes, and for what.
+    Stats(Stats),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Ls {
+    /// The pool's name, or its folder.
+    name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Rm {
+    /// The pool's name, or its folder.
+    name: String,
+    /// The objects.
+    objects: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Stats {
+    /// The pool's name, or its folder.
+    name: String,
+}
+
+pub(crate) fn run(command: &Command) -> Outcome {
+    match command {
+        Command::Ls(Ls { name: None }) => {
+            for name in Pool::all()? {
+                let PoolStats { memory, quota, objects, spilled, .. } = Pool::open(&name)?.stats()?;
+                say!("{name}\t{objects} objects\t{memory} of {quota} bytes\t{spilled} spilled");
+            }
+        }
+        Command::Ls(Ls { name: Some(name) }) => {
+            for entry in Pool::open(name)?.list()? {
+                let place = if entry.spilled { "\tspilled" } else { "" };
+                say!("{}\t{} bytes{place}", escape(&entry.name, 2000), entry.length);
+            }
+        }
+        Command::Rm(Rm { name, objects }) if objects.is_empty() => Pool::remove(name)?,
+        Command::Rm(Rm { name, objects }) => {
+            let pool = Pool::open(name)?;
+            for object in objects {
+                if !pool.delete(object)? {
+                    return Err(format!("{name} has no object {object}").into());
+                }
+            }
+        }
+        Command::Stats(Stats { name }) => {
+            let stats = Pool::open(name)?.stats()?;
+            say!("quota     {} bytes", stats.quota);
+            say!("memory    {} bytes, {} of them free", stats.memory, stats.free);
+            say!("objects   {} ({} bytes)", stats.objects, stats.bytes);
+            say!("unsealed  {}", stats.unsealed);
+            say!("deleted   {} that are still read", stats.deleted);
+            say!("spilled   {} ({} bytes)", stats.spilled, stats.spilled_bytes);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The index of a pool: a table in shared memory, of which nothing is believed before it is checked.
+
+use super::memory::{self, Mapping};
+use super::{LARGEST, LONGEST_NAME, SMALLEST, failed, open_file};
+use crate::{Error, ErrorKind, Result};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// The name of its file.
+pub(super) const NAME: &str = "index";
+const MAGIC: u64 = u64::from_le_bytes(*b"HCPOOL\x0d\x01");
+/// How many objects there may be in memory.
+const SLOTS: usize = 4096;
+const HEAD: usize = 4096;
+const SLOT: usize = 256;
+const SIZE: usize = HEAD + SLOTS * SLOT;
+/// The path of the folder for spilled objects is no longer.
+const LONGEST_PATH: usize = 2048;
+
+/// What becomes of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// There is none.
+    Empty = 0,
+    /// It waits to be used.
+    Free = 1,
+    /// An object is being made in it.
+    Creating = 2,
+    /// It is an object.
+    Sealed = 3,
+    /// It was one, and may still be read.
+    Deleted = 4,
+}
+
+/// State and generation, which grows with every change, as they are in the index.
+pub(super) type Word = u64;
+
+/// The first bytes of the index.
+#[repr(C)]
+struct Head {
+    magic: AtomicU64,
+    slots: AtomicU64,
+    quota: AtomicU64,
+    clock: AtomicU64,
+    spill: AtomicU32,
+    _pad: AtomicU32,
+    path: [AtomicU8; LONGEST_PATH],
+}
+
+/// A segment, and the object in it.
+#[repr(C, align(64))]
+struct Slot {
+    word: AtomicU64,
+    length: AtomicU64,
+    used: AtomicU64,
+    /// The segment has two to the power of so many bytes; 0 if there is none.
+    order: AtomicU32,
+    name_length: AtomicU32,
+    name: [AtomicU8; LONGEST_NAME],
+}
+
+const _: () = assert!(size_of::<Slot>() == SLOT && size_of::<Head>() <= HEAD);
+
+#[derive(Debug)]
+pub(super) struct Index {
+    mapping: Mapping,
+}
+
+fn state(word: Word) -> Option<State> {
+    Some(match word & 0xff {
+        0 => State::Empty,
+        1 => State::Free,
+        2 => State::Creating,
+        3 => State::Sealed,
+        4 => State::Deleted,
+        _ => return None,
+    })
+}
+
+fn next(word: Word, state: State) -> Word {
+    (word & !0xff).wrapping_add(0x100) | state as u64
+}
+
+impl Index {
+    /// Makes the index of a new pool.
+    pub(super) fn create(folder: &Path, quota: u64, spill: Option<&Path>) -> Result<()> {
+        let path = folder.join(NAME);
+        let named = |error: std::io::Error| failed("make", &path, &error);
+        let spill = spill.map(|spill| spill.as_os_str().as_bytes().to_vec()).unwrap_or_default();
+        if spill.len() > LONGEST_PATH {
+            return Err(Error::invalid(format!("a path of {} bytes", spill.len())));
+        }
+        let file = open_file(&path, true).map_err(named)?;
+        memory::reserve(&file, SIZE as u64).map_err(named)?;
+        let index = Self { mapping: Mapping::new(&file, SIZE, true).map_err(named)? };
+        let head = index.head();
+        head.quota.store(quota, Ordering::Relaxed);
+        head.slots.store(SLOTS as u64, Ordering::Relaxed);
+        head.clock.store(1, Ordering::Relaxed);
+        for (place, byte) in head.path.iter().zip(&spill) {
+            place.store(*byte, Ordering::Relaxed);
+        }
+        head.spill.store(u32::try_from(spill.len()).unwrap_or(0), Ordering::Relaxed);
+        head.magic.store(MAGIC, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The index of a pool, and where objects are spilled.
+    pub(super) fn open(folder: &Path) -> Result<(Self, Option<PathBuf>)> {
+        let path = folder.join(NAME);
+        let file = open_file(&path, false).map_err(|error| failed("open the pool", &path, &error))?;
+        let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).file(path.display());
+        let size = file.metadata().map_err(|error| failed("look at", &path, &error))?.len();
+        if size != SIZE as u64 {
+            return Err(corrupt("the index of a pool has another size, or is of another version"));
+        }
+        let mapping = Mapping::new(&file, SIZE, true).map_err(|error| failed("map", &path, &error))?;
+        let index = Self { mapping };
+        let head = index.head();
+        if head.magic.load(Ordering::SeqCst) != MAGIC || head.slots.load(Ordering::Relaxed) != SLOTS as u64 {
+            return Err(corrupt("this is no index of a pool, or of another version"));
+        }
+        let length = head.spill.load(Ordering::Relaxed) as usize;
+        let bytes = head.path.get(..length).ok_or_else(|| corrupt("a path that is too long"))?;
+        let bytes: Vec<u8> = bytes.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+        let spill = (!bytes.is_empty()).then(|| PathBuf::from(std::ffi::OsString::from_vec(bytes)));
+        Ok((index, spill))
+    }
+
+    fn head(&self) -> &Head {
+        debug_assert!(self.mapping.length() >= HEAD);
+        // SAFETY: the mapping has so many bytes, is aligned to pages, and all of it is atomics: any bytes are values of them.
+        unsafe { &*self.mapping.start().cast::<Head>() }
+    }
+
+    fn slot(&self, number: usize) -> &Slot {
+        let number = number.min(SLOTS - 1);
+        // SAFETY: inside the mapping.
+        let place = unsafe { self.mapping.start().add(HEAD + number * SLOT) };
+        // SAFETY: as for the head; slots are aligned to 256 bytes.
+        unsafe { &*place.cast::<Slot>() }
+    }
+
+    #[expect(clippy::unused_self, reason = "that of this index")]
+    pub(super) fn slots(&self) -> usize {
+        SLOTS
+    }
+
+    pub(super) fn quota(&self) -> u64 {
+        self.head().quota.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn clock(&self) -> &AtomicU64 {
+        &self.head().clock
+    }
+
+    /// A slot's state; one that is none is never to be used.
+    pub(super) fn word(&self, number: usize) -> (State, Word) {
+        let word = self.slot(number).word.load(Ordering::SeqCst);
+        (state(word).unwrap_or(State::Deleted), word)
+    }
+
+    /// Changes a slot, if it is still as it was.
+    pub(super) fn change(&self, number: usize, from: Word, to: State) -> bool {
+        let slot = self.slot(number);
+        slot.word.compare_exchange(from, next(from, to), Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The size of a slot's segment, as a power of two; `None` if there is none, or it makes no sense.
+    pub(super) fn order(&self, number: usize) -> Option<u32> {
+        let order = self.slot(number).order.load(Ordering::SeqCst);
+        (SMALLEST..=LARGEST).contains(&order).then_some(order)
+    }
+
+    pub(super) fn set_order(&self, number: usize, order: u32) {
+        self.slot(number).order.store(order, Ordering::SeqCst);
+    }
+
+    /// How many bytes an object has: never more than its segment.
+    pub(super) fn length(&self, number: usize) -> u64 {
+        let most = self.order(number).map_or(0, |order| 1 << order);
+        self.slot(number).length.load(Ordering::SeqCst).min(most)
+    }
+
+    pub(super) fn used(&self, number: usize) -> u64 {
+        self.slot(number).used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn touch(&self, number: usize, now: u64) {
+        self.slot(number).used.store(now, Ordering::Relaxed);
+    }
+
+    /// Says what is being made in a slot. Its owner alone does so.
+    pub(super) fn describe(&self, number: usize, name: &str, length: u64) {
+        let slot = self.slot(number);
+        for (place, byte) in slot.name.iter().zip(name.bytes()) {
+            place.store(byte, Ordering::Relaxed);
+        }
+        slot.name_length.store(u32::try_from(name.len()).unwrap_or(0), Ordering::Relaxed);
+        slot.length.store(length, Ordering::SeqCst);
+    }
+
+    fn name(&self, number: usize) -> Option<String> {
+        let slot = self.slot(number);
+        let length = slot.name_length.load(Ordering::SeqCst) as usize;
+        let bytes = slot.name.get(..length)?.iter().map(|byte| byte.load(Ordering::Relaxed)).collect();
+        String::from_utf8(bytes).ok().filter(|name| !name.is_empty())
+    }
+
+    fn is_called(&self, number: usize, name: &str) -> bool {
+        let slot = self.slot(number);
+        slot.name_length.load(Ordering::SeqCst) as usize == name.len()
+            && slot.name.iter().zip(name.bytes()).all(|(place, byte)| place.load(Ordering::Relaxed) == byte)
+    }
+
+    /// The object in a slot, if there is one.
+    pub(super) fn entry(&self, number: usize) -> Option<(String, u64)> {
+        let (found, word) = self.word(number);
+        let entry = (found == State::Sealed).then(|| Some((self.name(number)?, self.length(number))))??;
+        (self.word(number).1 == word).then_some(entry)
+    }
+
+    /// Where objects of a name are: one, but for the moment in which two are made at once.
+    pub(super) fn sealed(&self, name: &str) -> Vec<(usize, Word)> {
+        let one = |number: usize| {
+            let (found, word) = self.word(number);
+            let is = found == State::Sealed && self.is_called(number, name) && self.word(number).1 == word;
+            is.then_some((number, word))
+        };
+        (0..SLOTS).filter_map(one).collect()
+    }
+}

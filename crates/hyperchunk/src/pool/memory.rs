@@ -1,0 +1,103 @@
+//! Mappings, locks and room: the one place with the system's calls.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+/// A mapping of the start of a file, shared with everybody who has it mapped.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: who has one may use it in any thread; that nobody reads what another writes is what the pool's states are for.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps so many bytes of a file, which must have them.
+    pub(super) fn new(file: &File, length: usize, writable: bool) -> io::Result<Self> {
+        if file.metadata()?.len() < length as u64 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file is shorter than it should be",
+            ));
+        }
+        if length == 0 {
+            return Ok(Self { start: std::ptr::dangling_mut(), length });
+        }
+        let rights = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: a new mapping of an open file; the result is checked.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: start.cast(), length })
+    }
+
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: mapped by `new`, and nobody can have it any more.
+            unsafe { libc::munmap(self.start.cast(), self.length) };
+        }
+    }
+}
+
+/// Takes the lock of a file, if nobody has it in the way.
+pub(super) fn lock(file: &File, alone: bool) -> io::Result<bool> {
+    let how = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+    loop {
+        // SAFETY: no pointers.
+        if unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EWOULDBLOCK) => return Ok(false),
+            Some(libc::EINTR) => {}
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Gives a file so many bytes that are really there: writing to a mapping must not fail later.
+pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
+    let length = libc::off_t::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    loop {
+        // SAFETY: no pointers.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// How many bytes a file system has room for.
+pub(super) fn room(folder: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a string that ends with NUL, and a place for the result.
+    if unsafe { libc::statvfs(name.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: filled by the call.
+    let found = unsafe { found.assume_init() };
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}

@@ -1,0 +1,246 @@
+//! Objects: made, sealed, read, spilled.
+
+use super::index::{State, Word};
+use super::memory::{self, Mapping};
+use super::segment::{Taken, path_of, reclaim, take};
+use super::{LONGEST_NAME, Pool, failed};
+use crate::{Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What a spilled object begins with: this, its length, the length of its name; then its name, and zeros up to [`HEAD`].
+const MAGIC: [u8; 8] = *b"HCSPILL\x01";
+const HEAD: usize = 4096;
+
+/// An object that is being made: nobody sees it before it is sealed, and it is gone if that never happens.
+#[derive(Debug)]
+pub struct PoolWriter {
+    pool: Pool,
+    name: String,
+    taken: Option<Taken>,
+    mapping: Mapping,
+    process: u32,
+}
+
+/// An object of a pool: its bytes, which never change, as long as anybody has it.
+#[derive(Debug, Clone)]
+pub struct PoolObject(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    mapping: Mapping,
+    from: usize,
+    length: usize,
+    /// Holds the lock.
+    _file: File,
+}
+
+impl PoolWriter {
+    pub(super) fn begin(pool: &Pool, name: &str, size: u64) -> Result<Self> {
+        let taken = take(pool, size)?;
+        let length = usize::try_from(1_u64 << taken.order)
+            .map_err(|_| Error::limit("larger than the address space"))?;
+        let mapping = Mapping::new(&taken.file, length, true)
+            .map_err(|error| failed("map", &path_of(pool, taken.number), &error))?;
+        let process = std::process::id();
+        Ok(Self { pool: pool.clone(), name: name.to_owned(), taken: Some(taken), mapping, process })
+    }
+
+    /// Its memory: at least as much as was asked for. What it was before is still there.
+    pub fn memory(&mut self) -> &mut [u8] {
+        // SAFETY: so many bytes are mapped, and nobody else uses them until it is sealed: the lock of the segment is ours.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.length()) }
+    }
+
+    /// Where its memory is.
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        self.mapping.start()
+    }
+
+    /// How many bytes it has at most.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.mapping.length()
+    }
+
+    /// Makes it an object of its first `length` bytes, which everybody sees.
+    ///
+    /// # Errors
+    /// Invalid for more bytes than there are, or after a fork; Io if there is an object of its name.
+    pub fn seal(mut self, length: u64) -> Result<()> {
+        if self.process != std::process::id() {
+            return Err(Error::invalid(
+                "the object is being made by the process that this one was forked from",
+            ));
+        }
+        if length > self.mapping.length() as u64 {
+            return Err(Error::invalid(format!("{length} bytes of {}", self.mapping.length())));
+        }
+        let Some(taken) = self.taken.as_ref() else { return Err(Error::invalid("it is sealed")) };
+        let (number, word) = (taken.number, taken.word);
+        let index = &self.pool.0.index;
+        let exists = || {
+            let message = format!("the pool has an object {:?}: delete it first", self.name);
+            Error::new(ErrorKind::Io, message)
+        };
+        if !index.sealed(&self.name).is_empty()
+            || self.pool.spilled(&self.name).is_some_and(|file| file.exists())
+        {
+            return Err(exists());
+        }
+        index.describe(number, &self.name, length);
+        index.touch(number, self.pool.tick());
+        if !index.change(number, word, State::Sealed) {
+            return Err(Error::corrupt(
+                "the index of the pool was changed under an object that is being made",
+            ));
+        }
+        // Of two that were made at once, the one that comes first in the index counts.
+        let sealed = index.sealed(&self.name);
+        if sealed.first().is_some_and(|(first, _)| *first != number) {
+            if let Some((_, word)) = sealed.iter().find(|(found, _)| *found == number) {
+                index.change(number, *word, State::Deleted);
+            }
+            return Err(exists());
+        }
+        self.taken = None;
+        Ok(())
+    }
+}
+
+impl Drop for PoolWriter {
+    fn drop(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
+        if self.process != std::process::id() {
+            return;
+        }
+        // The lock is let go first: giving it back takes it.
+        drop(taken.file);
+        drop(reclaim(&self.pool, taken.number));
+    }
+}
+
+impl PoolObject {
+    pub(super) fn open(pool: &Pool, name: &str) -> Result<Self> {
+        let absent = || Error::new(ErrorKind::NotFound, format!("the pool has no object {name:?}"));
+        // It may be spilled, or deleted and made anew, just now.
+        for _ in 0..8 {
+            for (number, word) in pool.0.index.sealed(name) {
+                if let Some(object) = Self::mapped(pool, number, word)? {
+                    return Ok(object);
+                }
+            }
+            if let Some(object) = Self::of_file(pool, name)? {
+                return Ok(object);
+            }
+            if pool.0.index.sealed(name).is_empty() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Err(absent())
+    }
+
+    fn mapped(pool: &Pool, number: usize, word: Word) -> Result<Option<Self>> {
+        let path = path_of(pool, number);
+        let named = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::new(ErrorKind::Truncated, "a segment that is shorter than its object")
+                    .file(path.display())
+            }
+            _ => failed("map", &path, &error),
+        };
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(named)?,
+        };
+        if !memory::lock(&file, false).map_err(named)? {
+            return Ok(None);
+        }
+        // With the lock, it stays what it is.
+        let index = &pool.0.index;
+        let length = index.length(number);
+        if index.word(number).1 != word {
+            return Ok(None);
+        }
+        let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
+        let mapping = Mapping::new(&file, length, false).map_err(named)?;
+        index.touch(number, pool.tick());
+        Ok(Some(Self(Arc::new(Held { mapping, from: 0, length, _file: file }))))
+    }
+
+    /// A spilled object.
+    fn of_file(pool: &Pool, name: &str) -> Result<Option<Self>> {
+        let Some(path) = pool.spilled(name) else { return Ok(None) };
+        let named = |error: io::Error| failed("read", &path, &error);
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(named)?,
+        };
+        let corrupt = || Error::corrupt("a spilled object that is none, or not whole").file(path.display());
+        let (found, length) = read_head(&mut file).map_err(named)?.ok_or_else(corrupt)?;
+        if found != name {
+            return Err(corrupt());
+        }
+        let length = usize::try_from(length).map_err(|_| Error::limit("larger than the address space"))?;
+        let all = length.checked_add(HEAD).ok_or_else(corrupt)?;
+        let mapping = Mapping::new(&file, all, false).map_err(|_| corrupt())?;
+        Ok(Some(Self(Arc::new(Held { mapping, from: HEAD, length, _file: file }))))
+    }
+}
+
+impl Deref for PoolObject {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `from + length` bytes are mapped.
+        let start = unsafe { self.0.mapping.start().add(self.0.from) };
+        // SAFETY: as above; nobody writes to a sealed object, for its lock is ours.
+        unsafe { std::slice::from_raw_parts(start, self.0.length) }
+    }
+}
+
+/// The name and the length of a spilled object; `None` if it is none, or not whole.
+pub(super) fn read_head(file: &mut File) -> io::Result<Option<(String, u64)>> {
+    let mut head = [0; HEAD];
+    match file.read_exact(&mut head) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let size = file.metadata()?.len();
+    let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (length, name) = (number(8), usize::try_from(number(16)).unwrap_or(usize::MAX));
+    if head[..8] != MAGIC || name > LONGEST_NAME || length.checked_add(HEAD as u64) != Some(size) {
+        return Ok(None);
+    }
+    Ok(String::from_utf8(head[24..24 + name].to_vec()).ok().map(|name| (name, length)))
+}
+
+/// Writes an object to a file; the caller has its lock.
+pub(super) fn spill(pool: &Pool, number: usize) -> Result<()> {
+    let Some((name, length)) = pool.0.index.entry(number) else { return Ok(()) };
+    let Some(path) = pool.spilled(&name) else { return Err(Error::invalid("no folder to spill to")) };
+    let segment = path_of(pool, number);
+    let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
+    let written = (|| {
+        let mut from = File::open(&segment)?;
+        let mut to = File::options().write(true).create(true).truncate(true).open(&new)?;
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&MAGIC);
+        head[8..16].copy_from_slice(&length.to_le_bytes());
+        head[16..24].copy_from_slice(&(name.len() as u64).to_le_bytes());
+        head[24..24 + name.len()].copy_from_slice(name.as_bytes());
+        to.write_all(&head)?;
+        let copied = io::copy(&mut (&mut from).take(length), &mut to)?;
+        if copied != length {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        fs::rename(&new, &path)
+    })();
+    written.map_err(|error| {
+        drop(fs::remove_file(&new));
+        failed("spill to", &path, &error)
+    })
+}

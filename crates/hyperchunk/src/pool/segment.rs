@@ -1,0 +1,220 @@
+//! Segments: taken, given back, spilled.
+
+use super::index::{State, Word};
+use super::{LARGEST, Pool, SMALLEST, failed, memory, object, open_file};
+use crate::{Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+
+/// How often a segment is looked for while others take them away.
+const TRIES: usize = 64;
+
+/// A segment that nobody else has: its slot, the slot's word, and its file, locked.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) number: usize,
+    pub(super) word: Word,
+    pub(super) file: File,
+    pub(super) order: u32,
+}
+
+pub(super) fn path_of(pool: &Pool, number: usize) -> PathBuf {
+    pool.0.folder.join(format!("segment-{number:04}"))
+}
+
+/// Locks a slot's segment alone; `None` if somebody has it, or there is none.
+fn alone(pool: &Pool, number: usize) -> Result<Option<File>> {
+    let path = path_of(pool, number);
+    let named = |error: io::Error| failed("lock", &path, &error);
+    match open_file(&path, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("open", &path, &error)),
+        Ok(file) => Ok(memory::lock(&file, true).map_err(named)?.then_some(file)),
+    }
+}
+
+/// Takes a segment of at least so many bytes: one that waits, or a new one if the quota allows.
+pub(super) fn take(pool: &Pool, size: u64) -> Result<Taken> {
+    let order = size.max(1).checked_next_power_of_two().map_or(u32::MAX, u64::trailing_zeros).max(SMALLEST);
+    if order > LARGEST {
+        return Err(Error::limit(format!("an object of {size} bytes")));
+    }
+    sweep(pool)?;
+    let index = &pool.0.index;
+    for _ in 0..TRIES {
+        for number in 0..index.slots() {
+            if let (State::Free, word) = index.word(number)
+                && index.order(number) == Some(order)
+                && let Some(taken) = recycle(pool, number, word, order)?
+            {
+                return Ok(taken);
+            }
+        }
+        let most = index.quota();
+        let used: u64 =
+            (0..index.slots()).filter_map(|number| index.order(number)).map(|order| 1 << order).sum();
+        if used.saturating_add(1 << order) > most {
+            if 1 << order > most {
+                return Err(Error::limit(format!(
+                    "an object of {size} bytes needs a segment of {}, and the pool's quota is {most}: make the pool with a larger quota",
+                    1_u64 << order
+                )));
+            }
+            make_room(pool, used.saturating_add(1 << order) - most)?;
+            continue;
+        }
+        let Some((number, word)) = (0..index.slots())
+            .map(|number| (number, index.word(number)))
+            .find_map(|(number, (state, word))| (state == State::Empty).then_some((number, word)))
+        else {
+            // All slots are taken: one that waits for another size goes.
+            make_room(pool, 1)?;
+            continue;
+        };
+        if !index.change(number, word, State::Creating) {
+            continue;
+        }
+        let word = index.word(number).1;
+        match made(pool, number, order) {
+            Ok(Some(file)) => return Ok(Taken { number, word, file, order }),
+            // Somebody took it for what a dead process left.
+            Ok(None) => {}
+            Err(error) => {
+                index.set_order(number, 0);
+                drop(fs::remove_file(path_of(pool, number)));
+                index.change(number, word, State::Empty);
+                return Err(error);
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::Io, "others took every segment faster than this process"))
+}
+
+/// Uses a segment that waits.
+fn recycle(pool: &Pool, number: usize, word: Word, order: u32) -> Result<Option<Taken>> {
+    let index = &pool.0.index;
+    let Some(file) = alone(pool, number)? else { return Ok(None) };
+    // Who has the lock may change it; it may have been changed before.
+    if !index.change(number, word, State::Creating) {
+        return Ok(None);
+    }
+    let word = index.word(number).1;
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    if size != 1 << order {
+        // Somebody meddled with it: it is not believed.
+        index.set_order(number, 0);
+        drop(fs::remove_file(path_of(pool, number)));
+        index.change(number, word, State::Empty);
+        return Ok(None);
+    }
+    Ok(Some(Taken { number, word, file, order }))
+}
+
+/// Makes a segment.
+fn made(pool: &Pool, number: usize, order: u32) -> Result<Option<File>> {
+    let path = path_of(pool, number);
+    // What a process that was killed in the middle of this left.
+    drop(fs::remove_file(&path));
+    let file = open_file(&path, true).map_err(|error| failed("make", &path, &error))?;
+    if !memory::lock(&file, true).map_err(|error| failed("lock", &path, &error))? {
+        return Ok(None);
+    }
+    pool.0.index.set_order(number, order);
+    memory::reserve(&file, 1 << order).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            Error::limit(format!("there is no memory for a segment of {} bytes: delete objects, or make the pool with a smaller quota and a folder to spill to", 1_u64 << order))
+        }
+        _ => failed("make", &path, &error),
+    })?;
+    Ok(Some(file))
+}
+
+/// Gives back what processes left that are gone: unsealed objects, and deleted ones that are not read any more.
+pub(super) fn sweep(pool: &Pool) -> Result<()> {
+    for number in 0..pool.0.index.slots() {
+        if matches!(pool.0.index.word(number).0, State::Creating | State::Deleted) {
+            reclaim(pool, number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives back the segment of an object that is deleted, or whose writer is gone, if nobody has it.
+pub(super) fn reclaim(pool: &Pool, number: usize) -> Result<()> {
+    let index = &pool.0.index;
+    let (state, word) = index.word(number);
+    if !matches!(state, State::Creating | State::Deleted) {
+        return Ok(());
+    }
+    // A new segment has no file for a moment, and its maker has no lock: it is given up only if there is a file without one.
+    let Some(_file) = alone(pool, number)? else { return Ok(()) };
+    if index.order(number).is_some() {
+        index.change(number, word, State::Free);
+    } else {
+        // Who took it away, or made it, was stopped in the middle of it.
+        if index.word(number).1 == word {
+            drop(fs::remove_file(path_of(pool, number)));
+        }
+        index.change(number, word, State::Empty);
+    }
+    Ok(())
+}
+
+/// Frees memory: segments that wait, then, if there is a folder for that, objects that were not used for the longest time.
+fn make_room(pool: &Pool, mut needed: u64) -> Result<()> {
+    let index = &pool.0.index;
+    let mut freed = |number: usize| -> Result<bool> {
+        let (state, word) = index.word(number);
+        let Some(_file) = alone(pool, number)?.filter(|_| state == State::Free) else { return Ok(false) };
+        // With the lock, nobody else uses it: the file goes first, so that the slot never has two.
+        if !index.change(number, word, State::Creating) {
+            return Ok(false);
+        }
+        let word = index.word(number).1;
+        let order = index.order(number).unwrap_or(0);
+        index.set_order(number, 0);
+        drop(fs::remove_file(path_of(pool, number)));
+        index.change(number, word, State::Empty);
+        needed = needed.saturating_sub(1 << order);
+        Ok(needed == 0)
+    };
+    for number in 0..index.slots() {
+        if index.word(number).0 == State::Free && freed(number)? {
+            return Ok(());
+        }
+    }
+    if pool.0.spill.is_none() {
+        return Err(Error::limit(format!(
+            "the pool's quota of {} bytes is reached: delete objects, or make the pool with a larger quota or a folder to spill to",
+            index.quota()
+        )));
+    }
+    let mut oldest: Vec<(u64, usize, Word)> = (0..index.slots())
+        .map(|number| (number, index.word(number)))
+        .filter(|(_, (state, _))| *state == State::Sealed)
+        .map(|(number, (_, word))| (index.used(number), number, word))
+        .collect();
+    oldest.sort_unstable();
+    for (_, number, word) in oldest {
+        let Some(file) = alone(pool, number)? else { continue };
+        if index.word(number).1 != word {
+            continue;
+        }
+        // In its file before it leaves memory: it is always somewhere.
+        object::spill(pool, number)?;
+        if !index.change(number, word, State::Deleted) {
+            continue;
+        }
+        let word = index.word(number).1;
+        index.change(number, word, State::Free);
+        drop(file);
+        if freed(number)? {
+            return Ok(());
+        }
+    }
+    Err(Error::limit(format!(
+        "the pool's quota of {} bytes is reached, and all objects are being read or made: close some, or make the pool with a larger quota",
+        index.quota()
+    )))
+}

@@ -1,0 +1,332 @@
+//! A fragment that is being written: where rows go, and which of them are batches.
+
+use super::ipc::{self, Block, Field, MAGIC};
+use super::{TABLES, table_of};
+use crate::Result;
+use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::store::log::refused;
+use crate::store::{Definition, WriterId, folder_of};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// So much at the start of a fragment is for its schema.
+const HEAD: u64 = 4096;
+/// Values of a column begin at a multiple of this.
+const ALIGNED: u64 = 64;
+/// Of so many batches that lack columns, the last are looked at.
+const LOOKED_AT: usize = 64;
+/// Rows that come in small parts are gathered up to so many bytes.
+pub(in crate::store) const GATHERED: usize = 1 << 20;
+
+/// The file of a fragment.
+#[derive(Debug)]
+pub(in crate::store) struct Segment {
+    pub(in crate::store) file: File,
+    pub(in crate::store) path: PathBuf,
+}
+
+/// A table that a writer writes rows of.
+#[derive(Debug)]
+pub(in crate::store) struct Table {
+    pub(in crate::store) name: String,
+    path: PathBuf,
+    segment: Option<Arc<Segment>>,
+    /// The number of the dataset that each column is.
+    columns: Vec<(u32, Field)>,
+    end: u64,
+    batches: Vec<Batch>,
+    /// Rows that came in small parts.
+    pub(in crate::store) waiting: Vec<Rows>,
+    /// Whether there is anything that the last footer does not have.
+    changed: bool,
+    metadata: Vec<(&'static str, String)>,
+}
+
+/// Rows of a column, gathered.
+#[derive(Debug)]
+pub(in crate::store) struct Rows {
+    pub(in crate::store) dataset: u32,
+    pub(in crate::store) append: bool,
+    pub(in crate::store) first: u64,
+    pub(in crate::store) count: u64,
+    pub(in crate::store) bytes: Vec<u8>,
+}
+
+/// Rows that lie together.
+#[derive(Debug)]
+struct Batch {
+    /// Where its metadata go, and how much room there is.
+    at: u64,
+    room: u64,
+    append: bool,
+    first: u64,
+    runs: Vec<Run>,
+    /// How many columns its metadata say it has; 0 while there are none.
+    said: usize,
+}
+
+/// Values of a column, one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    dataset: u32,
+    rows: u64,
+    offset: u64,
+    length: u64,
+}
+
+/// Where rows are to be written.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Spot {
+    pub(in crate::store) offset: u64,
+    way: Way,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// Behind what the last batch has of the column.
+    Longer,
+    /// As another column of a batch.
+    Beside(usize),
+    /// As the first column of a new one.
+    New,
+}
+
+impl Batch {
+    /// How many rows it has, if it has as many of all columns.
+    fn complete(&self, columns: &[(u32, Field)]) -> Option<u64> {
+        let rows = self.runs.first()?.rows;
+        let has = |(dataset, _): &(u32, Field)| {
+            self.runs.iter().any(|run| run.dataset == *dataset && run.rows == rows)
+        };
+        columns.iter().all(has).then_some(rows)
+    }
+}
+
+impl Segment {
+    pub(in crate::store) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        write_all_at(&self.file, offset, bytes)
+            .map_err(|error| refused("write to", &self.path, &error).at(offset))
+    }
+
+    pub(in crate::store) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        read_exact_at(&self.file, offset, bytes)
+            .map_err(|error| refused("read", &self.path, &error).at(offset))
+    }
+}
+
+impl Table {
+    /// The table that a dataset is a column of, as the writer would begin it.
+    pub(in crate::store) fn of(path: &Path, writer: WriterId, definition: &Definition) -> Option<Self> {
+        let name = table_of(definition)?;
+        let group = definition.path.iter().rposition(|byte| *byte == b'/')?;
+        let group = String::from_utf8_lossy(definition.path.get(..group.max(1))?).into_owned();
+        let path = folder_of(path).join(TABLES).join(&name).join(format!("{writer}.arrow"));
+        Some(Self {
+            name,
+            path,
+            segment: None,
+            columns: Vec::new(),
+            end: HEAD,
+            batches: Vec::new(),
+            waiting: Vec::new(),
+            changed: false,
+            metadata: vec![("h5.group", group)],
+        })
+    }
+
+    /// Adds a column; false if there is one of its name.
+    pub(in crate::store) fn add(&mut self, dataset: u32, field: Field) -> bool {
+        let is_new = self.columns.iter().all(|(_, known)| known.name != field.name);
+        if is_new {
+            self.changed |= self.segment.is_some();
+            self.columns.push((dataset, field));
+        }
+        is_new
+    }
+
+    /// Its file, if there are any rows.
+    pub(in crate::store) fn segment(&self) -> Option<&Arc<Segment>> {
+        self.segment.as_ref()
+    }
+
+    /// Its file, made if it is not there.
+    pub(in crate::store) fn made(&mut self) -> Result<Arc<Segment>> {
+        if let Some(segment) = &self.segment {
+            return Ok(Arc::clone(segment));
+        }
+        let open = || File::options().create_new(true).read(true).write(true).open(&self.path);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = self.path.parent().unwrap_or(&self.path);
+                fs::create_dir_all(folder).map_err(|error| refused("make the folder", folder, &error))?;
+                open()
+            }
+            other => other,
+        };
+        let file = file.map_err(|error| refused("create", &self.path, &error))?;
+        let segment = Arc::new(Segment { file, path: self.path.clone() });
+        segment.write(0, &MAGIC)?;
+        self.segment = Some(Arc::clone(&segment));
+        Ok(segment)
+    }
+
+    /// Keeps rows that came in a small part; false if they do not go on where those before them ended.
+    pub(in crate::store) fn keep(
+        &mut self,
+        dataset: u32,
+        append: bool,
+        (first, count): (u64, u64),
+        bytes: &[u8],
+    ) -> bool {
+        match self.waiting.iter_mut().find(|rows| rows.dataset == dataset) {
+            Some(rows) if rows.append == append && rows.first + rows.count == first => {
+                rows.count += count;
+                rows.bytes.extend_from_slice(bytes);
+                true
+            }
+            Some(_) => false,
+            None => {
+                self.waiting.push(Rows { dataset, append, first, count, bytes: bytes.to_vec() });
+                true
+            }
+        }
+    }
+
+    /// Whether so much waits that it should be written.
+    pub(in crate::store) fn is_full(&self) -> bool {
+        self.waiting.iter().map(|rows| rows.bytes.len()).sum::<usize>() >= GATHERED
+    }
+
+    /// Of what waits, how many rows all columns have; all of the first, if they do not go together.
+    pub(in crate::store) fn common(&self) -> Option<u64> {
+        let (first, others) = self.waiting.split_first()?;
+        let together = others.len() + 1 == self.columns.len()
+            && others.iter().all(|rows| rows.append == first.append && rows.first == first.first);
+        if !together {
+            return None;
+        }
+        self.waiting.iter().map(|rows| rows.count).min()
+    }
+
+    /// Where rows of a column go.
+    pub(in crate::store) fn spot(&self, dataset: u32, append: bool, first: u64) -> Spot {
+        if let Some(last) = self.batches.last()
+            && let Some(run) = last.runs.last()
+            && last.append == append
+            && run.dataset == dataset
+            && run.offset + run.length == self.end
+            && last.first.checked_add(run.rows) == Some(first)
+        {
+            return Spot { offset: self.end, way: Way::Longer };
+        }
+        let from = self.batches.len().saturating_sub(LOOKED_AT);
+        let fits = |batch: &Batch| {
+            batch.append == append
+                && batch.first == first
+                && batch.runs.iter().all(|run| run.dataset != dataset)
+        };
+        let beside = self.batches[from..].iter().rposition(fits);
+        let end = self.end.next_multiple_of(ALIGNED);
+        match beside {
+            Some(batch) => Spot { offset: end, way: Way::Beside(from + batch) },
+            None => Spot { offset: end + self.room(), way: Way::New },
+        }
+    }
+
+    /// How much room a batch's metadata need.
+    fn room(&self) -> u64 {
+        (1024 + 192 * self.columns.len().max(16) as u64).next_multiple_of(ALIGNED)
+    }
+
+    /// Notes that rows were written.
+    pub(in crate::store) fn wrote(
+        &mut self,
+        spot: Spot,
+        (dataset, append): (u32, bool),
+        (first, rows): (u64, u64),
+        length: u64,
+    ) {
+        let run = Run { dataset, rows, offset: spot.offset, length };
+        match spot.way {
+            Way::Longer => {
+                if let Some(last) = self.batches.last_mut()
+                    && let Some(run) = last.runs.last_mut()
+                {
+                    run.rows += rows;
+                    run.length += length;
+                    last.said = 0;
+                }
+            }
+            Way::Beside(batch) => {
+                if let Some(batch) = self.batches.get_mut(batch) {
+                    batch.runs.push(run);
+                }
+            }
+            Way::New => {
+                let room = self.room();
+                let at = spot.offset - room;
+                self.batches.push(Batch { at, room, append, first, runs: vec![run], said: 0 });
+            }
+        }
+        self.end = spot.offset + length;
+        self.changed = true;
+    }
+
+    /// Makes it an Arrow file of what is there now: metadata where room was left for them, and a footer. What comes later
+    /// goes behind the footer, so that whoever reads the file as it is now can go on.
+    pub(in crate::store) fn finish(&mut self) -> Result<()> {
+        let Some(segment) = self.segment.clone().filter(|_| self.changed) else { return Ok(()) };
+        let fields: Vec<&Field> = self.columns.iter().map(|(_, field)| field).collect();
+        if let Some(schema) = ipc::schema(&fields, &self.metadata, HEAD - 8) {
+            segment.write(8, &schema)?;
+        }
+        let mut blocks = Vec::new();
+        // A batch that was written anew as a whole is not to be seen twice.
+        let mut last: HashMap<(u64, u64), usize> = HashMap::new();
+        for (number, batch) in self.batches.iter().enumerate().filter(|(_, batch)| !batch.append) {
+            if let Some(rows) = batch.complete(&self.columns) {
+                last.insert((batch.first, rows), number);
+            }
+        }
+        for (number, batch) in self.batches.iter_mut().enumerate() {
+            let Some(rows) = batch.complete(&self.columns) else { continue };
+            if !batch.append && last.get(&(batch.first, rows)) != Some(&number) {
+                continue;
+            }
+            let body_at = batch.at + batch.room;
+            let run_of = |dataset: u32| batch.runs.iter().find(|run| run.dataset == dataset);
+            let runs: Option<Vec<&Run>> = self.columns.iter().map(|(dataset, _)| run_of(*dataset)).collect();
+            let Some(runs) = runs else { continue };
+            let end = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(body_at);
+            let body = (end - body_at).next_multiple_of(ALIGNED);
+            if batch.said != fields.len() {
+                let columns: Vec<_> = fields
+                    .iter()
+                    .zip(&runs)
+                    .map(|(field, run)| (*field, (run.offset - body_at, run.length)))
+                    .collect();
+                let key = if batch.append { "h5.append" } else { "h5.rows" };
+                let metadata = [(key, format!("{}:{}", batch.first, batch.first + rows))];
+                let Some(message) = ipc::batch(rows, &columns, body, &metadata, batch.room) else { continue };
+                segment.write(batch.at, &message)?;
+                batch.said = fields.len();
+            }
+            blocks.push(Block { at: batch.at, metadata: batch.room, body });
+        }
+        let end = self.end.next_multiple_of(ALIGNED);
+        let footer = ipc::footer(&fields, &blocks, &self.metadata);
+        segment.write(end, &footer)?;
+        self.end = end + footer.len() as u64;
+        self.changed = false;
+        Ok(())
+    }
+
+    /// Writes it out.
+    pub(in crate::store) fn sync(&self) -> Result<()> {
+        let Some(segment) = &self.segment else { return Ok(()) };
+        segment.file.sync_data().map_err(|error| refused("write out", &segment.path, &error))
+    }
+}

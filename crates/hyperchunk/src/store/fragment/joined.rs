@@ -1,0 +1,95 @@
+//! A log together with the fragment of a dataset.
+
+use super::{inside, is_in, name_of};
+use crate::io::positioned::read_exact_at;
+use crate::io::{LocalFile, Source};
+use crate::store::log::refused;
+use crate::store::{Definition, WriterId, folder_of, log_of};
+use crate::{Error, Result};
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Opens a fragment.
+type Open = Box<dyn Fn() -> Result<Arc<dyn Source>> + Send + Sync>;
+
+/// A source of two files: a log, and behind it a fragment, opened when something is read of it.
+pub(in crate::store) struct Joined {
+    log: Arc<dyn Source>,
+    open: Open,
+    fragment: OnceLock<Arc<dyn Source>>,
+}
+
+impl Joined {
+    pub(in crate::store) fn new(log: Arc<dyn Source>, open: Open) -> Self {
+        Self { log, open, fragment: OnceLock::new() }
+    }
+}
+
+impl Source for Joined {
+    /// That of the log: pieces of fragments are checked as they are read.
+    fn size(&self) -> u64 {
+        self.log.size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if !is_in(offset) {
+            return self.log.read_at(offset, buffer);
+        }
+        let fragment = match self.fragment.get() {
+            Some(fragment) => fragment,
+            None => {
+                let fragment = (self.open)()?;
+                self.fragment.get_or_init(|| fragment)
+            }
+        };
+        fragment.read_at(inside(offset), buffer)
+    }
+}
+
+impl fmt::Debug for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joined").field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+/// Bytes that a writer left of a dataset: those of its log, and those of its fragment.
+#[derive(Debug)]
+pub struct WriterBytes {
+    log: Arc<File>,
+    names: (PathBuf, Option<PathBuf>),
+    fragment: OnceLock<LocalFile>,
+}
+
+impl WriterBytes {
+    /// Of a writer of the store at `path`, whose log is open.
+    #[must_use]
+    pub fn new(path: &Path, writer: WriterId, log: Arc<File>, definition: &Definition) -> Self {
+        let fragment = name_of(definition, writer).map(|name| folder_of(path).join(name));
+        Self { log, names: (log_of(path, writer), fragment), fragment: OnceLock::new() }
+    }
+
+    /// Reads bytes of a piece, from a place in it on.
+    ///
+    /// # Errors
+    /// NotFound, Truncated or Io.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let (log, name) = &self.names;
+        if !is_in(offset) {
+            return read_exact_at(&self.log, offset, out)
+                .map_err(|error| refused("read", log, &error).at(offset));
+        }
+        let name =
+            name.as_ref().ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?;
+        let named = |error: Error| error.file(name.display());
+        let fragment = match self.fragment.get() {
+            Some(fragment) => fragment,
+            None => {
+                let opened = LocalFile::open(name).map_err(named)?;
+                self.fragment.get_or_init(|| opened)
+            }
+        };
+        fragment.read_at(inside(offset), out).map_err(named)
+    }
+}

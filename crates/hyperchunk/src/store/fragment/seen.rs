@@ -1,0 +1,301 @@
+//! The fragments of a table as files: for tools that know Arrow, and nothing of stores.
+//!
+//! A fragment has what its writer wrote, and a footer says where. Whether that is what the store has is not said there: rows may
+//! have been written anew by another writer, be not committed, or lie in a log. So each batch that a footer names is compared
+//! with what the epoch has.
+
+use super::ipc::{self, Block, Field, Footer, MAGIC};
+use super::{FRAGMENT, file_of, inside, is_in, table_of};
+use crate::io::{LocalFile, Source};
+use crate::store::link::{Tiles, tiles};
+use crate::store::manifest::{Manifest, Stored};
+use crate::store::{WriterId, folder_of};
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// No footer, and no metadata of a batch, is longer.
+const LONGEST: u64 = 1 << 28;
+
+/// The fragments that are a table, and nothing but it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fragments {
+    /// The epoch.
+    pub epoch: u64,
+    /// The group.
+    pub group: String,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// How many rows there are.
+    pub rows: u64,
+    /// The files, by their first row.
+    pub files: Vec<Fragment>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fragment {
+    /// Its name.
+    pub path: PathBuf,
+    /// Its batches, in the order of the file.
+    pub batches: Vec<FragmentBatch>,
+}
+
+/// A batch of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FragmentBatch {
+    /// Its first row in the table.
+    pub row: u64,
+    /// How many it has.
+    pub rows: u64,
+    /// Where its message is, how long that is, and how long the body behind it.
+    pub at: u64,
+    /// The length of its metadata.
+    pub metadata: u64,
+    /// The length of its body.
+    pub body: u64,
+}
+
+/// A column, as the epoch has it.
+struct Column {
+    name: String,
+    tiles: Tiles,
+    /// The size of a row.
+    row: u64,
+}
+
+/// The fragments of a table: `table` is the path of its group, with `@` and a number of rows behind if it has several. They
+/// are exactly what the epoch has, the newest if none is named.
+///
+/// # Errors
+/// NotFound if there is no such table; Invalid, with the reason, if the files have anything else than the table, or not all of
+/// it; those of reading.
+pub fn fragments(path: &Path, table: &str, epoch: Option<u64>) -> Result<Fragments> {
+    let absent = || Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed");
+    let found = match epoch {
+        Some(number) => Manifest::epoch(path, number).map(Some),
+        None => Manifest::newest(path),
+    };
+    found
+        .and_then(|manifest| of(path, table, &*manifest.ok_or_else(absent)?))
+        .map_err(|error| error.object(table).file(path.display()))
+}
+
+fn refuse(message: String) -> Error {
+    Error::invalid(format!("{message}: its files alone are not the table (`hyperchunk.open` reads it)"))
+}
+
+fn of(path: &Path, table: &str, manifest: &Manifest) -> Result<Fragments> {
+    let (name, group, mut stored) = choose(table, manifest)?;
+    stored.sort_by(|one, other| one.definition.path.cmp(&other.definition.path));
+    let mut columns = Vec::new();
+    let rows = stored.first().and_then(|stored| stored.extent.first().copied()).unwrap_or(0);
+    for stored in &stored {
+        columns.push(column(stored, rows)?);
+    }
+    let mut files: BTreeMap<u64, Fragment> = BTreeMap::new();
+    let mut logs: Vec<u32> =
+        columns.iter().flat_map(|column| column.tiles.0.values().map(|tile| tile.log)).collect();
+    logs.sort_unstable();
+    logs.dedup();
+    let mut seen = 0_u64;
+    for log in logs {
+        let writer = manifest.logs.get(log as usize).map(|part| part.writer).unwrap_or_default();
+        let fragment = fragment(path, &name, writer, log, &columns)?;
+        seen = fragment.batches.iter().fold(seen, |seen, batch| seen.saturating_add(batch.rows));
+        let first = fragment.batches.iter().map(|batch| batch.row).min().unwrap_or(u64::MAX);
+        files.insert(first, fragment);
+    }
+    if seen != rows {
+        return Err(refuse(format!(
+            "{} of {rows} rows were written by writers that did not write all columns of them",
+            rows - seen.min(rows)
+        )));
+    }
+    let columns = columns.into_iter().map(|column| column.name).collect();
+    let files = files.into_values().collect();
+    Ok(Fragments { epoch: manifest.number, group, columns, rows, files })
+}
+
+/// The datasets of a table.
+fn choose<'m>(table: &str, manifest: &'m Manifest) -> Result<(String, String, Vec<&'m Stored>)> {
+    let mut tables: BTreeMap<String, (String, Vec<&Stored>)> = BTreeMap::new();
+    for stored in &manifest.datasets {
+        let path = String::from_utf8_lossy(&stored.definition.path).into_owned();
+        let (Some(name), Some((group, _))) = (table_of(&stored.definition), path.rsplit_once('/')) else {
+            continue;
+        };
+        if !stored.definition.pipeline.is_empty() || Field::of(&stored.definition).is_none() {
+            continue;
+        }
+        tables.entry(name).or_insert_with(|| (group.to_owned(), Vec::new())).1.push(stored);
+    }
+    let (group, rows) = match table.rsplit_once('@') {
+        Some((group, rows)) if rows == "unlimited" || rows.parse::<u64>().is_ok() => (group, Some(rows)),
+        _ => (table, None),
+    };
+    let trimmed = group.trim_matches('/');
+    let matches = |name: &str, found: &str| {
+        found.trim_matches('/') == trimmed
+            && rows.is_none_or(|rows| name.rsplit_once('@').is_some_and(|(_, of)| of == rows))
+    };
+    let mut all: Vec<_> = tables.into_iter().filter(|(name, (found, _))| matches(name, found)).collect();
+    if all.len() > 1 {
+        let in_fragments = |stored: &&Stored| {
+            let mut parts = stored.parts.iter();
+            parts.any(|part| part.written.pieces.iter().any(|piece| is_in(piece.offset)))
+        };
+        all.retain(|(_, (_, stored))| stored.iter().any(in_fragments));
+    }
+    match all.pop() {
+        Some((name, (group, stored))) if all.is_empty() => {
+            Ok((name, if group.is_empty() { "/".to_owned() } else { group }, stored))
+        }
+        Some(_) => {
+            let message =
+                format!("{group} has datasets of different numbers of rows: name one as {group}@ROWS");
+            Err(Error::invalid(message))
+        }
+        None => Err(Error::new(
+            ErrorKind::NotFound,
+            "the store has no datasets there that can be columns of a table",
+        )),
+    }
+}
+
+fn column(stored: &Stored, rows: u64) -> Result<Column> {
+    let path = String::from_utf8_lossy(&stored.definition.path).into_owned();
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    if stored.extent.first() != Some(&rows) {
+        return Err(refuse(format!("{name} has {:?} rows, and other columns {rows}", stored.extent.first())));
+    }
+    let inner = stored.extent.iter().skip(1);
+    let row = inner.fold(stored.definition.element_size(), |size, dim| size.saturating_mul(*dim));
+    if rows == 0 {
+        return Ok(Column { name, tiles: Tiles::default(), row });
+    }
+    let tiles = match tiles(stored)? {
+        Ok(tiles) => tiles,
+        Err(why) => return Err(refuse(format!("{name}: {why}"))),
+    };
+    let mut at = 0;
+    for (start, tile) in &tiles.0 {
+        if *start != at {
+            return Err(refuse(format!(
+                "rows {}..{} of {name} were never written",
+                at / row.max(1),
+                start / row.max(1)
+            )));
+        }
+        if !is_in(tile.offset) {
+            let range = format!("{}..{}", start / row.max(1), tile.end.div_ceil(row.max(1)));
+            return Err(refuse(format!("rows {range} of {name} lie in a log")));
+        }
+        at = tile.end;
+    }
+    if at != rows.saturating_mul(row) {
+        return Err(refuse(format!("rows {}..{rows} of {name} were never written", at / row.max(1))));
+    }
+    Ok(Column { name, tiles, row })
+}
+
+/// The batches of a file; all of them must be seen, and as they are.
+fn fragment(path: &Path, table: &str, writer: WriterId, log: u32, columns: &[Column]) -> Result<Fragment> {
+    let path = folder_of(path).join(file_of(table, writer));
+    let named = |error: Error| error.file(path.display());
+    let file = LocalFile::open(&path).map_err(named)?;
+    let footer = footer(&file).map_err(named)?;
+    let shown = path.display();
+    let footer = footer.ok_or_else(|| {
+        refuse(format!("{shown} has no footer, for its writer goes on or was stopped; `hyperchunk store compact` writes one file anew"))
+    })?;
+    let mut places = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut buffer = 0;
+        let mut place = None;
+        for (name, buffers) in &footer.columns {
+            buffer += buffers;
+            if *name == column.name {
+                place = Some(buffer - 1);
+            }
+        }
+        places.push(place.ok_or_else(|| refuse(format!("{shown} has no column {}", column.name)))?);
+    }
+    if footer.columns.len() != columns.len() {
+        return Err(refuse(format!("{shown} has {} columns, of {}", footer.columns.len(), columns.len())));
+    }
+    // Where in the file rows of the first column are, in order.
+    let first = columns.first().ok_or_else(|| Error::invalid("a table without columns"))?;
+    let known = first.tiles.0.iter().filter(|(_, tile)| tile.log == log);
+    let mut known: Vec<(u64, u64, u64)> =
+        known.map(|(start, tile)| (inside(tile.offset), *start, tile.end - start)).collect();
+    known.sort_unstable();
+    let mut batches = Vec::with_capacity(footer.blocks.len());
+    for block in footer.blocks {
+        let (rows, buffers) = read(&file, block).map_err(named)?;
+        if rows == 0 {
+            return Err(named(Error::corrupt("a batch without rows").at(block.at)));
+        }
+        let body = block.at + block.metadata;
+        let at = |place: usize| {
+            let (offset, _) = buffers.get(place)?;
+            body.checked_add(*offset)
+        };
+        let row = places.first().and_then(|place| {
+            let at = at(*place)?;
+            let tile = known.partition_point(|(offset, ..)| *offset <= at).checked_sub(1)?;
+            let (offset, start, length) = known.get(tile)?;
+            (at - offset < *length).then(|| (start + (at - offset)) / first.row.max(1))
+        });
+        let same = |(column, place): (&Column, &usize)| {
+            let (row, at) = (row?, at(*place)?);
+            let (start, length) = (row.checked_mul(column.row)?, rows.checked_mul(column.row)?);
+            let (from, tile) = column.tiles.0.range(..=start).next_back()?;
+            let is = tile.log == log
+                && inside(tile.offset) + (start - from) == at
+                && start.checked_add(length)? <= tile.end
+                && tile.offset & FRAGMENT != 0;
+            is.then_some(())
+        };
+        let row = row.filter(|_| columns.iter().zip(&places).all(|pair| same(pair).is_some()));
+        let row = row.ok_or_else(|| {
+            refuse(format!("{shown} has {rows} rows that were written anew since, or are not committed"))
+        })?;
+        let Block { at, metadata, body } = block;
+        batches.push(FragmentBatch { row, rows, at, metadata, body });
+    }
+    Ok(Fragment { path, batches })
+}
+
+/// The footer at the end of a file, if there is one.
+fn footer(file: &LocalFile) -> Result<Option<Footer>> {
+    let size = file.size();
+    let Some(end) = size.checked_sub(10) else { return Ok(None) };
+    let mut ending = [0; 10];
+    file.read_at(end, &mut ending)?;
+    let [a, b, c, d, magic @ ..] = ending;
+    let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+    if magic != MAGIC {
+        return Ok(None);
+    }
+    let Some(start) = end.checked_sub(length).filter(|_| length <= LONGEST) else {
+        return Err(Error::corrupt(format!("a footer of {length} bytes")).at(end));
+    };
+    let mut flat = vec![0; usize::try_from(length).map_err(|_| Error::limit("larger than memory"))?];
+    file.read_at(start, &mut flat)?;
+    ipc::read_footer(&flat).map(Some).map_err(|error| error.at(start))
+}
+
+fn read(file: &LocalFile, block: Block) -> Result<(u64, Vec<ipc::Span>)> {
+    let end = block.at.checked_add(block.metadata).and_then(|end| end.checked_add(block.body));
+    if end.is_none_or(|end| end > file.size()) || block.metadata > LONGEST {
+        return Err(Error::corrupt("a footer that names a batch beyond the file").at(block.at));
+    }
+    let length = usize::try_from(block.metadata).map_err(|_| Error::limit("larger than memory"))?;
+    let mut bytes = vec![0; length];
+    file.read_at(block.at, &mut bytes)?;
+    ipc::read_batch(&bytes).map_err(|error| error.at(block.at))
+}

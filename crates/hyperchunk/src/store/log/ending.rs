@@ -1,0 +1,87 @@
+//! Flushing and closing a log: an index of what came since the last one, and a trailer.
+
+use super::super::header::Trailer;
+use super::super::id::hash;
+use super::super::index::Written;
+use super::super::record::{self, Body, Record};
+use super::super::report::Report;
+use super::super::statistics::checksum;
+use super::{LogWriter, State, refused};
+use crate::Result;
+use crate::io::positioned::write_all_at;
+use crate::store::Ticket;
+use crate::write::Sync;
+
+impl LogWriter {
+    pub(super) fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
+        self.settle(state)?;
+        if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
+            return Ok(ticket);
+        }
+        for table in &mut state.tables {
+            table.finish()?;
+            if self.0.options.sync != Sync::Never {
+                table.sync()?;
+            }
+        }
+        let index = state.index().encode();
+        let record = Record {
+            dataset: 0,
+            length: index.len() as u64,
+            checksum: checksum(&index),
+            statistics: None,
+            body: Body::Index,
+        };
+        let mut bytes = record::encode(state.next, &[record]);
+        let place = state.end + bytes.len() as u64;
+        bytes.extend_from_slice(&index);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let at = state.end + bytes.len() as u64;
+        let trailer = Trailer {
+            index: place,
+            length: index.len() as u64,
+            previous: state.trailer,
+            hash: hash(&index),
+            next: state.next + 1,
+            closed: closing,
+        };
+        let ending = trailer.encode();
+        bytes.extend_from_slice(&ending);
+        write_all_at(&self.0.file, state.end, &bytes)
+            .map_err(|error| refused("write to", &self.0.log, &error).at(state.end))?;
+        if self.0.options.sync != Sync::Never {
+            self.sync()?;
+        }
+        state.end += bytes.len() as u64;
+        state.next += 1;
+        state.trailer = at;
+        state.indexed = state.datasets.len();
+        state.changed = false;
+        for dataset in &mut state.datasets {
+            let written = std::mem::replace(&mut dataset.written, Written::nothing(dataset.dims.len()));
+            dataset.before.append(&written);
+        }
+        let ticket = Ticket { writer: self.id(), trailer: at, hash: hash(&ending) };
+        let only = trailer.previous == 0;
+        state.report = only.then(|| Report { ticket, header: self.0.header.clone(), trailer, index });
+        state.ticket = Some(ticket);
+        Ok(ticket)
+    }
+
+    /// Nobody writes to a finished log: plain libhdf5 would, through the links of a file that it opens for writing. Where the
+    /// file system knows no permissions, checksums show it.
+    pub(super) fn protect(&self, state: &State) {
+        let segments = state.tables.iter().filter_map(|table| table.segment());
+        for file in segments.map(|segment| &segment.file).chain([&self.0.file]) {
+            if let Ok(metadata) = file.metadata() {
+                let mut permissions = metadata.permissions();
+                permissions.set_readonly(true);
+                drop(file.set_permissions(permissions));
+            }
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.0.file.sync_data().map_err(|error| refused("write out", &self.0.log, &error))
+    }
+}

@@ -1,0 +1,112 @@
+"""Tables of a store: groups whose datasets are columns, and the Arrow files that hold them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core
+
+if TYPE_CHECKING:
+    from hyperchunk.store.writer import StoredDataset, Writer
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The Arrow IPC files that are a table of a store: all of its rows, and nothing else. Made by :func:`fragments`."""
+
+    #: The group whose datasets are the columns, and their names.
+    group: str
+    columns: list[str]
+    #: How many rows there are.
+    rows: int
+    #: The epoch.
+    epoch: int
+    #: The files, by their first row. The rows of one need not follow each other.
+    files: list[str]
+    #: The batches, by their rows: the first row, how many, the number of the file, and the number of the batch in it.
+    batches: list[tuple[int, int, int, int]]
+
+    def dataset(self) -> Any:
+        """The files as a ``pyarrow.dataset.Dataset``. Its rows are in the order of the files."""
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(self.files, format="ipc")
+
+    def to_pyarrow(self) -> Any:
+        """The table, its rows in order, mapped: nothing is copied."""
+        import pyarrow as pa
+
+        readers = [pa.ipc.open_file(pa.memory_map(file)) for file in self.files]
+        batches = [readers[file].get_batch(number) for _, _, file, number in self.batches]
+        if not batches:
+            raise ValueError(f"{self.group}: a table without rows")
+        return pa.Table.from_batches([batch.select(self.columns) for batch in batches])
+
+
+def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None = None) -> Fragments:
+    """The Arrow IPC files that are the table of a group, in an epoch of the store of a file; the newest if none is
+    named. Where a group has datasets of different numbers of rows, `table` is ``"/group@ROWS"``.
+
+    They are exactly what was committed. It is a ``ValueError`` if files alone are not the table: if rows of them were
+    written anew later or are not committed, if some lie in a log, or were never written. ``hyperchunk.open`` reads the
+    table in any case.
+
+    >>> polars.scan_ipc(fragments("run.h5", "/particles").files)  # doctest: +SKIP
+    """
+    number, group, columns, rows, found = _core.store_fragments(str(Path(path).absolute()), table, epoch)
+    batches = [
+        (row, count, file, place)
+        for file, (_, parts) in enumerate(found)
+        for place, (row, count, _, _, _) in enumerate(parts)
+    ]
+    return Fragments(group, columns, rows, number, [str(name) for name, _ in found], sorted(batches))
+
+
+def columns_of(writer: Writer, group: str, batch: Any) -> list[tuple[StoredDataset, npt.NDArray[Any]]]:
+    """The columns of a batch as arrays, each with its dataset."""
+    prefix = "/" + group.strip("/") + "/" if group.strip("/") else "/"
+    if isinstance(batch, Mapping):
+        named = {str(name): np.asarray(values) for name, values in batch.items()}
+    else:
+        import pyarrow as pa
+
+        table = batch if isinstance(batch, pa.Table) else pa.table(batch)
+        named = {name: _array(name, table.column(name)) for name in table.column_names}
+    if len({len(values) for values in named.values()}) > 1:
+        raise ValueError(f"columns of different lengths: { {name: len(values) for name, values in named.items()} }")
+    return [(writer[prefix + name], values) for name, values in named.items()]
+
+
+def _array(name: str, column: Any) -> npt.NDArray[Any]:
+    """The values of an Arrow column, as NumPy has them."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise ValueError(f"{name}: a dataset has no nulls")
+    parts = [_part(chunk, pa) for chunk in column.chunks]
+    if not parts:
+        return np.empty(0)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _part(chunk: Any, pa: Any) -> npt.NDArray[Any]:
+    if isinstance(chunk, pa.FixedShapeTensorArray):
+        values: npt.NDArray[Any] = chunk.to_numpy_ndarray()
+        return values
+    if isinstance(chunk, pa.ExtensionArray):
+        return _part(chunk.storage, pa)
+    if pa.types.is_fixed_size_list(chunk.type):
+        inner = _part(chunk.flatten(), pa)
+        return inner.reshape((len(chunk), chunk.type.list_size, *inner.shape[1:]))
+    if pa.types.is_fixed_size_binary(chunk.type):
+        width = chunk.type.byte_width
+        data = np.frombuffer(chunk.buffers()[1], f"V{width}", len(chunk), chunk.offset * width)
+        return data.view(f"S{width}")
+    return np.asarray(chunk.to_numpy(zero_copy_only=False))
