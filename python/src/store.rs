@@ -221,7 +221,7 @@ impl StoreWriter {
     /// The Arrow files that it has written.
     #[getter]
     fn fragments(&self) -> Vec<PathBuf> {
-        self.0.fragments()
+        self.log.fragments()
     }
 
     /// Says what a dataset is; returns its number.

@@ -49,7 +49,7 @@ struct Head {
 }
 
 /// A segment, and the object in it.
-#[repr(C, align(64))]
+#[repr(C, align(256))]
 struct Slot {
     word: AtomicU64,
     length: AtomicU64,

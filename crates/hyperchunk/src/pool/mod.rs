@@ -362,7 +362,7 @@ impl Pool {
 
 /// Half of the memory that a file system may take.
 fn half(folder: &Path) -> u64 {
-    let total = fs::File::open("/proc/meminfo").and_then(|mut file| {
+    let total = File::open("/proc/meminfo").and_then(|mut file| {
         let mut text = String::new();
         file.read_to_string(&mut text)?;
         Ok(text)
