@@ -116,6 +116,7 @@ struct Writing {
     codec: String,
     priority: i32,
     segments: String,
+    memory: Option<u64>,
     /// The store, and its newest epoch.
     known: Option<(String, u64)>,
 }
@@ -177,6 +178,7 @@ impl StoreWriter {
         options.statistics = given.statistics;
         options.sync = sync(&given.sync)?;
         options.priority = given.priority;
+        options.memory = given.memory;
         options.segments = match given.segments.as_str() {
             "log" => Segments::Log,
             "arrow" => Segments::Arrow,

@@ -80,19 +80,22 @@ class Store:
         session: str | None = None,
         priority: int = 0,
         segments: str | None = None,
+        memory: int | None = None,
     ) -> Writer:
         """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
         sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
         is given), ``"never"`` or ``"record"``. With ``codec="filters"`` chunks that are written whole go through their
         filters at once, on all processors, and not only when the store is packed (``"raw"``): less is written, but
         plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
-        `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`)."""
+        `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`). With `memory`, so
+        many bytes of what is written stay in shared memory until the writer flushes or closes, or they are taken: that
+        is faster at first, and they are lost if the process is killed before."""
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
         options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
         options |= self._options
         options |= {key: value for key, value in given.items() if value is not None}
         core = _core.StoreWriter.create(
-            self.path, truncates=False, session=session, priority=priority, known=self._known, **options
+            self.path, truncates=False, session=session, priority=priority, known=self._known, memory=memory, **options
         )
         return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
 

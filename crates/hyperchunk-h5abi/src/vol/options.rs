@@ -15,6 +15,8 @@ pub(super) struct Options {
     pub(super) codec: Codec,
     /// Where rows go.
     pub(super) segments: Segments,
+    /// So many bytes of what is written stay in shared memory until the file is flushed or closed.
+    pub(super) memory: Option<u64>,
     /// What is on the disk when.
     pub(super) sync: Sync,
     /// The epoch of a committed store that is read; the newest without it.
@@ -74,6 +76,7 @@ impl Default for Options {
             store: false,
             codec: Codec::Raw,
             segments: Segments::Log,
+            memory: None,
             sync: Sync::Epoch,
             epoch: None,
             statistics: false,
@@ -124,6 +127,25 @@ fn number<T: std::str::FromStr>(key: &str, value: &str) -> Outcome<T> {
     }
 }
 
+/// A number of bytes, in K, M or G if one is behind it; `None` for "off".
+fn size(key: &str, value: &str) -> Outcome<Option<u64>> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let digits = value.trim_end_matches(['K', 'M', 'G']);
+    let unit = match value.strip_prefix(digits) {
+        Some("") => 1,
+        Some("K") => 1 << 10,
+        Some("M") => 1 << 20,
+        Some("G") => 1_u64 << 30,
+        _ => 0,
+    };
+    match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|bytes| *bytes > 0) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => refuse!("connector information: {key}={value}: expected a size, such as 256M, or off"),
+    }
+}
+
 /// The items of a string. Braces hold an item together, for the information of the connector below.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
@@ -151,6 +173,7 @@ impl Options {
                 "store" => options.store = word(key, value, SWITCH)?,
                 "codec" => options.codec = word(key, value, CODEC)?,
                 "segments" => options.segments = word(key, value, SEGMENTS)?,
+                "memory" => options.memory = size(key, value)?,
                 "fsync" => options.sync = word(key, value, SYNC)?,
                 "epoch" => options.epoch = Some(number(key, value)?),
                 "statistics" => options.statistics = word(key, value, SWITCH)?,
@@ -164,7 +187,7 @@ impl Options {
                     inner.unwrap_or(value).clone_into(&mut options.under_info);
                 }
                 _ => refuse!(
-                    "connector information: {key} is not known; known are store, codec, segments, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
+                    "connector information: {key} is not known; known are store, codec, segments, memory, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
                 ),
             }
         }
@@ -184,6 +207,9 @@ impl fmt::Display for Options {
         write!(f, ";fsync={};commit={}", name(self.sync, SYNC), name(self.commit, COMMIT))?;
         write!(f, ";statistics={}", name(self.statistics, SWITCH))?;
         write!(f, ";checksum={}", name(self.checksum, SWITCH))?;
+        if let Some(memory) = self.memory {
+            write!(f, ";memory={memory}")?;
+        }
         if let Some(epoch) = self.epoch {
             write!(f, ";epoch={epoch}")?;
         }
@@ -230,6 +256,8 @@ mod tests {
             "checksum=off statistics=yes codec=filters",
             &Options { checksum: false, statistics: true, codec: Codec::Filters, ..default() },
         );
+        check("memory=256M", &Options { memory: Some(256 << 20), ..default() });
+        check("memory=off", &default());
         check("store;segments=arrow", &Options { store: true, segments: Segments::Arrow, ..default() });
         check(
             "under_vol=1;under_info={under_vol=0;under_info={}};store",
@@ -249,5 +277,8 @@ mod tests {
         refused("writers=many", "expected a number");
         refused("writers=0", "at least one");
         refused("epoch=-1", "expected a number");
+        refused("memory", "such as 256M");
+        refused("memory=0", "such as 256M");
+        refused("memory=1KM", "such as 256M");
     }
 }

@@ -40,6 +40,15 @@ impl Mapping {
         Ok(Self { start: start.cast(), length })
     }
 
+    /// Sees to it that the first bytes need not be looked for when they are first used.
+    pub(super) fn prepare(&self, length: usize) {
+        let length = length.min(self.length);
+        if length > 0 {
+            // SAFETY: inside the mapping. Where the system does not know it, nothing happens.
+            unsafe { libc::madvise(self.start.cast(), length, libc::MADV_POPULATE_WRITE) };
+        }
+    }
+
     pub(super) fn start(&self) -> *mut u8 {
         self.start
     }

@@ -44,6 +44,7 @@ impl PoolWriter {
             .map_err(|_| Error::limit("larger than the address space"))?;
         let mapping = Mapping::new(&taken.file, length, true)
             .map_err(|error| failed("map", &path_of(pool, taken.number), &error))?;
+        mapping.prepare(usize::try_from(size).unwrap_or(usize::MAX));
         let process = std::process::id();
         Ok(Self { pool: pool.clone(), name: name.to_owned(), taken: Some(taken), mapping, process })
     }

@@ -1,5 +1,6 @@
 //! A writer: one process, one log.
 
+use super::buffered::Buffer;
 use super::fragment;
 use super::header::{HEADER, LogHeader};
 use super::id::{DatasetId, Session, StoreId, WriterId};
@@ -83,6 +84,10 @@ pub struct WriterOptions {
     pub known: Option<Known>,
     /// Where rows go.
     pub segments: Segments,
+    /// So many bytes are kept in shared memory, and written to files when they are taken, when the writer flushes and when it
+    /// is closed: of a writer that is killed before that, they are lost. With it nothing is written at once, whatever
+    /// `sync` says.
+    pub memory: Option<u64>,
 }
 
 impl Default for WriterOptions {
@@ -96,6 +101,7 @@ impl Default for WriterOptions {
             priority: 0,
             known: None,
             segments: Segments::Log,
+            memory: None,
         }
     }
 }
@@ -120,7 +126,8 @@ pub struct LogWriter(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     log: PathBuf,
-    file: File,
+    file: Arc<File>,
+    buffer: Option<Mutex<Buffer>>,
     header: LogHeader,
     options: WriterOptions,
     base: Option<Arc<Manifest>>,
@@ -219,6 +226,8 @@ impl LogWriter {
             started: u64::try_from(started).unwrap_or(u64::MAX),
             truncates,
         };
+        // First: without memory there is no writer.
+        let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
         let folder = folder_of(&path);
         let log = folder.join(format!("{}.log", header.writer));
         let open = || File::options().create_new(true).read(true).write(true).open(&log);
@@ -229,13 +238,13 @@ impl LogWriter {
             }
             other => other,
         };
-        let file = file.map_err(|error| refused("create", &log, &error))?;
+        let file = Arc::new(file.map_err(|error| refused("create", &log, &error))?);
         write_all_at(&file, 0, &header.encode()).map_err(|error| refused("write to", &log, &error))?;
         let state = Mutex::new(State { end: HEADER as u64, changed: true, ..State::default() });
         let process = std::process::id();
         let options = options.clone();
         let (store, chunks) = (OnceLock::new(), ChunkCache::default());
-        let inner = Inner { path, log, file, header, options, base, process, state, store, chunks };
+        let inner = Inner { path, log, file, buffer, header, options, base, process, state, store, chunks };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -528,6 +537,7 @@ impl LogWriter {
     pub(super) fn reading(&self, number: u32) -> Result<Reading> {
         let mut state = self.state()?;
         self.settle(&mut state)?;
+        self.spill()?;
         let dataset = state.dataset(number)?;
         if let Some(reading) = &dataset.reading {
             return Ok(reading.clone());
@@ -564,6 +574,7 @@ impl LogWriter {
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut state = self.state()?;
         self.settle(&mut state)?;
+        self.spill()?;
         read_exact_at(&self.0.file, offset, out)
             .map_err(|error| refused("read", &self.0.log, &error).at(offset))
     }
@@ -626,10 +637,7 @@ impl LogWriter {
         }
         let [mut record] = records;
         let place = state.end + header.len() as u64;
-        let put = |offset, bytes: &[u8]| {
-            write_all_at(&self.0.file, offset, bytes)
-                .map_err(|error| refused("write to", &self.0.log, &error).at(offset))
-        };
+        let put = |offset, bytes: &[u8]| self.write_to(&self.0.file, &self.0.log, offset, bytes);
         if pass.is_idle() {
             put(place, bytes)?;
         } else {
@@ -680,8 +688,7 @@ impl LogWriter {
         let (batch_at, place) = (state.end, state.end + bytes.len() as u64);
         bytes.extend_from_slice(&state.payload);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
-        write_all_at(&self.0.file, batch_at, &bytes)
-            .map_err(|error| refused("write to", &self.0.log, &error).at(batch_at))?;
+        self.write_to(&self.0.file, &self.0.log, batch_at, &bytes)?;
         state.end = batch_at + bytes.len() as u64;
         let records = std::mem::take(&mut state.waiting);
         state.payload.clear();

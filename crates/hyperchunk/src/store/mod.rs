@@ -11,6 +11,8 @@
 mod blocks;
 mod bounds;
 mod boxes;
+#[cfg_attr(not(target_os = "linux"), path = "unbuffered.rs")]
+mod buffered;
 mod bytes;
 mod checks;
 pub mod commit;

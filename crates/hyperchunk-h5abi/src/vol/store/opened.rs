@@ -113,6 +113,7 @@ fn writer(path: &Path, options: &Options, mode: Mode) -> hyperchunk::Result<LogW
     wanted.session = session(options);
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
+    wanted.memory = options.memory;
     wanted.segments = match options.segments {
         Segments::Log => hyperchunk::store::Segments::Log,
         Segments::Arrow => hyperchunk::store::Segments::Arrow,

@@ -24,7 +24,7 @@ pub(in crate::store) const GATHERED: usize = 1 << 20;
 /// The file of a fragment.
 #[derive(Debug)]
 pub(in crate::store) struct Segment {
-    pub(in crate::store) file: File,
+    pub(in crate::store) file: Arc<File>,
     pub(in crate::store) path: PathBuf,
 }
 
@@ -166,7 +166,7 @@ impl Table {
             }
             other => other,
         };
-        let file = file.map_err(|error| refused("create", &self.path, &error))?;
+        let file = Arc::new(file.map_err(|error| refused("create", &self.path, &error))?);
         let segment = Arc::new(Segment { file, path: self.path.clone() });
         segment.write(0, &MAGIC)?;
         self.segment = Some(Arc::clone(&segment));

@@ -89,7 +89,10 @@ fn rows_of_many_writers_come_back_whatever_is_done_with_them() {
         for epoch in 0..3 {
             let mut written: Vec<(usize, u64, u64, u8)> = Vec::new();
             let arrows = random(3) != 0;
-            let writer = LogWriter::create(&path, &if arrows { arrow() } else { options() }).unwrap();
+            let how = if arrows { arrow() } else { options() };
+            // Less memory than is written.
+            let memory = (cfg!(target_os = "linux") && random(2) == 0).then_some(1 << 16);
+            let writer = LogWriter::create(&path, &WriterOptions { memory, ..how }).unwrap();
             let numbers: Vec<u32> = columns.iter().map(|column| writer.define(column).unwrap()).collect();
             for _ in 0..40 {
                 let at = random(5) as usize;

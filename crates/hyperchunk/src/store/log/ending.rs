@@ -11,6 +11,9 @@ use crate::Result;
 use crate::io::positioned::write_all_at;
 use crate::store::Ticket;
 use crate::write::Sync;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
 
 impl LogWriter {
     pub(super) fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
@@ -18,6 +21,7 @@ impl LogWriter {
         if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
             return Ok(ticket);
         }
+        self.spill()?;
         for table in &mut state.tables {
             table.finish()?;
             if self.0.options.sync != Sync::Never {
@@ -78,6 +82,25 @@ impl LogWriter {
                 permissions.set_readonly(true);
                 drop(file.set_permissions(permissions));
             }
+        }
+    }
+
+    /// Writes to a file, or keeps it in memory until later.
+    pub(super) fn write_to(&self, file: &Arc<File>, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
+        match &self.0.buffer {
+            Some(buffer) => {
+                buffer.lock().unwrap_or_else(PoisonError::into_inner).write(file, path, offset, bytes)
+            }
+            None => write_all_at(file, offset, bytes)
+                .map_err(|error| refused("write to", path, &error).at(offset)),
+        }
+    }
+
+    /// Writes what is kept in memory to its files.
+    pub(super) fn spill(&self) -> Result<()> {
+        match &self.0.buffer {
+            Some(buffer) => buffer.lock().unwrap_or_else(PoisonError::into_inner).spill(),
+            None => Ok(()),
         }
     }
 

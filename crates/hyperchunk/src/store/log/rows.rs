@@ -143,11 +143,12 @@ impl LogWriter {
         let segment = state.tables[table].made()?;
         let spot = state.tables[table].spot(dataset, append, first);
         if pass.is_idle() {
-            segment.write(spot.offset, bytes)?;
+            self.write_to(&segment.file, &segment.path, spot.offset, bytes)?;
         } else {
             // Written, then looked at, as in the log.
             for (number, block) in bytes.chunks(BLOCK).enumerate() {
-                segment.write(spot.offset + (number * BLOCK) as u64, block)?;
+                let at = spot.offset + (number * BLOCK) as u64;
+                self.write_to(&segment.file, &segment.path, at, block)?;
                 pass.look(block);
             }
         }
@@ -166,7 +167,10 @@ impl LogWriter {
     /// NotFound if no dataset has that number; Io.
     pub fn read_piece(&self, dataset: u32, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.segment(dataset)?.filter(|_| fragment::is_in(offset)) {
-            Some(segment) => segment.read(fragment::inside(offset), out),
+            Some(segment) => {
+                self.spill()?;
+                segment.read(fragment::inside(offset), out)
+            }
             None => self.read_at(offset, out),
         }
     }

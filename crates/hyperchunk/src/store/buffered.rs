@@ -1,0 +1,80 @@
+//! What a writer wrote and did not flush yet, in shared memory: it is written to its files later, all at once.
+
+use super::log::refused;
+use crate::Result;
+use crate::io::positioned::write_all_at;
+use crate::pool::{Pool, PoolOptions, PoolWriter};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The pool that the memory is of.
+const POOL: &str = "buffers";
+/// So many writes wait at most.
+const ENTRIES: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    memory: PoolWriter,
+    used: usize,
+    waiting: Vec<Write>,
+}
+
+/// A write that waits.
+#[derive(Debug)]
+struct Write {
+    file: Arc<File>,
+    path: PathBuf,
+    offset: u64,
+    from: usize,
+    length: usize,
+}
+
+impl Buffer {
+    /// So many bytes of memory, or more.
+    pub(super) fn new(size: u64) -> Result<Self> {
+        let pool = Pool::open_or_create(POOL, &PoolOptions::default())?;
+        Ok(Self { memory: pool.begin("of a writer", size)?, used: 0, waiting: Vec::new() })
+    }
+
+    /// Keeps what is to be written to a file.
+    pub(super) fn write(&mut self, file: &Arc<File>, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > self.memory.room() - self.used || self.waiting.len() >= ENTRIES {
+            self.spill()?;
+        }
+        if bytes.len() > self.memory.room() {
+            return write_all_at(file, offset, bytes)
+                .map_err(|error| refused("write to", path, &error).at(offset));
+        }
+        let end = self.used + bytes.len();
+        self.memory.memory()[self.used..end].copy_from_slice(bytes);
+        match self.waiting.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.file, file) && last.offset + last.length as u64 == offset => {
+                last.length += bytes.len();
+            }
+            _ => self.waiting.push(Write {
+                file: Arc::clone(file),
+                path: path.to_owned(),
+                offset,
+                from: self.used,
+                length: bytes.len(),
+            }),
+        }
+        self.used = end;
+        Ok(())
+    }
+
+    /// Writes everything to its file, in the order in which it came.
+    pub(super) fn spill(&mut self) -> Result<()> {
+        let memory = self.memory.memory();
+        for write in &self.waiting {
+            let bytes = &memory[write.from..write.from + write.length];
+            write_all_at(&write.file, write.offset, bytes)
+                .map_err(|error| refused("write to", &write.path, &error).at(write.offset))?;
+        }
+        self.waiting.clear();
+        self.used = 0;
+        Ok(())
+    }
+}
