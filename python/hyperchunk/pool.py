@@ -73,7 +73,8 @@ class Pool:
         """Makes an object of bytes (anything with a buffer: an array, ``bytes``), or of Arrow's data (a table, a batch,
         a reader, a data frame of polars), as an IPC stream that :meth:`table` reads.
 
-        It is a ``ValueError`` if the quota is reached, and an ``OSError`` if there is an object of that name."""
+        It is a :class:`~hyperchunk.exceptions.LimitError` if the quota is reached, and an ``OSError`` if there is an
+        object of that name."""
         if not hasattr(data, "__arrow_c_stream__") and not hasattr(data, "__arrow_c_array__"):
             self._core.put(name, data)
             return
@@ -103,7 +104,8 @@ class Pool:
 
     def get(self, name: str) -> PoolObject:
         """An object's bytes: a buffer (``memoryview(found)``, ``numpy.frombuffer(found, "f8")``). Nothing is copied; the
-        bytes stay as long as the buffer is used."""
+        bytes stay as long as the buffer is used. It is an :class:`~hyperchunk.exceptions.ObjectNotFoundError` if there
+        is none of that name."""
         return self._core.get(name)
 
     def table(self, name: str) -> Any:
