@@ -202,6 +202,7 @@ fn a_garbled_index_does_no_harm() {
     fs::write(&index, &whole).unwrap();
     fs::set_permissions(own.0.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     assert!(Pool::open(&own.1).is_err(), "open to others");
+    fs::set_permissions(own.0.folder(), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
 #[test]
