@@ -28,6 +28,7 @@ use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;
 pub use many::{Read, read_many};
 pub use stretches::Stretch;
+pub(crate) use stretches::placed;
 pub(crate) use workers::spread;
 
 /// Reads below this many bytes are done by the calling thread: starting others takes longer.

@@ -29,16 +29,24 @@ impl Dataset {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let found = match self.row_bytes() {
-            Some(row) if self.0.sharded.is_none() && !self.is_remote() => match self.layout() {
-                Layout::Chunked(chunked) => in_chunks(self, chunked, row, &rows),
-                Layout::Contiguous { .. } => in_one_piece(self, row, &rows),
-                Layout::Compact { .. } | Layout::Virtual { .. } => Ok(Vec::new()),
-            },
-            _ => Ok(Vec::new()),
+        let found = match self.row_bytes().filter(|_| !self.is_remote()) {
+            Some(row) => self.pieces_of_files(&rows, row),
+            None => Ok(Vec::new()),
         };
         let found = found.map_err(|error| self.name(error))?;
         Ok(with_gaps(found, rows))
+    }
+
+    fn pieces_of_files(&self, rows: &Range<u64>, row: u64) -> Result<Vec<Stretch>> {
+        if let Some(sharded) = &self.0.sharded {
+            let limits = &self.object().file().options().limits;
+            return sharded.stretches(rows, (row, self.datatype().size), limits);
+        }
+        match self.layout() {
+            Layout::Chunked(chunked) => in_chunks(self, chunked, row, rows),
+            Layout::Contiguous { .. } => in_one_piece(self, row, rows),
+            Layout::Compact { .. } | Layout::Virtual { .. } => Ok(Vec::new()),
+        }
     }
 
     /// The size of a row as it is stored; `None` if it is 0 or more than 64 bits can say.
@@ -71,7 +79,7 @@ fn with_gaps(found: Vec<Stretch>, rows: Range<u64>) -> Vec<Stretch> {
 }
 
 /// A place for rows, if all of them lie inside the file, and that is one of this machine.
-fn placed(source: &Arc<dyn Source>, rows: Range<u64>, row: u64, offset: u64) -> Option<Stretch> {
+pub(crate) fn placed(source: &Arc<dyn Source>, rows: Range<u64>, row: u64, offset: u64) -> Option<Stretch> {
     source.file()?;
     let bytes = (rows.end - rows.start).checked_mul(row)?;
     offset.checked_add(bytes).filter(|end| *end <= source.size())?;

@@ -57,7 +57,7 @@ enum Place {
 /// What is known of a dataset of an epoch.
 #[derive(Debug)]
 pub(crate) struct Known {
-    about: Arc<About>,
+    pub(super) about: Arc<About>,
     pieces: Pieces,
     /// The table that it is a column of, and whether any of its pieces lie in fragments.
     table: Option<Arc<str>>,
@@ -68,11 +68,11 @@ pub(crate) struct Known {
 #[derive(Debug, Clone)]
 pub(crate) struct Sharded {
     marker: Marker,
-    state: State,
+    pub(super) state: State,
 }
 
 #[derive(Debug, Clone)]
-enum State {
+pub(super) enum State {
     Committed(Arc<Store>, usize),
     /// Why it cannot be read.
     Missing(Error),
@@ -281,7 +281,7 @@ impl Store {
         &self.manifest.image
     }
 
-    fn known(&self, number: usize) -> Result<Arc<Known>> {
+    pub(super) fn known(&self, number: usize) -> Result<Arc<Known>> {
         if let Some(known) = self.datasets[number].get() {
             return Ok(Arc::clone(known));
         }

@@ -44,6 +44,7 @@ pub mod skeleton;
 mod spans;
 mod statistics;
 pub mod status;
+mod stretches;
 pub mod tree;
 pub mod vacuum;
 pub mod verify;
