@@ -83,14 +83,16 @@ class Comparison:
                     self.differ(below, f"link {one!r} / {other!r}")
 
     def is_missing(self, path: str, name: bytes) -> bool:
+        """Whether it was left out, by this name or another."""
         below = f"{path.rstrip('/')}/{name.decode('utf-8', 'surrogateescape')}"
-        if below in self.missing:
-            return True
-        # Another name of one that is.
+        return below in self.missing or self.place(below) in {self.place(other) for other in self.missing}
+
+    def place(self, path: str) -> Any:
+        """Where an object is, also of one that cannot be opened."""
+        parent, _, name = path.rpartition("/")
         with contextlib.suppress(Exception):
-            found = h5o.get_info(self.old[below].id).addr
-            return any(h5o.get_info(self.old[other].id).addr == found for other in self.missing)
-        return False
+            return self.old[parent or "/"].id.links.get_info(name.encode("utf-8", "surrogateescape")).u
+        return path
 
     def compare_types(self, where: str, old: Any, new: Any) -> bool:
         try:

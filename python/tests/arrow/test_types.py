@@ -141,7 +141,8 @@ def test_floats(tmp_path: Path, dtype: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_integers_of_odd_precision(tmp_path: Path, order: int, signed: bool, data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1, 2, 4, 8]))
-    bits = data.draw(st.integers(2, size * 8))
+    # libhdf5 makes no datasets of types with fewer.
+    bits = data.draw(st.integers(size * 4 + 1, size * 8))
     offset = data.draw(st.integers(0, size * 8 - bits))
     kind = (h5t.STD_I64LE if signed else h5t.STD_U64LE).copy()
     kind.set_size(size)
@@ -221,21 +222,17 @@ def test_complex_numbers(tmp_path: Path, dtype: str, data: st.DataObject) -> Non
 @FEW
 @given(data=st.data())
 def test_enumerations(tmp_path: Path, dtype: str, data: st.DataObject) -> None:
-    names = data.draw(st.dictionaries(st.text("abcé", min_size=1), st.integers(0, 100), min_size=1, max_size=5))
+    words = data.draw(st.lists(st.text("abcé", min_size=1), min_size=1, max_size=5, unique=True))
+    names = dict(zip(words, data.draw(st.permutations(range(100))), strict=False))
     kind = h5t.py_create(h5py.enum_dtype(names, dtype), logical=True)
     values = data.draw(arrays(dtype))
     native = pa.from_numpy_dtype(np.dtype(dtype).newbyteorder("="))
     check(tmp_path, Case(kind, values, native, values.ravel().tolist()))
-    known = list(dict.fromkeys(names.values()))
-    named = np.array(data.draw(st.lists(st.sampled_from(known), max_size=5)), dtype)
-    by_value: dict[int, str] = {}
-    for name, value in names.items():
-        by_value.setdefault(value, name)
+    named = np.array(data.draw(st.lists(st.sampled_from(list(names.values())), max_size=5)), dtype)
     dictionary = pa.dictionary(pa.int32(), pa.utf8())
-    # Two names of one value are one.
-    if len(by_value) == len(names):
-        expected = [by_value[int(value)] for value in named]
-        check(tmp_path, Case(kind, named, dictionary, expected, ["--enums", "dictionary"]))
+    by_value = {value: name for name, value in names.items()}
+    expected = [by_value[int(value)] for value in named]
+    check(tmp_path, Case(kind, named, dictionary, expected, ["--enums", "dictionary"]))
 
 
 @FEW
@@ -293,9 +290,21 @@ def test_opaque_bytes(tmp_path: Path, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_times(tmp_path: Path, unit: str, kind: str, data: st.DataObject) -> None:
     numbers = data.draw(arrays("<i8"))
-    dtype = h5py.opaque_dtype(np.dtype(f"<{kind}[{unit}]"))
+    order = data.draw(st.sampled_from("<>"))
+    numbers = numbers.astype(f"{order}i8")
+    dtype = h5py.opaque_dtype(np.dtype(f"{order}{kind}[{unit}]"))
     arrow = pa.timestamp(unit) if kind == "M8" else pa.duration(unit)
     check(tmp_path, Case(h5t.py_create(dtype, logical=True), numbers, arrow))
+    assert times(tmp_path, numbers, dtype) == numbers.ravel().tolist()
+
+
+def times(folder: Path, numbers: np.ndarray[Any, Any], dtype: Any) -> list[int]:
+    """What Arrow makes of them."""
+    name = f"{next(COUNT)}"
+    write(folder / f"{name}.h5", Case(h5t.py_create(dtype, logical=True), numbers.ravel()))
+    run("export", folder / f"{name}.h5", folder / f"{name}.arrow")
+    with pa.ipc.open_file(folder / f"{name}.arrow") as reader:
+        return list(reader.read_all().column(0).cast(pa.int64()).to_pylist())
 
 
 MEMBERS = st.sampled_from(["<i2", ">i4", "<f8", "<f4", "S5", "?", "<c8", ("<u2", (2, 3)), [("x", "<f4"), ("y", ">i2")]])
@@ -381,10 +390,12 @@ def test_sequences_and_strings_of_any_length(tmp_path: Path, number: int, data: 
     dtype, arrow, element = SEQUENCES[number]
     shape = data.draw(SHAPES.filter(len))
     old, new, out = (tmp_path / f"{next(COUNT)}{end}" for end in ("old.h5", "new.h5", ".arrow"))
+    drawn: list[Any] = []
     with h5py.File(old, "w") as file:
         dataset = file.create_dataset("a", shape, dtype)
         for place in np.ndindex(shape):
-            dataset[place] = data.draw(element)
+            drawn.append(data.draw(element))
+            dataset[place] = drawn[-1]
     run("export", old, out)
     with pa.ipc.open_file(out) as reader:
         table = reader.read_all()
@@ -392,8 +403,8 @@ def test_sequences_and_strings_of_any_length(tmp_path: Path, number: int, data: 
     with h5py.File(old) as one:
         if len(shape) == 1 and arrow is not None:
             assert table.schema.field(0).type == arrow
-            text = [value.decode() if isinstance(value, bytes) else list(value) for value in one["a"][()]]
-            assert table.column(0).to_pylist() == text
+            # Not what h5py reads: it leaves numbers in sequences in the order of bytes in which they are.
+            assert table.column(0).to_pylist() == [value if isinstance(value, str) else value.tolist() for value in drawn]
         run("import", out, new)
         with h5py.File(new) as other:
             assert one["a"].id.get_type().equal(other["a"].id.get_type())

@@ -77,11 +77,14 @@ pub fn import(from: &Path, to: &Path, options: &ImportOptions, progress: &dyn Fn
     create.replace = options.replace;
     let imported = if from.is_dir() { Source::folder(from)? } else { Source::file(from, options)? };
     let writer = Writer::create(to, &create)?;
-    let made = imported.fill(&writer, options, progress);
+    let made = imported.fill(&writer, options, progress).and_then(|made| writer.close().map(|()| made));
     match made {
         Ok(mut made) => {
-            writer.close()?;
-            made.notes.extend(writer.notices());
+            for notice in writer.notices() {
+                if !made.notes.contains(&notice) {
+                    made.notes.push(notice);
+                }
+            }
             made.bytes = writer.size();
             Ok(made)
         }

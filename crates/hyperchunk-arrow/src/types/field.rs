@@ -58,9 +58,14 @@ pub(crate) fn text(name: &Name) -> Result<&str> {
         .ok_or_else(|| Error::unsupported(format!("the name {name:?} is not UTF-8, as those of Arrow are")))
 }
 
-/// The Arrow type of what NumPy's dates and durations are in HDF5: opaque bytes with this tag. Those that Arrow has the
-/// same 8 bytes for.
-pub(crate) fn numpy_time(tag: &str) -> Option<DataType> {
+/// The Arrow type of what NumPy's dates and durations are in HDF5, as h5py stores them: opaque bytes with the dtype as tag,
+/// such as `NUMPY:<M8[ns]`. Those that Arrow has the same 8 bytes for; and in which order they are stored.
+pub(crate) fn numpy_time(tag: &str) -> Option<(DataType, ByteOrder)> {
+    let tag = tag.strip_prefix("NUMPY:")?;
+    let (tag, order) = match tag.strip_prefix('>') {
+        Some(tag) => (tag, ByteOrder::Big),
+        None => (tag.strip_prefix('<').unwrap_or(tag), ByteOrder::Little),
+    };
     let unit = |text: &str| match text {
         "[s]" => Some(TimeUnit::Second),
         "[ms]" => Some(TimeUnit::Millisecond),
@@ -68,9 +73,11 @@ pub(crate) fn numpy_time(tag: &str) -> Option<DataType> {
         "[ns]" => Some(TimeUnit::Nanosecond),
         _ => None,
     };
-    let tag = tag.strip_prefix("NUMPY:")?;
-    if let Some(text) = tag.strip_prefix("datetime64") {
-        return unit(text).map(|unit| DataType::Timestamp(unit, None));
-    }
-    tag.strip_prefix("timedelta64").and_then(unit).map(DataType::Duration)
+    let date = tag.strip_prefix("M8").or_else(|| tag.strip_prefix("datetime64"));
+    let duration = || tag.strip_prefix("m8").or_else(|| tag.strip_prefix("timedelta64"));
+    let data_type = match date {
+        Some(text) => DataType::Timestamp(unit(text)?, None),
+        None => DataType::Duration(unit(duration()?)?),
+    };
+    Some((data_type, order))
 }

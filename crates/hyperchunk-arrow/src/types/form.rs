@@ -207,9 +207,10 @@ impl Element {
     fn opaque(datatype: &Datatype, tag: &Name) -> Result<Self> {
         let tag = tag.to_string();
         if datatype.size == 8
-            && let Some(data_type) = super::field::numpy_time(&tag)
+            && let Some((data_type, order)) = super::field::numpy_time(&tag)
         {
-            return Ok(Self::plain(8, data_type, Form::Plain { align: 8 }));
+            let number = |order| Datatype::integer(8, true, order);
+            return Self::number(&number(order), &number(ByteOrder::Little), data_type);
         }
         Self::foreign(datatype, &tag)
     }

@@ -15,7 +15,7 @@ mod way_back;
 use crate::Result;
 use arrow_schema::FieldRef;
 pub(crate) use describe::describe;
-pub(crate) use field::text;
+pub(crate) use field::{numpy_time, text};
 pub(crate) use form::{DEPTH, Element, Form, Names, Part, complex_base, is_reference};
 use hyperchunk::model::Datatype;
 pub(crate) use portable::portable;

@@ -17,6 +17,9 @@ pub(crate) fn portable(datatype: &Datatype) -> Result<Datatype> {
     Ok(match &datatype.class {
         Class::Reference(ReferenceKind::Object1) => sized(8),
         Class::Reference(ReferenceKind::Region1) => sized(12),
+        Class::Reference(ReferenceKind::Object2 | ReferenceKind::Region2 | ReferenceKind::Attribute) => {
+            sized(18)
+        }
         Class::VlenString { .. } => sized(HANDLE),
         Class::Vlen { base } => {
             Datatype { size: HANDLE, class: Class::Vlen { base: Box::new(portable(base)?) } }

@@ -15,8 +15,8 @@ const DEPTH: usize = 48;
 /// - integers and floating-point numbers: themselves;
 /// - truth values: h5py's enumeration `{FALSE: 0, TRUE: 1}`;
 /// - text: strings of any length, in UTF-8; bytes: sequences of unsigned bytes; bytes of fixed size: opaque;
-/// - times with a date, and durations: NumPy's, as h5py stores them (opaque, with the tag `NUMPY:datetime64[ns]`);
-///   dates: of days, `NUMPY:datetime64[D]`, or of milliseconds; times of a day: integers;
+/// - times with a date, and durations: NumPy's, as h5py stores them (opaque, with the tag `NUMPY:<M8[ns]`);
+///   dates: of days, `NUMPY:<M8[D]`, or of milliseconds; times of a day: integers;
 /// - decimals: integers of 4, 8, 16 or 32 bytes, without their scale;
 /// - lists: sequences of any length; lists of fixed size: the extent of a row, or arrays inside of other types;
 /// - structs: compounds; maps: sequences of compounds of `key` and `value`;
@@ -139,7 +139,7 @@ pub(crate) fn fits(datatype: &Datatype, data_type: &DataType, depth: usize) -> b
         (Class::VlenString { .. }, other) => is_text(other) || is_binary(other),
         (Class::Opaque { .. } | Class::Time { .. }, DataType::FixedSizeBinary(width)) => bytes(width),
         (Class::Opaque { tag }, other) => {
-            super::field::numpy_time(&tag.to_string()).is_some_and(|time| time == *other)
+            super::field::numpy_time(&tag.to_string()).is_some_and(|(time, _)| time == *other)
         }
         (Class::Compound { .. } | Class::Complex { .. }, DataType::FixedSizeList(item, 2)) => {
             super::form::complex_base(datatype).is_some_and(|base| fits(base, item.data_type(), depth + 1))
@@ -244,10 +244,10 @@ fn of_type(field: &Field, depth: usize) -> Result<Datatype> {
         DataType::Float16 => Datatype::ieee(2, ByteOrder::Little),
         DataType::Float32 => Datatype::ieee(4, ByteOrder::Little),
         DataType::Float64 => Datatype::ieee(8, ByteOrder::Little),
-        DataType::Timestamp(of, _) => opaque(8, &format!("NUMPY:datetime64[{}]", unit(of))),
-        DataType::Date32 => opaque(8, "NUMPY:datetime64[D]"),
-        DataType::Date64 => opaque(8, "NUMPY:datetime64[ms]"),
-        DataType::Duration(of) => opaque(8, &format!("NUMPY:timedelta64[{}]", unit(of))),
+        DataType::Timestamp(of, _) => opaque(8, &format!("NUMPY:<M8[{}]", unit(of))),
+        DataType::Date32 => opaque(8, "NUMPY:<M8[D]"),
+        DataType::Date64 => opaque(8, "NUMPY:<M8[ms]"),
+        DataType::Duration(of) => opaque(8, &format!("NUMPY:<m8[{}]", unit(of))),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Datatype {
             size: 16,
             class: Class::VlenString { padding: StringPadding::NullTerminated, charset: CharacterSet::Utf8 },

@@ -187,16 +187,21 @@ impl Target {
             }
             (Class::String { padding, .. }, other) if is_text(other) => made(Form::Text(*padding)),
             (Class::VlenString { .. }, other) if is_text(other) || is_binary(other) => made(Form::AnyText),
-            (Class::Opaque { tag }, DataType::Date32) if tag.as_bytes() == b"NUMPY:datetime64[D]" => {
+            (Class::Opaque { tag }, DataType::Date32) if tag.as_bytes() == b"NUMPY:<M8[D]" => {
                 made(Form::Days)
             }
-            (Class::Opaque { tag }, DataType::Date64) if tag.as_bytes() == b"NUMPY:datetime64[ms]" => {
+            (Class::Opaque { tag }, DataType::Date64) if tag.as_bytes() == b"NUMPY:<M8[ms]" => {
                 made(Form::Fixed)
             }
-            (Class::Opaque { .. }, DataType::Timestamp(unit, Some(_)))
-                if fits(datatype, &DataType::Timestamp(*unit, None), 0) =>
-            {
-                made(Form::Fixed)
+            (Class::Opaque { tag }, DataType::Timestamp(..) | DataType::Duration(_)) => {
+                let without_zone = match data_type {
+                    DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),
+                    other => other.clone(),
+                };
+                let known = types::numpy_time(&tag.to_string()).filter(|(time, _)| *time == without_zone);
+                let (_, order) = known.filter(|_| size == 8).ok_or_else(wrong)?;
+                let number = |order| Datatype::integer(8, true, order);
+                Self::converted(&number(ByteOrder::Little), &number(order))
             }
             (Class::Opaque { .. } | Class::Time { .. } | Class::String { .. }, other)
                 if fits(datatype, other, 0) =>
@@ -261,13 +266,17 @@ impl Target {
             (_, Class::Integer { signed, .. }) => (datatype.clone(), little(*signed)),
             _ => return Err(mismatch(datatype, data_type)),
         };
-        let conversion = Conversion::new(&memory, &stored)?;
+        Self::converted(&memory, &stored)
+    }
+
+    fn converted(memory: &Datatype, stored: &Datatype) -> Result<Self> {
+        let conversion = Conversion::new(memory, stored)?;
         let form = if conversion.is_copy() {
             Form::Fixed
         } else {
             Form::Converted(Box::new(conversion), narrow(memory.size)?)
         };
-        Ok(Self { size, form })
+        Ok(Self { size: narrow(stored.size)?, form })
     }
 
     /// All rows of an array, one behind the other; null ones are zeros.
