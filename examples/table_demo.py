@@ -28,9 +28,8 @@ Answer = tuple[int, float]
 
 def ask(pixels: Any) -> Answer:
     """DuckDB's answer; it finds the table by the name of the argument."""
-    found = duckdb.sql(QUESTION).fetchone()
-    assert found is not None
-    return int(found[0]), float(found[1])
+    ((count, mean),) = duckdb.sql(QUESTION).fetchall()
+    return int(count), float(mean)
 
 
 def all_columns(path: Path) -> Answer:
