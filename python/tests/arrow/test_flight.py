@@ -968,3 +968,24 @@ os._exit(0)
         time.sleep(0.05)
     assert sorted(folder.rglob("*")) == before
     assert put(client, table, file="good.h5")["rows"] == 10
+
+
+def test_what_cannot_be_wanted_is_not_read(writable: tuple[Path, fl.FlightClient, str]) -> None:
+    """Parts of a store in which no value is wanted are left alone: here, a damaged one is."""
+    folder, client, _ = writable
+    for turn in range(3):
+        put(client, rows_of(1000, turn * 1000), file="zones.h5", **{} if turn else {"as": "store"})
+    logs = sorted((folder / "zones.h5.d").glob("*.log"))
+    for log in logs:
+        data = log.read_bytes()
+        if (place := data.find(np.arange(1000, dtype="i8").tobytes())) >= 0:
+            log.write_bytes(data[: place + 80] + b"\xff" * 8 + data[place + 88 :])
+            break
+    else:
+        pytest.fail("no log has the first rows")
+    wanted = ticket("zones.h5", "", columns=["id", "x"], where=[["id", ">=", 1500], ["x", "<", 1000]])
+    assert client.do_get(wanted).read_all()["id"].to_pylist() == list(range(1500, 2000))
+    assert client.do_get(ticket("zones.h5", "", columns=["id"], where=[["id", ">", 5000]])).read_all().num_rows == 0
+    for where in ([["id", "<", 10]], [["x", ">=", 0]], [["id", "!=", 5]]):
+        with pytest.raises(pa.ArrowException):
+            client.do_get(ticket("zones.h5", "", columns=["id"], where=where)).read_all()

@@ -90,7 +90,7 @@ impl Comparison {
     }
 
     /// Whether it is so for values in this order; `None` for values without an order (NaN).
-    fn holds(self, order: Option<Ordering>) -> bool {
+    pub(super) fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Equal => order == Some(Ordering::Equal),
             Self::NotEqual => order != Some(Ordering::Equal),

@@ -12,6 +12,9 @@ mod put;
 mod service;
 mod signals;
 mod tables;
+#[cfg(test)]
+mod tests;
+mod zones;
 
 pub use listen::Address;
 

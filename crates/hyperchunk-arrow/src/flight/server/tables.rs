@@ -3,6 +3,7 @@
 use super::frames::{Encoder, Message};
 use super::opened::{OpenFiles, check_version};
 use super::service::{Giver, criteria};
+use super::zones;
 use crate::flight::query::{self, Query};
 use crate::view::{Table, TableOptions};
 use crate::{Cells, Compounds, Enums, Half, Look, Strings};
@@ -118,12 +119,18 @@ impl Asked {
                 _ => self.without_predicate().each(give),
             };
         }
-        let mut scan = self.table.scan(&first, &wanted)?;
-        while let Some(part) = scan.next_part()? {
-            done += part.first().num_rows() as u64;
-            let chosen = predicate.evaluate(part.first())?;
-            // The other columns of parts without a row that is wanted are not read.
-            give(part.chosen(Some(&chosen))?, done)?;
+        let before = self.query.rows.map_or(0, |(start, _)| start);
+        for rows in zones::kept(&self.object, predicate, &(before..before.saturating_add(self.table.rows())))
+        {
+            let rows = rows.start - before..rows.end - before;
+            done = rows.start;
+            let mut scan = self.table.slice(rows)?.scan(&first, &wanted)?;
+            while let Some(part) = scan.next_part()? {
+                done += part.first().num_rows() as u64;
+                let chosen = predicate.evaluate(part.first())?;
+                // The other columns of parts without a row that is wanted are not read.
+                give(part.chosen(Some(&chosen))?, done)?;
+            }
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
 use crate::store::skeleton::{Change, Merge};
 use crate::store::{
-    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Part, Slab, StoreId,
-    Ticket, WriterId, Written, link, log_of, overlap,
+    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Part, Slab, Statistics,
+    StoreId, Ticket, WriterId, Written, link, log_of, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -357,7 +357,8 @@ impl<'a> Attempt<'a> {
             let Some((_, written)) = new.written.get(place) else { continue };
             let mut written = written.clone();
             let done = before.and_then(|(base, stored)| last_order(base, stored, new.writer()));
-            if let Some(done) = done.filter(|_| new.known.is_some_and(|known| known.salvaged)) {
+            let done = done.filter(|_| new.known.is_some_and(|known| known.salvaged));
+            if let Some(done) = done {
                 // What was salvaged is there already.
                 let mut pieces = PackedPieces::new(definition.dims.len());
                 written
@@ -378,7 +379,9 @@ impl<'a> Attempt<'a> {
             }
             let appended = std::mem::replace(&mut written.appended, PackedPieces::new(definition.dims.len()));
             if let Some(log) = numbers.get(&new.writer()).filter(|_| !appended.is_empty()) {
-                behind.push((*log, appended));
+                // They are of all that was written: of the rows, if there is nothing else.
+                let of_rows = done.is_none() && written.pieces.is_empty();
+                behind.push((*log, appended, written.statistics.filter(|_| of_rows)));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
@@ -469,12 +472,12 @@ fn describe(conflict: &Conflict, all: usize) -> String {
 /// Puts appended rows behind what is there, one writer's behind the other's.
 fn append(
     parts: &mut Vec<Part>,
-    behind: Vec<(u32, PackedPieces)>,
+    behind: Vec<(u32, PackedPieces, Option<Statistics>)>,
     extent: &mut [u64],
     epoch: u64,
 ) -> Result<()> {
     let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
-    for (log, appended) in behind {
+    for (log, appended, statistics) in behind {
         let (mut first, mut end) = (u64::MAX, 0);
         for piece in appended.iter() {
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
@@ -486,8 +489,8 @@ fn append(
             }
             (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
         }
-        let written =
-            Written { pieces: appended.shifted(rows.wrapping_sub(first)), ..Written::nothing(row.len() + 1) };
+        let pieces = appended.shifted(rows.wrapping_sub(first));
+        let written = Written { pieces, statistics, ..Written::nothing(row.len() + 1) };
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
         parts.push(Part { log, epoch, written });
