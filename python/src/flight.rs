@@ -1,7 +1,7 @@
 //! Tables on Flight servers.
 
+use crate::capsules::{STREAM, detached, export_schema};
 use crate::errors::to_python;
-use crate::table::{STREAM, detached, export_schema};
 use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader};
 use hyperchunk_arrow::arrow_schema::{ArrowError, SchemaRef};

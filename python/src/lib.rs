@@ -1,5 +1,6 @@
 //! The extension module `hyperchunk._core`: one file a class, no logic.
 
+mod capsules;
 mod choice;
 mod dataset;
 mod dataset_writer;

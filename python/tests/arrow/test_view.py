@@ -402,7 +402,7 @@ FORK = """
     first = reader.read_next_batch()
     total = int(np.asarray(table.to_pyarrow()["x"]).sum())
     children = []
-    for _ in range(15):
+    for _ in range(8):
         child = os.fork()
         if child == 0:
             rest = sum(int(batch["x"].to_numpy().sum()) for batch in reader) + int(first["x"].to_numpy().sum())
@@ -415,7 +415,7 @@ FORK = """
         thread.join()
     rest = sum(int(batch["x"].to_numpy().sum()) for batch in reader) + int(first["x"].to_numpy().sum())
     assert rest == total
-    assert codes == [0] * 15, codes
+    assert codes == [0] * 8, codes
 """
 
 
@@ -423,8 +423,8 @@ FORK = """
 def test_forks_while_batches_are_made(tmp_path: Path) -> None:
     path = tmp_path / "fork.h5"
     with h5py.File(path, "w") as file:
-        data = np.arange(6_000_000, dtype="i8") % 1000
-        file.create_dataset("x", data=data, chunks=(200_000,), compression="lzf")
+        data = np.arange(2_000_000, dtype="i8") % 1000
+        file.create_dataset("x", data=data, chunks=(100_000,), compression="lzf")
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORK), str(path)]
     subprocess.run(command, check=True, timeout=240)
 

@@ -6,8 +6,8 @@
 
 use super::ahead::Ahead;
 use super::gather::{Part, gather};
-use super::map::Map;
-use super::table::{Column, Inner, Storage, Stored, named};
+use super::lies::{Lie, Place};
+use super::table::{Inner, Storage, Stored, named};
 use crate::{Error, ErrorKind, Result};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_buffer::Buffer;
@@ -29,9 +29,6 @@ const FIRST_SLAB: u64 = 4 << 20;
 const HIGH_SLAB: u64 = 256 << 20;
 /// Slabs of fewer bytes are made when they are asked for.
 const WORTH_A_THREAD: u64 = 1 << 20;
-/// Data in pieces of fewer bytes than this, on average, are read: a batch for each would cost more.
-const WORTH_A_MAP: u64 = 64 << 10;
-
 /// The rows of a table. Its batches are what they were when they were made, but for what is mapped.
 #[derive(Debug)]
 pub struct Batches {
@@ -45,30 +42,6 @@ pub struct Batches {
     /// What is left of a slab that has more rows than a batch may have.
     rest: Option<RecordBatch>,
     failed: bool,
-}
-
-/// Where the rows of a dataset are.
-#[derive(Debug)]
-struct Lie {
-    /// In order, without gaps.
-    pieces: Vec<Piece>,
-    /// The piece that was looked at last.
-    now: usize,
-    /// How many rows a chunk has that must be read; 1 without.
-    height: u64,
-}
-
-#[derive(Debug)]
-struct Piece {
-    rows: Range<u64>,
-    place: Option<Place>,
-}
-
-/// A place in a mapped file.
-#[derive(Debug, Clone)]
-struct Place {
-    map: Arc<Map>,
-    offset: u64,
 }
 
 /// Rows that are made at once, and the place of the first in each dataset that is mapped.
@@ -258,59 +231,6 @@ impl Iterator for Batches {
 impl RecordBatchReader for Batches {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.table.schema)
-    }
-}
-
-impl Lie {
-    fn of(table: &Inner, stored: &Stored) -> Result<Self> {
-        let height = stored.dataset.chunked().and_then(|chunked| chunked.dims.first().copied()).unwrap_or(1);
-        let all = || vec![Piece { rows: table.rows.clone(), place: None }];
-        let found = if table.mapped { stored.dataset.stretches(table.rows.clone())? } else { Vec::new() };
-        let mapped = found.iter().filter(|stretch| stretch.place.is_some());
-        let rows =
-            mapped.clone().map(|stretch| stretch.rows.end - stretch.rows.start).fold(0, u64::saturating_add);
-        let count = mapped.count() as u64;
-        let each = rows.saturating_mul(stored.row as u64).checked_div(count).unwrap_or(0);
-        if count == 0 || (count > 1 && each < WORTH_A_MAP) {
-            return Ok(Self { pieces: all(), now: 0, height });
-        }
-        let pieces = found.into_iter().map(|stretch| {
-            let place = match stretch.place {
-                Some((source, offset)) => table.maps.get(&source)?.map(|map| Place { map, offset }),
-                None => None,
-            };
-            Ok(Piece { rows: stretch.rows, place })
-        });
-        Ok(Self { pieces: pieces.collect::<Result<_>>()?, now: 0, height })
-    }
-
-    /// The piece that has a row; rows come in order.
-    fn piece(&mut self, row: u64) -> Option<&Piece> {
-        while self.pieces.get(self.now).is_some_and(|piece| piece.rows.end <= row) {
-            self.now += 1;
-        }
-        self.pieces.get(self.now)
-    }
-}
-
-impl Place {
-    /// The place of a later row.
-    fn of_row(&self, rows: u64, row: usize) -> Self {
-        // No overflow: all rows of a piece lie inside the file.
-        Self { map: Arc::clone(&self.map), offset: self.offset + rows * row as u64 }
-    }
-}
-
-impl Column {
-    /// Whether it is all of its dataset's bytes.
-    fn is_whole(&self, stored: &Stored) -> bool {
-        self.offset == 0 && self.kind.row_size() == stored.row
-    }
-
-    /// Whether its values are the bytes at a place of a mapped file.
-    fn is_as_stored(&self, stored: &Stored, place: Option<&Place>) -> bool {
-        let Some((place, align)) = place.zip(self.kind.zero_copy()) else { return false };
-        self.is_whole(stored) && place.map.address(place.offset).is_multiple_of(align.max(1))
     }
 }
 

@@ -10,6 +10,7 @@ mod batches;
 mod describe;
 mod find;
 mod gather;
+mod lies;
 mod looks;
 mod map;
 mod piece;

@@ -1,0 +1,96 @@
+//! The capsules by which Arrow's libraries pass tables on, and what they find in them.
+
+use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use hyperchunk_arrow::arrow_array::{Array, BooleanArray, RecordBatch, RecordBatchReader, StructArray};
+use hyperchunk_arrow::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use hyperchunk_arrow::view::Batches;
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::ffi::CStr;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+pub(crate) const STREAM: &CStr = c"arrow_array_stream";
+
+/// A capsule for a schema, and one for an array.
+pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
+
+/// Batches as a stream of Arrow's.
+pub(crate) fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new(py, FFI_ArrowArrayStream::new(Box::new(reader)), Some(STREAM.into()))
+}
+
+pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let exported = FFI_ArrowSchema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    PyCapsule::new(py, exported, Some(SCHEMA.into()))
+}
+
+pub(crate) fn export<'py>(py: Python<'py>, schema: &Schema, batch: RecordBatch) -> PyResult<Capsules<'py>> {
+    let array = FFI_ArrowArray::new(&StructArray::from(batch).to_data());
+    Ok((export_schema(py, schema)?, PyCapsule::new(py, array, Some(ARRAY.into()))?))
+}
+
+/// The schema in a capsule.
+pub(crate) fn schema_of(capsule: &Bound<'_, PyCapsule>) -> PyResult<Schema> {
+    let pointer = capsule.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    // SAFETY: a capsule of this name has a schema of Arrow's C interface, as long as it lives.
+    let schema = unsafe { pointer.as_ref() };
+    Schema::try_from(schema).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// The truth values in capsules; the array is taken out.
+pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<BooleanArray> {
+    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: a capsule of this name has an array of Arrow's C interface; who takes it leaves an empty one.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+    // SAFETY: as above, of a schema, which stays.
+    let schema = unsafe { schema.as_ref() };
+    // SAFETY: they belong together, as whoever made the capsules promises.
+    let data = unsafe { from_ffi(array, schema) }.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    if *data.data_type() != DataType::Boolean {
+        return Err(PyValueError::new_err(format!("{} where truth values should be", data.data_type())));
+    }
+    Ok(BooleanArray::from(data))
+}
+
+/// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go: what makes them may
+/// need it.
+pub(crate) struct Reader(pub(crate) Option<Batches>, pub(crate) SchemaRef);
+
+impl Iterator for Reader {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = self.0.as_mut()?;
+        detached(move || batches.next()).flatten()
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.1)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let batches = self.0.take();
+        detached(move || drop(batches));
+    }
+}
+
+/// Does something without the interpreter.
+pub(crate) fn detached<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let (mut work, mut done) = (Some(work), None);
+    // SAFETY: looks at a variable of this thread.
+    let known = !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();
+    if known {
+        Python::try_attach(|py| done = work.take().map(|work| py.detach(work)));
+    }
+    // The interpreter never saw this thread, or is about to end.
+    done.or_else(|| work.map(|work| work()))
+}
