@@ -1,9 +1,10 @@
 //! Whether the Arrow side of a file is what its HDF5 side is.
 
 use super::batch::{self, Place};
+use super::columns::attributes;
+use super::columns::look;
 use super::footer::{ENDING, MAGIC};
 use super::metadata::{DUAL, END, GENERATION, GROUP, VERSION};
-use super::writer::look;
 use crate::types::ColumnType;
 use crate::{Error, Result, types};
 use arrow_ipc::convert::try_fb_to_schema;
@@ -177,11 +178,15 @@ impl Hdf5Column {
             let same = column.field.data_type() == field.data_type()
                 && column.field.metadata().get(types::metadata::DTYPE)
                     == field.metadata().get(types::metadata::DTYPE);
-            if same {
-                Ok(column)
-            } else {
-                Err(Error::invalid(format!("column {:?} has another type", field.name())))
+            if !same {
+                return Err(Error::invalid(format!("column {:?} has another type", field.name())));
             }
+            // The text alone: it is the same for the same attributes.
+            let told = |field: &Field| field.metadata().get(types::metadata::ATTRIBUTES_JSON).cloned();
+            if told(&column.described(&column.field)?) != told(field) {
+                return Err(Error::invalid(format!("column {:?} has other attributes", field.name())));
+            }
+            Ok(column)
         });
         each.collect()
     }
@@ -231,6 +236,13 @@ impl Hdf5Column {
         };
         let field = (**column.field()).clone();
         Ok(Self { field, dataset, row_size, starts, chunk, alignment: alignment as u64 })
+    }
+
+    /// The field with the attributes of the dataset.
+    pub(super) fn described(&self, field: &Field) -> Result<Field> {
+        let mut metadata = field.metadata().clone();
+        metadata.extend(attributes(self.dataset.object())?);
+        Ok(field.clone().with_metadata(metadata))
     }
 
     /// Where the values of some rows lie, if they lie in one piece.

@@ -2,9 +2,9 @@
 
 use super::batch::{self, CONTINUATION, Place};
 use super::check::{Checked, Hdf5Column, check, part};
+use super::columns::{ALIGNMENT, MANY, PAGE, attributes, laid_out, look, schema_message};
 use super::footer::{Block, Footer, MAGIC, Said};
 use super::metadata::GROUP;
-use super::writer::{ALIGNMENT, MANY, PAGE, laid_out, look, schema_message};
 use crate::types::ColumnType;
 use crate::{Error, Result};
 use arrow_schema::{Field, Metadata, Schema};
@@ -41,8 +41,8 @@ pub struct Fixed {
     pub changed: bool,
 }
 
-/// Gives a file an Arrow footer, in place: its columns are what its datasets are now. Nothing but structure is written; if
-/// this process is killed, the file is what it was.
+/// Gives a file an Arrow footer, in place: its columns are what its datasets are now. Data stay where they are, but for
+/// values that are not aligned: they are copied to the end of the file. If this process is killed, HDF5 has what it had.
 ///
 /// # Errors
 /// Unsupported if that cannot be without a copy ([`fix_to`]); as [`Writer::adopt`].
@@ -174,6 +174,18 @@ fn columns(
             Err(error) => return Err(error),
         }
     }
+    // A dataset of several names is one column: by the name that it had.
+    if options.columns.is_none() {
+        columns.sort_by_key(|column| !old.contains(column.field.name()));
+        let mut seen = HashSet::new();
+        columns.retain(|column| {
+            let first = seen.insert(column.dataset.object().address());
+            if !first {
+                notes.push(format!("dataset {:?} is a column by another name", column.field.name()));
+            }
+            first
+        });
+    }
     // What is as long as the columns that there were is one, too.
     let known = |column: &Hdf5Column| old.contains(column.field.name());
     let rows = columns.iter().find(|column| known(column)).map(Hdf5Column::rows);
@@ -226,7 +238,7 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
     let names: Vec<&str> = group_path.split('/').filter(|name| !name.is_empty()).collect();
     let shown = format!("/{}", names.join("/"));
     let group = file.root()?.group()?.get(shown.as_bytes())?;
-    let (columns, notes) = columns(&group, options, &said_in_front(&file, path)?.1)?;
+    let (mut columns, notes) = columns(&group, options, &said_in_front(&file, path)?.1)?;
     let rows = columns.first().map_or(0, Hdf5Column::rows);
     let chunks: HashSet<u64> = columns.iter().filter_map(|column| column.chunk).collect();
     let height = match chunks.len() {
@@ -234,20 +246,24 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
         1 => chunks.into_iter().next().unwrap_or(rows),
         _ => return Err(needs_copy("columns have chunks of different heights".into())),
     };
-    if let Some(column) = columns
-        .iter()
-        .find(|column| column.starts.iter().any(|start| !(start + base).is_multiple_of(column.alignment)))
-    {
-        return Err(needs_copy(format!("the values of {:?} are not aligned", column.field.name())));
-    }
-    let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
-    let groups = places(&columns, rows, height, base, &mut bytes, &schema_of(fields.clone(), &shown))?;
+    let fields = columns.iter().map(|column| column.described(&column.field));
+    let fields: Vec<Field> = fields.collect::<Result<_>>()?;
     let anew = columns.iter().map(|column| column.dataset.object().address()).collect();
     let mut lasting = CreateOptions::default();
     lasting.lasting = true;
     let (writer, adopted) = Writer::adopt(&file, &anew, &lasting)?;
+    let ids = columns.iter().map(|column| adopted.get(&column.dataset.object().address()).copied());
+    let ids: Option<Vec<NodeId>> = ids.collect();
+    let ids = ids.ok_or_else(|| Error::invalid("a column that is not in the file"))?;
+    if ids.iter().collect::<HashSet<_>>().len() < ids.len() {
+        return Err(needs_copy("two columns are one dataset".into()));
+    }
     // From now on it is no Arrow file, until it is committed.
     writer.write_reserved(writer.size(), &mut [IoSlice::new(&[0])])?;
+    for (column, id) in columns.iter_mut().zip(&ids) {
+        align(&writer, column, *id, base)?;
+    }
+    let groups = places(&columns, rows, height, base, &mut bytes, &schema_of(fields.clone(), &shown))?;
     for (at, message) in groups.written {
         if at < base {
             writer.write_user_block(at, &message)?;
@@ -265,16 +281,10 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
         at = next;
         so_far = format!("{}/{name}", so_far.trim_end_matches('/'));
     }
-    let ids = columns.iter().map(|column| adopted.get(&column.dataset.object().address()).copied());
-    let ids: Option<Vec<NodeId>> = ids.collect();
-    let ids = ids.ok_or_else(|| Error::invalid("a column that is not in the file"))?;
-    if ids.iter().collect::<HashSet<_>>().len() < ids.len() {
-        return Err(needs_copy("two columns are one dataset".into()));
-    }
     let footer = Arc::new(Footer::default());
     footer.say(Said {
         columns: ids.into_iter().zip(fields).collect(),
-        metadata: Vec::new(),
+        metadata: attributes(&group)?,
         blocks: groups.blocks,
         above,
         group: (Some(at), shown),
@@ -288,6 +298,39 @@ fn fixed(path: &Path, options: &FixOptions) -> Result<Fixed> {
         None => Ok(Fixed { checked, notes, changed: true }),
         Some(problem) => Err(Error::invalid(format!("the Arrow side is not as it should be: {problem}"))),
     }
+}
+
+/// Moves values to where Arrow may find them, if they lie elsewhere.
+fn align(writer: &Writer, column: &mut Hdf5Column, id: NodeId, base: u64) -> Result<()> {
+    let rows = column.rows();
+    let height = column.chunk.unwrap_or(rows);
+    let size = height.checked_mul(column.row_size).ok_or_else(|| Error::limit("a chunk of 2^64 bytes"))?;
+    let dataset = writer.dataset(id)?;
+    let rank = column.dataset.dims().len();
+    let mut buffer = Vec::new();
+    for (start, number) in column.starts.iter_mut().zip(0..) {
+        if (*start + base).is_multiple_of(column.alignment.max(8)) {
+            continue;
+        }
+        let place = writer.reserve(size, if size >= MANY { PAGE } else { ALIGNMENT })?;
+        let mut at = 0;
+        while at < size {
+            buffer.resize(usize::try_from((size - at).min(4 << 20)).unwrap_or(0), 0);
+            writer.read_reserved(*start + at, &mut buffer)?;
+            writer.write_reserved(place + at, &mut [IoSlice::new(&buffer)])?;
+            at += buffer.len() as u64;
+        }
+        let mut offset = vec![0; rank];
+        match (column.chunk, offset.first_mut()) {
+            (Some(chunk), Some(first)) => {
+                *first = number * chunk;
+                dataset.place_chunk(&offset, place)?;
+            }
+            _ => dataset.place(place)?,
+        }
+        *start = place;
+    }
+    Ok(())
 }
 
 /// Where the messages of row groups lie.
@@ -377,6 +420,7 @@ fn before(
     if starts.iter().zip(&laid).any(|(start, laid)| begin + laid != *start) {
         return Ok(None);
     }
-    let found = part(bytes, base + begin, 4)?;
-    Ok((found == CONTINUATION).then_some(base + begin))
+    // Where it was just moved to, nothing was written.
+    let found = part(bytes, base + begin, 4).ok();
+    Ok((found == Some(CONTINUATION.to_vec())).then_some(base + begin))
 }

@@ -18,6 +18,7 @@
 
 mod batch;
 mod check;
+mod columns;
 mod fix;
 mod flat;
 mod footer;

@@ -1,28 +1,19 @@
 //! Writes files that are HDF5 and Arrow at once.
 
 use super::batch::{self, END_OF_STREAM, Place, stored};
+use super::columns::{ALIGNMENT, Column, MANY, PAGE, Prepared, attributes, laid_out, look};
 use super::footer::{Block, Footer, MAGIC, Said};
-use super::metadata::GROUP;
-use crate::types::{ColumnType, Look, Strings, datatype_of};
+use crate::types::ColumnType;
 use crate::{Error, Result};
 use arrow_array::{Array, RecordBatch};
 use arrow_data::ArrayData;
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
-use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
+use arrow_schema::{DataType, Metadata, Schema, SchemaRef};
 use hyperchunk::model::{AllocationTime, Dataspace, Datatype};
-use hyperchunk::write::{
-    CreateOptions, DatasetOptions, DatasetWriter, LocalSink, NewLayout, NodeId, Sink, Writer,
-};
-use std::collections::HashSet;
+use hyperchunk::write::{CreateOptions, DatasetOptions, LocalSink, NewLayout, NodeId, Sink, Writer};
 use std::io::IoSlice;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Values of a column in a row group begin at a multiple of this,
-pub(super) const ALIGNMENT: u64 = 64;
-/// or of this, if they are many.
-pub(super) const PAGE: u64 = 4096;
-pub(super) const MANY: u64 = 1 << 20;
 /// So many bytes are in a row group if nobody says otherwise.
 const USUAL_GROUP: u64 = 64 << 20;
 /// HDF5 before 2.0 knows no larger chunks.
@@ -85,15 +76,6 @@ struct State {
     changed: bool,
     changes: u64,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct Column {
-    name: String,
-    column: ColumnType,
-    /// Values of this type are what the dataset stores.
-    data_type: DataType,
-    dataset: Option<DatasetWriter>,
 }
 
 /// A row group. Addresses count from the superblock.
@@ -364,6 +346,14 @@ impl DualWriter {
         error.object(&self.path)
     }
 
+    /// The attributes of an object, for Arrow.
+    fn attributes(&self, object: NodeId) -> Result<Vec<(String, String)>> {
+        if self.writer.attribute_names(object)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        attributes(&self.writer.snapshot_object(object)?)
+    }
+
     fn commit(&self, state: &mut State) -> Result<()> {
         if state.closed {
             return Err(self.named(Error::invalid("the file is closed")));
@@ -378,123 +368,6 @@ impl DualWriter {
         (state.changed, state.changes) = (false, self.writer.changes());
         Ok(())
     }
-}
-
-/// What is known before the file is made.
-struct Prepared {
-    schema: SchemaRef,
-    columns: Vec<Column>,
-    user_block: u64,
-    /// The groups on the way to the columns.
-    names: Vec<String>,
-    message: Vec<u8>,
-}
-
-impl Prepared {
-    fn new(schema: &Schema, options: &DualOptions) -> Result<Self> {
-        let columns = schema.fields().iter().map(|field| Column::new(field)).collect::<Result<_>>()?;
-        Self::of_columns(columns, schema.metadata().clone(), options)
-    }
-
-    fn of_columns(columns: Vec<Column>, metadata: Metadata, options: &DualOptions) -> Result<Self> {
-        let names: Vec<String> =
-            options.group.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        if names.iter().any(|name| name == "." || name == "..") {
-            return Err(Error::invalid(format!("{:?} cannot be the path of a group", options.group)));
-        }
-        if columns.is_empty() {
-            return Err(Error::invalid("a table without columns"));
-        }
-        let mut known = HashSet::new();
-        if let Some(twice) = columns.iter().find(|column| !known.insert(&*column.name)) {
-            return Err(Error::invalid(format!("two columns are named {:?}", twice.name)));
-        }
-        let fields: Vec<Field> = columns.iter().map(Column::field).collect();
-        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let named = [(GROUP.to_owned(), format!("/{}", names.join("/")))];
-        let more = schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).chain(named);
-        let front = Schema::new_with_metadata(schema.fields().clone(), more.collect::<Metadata>());
-        let message = schema_message(&front)?;
-        let needed = (MAGIC.len() + message.len() + END_OF_STREAM.len()) as u64;
-        let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE).next_power_of_two();
-        Ok(Self { schema, columns, user_block, names, message })
-    }
-}
-
-impl Column {
-    fn new(field: &Field) -> Result<Self> {
-        let name = field.name();
-        let made =
-            datatype_of(field).and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &look()));
-        let mut made = Self::checked(name, made, field.data_type().clone())?;
-        let own = made.column.field().metadata();
-        let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(*key)).collect();
-        let more: Vec<_> = more.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        made.column = made.column.with_metadata(more);
-        Ok(made)
-    }
-
-    fn checked(name: &str, made: Result<ColumnType>, data_type: DataType) -> Result<Self> {
-        let named = |error: Error| {
-            let message =
-                format!("column {name:?} cannot be in a file that is HDF5 and Arrow: {}", error.message());
-            Error::new(error.kind(), message)
-        };
-        let column = made.map_err(named)?;
-        if column.zero_copy().is_none() || !same_bytes(&data_type, column.field().data_type()) {
-            let message = format!(
-                "values of the Arrow type {data_type} are not stored as HDF5 stores them; convert the column to numbers, \
-                 bytes of fixed size or lists of fixed size, or write it to an HDF5 dataset of its own"
-            );
-            return Err(named(Error::unsupported(message)));
-        }
-        Ok(Self { name: name.to_owned(), column, data_type, dataset: None })
-    }
-
-    fn field(&self) -> Field {
-        (**self.column.field()).clone()
-    }
-
-    fn row_size(&self) -> u64 {
-        self.column.row_size() as u64
-    }
-}
-
-/// As Arrow has columns in such files: whatever can be, as it is stored.
-pub(super) fn look() -> Look {
-    let mut look = Look::default();
-    look.strings = Strings::Stored;
-    look
-}
-
-/// Whether values of two types are the same bytes, one value behind the other.
-fn same_bytes(left: &DataType, right: &DataType) -> bool {
-    let mut flat = [left, right].map(|data_type| {
-        let (mut inner, mut count) = (data_type, 1_i64);
-        while let DataType::FixedSizeList(item, size) = inner {
-            (inner, count) = (item.data_type(), count.saturating_mul((*size).into()));
-        }
-        (inner.clone(), count)
-    });
-    let same_width = |left: &DataType, right: &DataType| match (batch::width(left), batch::width(right)) {
-        (Ok(left), Ok(right)) => left == right,
-        _ => false,
-    };
-    let [left, right] = &mut flat;
-    left.1 == right.1 && same_width(&left.0, &right.0)
-}
-
-/// Where the values of columns begin in a row group of so many rows, and where they end.
-pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
-    let too_large = || Error::limit("a row group of 2^62 bytes");
-    let mut starts = Vec::with_capacity(sizes.len());
-    for size in sizes {
-        let size = size.checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
-        at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
-        starts.push(at);
-        at = at.checked_add(size).ok_or_else(too_large)?;
-    }
-    Ok((starts, at.next_multiple_of(ALIGNMENT)))
 }
 
 impl State {
@@ -717,15 +590,23 @@ impl State {
         }
         self.generation += 1;
         let group = (Some(dual.group), dual.path.clone());
-        let columns =
-            self.columns.iter().filter_map(|column| Some((column.dataset.as_ref()?.id(), column.field())));
+        let mut metadata = self.metadata.clone();
+        metadata.extend(dual.attributes(dual.group)?);
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let Some(dataset) = &column.dataset else { continue };
+            let field = column.field();
+            let mut more = field.metadata().clone();
+            more.extend(dual.attributes(dataset.id())?);
+            columns.push((dataset.id(), field.with_metadata(more)));
+        }
         let blocks = self.groups.iter().map(|group| {
             let first = group.messages + if group.second { length } else { 0 };
             Block { offset: dual.base + first, metadata: length, body: group.behind - first - length }
         });
         dual.footer.say(Said {
-            columns: columns.collect(),
-            metadata: self.metadata.clone(),
+            columns,
+            metadata,
             blocks: blocks.collect(),
             above: dual.above.clone(),
             group,
@@ -792,15 +673,6 @@ impl State {
         }
         self.lead_stream(dual)
     }
-}
-
-/// The message that a stream begins with.
-pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
-    let mut tracker = DictionaryTracker::new(false);
-    let options = IpcWriteOptions::default();
-    let encoded =
-        IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
-    batch::framed(&encoded.ipc_message, 0)
 }
 
 fn narrow(length: u64) -> Result<usize> {

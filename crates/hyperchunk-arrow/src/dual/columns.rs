@@ -1,0 +1,168 @@
+//! What the columns of a file that is HDF5 and Arrow can be, and how they lie in a row group.
+
+use super::batch::{self, END_OF_STREAM};
+use super::footer::MAGIC;
+use super::metadata::GROUP;
+use super::writer::DualOptions;
+use crate::types::{ColumnType, Look, Strings, datatype_of};
+use crate::{Error, ErrorKind, Result, attributes_to_metadata};
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_schema::{DataType, Field, Metadata, Schema, SchemaRef};
+use hyperchunk::Object;
+use hyperchunk::write::DatasetWriter;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) column: ColumnType,
+    /// Values of this type are what the dataset stores.
+    pub(super) data_type: DataType,
+    pub(super) dataset: Option<DatasetWriter>,
+}
+
+/// Values of a column in a row group begin at a multiple of this,
+pub(super) const ALIGNMENT: u64 = 64;
+/// or of this, if they are many.
+pub(super) const PAGE: u64 = 4096;
+pub(super) const MANY: u64 = 1 << 20;
+/// What is known before the file is made.
+pub(super) struct Prepared {
+    pub(super) schema: SchemaRef,
+    pub(super) columns: Vec<Column>,
+    pub(super) user_block: u64,
+    /// The groups on the way to the columns.
+    pub(super) names: Vec<String>,
+    pub(super) message: Vec<u8>,
+}
+
+impl Prepared {
+    pub(super) fn new(schema: &Schema, options: &DualOptions) -> Result<Self> {
+        let columns = schema.fields().iter().map(|field| Column::new(field)).collect::<Result<_>>()?;
+        Self::of_columns(columns, schema.metadata().clone(), options)
+    }
+
+    pub(super) fn of_columns(
+        columns: Vec<Column>,
+        metadata: Metadata,
+        options: &DualOptions,
+    ) -> Result<Self> {
+        let names: Vec<String> =
+            options.group.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if names.iter().any(|name| name == "." || name == "..") {
+            return Err(Error::invalid(format!("{:?} cannot be the path of a group", options.group)));
+        }
+        if columns.is_empty() {
+            return Err(Error::invalid("a table without columns"));
+        }
+        let mut known = HashSet::new();
+        if let Some(twice) = columns.iter().find(|column| !known.insert(&*column.name)) {
+            return Err(Error::invalid(format!("two columns are named {:?}", twice.name)));
+        }
+        let fields: Vec<Field> = columns.iter().map(Column::field).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+        let named = [(GROUP.to_owned(), format!("/{}", names.join("/")))];
+        let more = schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).chain(named);
+        let front = Schema::new_with_metadata(schema.fields().clone(), more.collect::<Metadata>());
+        let message = schema_message(&front)?;
+        let needed = (MAGIC.len() + message.len() + END_OF_STREAM.len()) as u64;
+        let user_block = options.user_block.unwrap_or(0).max(needed).max(PAGE).next_power_of_two();
+        Ok(Self { schema, columns, user_block, names, message })
+    }
+}
+
+impl Column {
+    fn new(field: &Field) -> Result<Self> {
+        let name = field.name();
+        let made =
+            datatype_of(field).and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &look()));
+        let mut made = Self::checked(name, made, field.data_type().clone())?;
+        let own = made.column.field().metadata();
+        let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(*key)).collect();
+        let more: Vec<_> = more.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        made.column = made.column.with_metadata(more);
+        Ok(made)
+    }
+
+    pub(super) fn checked(name: &str, made: Result<ColumnType>, data_type: DataType) -> Result<Self> {
+        let named = |error: Error| {
+            let message =
+                format!("column {name:?} cannot be in a file that is HDF5 and Arrow: {}", error.message());
+            Error::new(error.kind(), message)
+        };
+        let column = made.map_err(named)?;
+        if column.zero_copy().is_none() || !same_bytes(&data_type, column.field().data_type()) {
+            let message = format!(
+                "values of the Arrow type {data_type} are not stored as HDF5 stores them; convert the column to numbers, \
+                 bytes of fixed size or lists of fixed size, or write it to an HDF5 dataset of its own"
+            );
+            return Err(named(Error::unsupported(message)));
+        }
+        Ok(Self { name: name.to_owned(), column, data_type, dataset: None })
+    }
+
+    pub(super) fn field(&self) -> Field {
+        (**self.column.field()).clone()
+    }
+
+    pub(super) fn row_size(&self) -> u64 {
+        self.column.row_size() as u64
+    }
+}
+
+/// As Arrow has columns in such files: whatever can be, as it is stored.
+pub(super) fn look() -> Look {
+    let mut look = Look::default();
+    look.strings = Strings::Stored;
+    look
+}
+
+/// Whether values of two types are the same bytes, one value behind the other.
+fn same_bytes(left: &DataType, right: &DataType) -> bool {
+    let mut flat = [left, right].map(|data_type| {
+        let (mut inner, mut count) = (data_type, 1_i64);
+        while let DataType::FixedSizeList(item, size) = inner {
+            (inner, count) = (item.data_type(), count.saturating_mul((*size).into()));
+        }
+        (inner.clone(), count)
+    });
+    let same_width = |left: &DataType, right: &DataType| match (batch::width(left), batch::width(right)) {
+        (Ok(left), Ok(right)) => left == right,
+        _ => false,
+    };
+    let [left, right] = &mut flat;
+    left.1 == right.1 && same_width(&left.0, &right.0)
+}
+
+/// Where the values of columns begin in a row group of so many rows, and where they end.
+pub(super) fn laid_out(sizes: &[u64], rows: u64, mut at: u64) -> Result<(Vec<u64>, u64)> {
+    let too_large = || Error::limit("a row group of 2^62 bytes");
+    let mut starts = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let size = size.checked_mul(rows).filter(|size| *size < 1 << 62).ok_or_else(too_large)?;
+        at = at.next_multiple_of(if size >= MANY { PAGE } else { ALIGNMENT });
+        starts.push(at);
+        at = at.checked_add(size).ok_or_else(too_large)?;
+    }
+    Ok((starts, at.next_multiple_of(ALIGNMENT)))
+}
+
+/// The message that a stream begins with.
+pub(super) fn schema_message(schema: &Schema) -> Result<Vec<u8>> {
+    let mut tracker = DictionaryTracker::new(false);
+    let options = IpcWriteOptions::default();
+    let encoded =
+        IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &options);
+    batch::framed(&encoded.ipc_message, 0)
+}
+
+/// The attributes of an object, in order of their keys; none if Arrow has nothing for one of them.
+pub(super) fn attributes(object: &Object) -> Result<Vec<(String, String)>> {
+    let mut told: Vec<(String, String)> = match attributes_to_metadata(object) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Vec::new(),
+        told => told?.into_iter().collect(),
+    };
+    told.sort();
+    Ok(told)
+}
