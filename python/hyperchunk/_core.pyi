@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any, Self, final
 
 __all__ = [
+    "ArrowStream",
     "Batch",
     "Choice",
     "Conversion",
     "Dataset",
     "DatasetWriter",
     "Datatype",
+    "DualWriter",
     "File",
     "FlatBuffer",
     "FreshStore",
@@ -292,6 +294,42 @@ class StoreDefinition:
     def chunks(self) -> list[int] | None: ...
     @property
     def datatype(self) -> Datatype: ...
+
+@final
+class ArrowStream:
+    """Batches of another library."""
+    def __new__(cls, capsule: object) -> Self: ...
+    @staticmethod
+    def of_array(schema: object, array: object) -> ArrowStream: ...
+    @staticmethod
+    def of_schema(schema: object) -> ArrowStream: ...
+
+@final
+class DualWriter:
+    """A file that is HDF5 and Arrow at once, while it is written."""
+    @staticmethod
+    def of_stream(
+        path: str, stream: ArrowStream, group: str, row_group: int | None, growable: bool, **keywords: Any
+    ) -> DualWriter: ...
+    @staticmethod
+    def of_columns(
+        path: str,
+        columns: list[tuple[str, Datatype, list[int]]],
+        group: str,
+        row_group: int | None,
+        growable: bool,
+        **keywords: Any,
+    ) -> DualWriter: ...
+    def append_stream(self, stream: ArrowStream, rows: int | None = None) -> int: ...
+    def append_arrays(self, arrays: list[Any], rows: int) -> None: ...
+    def columns(self) -> list[tuple[str, Datatype, list[int]]]: ...
+    @property
+    def rows(self) -> int: ...
+    def set_metadata(self, key: str, value: str) -> None: ...
+    def writer(self) -> Writer: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def discard(self) -> None: ...
 
 @final
 class StoreWriter:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,13 @@ from hyperchunk.write.opened import Writing
 class DualFile(WritableFile):
     """A new file that is HDF5 and Arrow at once: each column is a dataset, and what HDF5 stores of it is what Arrow reads.
 
-    `columns` says what the columns are: a pyarrow schema, a table, whatever has ``__arrow_c_schema__``, or a mapping of
-    names to arrays or dtypes; without it, that is what the first :meth:`append` brings. `group` is where the datasets lie.
-    `row_group` is the number of rows that are stored together; without it, what comes first is stored in one piece.
-    `growable`: HDF5 programs may add rows (which Arrow sees when ``hyperchunk arrow fix`` was run).
+    `columns` says what the columns are: a pyarrow schema, a table, whatever has ``__arrow_c_schema__``, or a mapping
+    of names to arrays or dtypes; without it, that is what the first :meth:`append` brings. `group` is where the
+    datasets lie. `row_group` is the number of rows that are stored together; without it, what comes first is stored in
+    one piece. `growable`: HDF5 programs may add rows (which Arrow sees when ``hyperchunk arrow fix`` was run).
 
-    It is an HDF5 file that is being written, too: groups, attributes and further datasets are made as in any other, as soon
-    as it has columns. Attributes of the columns' group and of columns are in Arrow's metadata."""
+    It is an HDF5 file that is being written, too: groups, attributes and further datasets are made as in any other, as
+    soon as it has columns. Attributes of the columns' group and of columns are in Arrow's metadata."""
 
     __slots__ = ("_dual", "_options", "_path")
 
@@ -86,15 +87,24 @@ class DualFile(WritableFile):
         opened = _Dual(writer, Recipe(self._path, "sec2", self._options), dual)
         WritableGroup.__init__(self, opened, writer.root, "/")
 
+    @property
+    def _writing(self) -> Writing:
+        self._opened.need()
+        return super()._writing
+
+    def __repr__(self) -> str:
+        return f'<HDF5 and Arrow file "{Path(self._path).name}">' if self else "<Closed HDF5 file>"
+
     def _begun_dual(self) -> _core.DualWriter:
         self._opened.need()
         assert self._dual is not None
         return self._dual
 
     def append(self, rows: Any) -> int:
-        """Adds rows; returns how many. `rows` is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables and
-        batches of pyarrow, polars, DuckDB, …), or a mapping of column names to arrays of equal length. Values go straight
-        from their memory to the file. They are in the file for others at the next :meth:`flush` or :meth:`close`."""
+        """Adds rows; returns how many. `rows` is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__`` (tables
+        and batches of pyarrow, polars, DuckDB, …), or a mapping of column names to arrays of equal length. Values go
+        straight from their memory to the file. Others find them there after the next :meth:`flush` or
+        :meth:`close`."""
         if isinstance(rows, Mapping):
             return self._append_arrays({str(name): np.asarray(array) for name, array in rows.items()})
         stream = _stream(rows)
@@ -135,8 +145,8 @@ class DualFile(WritableFile):
         return 0 if self._dual is None else self._begun_dual().rows
 
     def flush(self) -> None:
-        """Commits what was written so far: HDF5 and Arrow programs that open the file from now on find this state. While
-        rows are added after it, Arrow programs find no Arrow file, until the next commit."""
+        """Commits what was written so far: HDF5 and Arrow programs that open the file from now on find this state.
+        While rows are added after it, Arrow programs find no Arrow file, until the next commit."""
         self._begun_dual().flush()
 
     def discard(self) -> None:
@@ -187,17 +197,21 @@ class _Columnless(Opened):
 class _Dual(Writing):
     """A file with columns: closing it commits both formats."""
 
-    __slots__ = ("_dual",)
+    __slots__ = ("_dual", "_end")
 
     def __init__(self, writer: _core.Writer, recipe: Recipe, dual: _core.DualWriter) -> None:
         super().__init__(writer, recipe)
         self._dual = dual
         self._close.detach()
-        self._close = weakref.finalize(self, _commit, dual, os.getpid())
+        self._end = weakref.finalize(self, _commit, dual, os.getpid())
+
+    def discard(self) -> None:
+        self._end.detach()
+        super().discard()
 
     def close(self) -> None:
         if not self._closed:
-            self._close.detach()
+            self._end.detach()
             self._dual.close()
         super().close()
 
@@ -235,4 +249,3 @@ def _described(name: Any, array: Any) -> tuple[_core.Datatype, list[int]]:
     except TypeError as error:
         raise TypeError(f"column {name!r}: {error}") from None
     return _core.Datatype(description), [int(dim) for dim in array.shape[1:]]
-

@@ -129,8 +129,13 @@ def test_options(tmp_path: Path) -> None:
             hyperchunk.File(path, "w", **options)
     with pytest.raises(TypeError):
         hyperchunk.File(path, "w", nonsense=5)
-    with pytest.raises(NotImplementedError):
-        hyperchunk.File(path, "w", userblock_size=512)
+    with hyperchunk.File(path, "w", userblock_size=512) as file:
+        file["d"] = np.arange(10)
+    with h5py.File(path) as file:
+        assert file.userblock_size == 512
+        assert list(file["d"]) == list(range(10))
+    with pytest.raises(ValueError):
+        hyperchunk.File(path, "w", userblock_size=1000)
     with pytest.raises(TypeError, match="pickled"), hyperchunk.File(path, "w") as file:
         pickle.dumps(file)
 
