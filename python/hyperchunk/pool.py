@@ -98,14 +98,14 @@ class Pool:
             raise
 
     def begin(self, name: str, size: int) -> PoolWriter:
-        """Begins an object of `size` bytes: a writable buffer (``numpy.frombuffer(made, "f8")``), which nobody sees before
-        its ``seal()``; ``abort()`` gives it up. Its memory is what an earlier object left there."""
+        """Begins an object of `size` bytes: a writable buffer (``numpy.frombuffer(made, "f8")``), which nobody sees
+        before its ``seal()``; ``abort()`` gives it up. Its memory is what an earlier object left there."""
         return self._core.begin(name, size)
 
     def get(self, name: str) -> PoolObject:
-        """An object's bytes: a buffer (``memoryview(found)``, ``numpy.frombuffer(found, "f8")``). Nothing is copied; the
-        bytes stay as long as the buffer is used. It is an :class:`~hyperchunk.exceptions.ObjectNotFoundError` if there
-        is none of that name."""
+        """An object's bytes: a buffer (``memoryview(found)``, ``numpy.frombuffer(found, "f8")``). Nothing is copied;
+        the bytes stay as long as the buffer is used. It is an :class:`~hyperchunk.exceptions.ObjectNotFoundError` if
+        there is none of that name."""
         return self._core.get(name)
 
     def table(self, name: str) -> Any:
@@ -147,9 +147,9 @@ def _reopened(name: str) -> Pool:
 
 
 def create(name: str, *, quota: int | None = None, spill: str | os.PathLike[str] | None = None) -> Pool:
-    """Makes a pool that may take `quota` bytes of memory, half of the machine's if nothing is said. When they are taken,
-    objects that nobody used for the longest time go to files in the folder `spill`, and are read from there; without
-    it, that is an error."""
+    """Makes a pool that may take `quota` bytes of memory, half of the machine's if nothing is said. When they are
+    taken, objects that nobody used for the longest time go to files in the folder `spill`, and are read from there;
+    without it, that is an error."""
     return Pool(name, _core.Pool.create(name, quota, None if spill is None else str(spill)))
 
 

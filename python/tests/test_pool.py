@@ -29,10 +29,22 @@ def name() -> Iterator[str]:
         pool.remove(made)
 
 
+IMPORTS = """
+import os, sys, time
+import numpy as np
+from hyperchunk import pool
+from hyperchunk.exceptions import HyperchunkError
+"""
+
+
 def start(code: str, *words: object) -> subprocess.Popen[str]:
     """A program in a process of its own."""
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", f"import sys, os, time, numpy as np\nfrom hyperchunk import pool\nfrom hyperchunk.exceptions import HyperchunkError\n{code}"]
+    command = [
+        sys.executable,
+        "-c",
+        f"{IMPORTS}\n{code}",
+    ]
     return subprocess.Popen([*command, *map(str, words)], stdout=subprocess.PIPE, text=True, env=env)
 
 
@@ -54,16 +66,23 @@ def test_bytes_arrays_and_tables_in_other_processes(name: str) -> None:
     made = pool.create(name, quota=64 << 20)
     values = np.random.default_rng(1).random(100_000)
     made.put("array", values)
-    table = pa.table({"x": values, "s": [str(n) for n in range(len(values))], "d": pa.array(["a", "b"] * 50_000).dictionary_encode()})
+    table = pa.table(
+        {"x": values, "s": [str(n) for n in range(len(values))], "d": pa.array(["a", "b"] * 50_000).dictionary_encode()}
+    )
     made.put("table", table)
     made.put("frame", polars.DataFrame({"x": [1, 2, 3]}))
     made.put("empty", b"")
-    assert [(entry.name, entry.spilled) for entry in made.list()] == [(n, False) for n in ("array", "empty", "frame", "table")]
-    assert "table" in made and "x" not in made and len(made) == 4
+    assert [(entry.name, entry.spilled) for entry in made.list()] == [
+        (n, False) for n in ("array", "empty", "frame", "table")
+    ]
+    assert "table" in made
+    assert "x" not in made
+    assert len(made) == 4
     code = """
 made = pool.open(sys.argv[1])
 found = np.frombuffer(made.get("array"))
-print(found.sum(), found.flags.writeable, made.table("table").num_rows, made.table("frame")["x"].to_pylist(), len(made.get("empty")))
+print(found.sum(), found.flags.writeable, made.table("table").num_rows, end=" ")
+print(made.table("frame")["x"].to_pylist(), len(made.get("empty")))
 """
     told, _ = start(code, name).communicate()
     assert told.strip() == f"{values.sum()} False 100000 [1, 2, 3] 0"
@@ -72,7 +91,8 @@ print(found.sum(), found.flags.writeable, made.table("table").num_rows, made.tab
     before = pa.total_allocated_bytes()
     mapped = made.table("table")
     assert pa.total_allocated_bytes() - before < 10_000
-    assert made.delete("table") and not made.delete("table")
+    assert made.delete("table")
+    assert not made.delete("table")
     with pytest.raises(ObjectNotFoundError, match="table"):
         made.get("table")
     assert mapped.equals(table)
@@ -100,7 +120,7 @@ def test_objects_are_built_in_place(name: str) -> None:
         building.seal()
     with pytest.raises(BufferError):
         memoryview(building)
-    with pytest.raises(ValueError, match="readonly|read-only|not writable"):
+    with pytest.raises(ValueError, match=r"readonly|read-only|not writable"):
         np.frombuffer(made.get("a"), "u1")[0] = 1
     given_up = made.begin("b", 10)
     given_up.abort()
@@ -110,7 +130,16 @@ def test_objects_are_built_in_place(name: str) -> None:
 def test_killed_writers_leave_nothing_and_killed_readers_hold_nothing(name: str) -> None:
     made = pool.create(name, quota=32 << 20)
     made.put("read", bytes(100_000))
-    writer = start("made = pool.open(sys.argv[1])\nb = made.begin('w', 1000000)\nnp.frombuffer(b, 'u1')[:] = 7\nprint('ready', flush=True)\ntime.sleep(100)", name)
+    writer = start(
+        """
+made = pool.open(sys.argv[1])
+b = made.begin('w', 1000000)
+np.frombuffer(b, 'u1')[:] = 7
+print('ready', flush=True)
+time.sleep(100)
+""",
+        name,
+    )
     reader = start("found = pool.open(sys.argv[1]).get('read')\nprint('ready', flush=True)\ntime.sleep(100)", name)
     assert (line(writer), line(reader)) == ("ready", "ready")
     made.delete("read")
@@ -119,7 +148,8 @@ def test_killed_writers_leave_nothing_and_killed_readers_hold_nothing(name: str)
     kill(writer)
     kill(reader)
     stats = made.stats()
-    assert (stats.unsealed, stats.deleted) == (0, 0) and stats.free == stats.memory
+    assert (stats.unsealed, stats.deleted) == (0, 0)
+    assert stats.free == stats.memory
     with pytest.raises(ObjectNotFoundError):
         made.get("w")
     # The memory is used again.
@@ -155,7 +185,10 @@ print(made.stats().deleted, made.stats().unsealed, flush=True)
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys, os\nfrom hyperchunk import pool\n{code}", name],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
     )
     assert line(process) == "parent"
     made.delete("a")
@@ -176,16 +209,21 @@ def test_quota_and_files(name: str, tmp_path: Path) -> None:
     for number in range(10):
         made.put(f"o{number}", np.full(200_000, number, "u1"))
     stats = made.stats()
-    assert stats.memory <= 1 << 20 and stats.spilled + stats.objects == 10 and stats.spilled >= 6
+    assert stats.memory <= 1 << 20
+    assert stats.spilled + stats.objects == 10
+    assert stats.spilled >= 6
     for number in range(10):
         found = np.frombuffer(made.get(f"o{number}"), "u1")
-        assert len(found) == 200_000 and (found == number).all()
-    assert made.delete("o0") and len(made) == 9
+        assert len(found) == 200_000
+        assert (found == number).all()
+    assert made.delete("o0")
+    assert len(made) == 9
 
     def command(*words: str) -> str:
         return subprocess.run([HYPERCHUNK, "pool", *words], check=True, capture_output=True, text=True).stdout
 
-    assert "o1\t200000 bytes\tspilled" in command("ls", name) and name in command("ls")
+    assert "o1\t200000 bytes\tspilled" in command("ls", name)
+    assert name in command("ls")
     assert "quota     1048576 bytes" in command("stats", name)
     command("rm", name, "o1")
     assert "o1" not in made
@@ -236,6 +274,7 @@ def test_many_processes_are_killed_at_random(name: str, tmp_path: Path) -> None:
         assert stats.memory <= 5 << 20
         for entry in made.list():
             found = np.frombuffer(made.get(entry.name), "u1")
-            assert len(found) == entry.length and (found == found[0]).all()
+            assert len(found) == entry.length
+            assert (found == found[0]).all()
             del found
     pool.remove(name)

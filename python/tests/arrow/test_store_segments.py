@@ -1,4 +1,4 @@
-"""Stores whose rows lie in Arrow files: written through the VOL connector and from Python, read by Arrow's tools and plain HDF5."""
+"""Stores whose rows lie in Arrow files: written through the VOL connector and from Python, read by Arrow and plain HDF5."""
 
 import os
 import random
@@ -19,7 +19,6 @@ import pyarrow.ipc
 import pytest
 from fresh import HYPERCHUNK
 from hyperchunk import store
-
 from vol import helpers
 
 COLUMNS = ("x", "y", "z", "px", "py", "pz", "id_1", "id_2")
@@ -51,9 +50,10 @@ with h5py.File("run.h5", "w") as file:
 """
 
 
-def vpic(folder: Path, rows: int, order: str) -> Path:
+def vpic(folder: Path, rows: int, order: str, **options: object) -> Path:
     """Four processes write a store through h5py and the connector."""
-    env = hyperchunk.plugins.environment(store=True, writers=4, segments="arrow", fsync="never")
+    options = {"segments": "arrow", "fsync": "never"} | options
+    env = hyperchunk.plugins.environment(store=True, writers=4, **options)
     ranks = [helpers.start(VPIC, rank, 4, rows, order, folder=folder, env=env) for rank in range(4)]
     for rank in ranks:
         helpers.finish(rank)
@@ -121,11 +121,42 @@ def test_the_reader_of_a_later_epoch_and_the_files(tmp_path: Path) -> None:
         writer["Timestep_0/x"][5:15] = -1
     store.open(path).commit()
     with hyperchunk.open(path) as file, h5py.File(path) as native:
-        assert (file["Timestep_0/x"][5:15] == -1).all() and (native["Timestep_0/x"][5:15] == -1).all()
+        assert (file["Timestep_0/x"][5:15] == -1).all()
+        assert (native["Timestep_0/x"][5:15] == -1).all()
         assert (native["Timestep_0/x"][:5] != -1).all()
     with pytest.raises(ValueError, match="written anew"):
         store.fragments(path, "Timestep_0")
     assert store.fragments(path, "Timestep_0", epoch=1).files == before.files
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pools are on Linux only")
+@pytest.mark.parametrize("memory", ["100K", "64M"])
+@pytest.mark.parametrize("segments", ["arrow", "log"])
+def test_what_waits_in_memory_is_there_when_files_are_closed(tmp_path: Path, memory: str, segments: str) -> None:
+    """Also where there is less memory than is written."""
+    path = vpic(tmp_path, 30_000, "parts", memory=memory, segments=segments)
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["Timestep_0/id_1"][...], np.arange(120_000))
+        drawn = [np.random.default_rng(rank).random(60_000, dtype="f4")[30_000:] for rank in range(4)]
+        np.testing.assert_array_equal(file["Timestep_0/id_2"][...], np.concatenate(drawn))
+    if segments == "arrow":
+        assert store.fragments(path, "Timestep_0").rows == 120_000
+    killed = """
+    import h5py, os, numpy as np
+    file = h5py.File("k.h5", "w")
+    x = file.create_dataset("x", (1000,), "f8", data=np.ones(1000))
+    assert (x[:10] == 1).all()
+    file.flush()
+    x[:] = 2
+    os.kill(os.getpid(), 9)
+    """
+    env = hyperchunk.plugins.environment(store=True, memory=memory, segments=segments, commit="manual")
+    process = helpers.start(killed, folder=tmp_path, env=env)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    store.open(tmp_path / "k.h5").commit(salvage=True)
+    with hyperchunk.open(tmp_path / "k.h5") as file:
+        assert (file["x"][...] == 1).all()
 
 
 def test_python_batches_appends_and_types(tmp_path: Path) -> None:
@@ -204,7 +235,8 @@ def test_what_is_not_rows_stays_in_the_log_and_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of b lie in a log"):
         run.fragments()
     with h5py.File(path) as file:
-        assert (file["b"][0] == [2, 2, 3, 3]).all() and (file["a"][...] == 1).all()
+        assert (file["b"][0] == [2, 2, 3, 3]).all()
+        assert (file["a"][...] == 1).all()
     with pytest.raises(ValueError, match="segments must be"):
         run.writer(segments="parquet")
     with pytest.raises(FileNotFoundError):
@@ -247,7 +279,8 @@ def test_the_command_keeps_working(tmp_path: Path) -> None:
     command("store", "link", path)
     command("store", "compact", path)
     found = store.fragments(path, "Timestep_0")
-    assert len(found.files) == 1 and len(found.batches) == 1
+    assert len(found.files) == 1
+    assert len(found.batches) == 1
     command("store", "vacuum", path, "--grace", "0")
     assert sum(1 for _ in (tmp_path / "run.h5.d").rglob("*.arrow")) == 1
     for source in (path, tmp_path / "one.h5"):

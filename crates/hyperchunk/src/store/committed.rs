@@ -36,6 +36,9 @@ pub(crate) struct Home<'f> {
     pub(crate) external: ExternalPolicy,
 }
 
+/// A log, and a table of its writer.
+type OfTable = (u32, Arc<str>);
+
 /// An epoch of a store.
 pub(crate) struct Store {
     manifest: Arc<Manifest>,
@@ -43,7 +46,7 @@ pub(crate) struct Store {
     place: Place,
     logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
     /// Logs and fragments, by the log and the table.
-    joined: Mutex<HashMap<(u32, Arc<str>), Arc<dyn Source>>>,
+    joined: Mutex<HashMap<OfTable, Arc<dyn Source>>>,
     datasets: Vec<OnceLock<Arc<Known>>>,
     headers: Headers,
     chunks: ChunkCache,

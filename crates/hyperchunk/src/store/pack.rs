@@ -170,6 +170,9 @@ fn threads_of(threads: usize) -> usize {
     }
 }
 
+/// A log, or the fragment of its writer.
+type Opened = (Arc<Log>, Option<Arc<LocalFile>>);
+
 /// Copies the data of a dataset.
 fn fill(
     logs: &Pool<'_>,
@@ -190,7 +193,7 @@ fn fill(
     // As many parts at a time as there may be open logs.
     let mut waiting = tiles.0.iter().peekable();
     while waiting.peek().is_some() {
-        let mut files: HashMap<(u32, bool), (Arc<Log>, Option<Arc<LocalFile>>)> = HashMap::new();
+        let mut files: HashMap<(u32, bool), Opened> = HashMap::new();
         let mut some = Vec::new();
         while let Some((at, tile)) =
             waiting.next_if(|(_, tile)| files.contains_key(&key(tile)) || files.len() < OPEN)

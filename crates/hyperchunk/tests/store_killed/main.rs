@@ -53,6 +53,7 @@ fn child(path: &Path, seed: u64) {
     (options.sync, options.statistics) = (Sync::Never, seed.is_multiple_of(2));
     options.checksum = !seed.is_multiple_of(5);
     options.segments = if seed & 4 == 0 { Segments::Arrow } else { Segments::Log };
+    options.memory = (cfg!(target_os = "linux") && seed.is_multiple_of(7)).then_some(1 << 20);
     options.known = Some(Known::default()).filter(|_| seed.is_multiple_of(3));
     let writer = LogWriter::create(path, &options).unwrap();
     let datasets: Vec<u32> = NAMES.iter().map(|name| writer.define(&definition(name)).unwrap()).collect();
