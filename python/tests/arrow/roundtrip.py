@@ -1,6 +1,6 @@
-"""Compares HDF5 files with what became of them by way of Arrow: `python roundtrip.py FOLDER FILE…` exports each file, imports
-it again and compares the two with h5py. Prints a JSON line before and after each file. A process of its own: libhdf5 crashes
-on some damaged files."""
+"""Compares HDF5 files with what became of them by way of Arrow: `python roundtrip.py FOLDER FILE…` exports each file,
+imports it again and compares the two with h5py. Prints a JSON line before and after each file. A process of its own:
+libhdf5 crashes on some damaged files."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ class Comparison:
             pairs = ((name, self.arrays(old[name], new[name])) for name in old.dtype.names)
             return next((f"member {name}: {found}" for name, found in pairs if found), None)
         if old.dtype.hasobject:
-            pairs = zip(old.ravel(), new.ravel(), strict=True)
-            return next(filter(None, (self.difference(a, b) for a, b in pairs)), None)
+            elements = zip(old.ravel(), new.ravel(), strict=True)
+            return next(filter(None, (self.difference(a, b) for a, b in elements)), None)
         return None if same_bytes(old, new) else f"values {old.ravel()[:4]} / {new.ravel()[:4]}"
 
     def references(self, old: Any, new: Any) -> str | None:
@@ -251,7 +251,16 @@ def roundtrip(path: Path, folder: Path) -> dict[str, Any]:
     exported, back = folder / "exported", folder / "back.h5"
     shutil.rmtree(exported, ignore_errors=True)
     back.unlink(missing_ok=True)
-    words: tuple[str | Path, ...] = ("export", path, exported, "--keep-going", "--most-bytes", str(MOST), "--index", "never")
+    words: tuple[str | Path, ...] = (
+        "export",
+        path,
+        exported,
+        "--keep-going",
+        "--most-bytes",
+        str(MOST),
+        "--index",
+        "never",
+    )
     out = command(*words, folder=path.parent)
     if "failed" in out:
         return {"export": out}

@@ -1,5 +1,5 @@
-"""Each file of the corpus by way of Arrow: what comes back is equal to what was there, in values, types, extents, attributes and
-links; what Arrow has nothing for is a clear error, counted by its reason."""
+"""Each file of the corpus by way of Arrow: what comes back is equal to what was there, in values, types, extents,
+attributes and links; what Arrow has nothing for is a clear error, counted by its reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
     told = [entry for entry in found.values() if entry]
     compared = [entry for entry in told if "differences" in entry]
     refused = Counter(
-        reason(entry[step]["failed"]) for entry in told for step in ("export", "import") if "failed" in entry.get(step, {})
+        reason(entry[step]["failed"])
+        for entry in told
+        for step in ("export", "import")
+        if "failed" in entry.get(step, {})
     )
     missing = Counter(reason(one["why"]) for entry in compared for one in entry["export"]["missing"])
     wrong = [

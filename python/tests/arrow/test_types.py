@@ -11,6 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from h5py import h5d, h5s, h5t
 from hyperchunk import _core
@@ -152,8 +153,9 @@ def test_integers_of_odd_precision(tmp_path: Path, order: int, signed: bool, dat
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     numbers = data.draw(st.lists(st.integers(low, high), max_size=5))
     mask = (1 << bits) - 1
-    order_name = "little" if order == h5t.ORDER_LE else "big"
-    raw = b"".join(((number & mask) << offset).to_bytes(size, order_name) for number in numbers)
+    raw = b"".join(
+        ((number & mask) << offset).to_bytes(size, "little" if order == h5t.ORDER_LE else "big") for number in numbers
+    )
     stored = np.frombuffer(raw, f"V{size}")
     arrow = getattr(pa, f"{'int' if signed else 'uint'}{size * 8}")()
     check(tmp_path, Case(kind, stored, arrow, numbers))
@@ -268,9 +270,8 @@ def test_bit_fields(tmp_path: Path, data: st.DataObject) -> None:
     size = data.draw(st.sampled_from([1, 2, 4, 8]))
     order = data.draw(st.sampled_from(["LE", "BE"]))
     stored = data.draw(opaque_bytes(size))
-    name = "little" if order == "LE" else "big"
     kind = getattr(h5t, f"STD_B{size * 8}{order}")
-    expected = [int.from_bytes(bytes(row), name) for row in stored]
+    expected = [int.from_bytes(bytes(row), "little" if order == "LE" else "big") for row in stored]
     check(tmp_path, Case(kind, stored, getattr(pa, f"uint{size * 8}")(), expected))
 
 
@@ -404,7 +405,9 @@ def test_sequences_and_strings_of_any_length(tmp_path: Path, number: int, data: 
         if len(shape) == 1 and arrow is not None:
             assert table.schema.field(0).type == arrow
             # Not what h5py reads: it leaves numbers in sequences in the order of bytes in which they are.
-            assert table.column(0).to_pylist() == [value if isinstance(value, str) else value.tolist() for value in drawn]
+            assert table.column(0).to_pylist() == [
+                value if isinstance(value, str) else value.tolist() for value in drawn
+            ]
         run("import", out, new)
         with h5py.File(new) as other:
             assert one["a"].id.get_type().equal(other["a"].id.get_type())
@@ -541,7 +544,9 @@ FOREIGN: list[tuple[str, pa.Array, Callable[[Any], list[Any]], list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("array", "as_list", "expected"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN])
+@pytest.mark.parametrize(
+    ("array", "as_list", "expected"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN]
+)
 def test_what_never_was_hdf5(
     tmp_path: Path, array: pa.Array, as_list: Callable[[Any], list[Any]], expected: list[Any]
 ) -> None:
@@ -553,9 +558,7 @@ def test_what_never_was_hdf5(
 
 def test_what_is_null_is_said(tmp_path: Path) -> None:
     out, new = tmp_path / "t.parquet", tmp_path / "new.h5"
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table({"n": pa.array([1, None, 3]), "s": pa.array(["a", None, ""])}), out)
+    pa.parquet.write_table(pa.table({"n": pa.array([1, None, 3]), "s": pa.array(["a", None, ""])}), out)
     run("import", out, new)
     with h5py.File(new) as file:
         assert file["t/n"][()].tolist() == [1, 0, 3]
@@ -595,3 +598,39 @@ def test_parquet_and_streams(tmp_path: Path) -> None:
             assert np.array_equal(file["t"][()], rows)
             assert file["t"].dtype == dtype
             assert file["t"].attrs["unit"] == "m"
+
+
+def test_a_group_is_a_table(tmp_path: Path) -> None:
+    old, out, new = tmp_path / "old.h5", tmp_path / "t.parquet", tmp_path / "new.h5"
+    with h5py.File(old, "w") as file:
+        file["g/x"] = np.arange(100, dtype="<f4")
+        file["g/id"] = np.arange(100, dtype=">i8")
+    run("export", f"{old}:/g", out)
+    table = pa.parquet.read_table(out)
+    assert table.column_names == ["id", "x"]
+    assert table["id"].to_pylist() == list(range(100))
+    run("import", out, new, "--name", "/g")
+    with h5py.File(new) as file:
+        assert file["g/id"].dtype == np.dtype(">i8")
+        assert np.array_equal(file["g/x"][()], np.arange(100))
+
+
+@FEW
+@given(data=st.data())
+def test_damaged_files_are_errors(tmp_path: Path, data: st.DataObject) -> None:
+    old = tmp_path / "old.h5"
+    if not old.exists():
+        with h5py.File(old, "w") as file:
+            file["a"] = np.array([(1, 2.5, b"abc")] * 50, [("a", "<i4"), ("b", "<f8"), ("c", "S3")])
+        for name in ("t.arrow", "t.arrows", "t.parquet"):
+            run("export", old, tmp_path / name)
+    name = data.draw(st.sampled_from(["t.arrow", "t.arrows", "t.parquet"]))
+    bytes_ = bytearray((tmp_path / name).read_bytes())
+    if data.draw(st.booleans()):
+        del bytes_[data.draw(st.integers(0, len(bytes_) - 1)) :]
+    for _ in range(data.draw(st.integers(1, 5)) if bytes_ else 0):
+        bytes_[data.draw(st.integers(0, len(bytes_) - 1))] = data.draw(st.integers(0, 255))
+    damaged = tmp_path / f"damaged-{name}"
+    damaged.write_bytes(bytes_)
+    status = _core.run_command(["hyperchunk", "arrow", "import", str(damaged), str(tmp_path / "new.h5"), "--overwrite"])
+    assert status in (0, 1)

@@ -1,11 +1,11 @@
 //! HDF5 → files of Arrow.
 
 use super::dataset::DatasetTable;
-use super::folder;
-use super::manifest::{self, Entry, Kind, MANIFEST};
+use super::folder::{self, Listed};
+use super::manifest::{self, Kind, MANIFEST};
 use super::sink::{Format, Sink, io};
 use crate::types::{Look, Strings};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Table, TableOptions};
 use hyperchunk::model::ObjectKind;
 use hyperchunk::{Dataset, File, Object};
 use std::path::Path;
@@ -54,7 +54,8 @@ pub struct Export {
 #[derive(Debug)]
 enum What {
     One(Dataset),
-    All { source: String, entries: Vec<Entry>, datasets: Vec<Option<Dataset>> },
+    All { source: String, listed: Listed },
+    Rows(Table),
 }
 
 impl Export {
@@ -67,16 +68,25 @@ impl Export {
             ObjectKind::Dataset => What::One(object.dataset()?),
             ObjectKind::Group => {
                 let file: &File = object.file();
-                let (entries, datasets) = folder::list(file, object, options.keep_going)?;
+                let listed = folder::list(file, object, options.keep_going)?;
                 let source =
                     file.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-                What::All { source: source.unwrap_or_default(), entries, datasets }
+                What::All { source: source.unwrap_or_default(), listed }
             }
             ObjectKind::Datatype => {
                 return Err(Error::invalid("a committed datatype has no values to export"));
             }
         };
         Ok(Self { what, options })
+    }
+
+    /// Of the datasets of a group, as the columns of one table.
+    ///
+    /// # Errors
+    /// As [`Table::of_object`].
+    pub fn of_columns(object: &Object, options: ExportOptions) -> Result<Self> {
+        let table = TableOptions { look: options.look, ..TableOptions::default() };
+        Ok(Self { what: What::Rows(Table::of_object(object, &table)?), options })
     }
 
     /// Whether it becomes a folder.
@@ -89,7 +99,8 @@ impl Export {
     pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
         let (one, all) = match &self.what {
             What::One(dataset) => (Some(dataset), &[][..]),
-            What::All { datasets, .. } => (None, &datasets[..]),
+            What::All { listed, .. } => (None, &listed.datasets[..]),
+            What::Rows(_) => (None, &[][..]),
         };
         one.into_iter().chain(all.iter().flatten())
     }
@@ -97,6 +108,15 @@ impl Export {
     /// How many bytes of data there are, before compression.
     #[must_use]
     pub fn total(&self) -> u64 {
+        if let What::Rows(table) = &self.what {
+            let widths = table
+                .schema()
+                .fields()
+                .iter()
+                .map(|field| field.data_type().primitive_width().unwrap_or(8) as u64)
+                .sum();
+            return table.rows().saturating_mul(widths);
+        }
         self.datasets().fold(0, |sum: u64, dataset| sum.saturating_add(bytes(dataset)))
     }
 
@@ -111,8 +131,20 @@ impl Export {
             What::One(dataset) => {
                 self.dataset(dataset, target, format, self.options.replace, progress, &mut exported)?;
             }
-            What::All { source, entries, datasets } => {
-                self.folder(source, entries, datasets, target, progress, &mut exported)?;
+            What::All { source, listed } => {
+                exported.notes.clone_from(&listed.notes);
+                self.folder(source, listed, target, progress, &mut exported)?;
+            }
+            What::Rows(table) => {
+                let mut sink = Sink::create(target, format, &table.schema(), self.options.replace)?;
+                let mut batches = table.batches()?;
+                while let Some(batch) = batches.next_batch()? {
+                    sink.write(&batch)?;
+                    progress(batch.get_array_memory_size() as u64);
+                }
+                exported.datasets = table.schema().fields().len() as u64;
+                exported.rows = table.rows();
+                exported.bytes = sink.finish()?;
             }
         }
         Ok(exported)
@@ -121,8 +153,7 @@ impl Export {
     fn folder(
         &self,
         source: &str,
-        entries: &[Entry],
-        datasets: &[Option<Dataset>],
+        listed: &Listed,
         target: &Path,
         progress: &dyn Fn(u64),
         exported: &mut Exported,
@@ -142,7 +173,7 @@ impl Export {
         name.push(".partial");
         let partial = target.with_file_name(name);
         drop(std::fs::remove_dir_all(&partial));
-        let made = self.fill(source, entries, datasets, &partial, progress, exported);
+        let made = self.fill(source, listed, &partial, progress, exported);
         if made.is_err() {
             // The first error is the one that counts.
             drop(std::fs::remove_dir_all(&partial));
@@ -158,15 +189,14 @@ impl Export {
     fn fill(
         &self,
         source: &str,
-        entries: &[Entry],
-        datasets: &[Option<Dataset>],
+        listed: &Listed,
         folder: &Path,
         progress: &dyn Fn(u64),
         exported: &mut Exported,
     ) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|error| io(folder, &error))?;
-        let mut entries = entries.to_vec();
-        for (entry, dataset) in entries.iter_mut().zip(datasets) {
+        let mut entries = listed.entries.clone();
+        for (entry, dataset) in entries.iter_mut().zip(&listed.datasets) {
             match entry.kind {
                 Kind::Group => exported.groups += 1,
                 Kind::Datatype => exported.datatypes += 1,

@@ -12,18 +12,25 @@ const DEPTH: usize = 1024;
 /// Longer names are cut.
 const LONGEST: usize = 120;
 
+/// What is below an object.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) entries: Vec<Entry>,
+    /// Those of the entries that are some.
+    pub(super) datasets: Vec<Option<Dataset>>,
+    /// What the user should know.
+    pub(super) notes: Vec<String>,
+}
+
 /// All objects below one, itself first, each with its dataset.
-pub(super) fn list(
-    file: &File,
-    top: &Object,
-    keep_going: bool,
-) -> Result<(Vec<Entry>, Vec<Option<Dataset>>)> {
+pub(super) fn list(file: &File, top: &Object, keep_going: bool) -> Result<Listed> {
     let mut lister = Lister {
         keep_going,
         places: HashMap::new(),
         entries: Vec::new(),
         datasets: Vec::new(),
         names: HashSet::new(),
+        notes: Vec::new(),
     };
     let path = top.path().unwrap_or("/").to_owned();
     lister.add(top, path.into_bytes(), String::new())?;
@@ -65,7 +72,7 @@ pub(super) fn list(
         };
         lister.entries[parent].links.push((link.name, target));
     }
-    Ok((lister.entries, lister.datasets))
+    Ok(Listed { entries: lister.entries, datasets: lister.datasets, notes: lister.notes })
 }
 
 fn group_links(object: &Object) -> Result<Vec<hyperchunk::model::Link>> {
@@ -85,6 +92,8 @@ struct Lister {
     places: HashMap<u64, usize>,
     entries: Vec<Entry>,
     datasets: Vec<Option<Dataset>>,
+    /// What was left out, beside objects.
+    notes: Vec<String>,
     /// In small letters: some systems do not tell them from large ones.
     names: HashSet<String>,
 }
@@ -102,7 +111,12 @@ impl Lister {
         let mut dataset = None;
         match object.kind() {
             ObjectKind::Group => {
-                entry.metadata = attributes_to_metadata(object).map_err(named)?;
+                match attributes_to_metadata(object) {
+                    Err(error) if self.keep_going && !error.is_of_reading() => {
+                        self.notes.push(format!("{path}: its attributes are left out: {error}"));
+                    }
+                    metadata => entry.metadata = metadata.map_err(named)?,
+                }
                 entry.track_order |= object.group()?.tracks_order()?;
             }
             ObjectKind::Datatype => {
@@ -178,6 +192,7 @@ mod tests {
             entries: Vec::new(),
             datasets: Vec::new(),
             names: HashSet::new(),
+            notes: Vec::new(),
         };
         let name = |text| Name::from(text);
         assert_eq!(lister.unique("", &name("a"), true), "a");

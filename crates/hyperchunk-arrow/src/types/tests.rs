@@ -100,8 +100,8 @@ fn enumerations() {
     let colours = enumeration(vec![member("red", 0), member("green", 255)]);
     let look = Look::default();
     check(&colours, &[], &look, &[0, 255, 7], "Int8", "[0,-1,7,]");
-    let field = ColumnType::new("a", &colours, &[], &look).unwrap().field().clone();
-    assert_eq!(field.metadata()[metadata::ENUM], r#"{"red":0,"green":-1}"#);
+    let column = ColumnType::new("a", &colours, &[], &look).unwrap();
+    assert_eq!(column.field().metadata()[metadata::ENUM], r#"{"red":0,"green":-1}"#);
     let names = Look { enums: Enums::Dictionary, ..look };
     check(&colours, &[], &names, &[0, 255], "Dictionary(Int32, Utf8)", "\"green\"");
     let column = ColumnType::new("a", &colours, &[], &names).unwrap();

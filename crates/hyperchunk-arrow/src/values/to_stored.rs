@@ -418,7 +418,7 @@ impl Target {
                 // The values of an array that was cut are those of the whole.
                 let values = list.values();
                 let values =
-                    if values.len() == length { values.clone() } else { values.slice(start, length) };
+                    if values.len() == length { ArrayRef::clone(values) } else { values.slice(start, length) };
                 let within = nulls && list.null_count() > 0;
                 if stride == self.size {
                     return target.put(&values, out, target.size, ends, within);

@@ -59,12 +59,14 @@ const HELP: &str = "\
 Nothing is lost: types, extents, attributes, fill values and the layout are in the metadata, and `hyperchunk arrow import`
 makes the same HDF5 file again. A folder has an IPC file for each dataset, in folders as the groups are, and hyperchunk.json
 with groups, links and attributes.
-A dataset of compounds is a table of its members; any other is a table of one column. Data go through memory in batches.
+A dataset of compounds is a table of its members; any other is a table of one column. A group whose datasets are of one
+length is a table of these, if OUT is a file. Data go through memory in batches.
 OUT has its name when it is whole.
 
 Examples:
   hyperchunk arrow export run.h5 run/
   hyperchunk arrow export run.h5:/events events.parquet
+  hyperchunk arrow export run.h5:/Timestep_0 particles.arrow
   hyperchunk arrow export run.h5:/images images.arrow --cells list
   hyperchunk arrow export s3://bucket/run.h5:/events events.arrow";
 
@@ -155,17 +157,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let format = arguments.format();
     let mut export = Export::new(&target.object, arguments.options())?;
     if export.is_folder() && format.is_some() {
-        let paths: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
-        match &paths[..] {
-            // A file with one table.
-            [only] => export = Export::new(only, arguments.options())?,
+        let datasets: Vec<_> = export.datasets().map(|dataset| dataset.object().clone()).take(2).collect();
+        export = match &datasets[..] {
+            [only] => Export::new(only, arguments.options())?,
             [] => return Err("there is no dataset in it: a group becomes a folder".into()),
-            _ => {
-                let message =
-                    "there are several datasets in it: name one (FILE:/OBJECT), or let OUT be a folder";
-                return Err(message.into());
-            }
-        }
+            _ => Export::of_columns(&target.object, arguments.options()).map_err(|error| {
+                format!("{error}; name one dataset (FILE:/OBJECT), or let OUT be a folder")
+            })?,
+        };
     }
     let format = match format {
         Some(format) => format,
