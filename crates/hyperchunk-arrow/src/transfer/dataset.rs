@@ -18,6 +18,8 @@ use std::sync::Arc;
 const BATCH: u64 = 8 << 20;
 /// Chunks that are taller are read in parts.
 const MOST: u64 = 256 << 20;
+/// More than this is asked for before it is taken.
+const LARGE: usize = 64 << 20;
 /// A row cannot have more bytes.
 const ROW: usize = 4 << 30;
 
@@ -146,6 +148,11 @@ impl DatasetTable {
         let count = rows.end.saturating_sub(rows.start);
         let count = usize::try_from(count).map_err(|_| Error::limit("more rows than memory"))?;
         let length = count.checked_mul(self.row_size).ok_or_else(|| Error::limit("more rows than memory"))?;
+        if length > LARGE {
+            // Where there is no memory, the buffer would end the process.
+            let room = Vec::<u8>::new().try_reserve_exact(length);
+            room.map_err(|_| Error::limit(format!("no memory for {length} bytes")))?;
+        }
         let mut stored = MutableBuffer::from_len_zeroed(length);
         let choice = match self.dataset.dims() {
             [] => Choice::All,
