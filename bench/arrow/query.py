@@ -1,18 +1,20 @@
-"""A query over HDF5: what it costs with a table of Hyperchunk, and what with h5py.
+"""Queries over HDF5: what they cost with a table of Hyperchunk, and what with h5py.
 
     python bench/arrow/query.py [--rows 8388608] [--rounds 9] [--file particles.h5] [--json results.json]
 
-Eight columns of a group, contiguous, `float32` and `int32`, as particles of VPIC are; the query is
+Eight columns of a group, contiguous, `float32` and `int32`, as particles of VPIC are; the queries are
 
     select count(*), avg(x) from t where px > 32
+    select count(*), avg(x), max(pz) from t where px > 32 and id_1 between 1000000 and 7000000
 
-Each way is done once a round, the rounds go through all ways in turn, and the smallest number of CPU seconds (user and
+Each way is gone once a round, the rounds go through all ways in turn, and the smallest number of CPU seconds (user and
 system, all threads) counts; wall times are for information. The file is in the page cache. What is compared:
 
 - hyperchunk: `t = file.table(group)`, which is opened anew each time; as it is, and as `t.to_dataset()`
-- hyperchunk and polars: `scan_hyperchunk(…)`
 - h5py, all columns: each read whole, `pyarrow.table(…)`, DuckDB
-- h5py, the columns that the query needs: the same with two columns
+- h5py, the columns that the query needs: the same with these
+- DuckDB alone: the columns are in memory already, as Arrow has them. No way to DuckDB can cost less.
+- the same with polars: `hyperchunk.scan_hyperchunk(…)`, and h5py with the needed columns
 """
 
 from __future__ import annotations
@@ -36,8 +38,14 @@ import pyarrow as pa
 
 NAMES = ("x", "y", "z", "px", "py", "pz", "id_1", "id_2")
 GROUP = "Timestep_0"
-SQL = "select count(*), avg(x) from t where px > 32"
-Way = Callable[[Path], Any]
+QUERIES = (
+    ("select count(*), avg(x) from t where px > 32", ("x", "px")),
+    (
+        "select count(*), avg(x), max(pz) from t where px > 32 and id_1 between 1000000 and 7000000",
+        ("x", "px", "pz", "id_1"),
+    ),
+)
+Way = Callable[[], Any]
 
 
 def make(path: Path, rows: int) -> None:
@@ -54,34 +62,41 @@ def make(path: Path, rows: int) -> None:
                 group[name] = random.random(rows, dtype="f4") * 64
 
 
-def table_as_it_is(path: Path) -> Any:
-    t = hyperchunk.open(path).table(GROUP)  # noqa: F841 -- DuckDB finds it
-    return duckdb.sql(SQL).fetchall()[0]
+def asked(sql: str, t: Any) -> Any:
+    """What DuckDB answers; it finds `t` by its name."""
+    assert t is not None
+    found = duckdb.sql(sql)
+    assert found is not None
+    return found.fetchall()[0]
 
 
-def table_as_dataset(path: Path) -> Any:
-    t = hyperchunk.open(path).table(GROUP).to_dataset()  # noqa: F841 -- DuckDB finds it
-    return duckdb.sql(SQL).fetchall()[0]
-
-
-def polars_scan(path: Path) -> Any:
-    lazy = hyperchunk.scan_hyperchunk(path, GROUP)
-    return lazy.filter(pl.col("px") > 32).select(pl.len(), pl.col("x").mean()).collect().row(0)
-
-
-def h5py_columns(path: Path, names: tuple[str, ...]) -> Any:
+def by_h5py(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """Columns, read."""
     with h5py.File(path) as file:
-        t = pa.table({name: file[GROUP][name][()] for name in names})  # noqa: F841 -- DuckDB finds it
-    return duckdb.sql(SQL).fetchall()[0]
+        return {name: file[GROUP][name][()] for name in names}
 
 
-WAYS: dict[str, Way] = {
-    "hyperchunk table, DuckDB": table_as_it_is,
-    "hyperchunk table as dataset, DuckDB": table_as_dataset,
-    "hyperchunk scan, polars": polars_scan,
-    "h5py all columns, DuckDB": lambda path: h5py_columns(path, NAMES),
-    "h5py needed columns, DuckDB": lambda path: h5py_columns(path, ("x", "px")),
-}
+def in_polars(lazy: pl.LazyFrame, names: tuple[str, ...]) -> Any:
+    """The same queries in polars' words."""
+    chosen = pl.col("px") > 32
+    if "id_1" in names:
+        chosen &= pl.col("id_1").is_between(1_000_000, 7_000_000)
+    wanted = [pl.len(), pl.col("x").mean()] + ([pl.col("pz").max()] if "pz" in names else [])
+    return lazy.filter(chosen).select(wanted).collect().row(0)
+
+
+def ways(path: Path, sql: str, names: tuple[str, ...]) -> dict[str, Way]:
+    """All ways to an answer."""
+    held = pa.table(by_h5py(path, names))
+    return {
+        "hyperchunk table, DuckDB": lambda: asked(sql, hyperchunk.open(path).table(GROUP)),
+        "hyperchunk table as dataset, DuckDB": lambda: asked(sql, hyperchunk.open(path).table(GROUP).to_dataset()),
+        "h5py all columns, DuckDB": lambda: asked(sql, pa.table(by_h5py(path, NAMES))),
+        "h5py needed columns, DuckDB": lambda: asked(sql, pa.table(by_h5py(path, names))),
+        "DuckDB alone, columns in memory": lambda: asked(sql, held),
+        "hyperchunk scan, polars": lambda: in_polars(hyperchunk.scan_hyperchunk(path, GROUP), names),
+        "h5py needed columns, polars": lambda: in_polars(pl.DataFrame(by_h5py(path, names)).lazy(), names),
+    }
 
 
 def cpu() -> float:
@@ -115,8 +130,32 @@ def _summary(times: list[tuple[float, float]]) -> dict[str, float]:
     }
 
 
+def compare(path: Path, sql: str, names: tuple[str, ...], rounds: int) -> dict[str, dict[str, float]]:
+    """Measures all ways of a query, and prints a table."""
+    all_ways = ways(path, sql, names)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in all_ways}
+    # What is loaded once is loaded.
+    answers = {name: way() for name, way in all_ways.items()}
+    for _ in range(rounds):
+        for name, way in all_ways.items():
+            used, wall, answers[name] = measured(way)
+            times[name].append((used, wall))
+    first = next(iter(answers.values()))
+    for answer in answers.values():
+        assert answer[0] == first[0], answers
+        assert all(abs(a - b) <= 1e-4 * abs(b) for a, b in zip(answer, first, strict=True)), answers
+    results = {name: _summary(found) for name, found in times.items()}
+    best = results["hyperchunk table, DuckDB"]["cpu_min"]
+    print(f"\n`{sql}`: {first}; {rounds} rounds\n")
+    print("| way | CPU s (min) | CPU s (median) | wall s (min) | times the CPU |\n|---|---|---|---|---|")
+    for name, found in results.items():
+        numbers = f"{found['cpu_min']:.4f} | {found['cpu_median']:.4f} | {found['wall_min']:.4f}"
+        print(f"| {name} | {numbers} | {found['cpu_min'] / best:.2f} |")
+    return results
+
+
 def main() -> None:
-    """Measures, and prints a table."""
+    """Measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=8 << 20, help="rows of each column")
     parser.add_argument("--rounds", type=int, default=9, help="how often each way is gone")
@@ -127,28 +166,8 @@ def main() -> None:
         path = given.file or Path(folder) / "particles.h5"
         if not path.exists():
             make(path, given.rows)
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
-        answers: dict[str, Any] = {}
-        for way in WAYS.values():
-            way(path)  # what is loaded once is loaded
-        for _ in range(given.rounds):
-            for name, way in WAYS.items():
-                used, wall, answers[name] = measured(lambda way=way: way(path))  # type: ignore[misc]
-                times[name].append((used, wall))
-        results = {name: _summary(found) for name, found in times.items()}
-        results["open"] = opening(path, given.rounds)
-    counts = {answer[0] for answer in answers.values()}
-    assert len(counts) == 1, answers
-    means = [answer[1] for answer in answers.values()]
-    assert max(means) - min(means) < 1e-4 * abs(means[0]), answers
-    print(f"{answers[next(iter(answers))]}; {given.rounds} rounds\n")
-    best = results["hyperchunk table, DuckDB"]["cpu_min"]
-    print("| way | CPU s (min) | CPU s (median) | wall s (min) | times the CPU |\n|---|---|---|---|---|")
-    for name in WAYS:
-        found = results[name]
-        numbers = f"{found['cpu_min']:.4f} | {found['cpu_median']:.4f} | {found['wall_min']:.4f}"
-        print(f"| {name} | {numbers} | {found['cpu_min'] / best:.2f} |")
-    found = results["open"]
+        results: dict[str, Any] = {sql: compare(path, sql, names, given.rounds) for sql, names in QUERIES}
+        results["open"] = found = opening(path, given.rounds)
     print(f"\nopening the table: {1e3 * found['wall_min']:.2f} ms (median {1e3 * found['wall_median']:.2f} ms)")
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
