@@ -1,6 +1,7 @@
-"""Compares HDF5 files with what became of them by way of Arrow: `python roundtrip.py FOLDER FILE…` exports each file,
-imports it again and compares the two with h5py. Prints a JSON line before and after each file. A process of its own:
-libhdf5 crashes on some damaged files."""
+"""Compares HDF5 files with what became of them by way of Arrow.
+
+`python roundtrip.py FOLDER FILE…` exports each file, imports it again and compares the two with h5py. Prints a JSON
+line before and after each file. A process of its own: libhdf5 crashes on some damaged files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Each file of the corpus by way of Arrow: what comes back is equal to what was there, in values, types, extents,
-attributes and links; what Arrow has nothing for is a clear error, counted by its reason."""
+"""Each file of the corpus by way of Arrow.
+
+What comes back is equal to what was there, in values, types, extents, attributes and links; what Arrow has nothing for
+is a clear error, counted by its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables over data that lie elsewhere: behind links, in external files, stores, objects of Python, behind user blocks."""
+"""Tables over data elsewhere: behind links and user blocks, in external files, stores, objects of Python."""
 
 from __future__ import annotations
 

@@ -87,5 +87,5 @@ def test_faults_are_errors(stored: dict[str, np.ndarray], open_s3: OpenS3, proxy
     table = file.table("g")
     reader = table.to_reader()
     proxy.set(faults="denied")
-    with pytest.raises(OSError, match="table.h5"):
+    with pytest.raises(OSError, match=r"table\.h5"):
         reader.read_all()
