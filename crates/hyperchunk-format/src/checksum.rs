@@ -70,8 +70,11 @@ fn last((mut a, mut b, mut c): (u32, u32, u32), tail: &[u8]) -> (u32, u32, u32) 
 pub fn steer(bytes: &mut [u8], at: usize, wanted: u32) -> Result<()> {
     let wrong = || Error::invalid(format!("no twelve bytes to change at {at}"));
     let (blocks, tail) = blocks_and_tail(bytes);
-    let behind =
-        at.checked_add(12).filter(|_| at % 12 == 0).and_then(|end| blocks.get(end..)).ok_or_else(wrong)?;
+    let behind = at
+        .checked_add(12)
+        .filter(|_| at.is_multiple_of(12))
+        .and_then(|end| blocks.get(end..))
+        .ok_or_else(wrong)?;
     let before = mixed(start(bytes), blocks.get(..at).unwrap_or_default());
     let mut state = unmixed_last((0, 0, wanted));
     let less = |state: (u32, u32, u32), (x, y, z): (u32, u32, u32)| {
@@ -184,7 +187,7 @@ mod tests {
                 let kept = bytes.clone();
                 let wanted = 0x3157_4f52_u32.wrapping_mul(at as u32 + 1);
                 let steered = steer(&mut bytes, at, wanted);
-                assert_eq!(steered.is_ok(), at % 12 == 0 && at + 12 < length, "{at} of {length}");
+                assert_eq!(steered.is_ok(), at.is_multiple_of(12) && at + 12 < length, "{at} of {length}");
                 if steered.is_ok() {
                     assert_eq!(lookup3(&bytes), wanted);
                     assert_eq!((&bytes[..at], &bytes[at + 12..]), (&kept[..at], &kept[at + 12..]));

@@ -21,7 +21,7 @@ from hyperchunk.write.opened import Writing
 
 
 class DualFile(WritableFile):
-    """A new file that is HDF5 and Arrow at once: each column is a dataset, and what HDF5 stores of it is what Arrow reads.
+    """A new file that is HDF5 and Arrow at once: each column is a dataset, and what HDF5 stores of it, Arrow reads.
 
     `columns` says what the columns are: a pyarrow schema, a table, whatever has ``__arrow_c_schema__``, or a mapping
     of names to arrays or dtypes; without it, that is what the first :meth:`append` brings. `group` is where the

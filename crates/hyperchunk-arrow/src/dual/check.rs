@@ -234,6 +234,13 @@ impl Hdf5Column {
             Layout::Compact { .. } => return Err(of("its data lie in its header".into())),
             Layout::Virtual { .. } => return Err(of("its data lie in other datasets".into())),
         };
+        let size = chunk.unwrap_or(rows).checked_mul(row_size);
+        let end = dataset.object().file().superblock().end;
+        let inside =
+            |start: &u64| size.and_then(|size| start.checked_add(size)).is_some_and(|last| last <= end);
+        if !starts.iter().all(inside) {
+            return Err(of("its data lie beyond the end of the file".into()));
+        }
         let field = (**column.field()).clone();
         Ok(Self { field, dataset, row_size, starts, chunk, alignment: alignment as u64 })
     }
@@ -249,7 +256,7 @@ impl Hdf5Column {
     pub(super) fn place(&self, first: u64, rows: u64) -> Option<u64> {
         match self.chunk {
             None => self.starts.first()?.checked_add(first.checked_mul(self.row_size)?),
-            Some(chunk) if first % chunk == 0 && rows <= chunk => {
+            Some(chunk) if first.is_multiple_of(chunk) && rows <= chunk => {
                 self.starts.get(usize::try_from(first / chunk).ok()?).copied()
             }
             Some(_) => None,

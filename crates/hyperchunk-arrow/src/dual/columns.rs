@@ -79,7 +79,7 @@ impl Column {
             datatype_of(field).and_then(|(datatype, cell)| ColumnType::new(name, &datatype, &cell, &look()));
         let mut made = Self::checked(name, made, field.data_type().clone())?;
         let own = made.column.field().metadata();
-        let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(*key)).collect();
+        let more: Vec<_> = field.metadata().iter().filter(|(key, _)| !own.contains_key(key)).collect();
         let more: Vec<_> = more.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         made.column = made.column.with_metadata(more);
         Ok(made)
@@ -113,9 +113,7 @@ impl Column {
 
 /// As Arrow has columns in such files: whatever can be, as it is stored.
 pub(super) fn look() -> Look {
-    let mut look = Look::default();
-    look.strings = Strings::Stored;
-    look
+    Look { strings: Strings::Stored, ..Look::default() }
 }
 
 /// Whether values of two types are the same bytes, one value behind the other.
