@@ -10,6 +10,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body::Frame;
 use hyperchunk::{Error, Result};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -34,6 +35,9 @@ pub(super) struct Encoder {
     schema: SchemaRef,
     /// What the schema's message carries.
     metadata: Bytes,
+    /// Where files are mapped to. What lies there is never looked at by this process, which a file that became shorter would
+    /// end; the system, which sends it, only says no.
+    mapped: Vec<Range<usize>>,
 }
 
 fn failed(error: &arrow_schema::ArrowError) -> Error {
@@ -43,7 +47,17 @@ fn failed(error: &arrow_schema::ArrowError) -> Error {
 impl Encoder {
     pub(super) fn new(schema: &SchemaRef, metadata: Bytes) -> Result<Self> {
         let inner = StreamEncoder::try_new_with_options(schema, IpcWriteOptions::default());
-        Ok(Self { inner: inner.map_err(|error| failed(&error))?, schema: Arc::clone(schema), metadata })
+        Ok(Self {
+            inner: inner.map_err(|error| failed(&error))?,
+            schema: Arc::clone(schema),
+            metadata,
+            mapped: Vec::new(),
+        })
+    }
+
+    /// Says where files are mapped to.
+    pub(super) fn set_mapped(&mut self, mapped: Vec<Range<usize>>) {
+        self.mapped = mapped;
     }
 
     /// Lets the next message carry this.
@@ -63,7 +77,7 @@ impl Encoder {
     /// The messages of a batch, with that of the schema before the first.
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<Vec<Message>> {
         let buffers = self.inner.encode(batch).map_err(|error| failed(&error))?;
-        cut(buffers, &mut self.metadata)
+        cut(buffers, &mut self.metadata, &self.mapped)
     }
 }
 
@@ -94,7 +108,7 @@ impl Pieces {
 }
 
 /// Cuts an IPC stream into its messages, and makes gRPC messages of them.
-fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes) -> Result<Vec<Message>> {
+fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes, mapped: &[Range<usize>]) -> Result<Vec<Message>> {
     let broken = || Error::invalid("cannot be sent: a batch was encoded in an unknown way");
     let mut pieces = Pieces(buffers.into_iter().map(Bytes::from).filter(|piece| !piece.is_empty()).collect());
     let mut messages = Vec::new();
@@ -110,13 +124,19 @@ fn cut(buffers: Vec<Buffer>, metadata: &mut Bytes) -> Result<Vec<Message>> {
         let message = arrow_ipc::root_as_message(&header).map_err(|_| broken())?;
         let body_length = usize::try_from(message.bodyLength()).map_err(|_| broken())?;
         let body = pieces.take(body_length).ok_or_else(broken)?;
-        messages.push(frame(&header, &std::mem::take(metadata), body, body_length)?);
+        messages.push(frame(&header, &std::mem::take(metadata), body, body_length, mapped)?);
     }
     Ok(messages)
 }
 
 /// A message of gRPC: its length, then `FlightData` as Protocol Buffers have it.
-fn frame(header: &Bytes, metadata: &Bytes, body: Vec<Bytes>, body_length: usize) -> Result<Message> {
+fn frame(
+    header: &Bytes,
+    metadata: &Bytes,
+    body: Vec<Bytes>,
+    body_length: usize,
+    mapped: &[Range<usize>],
+) -> Result<Message> {
     let mut fields = BytesMut::with_capacity(header.len() + metadata.len() + 32);
     let mut field = |tag: u64, length: usize| {
         put_varint(&mut fields, tag);
@@ -143,7 +163,8 @@ fn frame(header: &Bytes, metadata: &Bytes, body: Vec<Bytes>, body_length: usize)
     together.put_slice(&fields);
     let mut message = Vec::new();
     for piece in body {
-        if piece.len() < SHORT {
+        let address = piece.as_ptr().addr();
+        if piece.len() < SHORT && !mapped.iter().any(|range| range.contains(&address)) {
             together.put_slice(&piece);
             continue;
         }

@@ -265,6 +265,7 @@ pub(super) fn get(files: &OpenFiles, query: &Query, mapped: bool, giver: &Giver<
                 Ok(())
             };
         }
+        encoder.set_mapped(asked.table.mapped_memory());
         for part in parts(&batch) {
             for message in encoder.encode(&part)? {
                 giver.give(message)?;
