@@ -1,6 +1,5 @@
-"""256 MiB over a Unix socket: `hyperchunk serve --flight` over an HDF5 file, and pyarrow's own Flight server.
-
-Theirs has the same columns in memory. The client is pyarrow's, for both; rounds are interleaved.
+"""256 MiB over a Unix socket: `hyperchunk serve --flight` over an HDF5 file, and pyarrow's own Flight server over the
+same columns in memory. The client is pyarrow's, for both; rounds are interleaved.
 
     python bench/arrow/flight.py [--rounds 9] [--rows 8388608] [--command path/to/hyperchunk] [--json out.json]
 """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyarrow.flight as fl
 from fresh import HYPERCHUNK
@@ -95,3 +96,8 @@ class _Header(fl.ClientMiddleware):  # type: ignore[misc]
 
     def sending_headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.token}"}
+
+
+def ticket(file: str = "a.h5", table: str = "particles", **more: Any) -> fl.Ticket:
+    """A ticket."""
+    return fl.Ticket(json.dumps({"file": file, "table": table} | more))
