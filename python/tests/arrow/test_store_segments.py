@@ -1,11 +1,15 @@
-"""Stores whose rows lie in Arrow files: written through the VOL connector and from Python, read by Arrow and plain HDF5."""
+"""Stores whose rows lie in Arrow files: written through the connector and from Python, read by Arrow and plain HDF5."""
 
+import http.server
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -221,6 +225,55 @@ def test_python_batches_appends_and_types(tmp_path: Path) -> None:
     assert run.fragments("/").rows == 33
     text = next((tmp_path / "run.h5.d" / "tables").rglob("*.arrow"))
     assert pa.ipc.open_file(str(text)).schema.metadata[b"h5.group"] in (b"/", b"/p")
+
+
+class Ranges(http.server.SimpleHTTPRequestHandler):
+    """A web server that knows ranges, as object stores do."""
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+    def do_GET(self) -> None:
+        """A range of a file, or all of it."""
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            return self.send_error(404)
+        data = path.read_bytes()
+        asked = re.match(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if asked is None:
+            self.send_response(200)
+        else:
+            first, last = asked.groups()
+            start = int(first) if first else max(len(data) - int(last), 0)
+            end = min(int(last) if first and last else len(data) - 1, len(data) - 1)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{end}/{len(data)}")
+            data = data[start : end + 1]
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+        return None
+
+
+def test_over_a_network(tmp_path: Path) -> None:
+    values = np.arange(100_000.0)
+    run = store.create(tmp_path / "run.h5", {"/a b/c/x": store.Dataset(100_000, "f8")}, segments="arrow", sync="never")
+    with run.writer() as writer:
+        writer["/a b/c/x"][...] = values
+    run.commit()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=tmp_path))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/run.h5"
+        with hyperchunk.open(url, storage_options={"allow_http": "true"}) as file:
+            np.testing.assert_array_equal(file["a b/c/x"][...], values)
+            np.testing.assert_array_equal(file["a b/c/x"][500:90_000:7], values[500:90_000:7])
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_what_is_not_rows_stays_in_the_log_and_is_named(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ pub(crate) struct Store {
     place: Place,
     logs: Mutex<HashMap<u32, Arc<dyn Source>>>,
     /// Logs and fragments, by the log and the table.
-    joined: Mutex<HashMap<OfTable, Arc<dyn Source>>>,
+    joined: Mutex<HashMap<OfTable, Arc<fragment::Joined>>>,
     datasets: Vec<OnceLock<Arc<Known>>>,
     headers: Headers,
     chunks: ChunkCache,
@@ -294,25 +294,32 @@ impl Store {
 
     /// A log, and the fragment of its writer that has rows of a dataset.
     pub(super) fn joined(self: &Arc<Self>, number: u32, known: &Known) -> Result<Arc<dyn Source>> {
-        let log = self.log(number)?;
-        let Some(table) = known.table.as_ref().filter(|_| known.in_fragments) else { return Ok(log) };
+        match self.with_fragment(number, known)? {
+            Some(joined) => Ok(joined),
+            None => self.log(number),
+        }
+    }
+
+    fn with_fragment(self: &Arc<Self>, number: u32, known: &Known) -> Result<Option<Arc<fragment::Joined>>> {
+        let Some(table) = known.table.as_ref().filter(|_| known.in_fragments) else { return Ok(None) };
         let key = (number, Arc::clone(table));
         let mut all = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(joined) = all.get(&key) {
-            return Ok(Arc::clone(joined));
+            return Ok(Some(Arc::clone(joined)));
         }
+        let log = self.log(number)?;
         let writer = self.manifest.logs.get(number as usize).map(|part| part.writer).unwrap_or_default();
         let (name, store) = (fragment::file_of(table, writer), Arc::downgrade(self));
         let open = move || {
             let store = store.upgrade().ok_or_else(|| Error::invalid("the store is closed"))?;
             store.place.open(&name).map_err(|error| error.file(store.place.name(&name)))
         };
-        let joined: Arc<dyn Source> = Arc::new(fragment::Joined::new(log, Box::new(open)));
+        let joined = Arc::new(fragment::Joined::new(log, Box::new(open)));
         if all.len() >= OPEN {
             all.clear();
         }
         all.insert(key, Arc::clone(&joined));
-        Ok(joined)
+        Ok(Some(joined))
     }
 
     pub(super) fn log(&self, number: u32) -> Result<Arc<dyn Source>> {
@@ -464,6 +471,11 @@ struct OfDataset(Arc<Store>, Arc<Known>);
 impl Logs for OfDataset {
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>> {
         self.0.joined(self.1.layer(layer).log, &self.1)
+    }
+
+    fn fragment(&self, layer: u32) -> Result<Option<Arc<dyn Source>>> {
+        let joined = self.0.with_fragment(self.1.layer(layer).log, &self.1)?;
+        joined.map(|joined| joined.fragment().map(Arc::clone)).transpose()
     }
 
     fn extent(&self, layer: u32) -> (u64, u64) {

@@ -1,8 +1,8 @@
 //! Reading a dataset of a store: pieces are found, put in order, and painted over each other.
 //!
 //! What is read whole is verified: a chunk, a record of raw elements, all boxes of a record of several. The header of its batch
-//! is read with it. Parts of records are not verified, nor are records of more than 64 MiB over a network, nor those that a
-//! single later piece hides: `hyperchunk store verify` looks at everything.
+//! is read with it. Parts of records are not verified, nor are records of more than 64 MiB and rows of fragments over a network,
+//! nor those that a single later piece hides: `hyperchunk store verify` looks at everything.
 #![expect(clippy::cast_possible_truncation, reason = "pieces are found by the memory that there is for them")]
 
 use super::checks::{Checks, Headers};
@@ -37,6 +37,10 @@ pub(super) struct About {
 pub(super) trait Logs: Send + Sync + std::fmt::Debug {
     /// The log of a layer. It is as long as its committed part.
     fn log(&self, layer: u32) -> Result<Arc<dyn Source>>;
+    /// The fragment that rows of a layer lie in, if there is one.
+    fn fragment(&self, _layer: u32) -> Result<Option<Arc<dyn Source>>> {
+        Ok(None)
+    }
     /// Its number, and how far it may be read.
     fn extent(&self, layer: u32) -> (u64, u64);
     /// Its name in messages.

@@ -1,7 +1,7 @@
 //! Which bytes of which logs a wave of pieces needs, and what is done with them.
 
 use super::checks::{Last, Record};
-use super::fragment::is_in;
+use super::fragment::{inside, is_in};
 use super::piece::Place;
 use super::pieces::Found;
 use super::read::{Means, Painting};
@@ -286,14 +286,22 @@ impl<'a> Painting<'a> {
             };
             let place = spans.order[at];
             let found = *self.found(place);
-            let log = self.logs.log(found.layer)?;
+            let source = match self.logs.fragment(found.layer)?.filter(|_| is_in(found.offset)) {
+                Some(fragment) => fragment,
+                None => self.logs.log(found.layer)?,
+            };
             let mut add = |range: Range<u64>, work: Do<'a>| {
+                let range = if is_in(range.start) {
+                    inside(range.start)..inside(range.start) + (range.end - range.start)
+                } else {
+                    range
+                };
                 let painting = Arc::clone(self);
                 let work = move |bytes: &[u8], scratch: &mut Scratch| {
                     work(&painting, bytes, scratch)
                         .map_err(|error| painting.named(error, found.layer, found.offset))
                 };
-                parts.add(&log, Part { range, work: Box::new(work) });
+                parts.add(&source, Part { range, work: Box::new(work) });
             };
             match job {
                 Job::Together(places, range) | Job::Whole(places, range)

@@ -25,6 +25,15 @@ impl Joined {
     pub(in crate::store) fn new(log: Arc<dyn Source>, open: Open) -> Self {
         Self { log, open, fragment: OnceLock::new() }
     }
+
+    /// The fragment.
+    pub(in crate::store) fn fragment(&self) -> Result<&Arc<dyn Source>> {
+        if let Some(fragment) = self.fragment.get() {
+            return Ok(fragment);
+        }
+        let fragment = (self.open)()?;
+        Ok(self.fragment.get_or_init(|| fragment))
+    }
 }
 
 impl Source for Joined {
@@ -37,14 +46,7 @@ impl Source for Joined {
         if !is_in(offset) {
             return self.log.read_at(offset, buffer);
         }
-        let fragment = match self.fragment.get() {
-            Some(fragment) => fragment,
-            None => {
-                let fragment = (self.open)()?;
-                self.fragment.get_or_init(|| fragment)
-            }
-        };
-        fragment.read_at(inside(offset), buffer)
+        self.fragment()?.read_at(inside(offset), buffer)
     }
 }
 
