@@ -417,8 +417,11 @@ impl Target {
                 let length = list.len().checked_mul(*count).ok_or_else(not_so)?;
                 // The values of an array that was cut are those of the whole.
                 let values = list.values();
-                let values =
-                    if values.len() == length { ArrayRef::clone(values) } else { values.slice(start, length) };
+                let values = if values.len() == length {
+                    ArrayRef::clone(values)
+                } else {
+                    values.slice(start, length)
+                };
                 let within = nulls && list.null_count() > 0;
                 if stride == self.size {
                     return target.put(&values, out, target.size, ends, within);

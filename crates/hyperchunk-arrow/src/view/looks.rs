@@ -58,7 +58,7 @@ fn looking_as(kind: &ColumnType, wanted: &Field) -> Option<ColumnType> {
 fn with_more(kind: ColumnType, other: &Field) -> ColumnType {
     let known = kind.field().metadata();
     let more =
-        other.metadata().iter().filter(|(key, _)| !known.contains_key(*key) && !key.starts_with(ARROWS));
+        other.metadata().iter().filter(|(key, _)| !known.contains_key(key) && !key.starts_with(ARROWS));
     let more: Vec<(String, String)> = more.map(|(key, value)| (key.clone(), value.clone())).collect();
     kind.with_metadata(more)
 }

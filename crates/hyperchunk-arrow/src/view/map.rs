@@ -51,7 +51,10 @@ impl Maps {
 }
 
 /// Files that are mapped at present: who maps one again gets the same memory.
-static MAPPED: Mutex<Vec<(Weak<dyn Source>, Weak<Map>)>> = Mutex::new(Vec::new());
+static MAPPED: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
+
+/// A file, and the memory that it is mapped to, as long as somebody has them.
+type SharedMap = (Weak<dyn Source>, Weak<Map>);
 
 fn shared(source: &Arc<dyn Source>, file: &File) -> Option<Arc<Map>> {
     let new =
