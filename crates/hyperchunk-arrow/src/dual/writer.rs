@@ -133,8 +133,7 @@ impl DualWriter {
             .collect::<Result<_>>()
             .and_then(|columns| Prepared::of_columns(columns, Metadata::default(), options))
             .map_err(|error| error.file(&*shown))?;
-        let sink = LocalSink::create(path, options.file.sync, options.file.replace)?;
-        Self::start(Arc::new(sink), Some(&shown), prepared, options)
+        Self::start_at(path, &shown, prepared, options)
     }
 
     /// Starts a file of this machine. It has its name when it is first committed.
@@ -145,8 +144,7 @@ impl DualWriter {
         let path = path.as_ref();
         let shown = path.to_string_lossy();
         let prepared = Prepared::new(schema, options).map_err(|error| error.file(&*shown))?;
-        let sink = LocalSink::create(path, options.file.sync, options.file.replace)?;
-        Self::start(Arc::new(sink), Some(&shown), prepared, options)
+        Self::start_at(path, &shown, prepared, options)
     }
 
     /// Starts a file in a sink. `name` is for messages.
@@ -160,6 +158,17 @@ impl DualWriter {
         options: &DualOptions,
     ) -> Result<Self> {
         Self::start(sink, name, Prepared::new(schema, options)?, options)
+    }
+
+    /// At a path: nothing is left if it cannot be.
+    fn start_at(path: &Path, shown: &str, prepared: Prepared, options: &DualOptions) -> Result<Self> {
+        let sink = Arc::new(LocalSink::create(path, options.file.sync, options.file.replace)?);
+        let made = Self::start(Arc::<LocalSink>::clone(&sink), Some(shown), prepared, options);
+        if made.is_err() {
+            // The first error is the one that counts.
+            drop(sink.discard());
+        }
+        made
     }
 
     fn start(

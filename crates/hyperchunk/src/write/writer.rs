@@ -198,6 +198,7 @@ impl Writer {
     /// As [`LocalSink::create`].
     pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<Self> {
         let path = path.as_ref();
+        first_of(options)?;
         // The journal first: whoever has it writes the file.
         let journal = options.journal.then(|| Journal::create(path)).transpose()?;
         let sink = match LocalSink::create(path, options.sync, options.replace) {
@@ -265,24 +266,7 @@ impl Writer {
         options: &CreateOptions,
         journal: Option<Journal>,
     ) -> Result<Self> {
-        let first = match options.layout {
-            FileLayout::AtEnd => FIRST,
-            FileLayout::InFront { page } if page.is_power_of_two() && (512..=1 << 30).contains(&page) => {
-                page.max(FIRST)
-            }
-            FileLayout::InFront { page } => {
-                let message = format!("a page of {page} bytes: a power of two from 512 to 2^30 is needed");
-                return Err(Error::invalid(message));
-            }
-        };
-        if options.alignment == 0 || options.alignment > 1 << 30 {
-            return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
-        }
-        let base = options.user_block;
-        if base != 0 && !(base.is_power_of_two() && (512..=1 << 40).contains(&base)) {
-            let message = format!("a user block of {base} bytes: a power of two from 512 to 2^40 is needed");
-            return Err(Error::invalid(message));
-        }
+        let (first, base) = (first_of(options)?, options.user_block);
         sink.write_at(base, sink.unfinished())?;
         let writer = Self::over(sink, name, options, journal, first);
         if base != 0 {
@@ -699,6 +683,29 @@ impl Writer {
     pub fn changes(&self) -> u64 {
         self.0.changes.load(Ordering::Acquire)
     }
+}
+
+/// Checks options; where data begin, counted from the superblock.
+fn first_of(options: &CreateOptions) -> Result<u64> {
+    let first = match options.layout {
+        FileLayout::AtEnd => FIRST,
+        FileLayout::InFront { page } if page.is_power_of_two() && (512..=1 << 30).contains(&page) => {
+            page.max(FIRST)
+        }
+        FileLayout::InFront { page } => {
+            let message = format!("a page of {page} bytes: a power of two from 512 to 2^30 is needed");
+            return Err(Error::invalid(message));
+        }
+    };
+    if options.alignment == 0 || options.alignment > 1 << 30 {
+        return Err(Error::invalid(format!("an alignment of {} bytes", options.alignment)));
+    }
+    let base = options.user_block;
+    if base != 0 && !(base.is_power_of_two() && (512..=1 << 40).contains(&base)) {
+        let message = format!("a user block of {base} bytes: a power of two from 512 to 2^40 is needed");
+        return Err(Error::invalid(message));
+    }
+    Ok(first)
 }
 
 /// Checks options and makes the values of a dataset.
