@@ -18,6 +18,9 @@ __all__ = [
     "Mapped",
     "Node",
     "Object",
+    "Pool",
+    "PoolObject",
+    "PoolWriter",
     "RemoteTable",
     "RowBatches",
     "Scan",
@@ -41,6 +44,7 @@ __all__ = [
     "set_package_dir",
     "store_commit",
     "store_create",
+    "store_fragments",
     "store_look_up",
 ]
 
@@ -251,12 +255,14 @@ class PoolWriter:
     def seal(self, length: int | None = None) -> None: ...
     def abort(self) -> None: ...
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class PoolObject:
     def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Pool:

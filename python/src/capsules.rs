@@ -62,7 +62,7 @@ pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>
 pub(crate) struct Reader(pub(crate) Option<Batches>, pub(crate) SchemaRef);
 
 impl Iterator for Reader {
-    type Item = std::result::Result<RecordBatch, ArrowError>;
+    type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let batches = self.0.as_mut()?;

@@ -5,7 +5,7 @@ use crate::errors::{opening, to_python};
 use crate::memory::look_all;
 use crate::writer::{Writer, options};
 use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use hyperchunk_arrow::arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use hyperchunk_arrow::arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader, StructArray};
 use hyperchunk_arrow::arrow_schema::{ArrowError, Schema};
 use hyperchunk_arrow::dual::{self, DualOptions, NewColumn};
@@ -38,7 +38,7 @@ impl ArrowStream {
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
         // SAFETY: a capsule of this name has such a stream, by Arrow's PyCapsule interface. Moved from, it is empty.
         let reader =
-            unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
+            unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
         let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let schema = (*reader.schema()).clone();
         Ok(Self { reader: Mutex::new(Some(Box::new(reader))), schema })

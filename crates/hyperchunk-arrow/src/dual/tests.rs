@@ -210,8 +210,7 @@ fn what_cannot_be_is_refused() {
 fn a_damaged_file_is_never_taken_for_another() {
     let sink = Arc::new(MemorySink::default());
     let schema = rows(0, 0).schema();
-    let mut options = DualOptions::default();
-    options.row_group = Some(4);
+    let options = DualOptions { row_group: Some(4), ..DualOptions::default() };
     let file = DualWriter::create_in(Arc::<MemorySink>::clone(&sink), None, &schema, &options).unwrap();
     file.append(&rows(0, 10)).unwrap();
     file.close().unwrap();

@@ -118,8 +118,8 @@ mod tests {
         let filtered = writer.define(&definition).unwrap();
         definition.path = b"/b".to_vec();
         let plain = writer.define(&definition).unwrap();
-        let count = axes.iter().map(|(start, end)| (end - start) as usize).product::<usize>();
-        let bytes: Vec<u8> = (0..count * 2).map(|at| (at * 7 % 251) as u8).collect();
+        let count = axes.iter().map(|(start, end)| end - start).product::<u64>();
+        let bytes: Vec<u8> = (0..count * 2).map(|at| (at * 7 % 251).to_le_bytes()[0]).collect();
         let choice = Choice::Axes(axes.iter().map(|(start, end)| Axis::range(*start..*end)).collect());
         for threads in [1, 3] {
             writer.write_filtered(filtered, &choice, &bytes, threads).unwrap();

@@ -107,6 +107,8 @@ impl Taken {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, often of one")]
+
     use super::*;
 
     #[test]

@@ -23,6 +23,7 @@ mod options;
 mod parts;
 mod recover;
 mod reserved;
+mod sequences;
 mod sink;
 mod snapshot;
 mod space;

@@ -4,7 +4,7 @@ use super::based::Based;
 use super::chunks::{Chunks, Data, NewChunk};
 use super::companion::Companion;
 use super::dataset::DatasetWriter;
-use super::heap::{COLLECTION, Heap};
+use super::heap::Heap;
 use super::journal::{Entry, Journal, Made};
 use super::options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 use super::sink::{LocalSink, Sink};
@@ -16,11 +16,9 @@ use super::{needs, notice, oldest_able};
 use crate::io::RemoteOptions;
 use crate::io::upload::Stored;
 use crate::{Error, ErrorKind, Result};
-use hyperchunk_format::encode::reference::HeapObject;
 use hyperchunk_format::encode::{self, Oldest, object_header, superblock};
 use hyperchunk_format::model::{
-    AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind, Reference,
-    ReferenceKind, Selected,
+    AllocationTime, Attribute, Class, Dataspace, Datatype, FillWhen, Name, ObjectKind,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -31,8 +29,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 const FIRST: u64 = 2048;
 /// So much of a file that is streamed is for headers at promised addresses.
 const PROMISED: u64 = 64 << 10;
-/// Collections in front are small: their space is measured out.
-const SMALL_COLLECTION: usize = 4096;
 /// Longer data than this have no place in a file.
 const LONGEST: u64 = 1 << 62;
 /// Where it says how large it is, a compact dataset has 16 bits.
@@ -153,7 +149,7 @@ impl Inner {
     }
 
     /// Notes it if something needs a newer release than was asked for.
-    fn notice(&self, age: Oldest, what: impl FnOnce() -> String) {
+    pub(super) fn notice(&self, age: Oldest, what: impl FnOnce() -> String) {
         if age > self.options.oldest {
             let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
             notices.push(notice(&what(), age));
@@ -588,82 +584,6 @@ impl Writer {
         node.pinned = Some(address);
         self.0.note(&[Entry::Pinned { object, address }])?;
         Ok(address)
-    }
-
-    /// Stores the bytes of a string or sequence of `count` elements; returns the element that leads to them.
-    ///
-    /// # Errors
-    /// Limit if it is too long; those of the sink.
-    pub fn store_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
-        self.store(count, bytes, &self.0.heap)
-    }
-
-    /// As [`Writer::store_sequence`], for an attribute: with the structure, where that is wanted in front.
-    ///
-    /// # Errors
-    /// As [`Writer::store_sequence`].
-    pub fn store_attribute_sequence(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
-        let in_front = self.0.options.layout != FileLayout::AtEnd;
-        self.store(count, bytes, if in_front { &self.0.front_heap } else { &self.0.heap })
-    }
-
-    fn store(&self, count: usize, bytes: &[u8], heap: &Heap) -> Result<[u8; 16]> {
-        let mut element = [0; 16];
-        if count == 0 {
-            return Ok(element);
-        }
-        let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
-        let (address, number) = self.store_bytes(bytes, heap)?;
-        element[..4].copy_from_slice(&length.to_le_bytes());
-        element[4..12].copy_from_slice(&address.to_le_bytes());
-        element[12..].copy_from_slice(&number.to_le_bytes());
-        Ok(element)
-    }
-
-    /// Stores a reference to a part of the dataset whose header is at an address that [`Writer::address`] gave; returns the
-    /// element, of 12 bytes, that leads to it.
-    ///
-    /// # Errors
-    /// Invalid or Unsupported if the selection cannot be stored; those of the sink.
-    pub fn store_region(&self, address: u64, region: Selected) -> Result<Vec<u8>> {
-        let reference = Reference { file: None, address, region: Some(region), attribute: None };
-        self.store_reference(ReferenceKind::Region1, &reference, false)
-    }
-
-    /// Stores what a reference needs in the heap, if anything; returns the element that leads to it. `attribute`: the
-    /// element is an attribute's.
-    ///
-    /// # Errors
-    /// Invalid or Unsupported if there is no such reference of that kind; those of the sink.
-    pub fn store_reference(
-        &self,
-        kind: ReferenceKind,
-        reference: &Reference,
-        attribute: bool,
-    ) -> Result<Vec<u8>> {
-        let (age, object) = self.0.able(|age| encode::reference::heap_object(kind, reference, age))?;
-        self.0.notice(age, || "a reference".to_owned());
-        let Some(object) = object else { return encode::reference::encode(kind, Some(reference), None) };
-        let size = u32::try_from(object.len()).map_err(|_| Error::limit("a selection of 4 GiB"))?;
-        let in_front = attribute && self.0.options.layout != FileLayout::AtEnd;
-        let heap = if in_front { &self.0.front_heap } else { &self.0.heap };
-        let (address, index) = self.store_bytes(&object, heap)?;
-        encode::reference::encode(kind, Some(reference), Some(HeapObject { address, index, size }))
-    }
-
-    /// Where bytes lie in the heap.
-    fn store_bytes(&self, bytes: &[u8], heap: &Heap) -> Result<(u64, u32)> {
-        self.0.open()?;
-        let in_front = std::ptr::eq(heap, &self.0.front_heap);
-        let usual = if in_front { SMALL_COLLECTION } else { COLLECTION };
-        let take = |length| match in_front.then(|| self.0.take_front(length, false)).flatten() {
-            Some(address) => Ok(address),
-            None => {
-                let (address, gap) = self.0.space.take(length, 8);
-                self.0.sink.skip(address - gap, gap).map(|()| address)
-            }
-        };
-        heap.store(bytes, usual, take, &*self.0.sink)
     }
 
     /// What needed a newer format than [`CreateOptions::oldest`], and was not said yet.

@@ -73,10 +73,10 @@ fn damaged_messages_are_errors() {
                 1 if !bytes.is_empty() => {
                     for _ in 0..=random(4) {
                         let place = random(bytes.len());
-                        bytes[place] = random(256) as u8;
+                        bytes[place] = random(256).to_le_bytes()[0];
                     }
                 }
-                _ => bytes.extend((0..random(100)).map(|byte| byte as u8)),
+                _ => bytes.extend((0..random(100)).map(|byte| byte.to_le_bytes()[0])),
             }
             *field = Bytes::from(bytes);
             if random(10) == 0 {

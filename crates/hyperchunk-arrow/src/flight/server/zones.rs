@@ -230,6 +230,8 @@ fn beside(whole: i128, real: f64) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, often of one")]
+
     use super::*;
     use serde_json::json;
 
