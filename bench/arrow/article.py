@@ -30,7 +30,11 @@ Row = dict[str, Any]
 WAYS = {
     "native": ("native HDF5, MPI-IO", None, "#9aa39f"),
     "store": ("Hyperchunk, a store", "hyperchunk store;fsync=never;writers={ranks}", "#2f6f5e"),
-    "arrow": ("Hyperchunk, a store of Arrow files", "hyperchunk store;fsync=never;segments=arrow;writers={ranks}", "#7fb069"),
+    "arrow": (
+        "Hyperchunk, a store of Arrow files",
+        "hyperchunk store;fsync=never;segments=arrow;writers={ranks}",
+        "#7fb069",
+    ),
     "memory": ("Hyperchunk, buffered in memory", "hyperchunk store;fsync=never;memory=256M;writers={ranks}", "#c0703a"),
 }
 INK, QUIET = "#1f2a27", "#66716d"
