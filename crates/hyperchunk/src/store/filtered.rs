@@ -19,7 +19,8 @@ struct Scratch {
 
 impl LogWriter {
     /// As [`LogWriter::write`], but chunks that the selection has whole go to the log through the dataset's filters, on up to
-    /// `threads` threads (0: one a processor). Parts of chunks go there as they are. Without filters there is no difference.
+    /// `threads` threads (0: one a processor). Parts of chunks go there as they are; a chunk at the edge of a dimension that may
+    /// grow is one, since another writer may have the rest of it. Without filters there is no difference.
     ///
     /// # Errors
     /// As [`LogWriter::write`]; a filter's.
@@ -42,6 +43,8 @@ impl LogWriter {
             return self.write_boxes(dataset, &chosen, bytes);
         }
         let whole = size_of(&Slab::new(vec![0; chunk.len()], chunk)).map_err(name)?;
+        let bounds: Vec<u64> = definition.max.iter().map(|max| max.unwrap_or(u64::MAX)).collect();
+        let bounds = Slab::new(vec![0; bounds.len()], bounds);
         let fill = definition.unwritten();
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors() } else { threads };
@@ -50,8 +53,7 @@ impl LogWriter {
             let offset: Vec<u64> =
                 piece.chunk().iter().zip(chunk).map(|(at, size)| at.saturating_mul(*size)).collect();
             let stored = Slab::new(offset.as_slice(), chunk);
-            let extent = Slab::new(vec![0; dims.len()], dims.as_slice());
-            let there = stored.intersection(&extent).ok_or_else(|| Error::invalid("beyond the extent"))?;
+            let there = stored.intersection(&bounds).ok_or_else(|| Error::invalid("beyond the extent"))?;
             let part = stored.intersection(slab).ok_or_else(|| Error::invalid("a chunk outside its box"))?;
             if part != there {
                 scratch.elements.clear();
@@ -106,11 +108,17 @@ mod tests {
     /// Writes a box over one of sevens, filtered and plainly: both read alike, and so many chunks are stored as such.
     #[track_caller]
     fn check(axes: [(u64, u64); 2], chunks: usize) {
+        check_in([Some(250), Some(190)], axes, chunks);
+    }
+
+    #[track_caller]
+    fn check_in(max: [Option<u64>; 2], axes: [(u64, u64); 2], chunks: usize) {
         let folder = Folder::new();
         let writer = LogWriter::create(&folder.0.join("a.h5"), &options()).unwrap();
         let filter = |id, parameters| Filter { id, optional: true, name: None, parameters };
         let dims = vec![250, 190];
         let mut definition = Definition::new("/a", Datatype::integer(2, true, ByteOrder::Big), dims.clone());
+        definition.max = max.to_vec();
         definition.chunk = Some(vec![100, 50]);
         definition.pipeline = vec![filter(2, vec![2]), filter(1, vec![1])];
         definition.fill.value = FillWhen::User(vec![1, 2]);
@@ -152,5 +160,9 @@ mod tests {
         check([(30, 220), (0, 190)], 4);
         check([(1, 99), (0, 190)], 0);
         check([(0, 249), (49, 190)], 6);
+        // Where the extent may grow, others may write to the rest of a chunk at the edge.
+        check_in([None, Some(190)], [(0, 250), (0, 190)], 8);
+        check_in([Some(1000), None], [(0, 250), (0, 190)], 6);
+        check_in([Some(300), Some(200)], [(200, 250), (150, 190)], 0);
     }
 }
