@@ -10,6 +10,7 @@ mod object_store;
 #[path = "no_object_store.rs"]
 mod object_store;
 mod pages;
+mod per_process;
 mod percent;
 pub(crate) mod positioned;
 mod remote;
@@ -23,6 +24,7 @@ pub(crate) use blocks::{NEAR, Paged, around, metadata_cache_bytes};
 pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
 pub use local::LocalFile;
 pub use memory::Memory;
+pub use per_process::PerProcess;
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
 pub use schemes::{Opener, set_schemes};
 pub(crate) use view::FileView;

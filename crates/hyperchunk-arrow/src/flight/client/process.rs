@@ -5,11 +5,11 @@ use super::url::Server;
 use crate::flight::status;
 use crate::flight::token::Token;
 use arrow_flight::flight_service_client::FlightServiceClient;
-use hyperchunk::io::{RemoteOptions, is_interrupted};
+use hyperchunk::io::{PerProcess, RemoteOptions, is_interrupted};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
@@ -112,42 +112,26 @@ impl Connection {
 
 /// What all clients of one process share.
 pub(super) struct Process {
-    id: u32,
     runtime: Runtime,
     channels: Mutex<HashMap<Connection, Channel>>,
-    /// That of a child that was forked off, seen from there.
-    child: OnceLock<Box<Process>>,
 }
 
-static FIRST: OnceLock<Box<Process>> = OnceLock::new();
+static SHARED: PerProcess<Process> = PerProcess::new();
 
 impl Process {
     /// That of this process.
     pub(super) fn get() -> Result<&'static Self> {
-        let id = std::process::id();
-        let mut place = &FIRST;
-        loop {
-            match place.get() {
-                Some(process) if process.id == id => return Ok(process),
-                Some(process) => place = &process.child,
-                None => {
-                    // Made before it is put there: nobody is ever inside the lock for long, so a fork finds it open.
-                    if let Err(spare) = place.set(Box::new(Self::new(id)?)) {
-                        spare.runtime.shutdown_background();
-                    }
-                }
-            }
-        }
+        SHARED.get(Self::new, |spare| spare.runtime.shutdown_background())
     }
 
-    fn new(id: u32) -> Result<Self> {
+    fn new() -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("hyperchunk-flight")
             .enable_all()
             .build()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
-        Ok(Self { id, runtime, channels: Mutex::default(), child: OnceLock::new() })
+        Ok(Self { runtime, channels: Mutex::default() })
     }
 
     /// Where its tasks run.

@@ -4,10 +4,11 @@
 
 use super::location::Kind;
 use super::store::{Connection, Store};
+use crate::io::PerProcess;
 use crate::{Error, ErrorKind, Result};
 use object_store::client::HttpClient;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 
@@ -18,39 +19,23 @@ const WEIGHT: u32 = 1 << 16;
 
 /// What all files of one process share.
 pub(super) struct Process {
-    id: u32,
     pub(super) runtime: Runtime,
     gate: Arc<Semaphore>,
     stores: Mutex<HashMap<Arc<Connection>, Arc<Store>>>,
     clients: Mutex<HashMap<String, HttpClient>>,
     /// Where buckets are that are not where they were looked for.
     regions: Mutex<HashMap<Arc<Connection>, String>>,
-    /// That of a child that was forked off, seen from there.
-    child: OnceLock<Box<Process>>,
 }
 
-static FIRST: OnceLock<Box<Process>> = OnceLock::new();
+static SHARED: PerProcess<Process> = PerProcess::new();
 
 impl Process {
     /// That of this process.
     pub(super) fn get() -> Result<&'static Self> {
-        let id = std::process::id();
-        let mut place = &FIRST;
-        loop {
-            match place.get() {
-                Some(process) if process.id == id => return Ok(process),
-                Some(process) => place = &process.child,
-                None => {
-                    // Made before it is put there: nobody is ever inside the lock for long, so a fork finds it open.
-                    if let Err(spare) = place.set(Box::new(Self::new(id)?)) {
-                        spare.runtime.shutdown_background();
-                    }
-                }
-            }
-        }
+        SHARED.get(Self::new, |spare| spare.runtime.shutdown_background())
     }
 
-    fn new(id: u32) -> Result<Self> {
+    fn new() -> Result<Self> {
         let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2).clamp(1, 2);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
@@ -60,13 +45,11 @@ impl Process {
             .build()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
         Ok(Self {
-            id,
             runtime,
             gate: Arc::new(Semaphore::new(WEIGHT as usize)),
             stores: Mutex::default(),
             clients: Mutex::default(),
             regions: Mutex::default(),
-            child: OnceLock::new(),
         })
     }
 
