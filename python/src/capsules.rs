@@ -4,7 +4,6 @@ use hyperchunk_arrow::arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_f
 use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use hyperchunk_arrow::arrow_array::{Array, BooleanArray, RecordBatch, RecordBatchReader, StructArray};
 use hyperchunk_arrow::arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use hyperchunk_arrow::view::Batches;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,7 +18,10 @@ pub(crate) const STREAM: &CStr = c"arrow_array_stream";
 pub(crate) type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// Batches as a stream of Arrow's.
-pub(crate) fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCapsule>> {
+pub(crate) fn export_stream<B: Made + 'static>(
+    py: Python<'_>,
+    reader: Reader<B>,
+) -> PyResult<Bound<'_, PyCapsule>> {
     PyCapsule::new(py, FFI_ArrowArrayStream::new(Box::new(reader)), Some(STREAM.into()))
 }
 
@@ -59,9 +61,14 @@ pub(crate) fn truths(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>
 
 /// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go: what makes them may
 /// need it.
-pub(crate) struct Reader(pub(crate) Option<Batches>, pub(crate) SchemaRef);
+pub(crate) struct Reader<B: Made>(pub(crate) Option<B>, pub(crate) SchemaRef);
 
-impl Iterator for Reader {
+/// What makes batches.
+pub(crate) trait Made: Iterator<Item = Result<RecordBatch, ArrowError>> + Send {}
+
+impl<B: Iterator<Item = Result<RecordBatch, ArrowError>> + Send> Made for B {}
+
+impl<B: Made> Iterator for Reader<B> {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -70,13 +77,13 @@ impl Iterator for Reader {
     }
 }
 
-impl RecordBatchReader for Reader {
+impl<B: Made> RecordBatchReader for Reader<B> {
     fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.1)
     }
 }
 
-impl Drop for Reader {
+impl<B: Made> Drop for Reader<B> {
     fn drop(&mut self) {
         let batches = self.0.take();
         detached(move || drop(batches));

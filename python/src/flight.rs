@@ -1,11 +1,8 @@
 //! Tables on Flight servers.
 
-use crate::capsules::{STREAM, detached, export_schema};
+use crate::capsules::{Reader, export_schema, export_stream};
 use crate::errors::to_python;
-use hyperchunk_arrow::arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use hyperchunk_arrow::arrow_array::{RecordBatch, RecordBatchReader};
-use hyperchunk_arrow::arrow_schema::{ArrowError, SchemaRef};
-use hyperchunk_arrow::flight::{self, Query, RemoteBatches};
+use hyperchunk_arrow::flight::{self, Query};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
@@ -64,36 +61,10 @@ impl RemoteTable {
     /// Its rows as a capsule of Arrow's.
     fn stream_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let batches = py.detach(|| self.0.batches()).map_err(|e| to_python(py, &e))?;
-        let stream = FFI_ArrowArrayStream::new(Box::new(Reader(Some(batches), self.0.schema())));
-        PyCapsule::new(py, stream, Some(STREAM.into()))
+        export_stream(py, Reader(Some(batches), self.0.schema()))
     }
 
     fn __repr__(&self) -> String {
         format!("{:?}", self.0)
-    }
-}
-
-/// Batches for a library that may or may not hold the interpreter while it asks for one, or lets them go.
-struct Reader(Option<RemoteBatches>, SchemaRef);
-
-impl Iterator for Reader {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batches = self.0.as_mut()?;
-        detached(move || batches.next()).flatten()
-    }
-}
-
-impl RecordBatchReader for Reader {
-    fn schema(&self) -> SchemaRef {
-        SchemaRef::clone(&self.1)
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let batches = self.0.take();
-        detached(move || drop(batches));
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Mapped(Buffer);
 
 /// The batches of a table.
 #[pyclass(frozen, module = "hyperchunk._core")]
-pub(crate) struct RowBatches(Mutex<Reader>);
+pub(crate) struct RowBatches(Mutex<Reader<Batches>>);
 
 /// A walk through a table that chooses rows.
 #[pyclass(frozen, module = "hyperchunk._core")]

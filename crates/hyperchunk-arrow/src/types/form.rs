@@ -161,16 +161,8 @@ impl Element {
     }
 
     fn integer(datatype: &Datatype, signed: bool) -> Result<Self> {
-        let data_type = match (datatype.size, signed) {
-            (1, true) => DataType::Int8,
-            (1, false) => DataType::UInt8,
-            (2, true) => DataType::Int16,
-            (2, false) => DataType::UInt16,
-            (4, true) => DataType::Int32,
-            (4, false) => DataType::UInt32,
-            (8, true) => DataType::Int64,
-            (8, false) => DataType::UInt64,
-            _ => return Self::foreign(datatype, &super::describe::describe(datatype)),
+        let Some(data_type) = super::way_back::integer_type(datatype.size, signed) else {
+            return Self::foreign(datatype, &super::describe::describe(datatype));
         };
         let size = u16::try_from(datatype.size).unwrap_or(8);
         let memory = Datatype::integer(size, signed, ByteOrder::Little);
