@@ -6,6 +6,7 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::utils::batches_to_flight_data;
 use arrow_flight::{Action, FlightData, FlightDescriptor};
 use bytes::Bytes;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use tonic::Status;
 use tonic::transport::Channel;
@@ -13,7 +14,7 @@ use tonic::transport::Channel;
 /// Runs something against a server over an empty folder that may be written to.
 fn with_server<F: Future<Output = ()>>(
     name: &str,
-    test: impl FnOnce(FlightServiceClient<Channel>, PathBuf) -> F,
+    test: impl FnOnce(FlightServiceClient<Channel>, String, PathBuf) -> F,
 ) {
     let folder = std::env::temp_dir().join(format!("hyperchunk-flight-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -26,12 +27,15 @@ fn with_server<F: Future<Output = ()>>(
         runtime.spawn(async move { run(roots, &options, |url| to.send(url.to_owned()).unwrap()).await });
     let url = from.recv().unwrap().replace("grpc://", "http://");
     runtime.block_on(async {
-        let client = FlightServiceClient::new(Channel::from_shared(url).unwrap().connect().await.unwrap());
-        test(client, folder.clone()).await;
+        test(connect(url.clone()).await, url, folder.clone()).await;
     });
     server.abort();
     runtime.shutdown_background();
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+async fn connect(url: String) -> FlightServiceClient<Channel> {
+    FlightServiceClient::new(Channel::from_shared(url).unwrap().connect().await.unwrap())
 }
 
 fn messages(command: &str) -> Vec<FlightData> {
@@ -54,7 +58,7 @@ async fn put(
 
 #[test]
 fn damaged_messages_are_errors() {
-    with_server("damaged", async |mut client, folder| {
+    with_server("damaged", async |mut client, _, folder| {
         let command = |turn: usize| format!(r#"{{"file": "f{turn}.h5", "as": "hdf5"}}"#);
         let mut seed = 7_u32;
         let mut random = |below: usize| {
@@ -103,24 +107,49 @@ fn damaged_messages_are_errors() {
 
 #[test]
 fn streams_that_lack_something_are_errors() {
-    with_server("lacking", async |mut client, folder| {
+    with_server("lacking", async |mut client, _, folder| {
         let whole = || messages(r#"{"file": "a.h5"}"#);
         let mut without = whole();
         without[0].flight_descriptor = None;
         for sent in [Vec::new(), without, whole().split_off(1), vec![FlightData::default(); 3]] {
             put(&mut client, sent).await.unwrap_err();
         }
-        let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        sender.send(whole().remove(0)).await.unwrap();
-        // One that breaks off: the request is dropped before its end.
-        let stream = futures_util::stream::unfold(receiver, |mut receiver| async move {
-            Some((receiver.recv().await?, receiver))
-        });
-        let task = client.do_put(stream);
-        drop(tokio::time::timeout(Duration::from_millis(200), async { task.await.map(|_| ()) }).await);
-        drop(sender);
         let exchange = client.do_exchange(futures_util::stream::iter(vec![FlightData::default()])).await;
         exchange.unwrap_err();
-        assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
+        assert_eq!(entries(&folder), 0);
+    });
+}
+
+fn entries(folder: &Path) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+/// Waits for what the server does in its own time.
+async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: not within 30 s");
+}
+
+#[test]
+fn a_client_that_dies_leaves_nothing() {
+    with_server("dying", async |_, url, folder| {
+        // Its connection breaks when its runtime goes: the stream has no end.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async {
+            let mut client = connect(url).await;
+            let some = futures_util::stream::iter(messages(r#"{"file": "a.h5"}"#).into_iter().take(2));
+            let sent = futures_util::StreamExt::chain(some, futures_util::stream::pending());
+            let mut results = client.do_put(sent).await.unwrap().into_inner();
+            drop(results.message().await);
+        });
+        wait_for("the file is begun", || entries(&folder) > 0).await;
+        runtime.shutdown_background();
+        wait_for("what was begun is gone", || entries(&folder) == 0).await;
     });
 }
