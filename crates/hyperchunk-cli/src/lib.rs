@@ -61,6 +61,9 @@ enum Command {
     Recover(recover::Arguments),
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
+    /// Hand a file over a network on to an HDF5 program: started by the VOL connector, not by people.
+    #[command(hide = true)]
+    Relay,
     /// Sharded stores: files that many processes write at once.
     #[command(subcommand)]
     Store(store::Command),
@@ -126,6 +129,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Serve(command) => serve::run(&command),
+        Command::Relay => hyperchunk_h5abi::relay::serve().map_err(Into::into),
         Command::Store(command) => store::run(&command),
         Command::Arrow(command) => arrow::run(&command),
         #[cfg(target_os = "linux")]

@@ -37,6 +37,8 @@ pub(crate) enum Area {
     Live,
     /// The VOL connector.
     Store,
+    /// Its files over a network.
+    Remote,
 }
 
 /// Our error class and messages in one library.
@@ -52,7 +54,7 @@ impl Area {
     fn prefix(self) -> &'static str {
         match self {
             Area::Live => PREFIX,
-            Area::Store => "hyperchunk: ",
+            Area::Store | Area::Remote => "hyperchunk: ",
         }
     }
 
@@ -61,6 +63,7 @@ impl Area {
         match self {
             Area::Live => [c"live dataset", c"Live dataset", c"Not evaluated"],
             Area::Store => [c"store", c"Sharded store", c"Not done"],
+            Area::Remote => [c"remote file", c"File over a network", c"Not read"],
         }
     }
 }
@@ -139,17 +142,29 @@ pub(crate) fn failure(library: &Library, what: impl std::fmt::Display) -> Error 
 /// It is pushed on a stack of its own that then becomes the current one: a paused stack takes no messages. So this must be
 /// the last call before the filter returns.
 pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Display) {
+    // SAFETY: no pointers. The new stack is closed by becoming the current one.
+    let stack = unsafe { (library.f.error_create_stack)() };
+    if stack >= 0 {
+        push_on(library, stack, area, message);
+        // SAFETY: the stack from above.
+        unsafe { (library.f.error_set_current)(stack) };
+    }
+}
+
+/// As [`push`], for what HDF5 calls while it tries one way after another: where it has paused its error stack, nobody is
+/// to be told.
+pub(crate) fn add(library: &Library, area: Area, message: impl std::fmt::Display) {
+    push_on(library, 0, area, message);
+}
+
+/// Puts a message on a stack; 0 is the default one.
+fn push_on(library: &Library, stack: Hid, area: Area, message: impl std::fmt::Display) {
     let symbol = library.optional(c"H5Epush2");
     let (Some(Ids { class, major, minor }), false) = (error_ids(library, area), symbol.is_null()) else {
         return;
     };
     let Ok(text) = CString::new(format!("{}{message}", area.prefix()).replace('\0', "\\0")) else { return };
     let [function, ..] = area.labels();
-    // SAFETY: no pointers. The new stack is closed by becoming the current one.
-    let stack = unsafe { (library.f.error_create_stack)() };
-    if stack < 0 {
-        return;
-    }
     // SAFETY: H5Epush2 takes a printf format; ours has one %s for one live string.
     unsafe {
         let push = std::mem::transmute::<*mut c_void, Push>(symbol);
@@ -164,7 +179,6 @@ pub(crate) fn push(library: &Library, area: Area, message: impl std::fmt::Displa
             c"%s".as_ptr(),
             text.as_ptr(),
         );
-        (library.f.error_set_current)(stack);
     }
 }
 

@@ -19,11 +19,29 @@ pub(crate) fn guard_in<T, E: std::fmt::Display>(
     failed: T,
     body: impl FnOnce() -> Result<T, Option<E>>,
 ) -> T {
+    guarded(failed, body, |error| errors::push(library, area, error))
+}
+
+/// As [`guard_in`], for what HDF5 calls while it tries one way after another, where failures may be for nobody to see.
+pub(crate) fn guard_within<T, E: std::fmt::Display>(
+    library: &'static Library,
+    area: Area,
+    failed: T,
+    body: impl FnOnce() -> Result<T, E>,
+) -> T {
+    guarded(failed, || body().map_err(Some), |error| errors::add(library, area, error))
+}
+
+fn guarded<T, E: std::fmt::Display>(
+    failed: T,
+    body: impl FnOnce() -> Result<T, Option<E>>,
+    tell: impl Fn(&dyn std::fmt::Display),
+) -> T {
     let outcome = catch_unwind(AssertUnwindSafe(|| match body() {
         Ok(value) => Ok(value),
         Err(error) => {
             if let Some(error) = error {
-                errors::push(library, area, error);
+                tell(&error);
             }
             Err(())
         }
@@ -37,7 +55,7 @@ pub(crate) fn guard_in<T, E: std::fmt::Display>(
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
                 .unwrap_or_default();
-            errors::push(library, area, format_args!("a defect in hyperchunk, please report it: {text}"));
+            tell(&format_args!("a defect in hyperchunk, please report it: {text}"));
             failed
         }
     }

@@ -12,6 +12,7 @@ mod guard;
 mod handles;
 pub mod library;
 mod live;
+pub mod relay;
 mod static_symbols;
 mod symbols;
 pub mod vol;

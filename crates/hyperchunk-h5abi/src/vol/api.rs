@@ -94,6 +94,9 @@ functions! {
     plist_close_class = "H5Pclose_class": fn(Hid) -> Herr;
     plist_create = "H5Pcreate": fn(Hid) -> Hid;
     plist_driver = "H5Pget_driver": fn(Hid) -> Hid;
+    plist_driver_info = "H5Pget_driver_info": fn(Hid) -> *const c_void;
+    plist_set_driver = "H5Pset_driver": fn(Hid, Hid, *const c_void) -> Herr;
+    driver_register = "H5FDregister": fn(*const c_void) -> Hid;
     plist_encode = "H5Pencode2": fn(Hid, P, *mut usize, Hid) -> Herr;
     plist_decode = "H5Pdecode": fn(*const c_void) -> Hid;
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;

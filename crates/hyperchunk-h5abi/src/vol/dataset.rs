@@ -1,7 +1,7 @@
 //! Reading and writing datasets.
 
 use super::api::{Name, P};
-use super::failure::{Outcome, done};
+use super::failure::{Outcome, done, refuse};
 use super::object::Object;
 use super::slot::{NO_REQUEST, Slot, enter};
 use super::store;
@@ -31,20 +31,24 @@ unsafe fn transfer_all(
     buffers: *const P,
 ) -> Outcome<Herr> {
     let call = if writes { slot.api.dataset_write } else { slot.api.dataset_read };
-    let mut any = false;
+    let (mut any, mut gathers) = (false, false);
     for number in 0..count {
         // SAFETY: by this function's contract.
         let ours = unsafe { Object::of(*datasets.add(number)) };
         any |= ours.dataset.is_some();
         if let Some(sources) = &ours.sources {
             sources.check()?;
+            gathers = true;
         }
+    }
+    if gathers {
+        slot.take_unreachable();
     }
     if !any {
         // SAFETY: by this function's contract.
-        return Ok(unsafe {
-            transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers)
-        });
+        let status =
+            unsafe { transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers) };
+        return reached(slot, gathers, status);
     }
     for number in 0..count {
         // SAFETY: by this function's contract.
@@ -68,7 +72,16 @@ unsafe fn transfer_all(
             }
         }
     }
-    Ok(0)
+    reached(slot, gathers, 0)
+}
+
+/// The status of a read, unless a source of a virtual dataset could not be reached: libhdf5 takes it for one that is not
+/// there, and gives fill values.
+fn reached(slot: &Slot, gathers: bool, status: Herr) -> Outcome<Herr> {
+    match slot.take_unreachable().filter(|_| gathers && status >= 0) {
+        Some(why) => refuse!("a source of this virtual dataset cannot be read: {why}"),
+        None => Ok(status),
+    }
 }
 
 /// Hands a transfer of `count` datasets on.

@@ -5,6 +5,7 @@ use super::failure::{Outcome, TOLD};
 use super::info::Info;
 use super::object::{Object, for_itself};
 use super::options::Options;
+use super::remote;
 use super::slot::{NO_REQUEST, PropertyList, Slot, enter};
 use super::store;
 use crate::symbols::{Herr, Hid};
@@ -41,6 +42,8 @@ const POST_OPEN: c_int = 28;
 /// `H5F_ACC_RDWR`, `H5F_ACC_SWMR_WRITE`, `H5F_ACC_SWMR_READ`.
 const INTENTS: c_uint = 0x61;
 const WRITES: c_uint = 1;
+/// `H5F_ACC_CREAT`.
+const CREATES: c_uint = 0x10;
 const GET_INTENT: c_int = 4;
 const GET_NAME: c_int = 5;
 
@@ -65,7 +68,7 @@ struct GetName {
 pub(super) struct Below {
     pub(super) fapl: PropertyList,
     pub(super) vol: Hid,
-    options: Options,
+    pub(super) options: Options,
 }
 
 impl Below {
@@ -97,6 +100,7 @@ pub(super) unsafe extern "C" fn file_create<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl, dxpl };
+        remote::attach(slot, &below, call.name, CREATES)?;
         if let Some(made) = store::create(slot, &below, &below.options, call)? {
             return Ok(made);
         }
@@ -117,7 +121,9 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
-        if let Some(made) = store::open(slot, &below, &below.options, call)? {
+        if remote::url(call.name).is_some() {
+            remote::attach(slot, &below, call.name, flags)?;
+        } else if let Some(made) = store::open(slot, &below, &below.options, call)? {
             return Ok(made);
         }
         // SAFETY: the arguments go on as they came, but for the access list.
@@ -145,6 +151,9 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             // After a native open that failed, HDF5 asks every connector that it finds, and reports the first failure.
             return slot.keep_earlier_errors(|| {
                 let below = Below::of(slot, fapl)?;
+                // SAFETY: HDF5 passes a NUL-terminated name.
+                let file = unsafe { CStr::from_ptr(name) };
+                remote::attach(slot, &below, file, if operation == DELETE { CREATES } else { 0 })?;
                 let mut named = ByName { operation, name, fapl: below.fapl.id, accessible };
                 // SAFETY: no object, as HDF5 itself calls it; our own live arguments.
                 Ok(unsafe { call(null_mut(), below.vol, (&raw mut named).cast(), dxpl, NO_REQUEST) })

@@ -12,6 +12,7 @@
 mod api;
 mod class;
 mod dataset;
+mod driver;
 mod failure;
 mod file;
 mod forward;
@@ -20,6 +21,7 @@ mod introspect;
 mod link;
 mod object;
 mod options;
+mod remote;
 mod slot;
 mod store;
 

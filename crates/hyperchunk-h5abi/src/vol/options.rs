@@ -31,6 +31,8 @@ pub(super) struct Options {
     pub(super) writers: Option<u32>,
     /// The session's name, else that of the environment.
     pub(super) session: Option<String>,
+    /// The command that reads files over a network; else it is looked for.
+    pub(super) command: Option<String>,
     /// The value of the connector below; 0 is the native one.
     pub(super) under_vol: i32,
     /// Its information string.
@@ -84,6 +86,7 @@ impl Default for Options {
             commit: Commit::Auto,
             writers: None,
             session: None,
+            command: None,
             under_vol: 0,
             under_info: String::new(),
         }
@@ -160,6 +163,11 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(separator).filter(|item| !item.is_empty())
 }
 
+/// A value without the braces around it.
+fn unbraced(value: &str) -> &str {
+    value.strip_prefix('{').and_then(|value| value.strip_suffix('}')).unwrap_or(value)
+}
+
 impl Options {
     /// Reads a string. Unknown items are errors: a misspelt one would be ignored silently.
     pub(super) fn parse(text: &str) -> Outcome<Self> {
@@ -181,13 +189,13 @@ impl Options {
                 "commit" => options.commit = word(key, value, COMMIT)?,
                 "writers" => options.writers = Some(number(key, value)?),
                 "session" => options.session = Some(value.to_owned()),
-                "under_vol" => options.under_vol = number(key, value)?,
-                "under_info" => {
-                    let inner = value.strip_prefix('{').and_then(|v| v.strip_suffix('}'));
-                    inner.unwrap_or(value).clone_into(&mut options.under_info);
+                "command" => {
+                    options.command = Some(unbraced(value).to_owned()).filter(|name| !name.is_empty())
                 }
+                "under_vol" => options.under_vol = number(key, value)?,
+                "under_info" => unbraced(value).clone_into(&mut options.under_info),
                 _ => refuse!(
-                    "connector information: {key} is not known; known are store, codec, segments, memory, fsync, epoch, statistics, checksum, commit, writers, session, under_vol, under_info"
+                    "connector information: {key} is not known; known are store, codec, segments, memory, fsync, epoch, statistics, checksum, commit, writers, session, command, under_vol, under_info"
                 ),
             }
         }
@@ -218,6 +226,9 @@ impl fmt::Display for Options {
         }
         if let Some(session) = &self.session {
             write!(f, ";session={session}")?;
+        }
+        if let Some(command) = &self.command {
+            write!(f, ";command={{{command}}}")?;
         }
         Ok(())
     }
@@ -257,6 +268,7 @@ mod tests {
             &Options { checksum: false, statistics: true, codec: Codec::Filters, ..default() },
         );
         check("memory=256M", &Options { memory: Some(256 << 20), ..default() });
+        check("command={/a b/c;d}", &Options { command: Some("/a b/c;d".into()), ..default() });
         check("memory=off", &default());
         check("store;segments=arrow", &Options { store: true, segments: Segments::Arrow, ..default() });
         check(

@@ -24,6 +24,12 @@ pub(super) struct Slot {
     pub(super) class: Class,
     /// The native connector, or -1 while nobody has asked.
     native: AtomicI64,
+    /// Which slot it is.
+    number: usize,
+    /// The driver of files over a network, or -1 while nobody has asked.
+    driver: AtomicI64,
+    /// Why a file could not be reached that a file over a network leads to.
+    unreachable: Mutex<Option<String>>,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
 }
@@ -69,6 +75,9 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             api,
             class,
             native: AtomicI64::new(-1),
+            number,
+            driver: AtomicI64::new(-1),
+            unreachable: Mutex::default(),
             others: Mutex::default(),
         });
         return Ok(&raw const slot.class);
@@ -77,7 +86,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
 }
 
 /// The slot of the callbacks with the constant `L`. They run only after their class was handed out.
-fn slot<const L: usize>() -> &'static Slot {
+pub(super) fn slot<const L: usize>() -> &'static Slot {
     match TABLE.get(L).and_then(OnceLock::get) {
         Some(slot) => slot,
         None => unreachable!("a callback of a class that nobody has"),
@@ -124,6 +133,30 @@ impl Slot {
         Ok(id)
     }
 
+    pub(super) fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The driver of files over a network; negative while there is none.
+    pub(super) fn driver(&self) -> Hid {
+        self.driver.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_driver(&self, id: Hid) {
+        self.driver.store(id, Ordering::Relaxed);
+    }
+
+    /// libhdf5 takes sources of virtual datasets that it cannot open for ones that are not there; that is for
+    /// [`Slot::take_unreachable`] to tell.
+    pub(super) fn note_unreachable(&self, why: String) {
+        *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// What was noted since it was last taken.
+    pub(super) fn take_unreachable(&self) -> Option<String> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// The native connector.
     pub(super) fn native(&self) -> Outcome<Hid> {
         self.connector(NATIVE)
@@ -168,6 +201,7 @@ impl Slot {
     /// The library closes; its identifiers mean nothing to the next one.
     pub(super) fn forget(&self) {
         self.native.store(-1, Ordering::Relaxed);
+        self.driver.store(-1, Ordering::Relaxed);
         self.others.lock().unwrap_or_else(PoisonError::into_inner).clear();
         super::store::forget(self);
         crate::errors::forget(self.library);

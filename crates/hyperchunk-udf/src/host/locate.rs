@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 const WORKER: &str = "hyperchunk-udf-worker";
+const COMMAND: &str = "hyperchunk";
 
 static PACKAGE_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 
@@ -75,6 +76,14 @@ impl Programs {
             Some(path) => check_program(path),
             None => fail!(Worker, "{WORKER} is missing beside {}; reinstall hyperchunk", self.here.display()),
         }
+    }
+
+    /// The `hyperchunk` command that was installed with this code, if there is one.
+    pub fn command(&self) -> Option<PathBuf> {
+        let beside = self.here.ancestors().skip(1).take(2).map(|folder| folder.join(COMMAND));
+        let pythons = self.package.iter().flat_map(|folder| package_pythons(folder));
+        let scripts = pythons.map(|python| python.with_file_name(COMMAND));
+        scripts.chain(beside).find(|path| path.is_file() && check_program(path).is_ok())
     }
 
     /// The Python interpreter for functions in Python: `$HYPERCHUNK_PYTHON`, else the one whose package this is, else

@@ -25,7 +25,7 @@ pub(super) use answers::{get, specific};
 pub(super) use chunks::optional;
 pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};
-pub(super) use opened::{Call as FileCall, create, divert, open};
+pub(super) use opened::{Call as FileCall, create, divert, is_plain_driver, open};
 pub(super) use paths::forget;
 pub(super) use shared::Shared;
 pub(super) use transfer::{Call, read, write};

@@ -55,7 +55,7 @@ pub(in crate::vol) struct Call<'a> {
 }
 
 /// Whether the list asks for the driver that HDF5 uses by itself: others have their files elsewhere, or share them.
-fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
+pub(in crate::vol) fn is_plain_driver(slot: &Slot, fapl: Hid) -> bool {
     // SAFETY: any identifier may be asked; the class and the list made here are closed.
     unsafe {
         let api = &slot.api;
@@ -403,6 +403,12 @@ pub(in crate::vol) fn divert(
         None => {
             // A link led to the file of another store.
             let Ok(given) = CString::new(name) else { refuse!("a name with a NUL") };
+            if let Some(url) = super::super::remote::url(&given) {
+                refuse!(
+                    "{} is a sharded store, whose data HDF5 cannot read over a network: read it with hyperchunk.open(), or pack it",
+                    hyperchunk::io::without_secrets(url)
+                )
+            }
             let path = PathBuf::from(OsStr::from_bytes(given.to_bytes()));
             let path = paths::absolute(&given).unwrap_or(path);
             if !paths::is_store(&path) {

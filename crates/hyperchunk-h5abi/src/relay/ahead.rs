@@ -1,0 +1,305 @@
+//! What a relay asks for: ranges in parallel pieces, structure in blocks that are worth a request, and more ahead of who reads
+//! on where it stopped.
+
+use bytes::Bytes;
+use hyperchunk::Result;
+use hyperchunk::io::Source;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One request is for so many bytes at most.
+const PIECE: u64 = 1 << 20;
+/// Ranges from here on are handed on without being kept.
+const LARGE: u64 = 2 << 20;
+/// What is kept, all together.
+const KEPT: u64 = 64 << 20;
+/// The farthest ahead that anything is asked for.
+const FARTHEST: u64 = 8 << 20;
+/// Blocks of structure are from this long to [`PIECE`].
+const SMALLEST_BLOCK: u64 = 64 << 10;
+/// A range that begins so near to the end of the last one goes on from there.
+const NEAR: u64 = 256 << 10;
+/// So often somebody must have gone on before more is asked for than is needed at the moment.
+const STEADY: u32 = 2;
+
+/// Takes bytes of the file, and where they are.
+pub(super) type Send<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+
+/// Bytes of the file that are kept.
+struct Kept {
+    start: u64,
+    bytes: Bytes,
+    used: u64,
+}
+
+impl Kept {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// How a file was read so far, its structure or its data.
+#[derive(Clone, Copy, Default)]
+struct Course {
+    end: u64,
+    ahead: u64,
+    steps: u32,
+}
+
+/// A file, and what is at hand of it.
+pub(super) struct Reader {
+    source: Arc<dyn Source>,
+    kept: Vec<Kept>,
+    total: u64,
+    clock: u64,
+    /// Of structure, of data.
+    courses: [Course; 2],
+}
+
+impl Reader {
+    pub(super) fn new(source: Arc<dyn Source>) -> Self {
+        let head = source.remote().map(hyperchunk::io::Remote::head).unwrap_or_default();
+        let mut reader =
+            Self { source, kept: Vec::new(), total: 0, clock: 0, courses: [Course::default(); 2] };
+        if !head.is_empty() {
+            reader.keep(0, head);
+        }
+        reader
+    }
+
+    pub(super) fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// Hands on a range, in pieces. What may be wanted next is fetched with it.
+    pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
+        let ahead = self.follow(range, data);
+        let large = range.end - range.start >= LARGE;
+        let wanted = match large {
+            true => range.end,
+            false => range.end.max(range.start.saturating_add(ahead)).min(self.source.size()),
+        };
+        let mut at = range.start;
+        while at < range.end {
+            self.clock += 1;
+            let clock = self.clock;
+            if let Some(kept) = self.kept.iter_mut().find(|kept| kept.start <= at && at < kept.end()) {
+                kept.used = clock;
+                let from = usize::try_from(at - kept.start).unwrap_or(usize::MAX);
+                let to = usize::try_from(range.end.min(kept.end()) - kept.start).unwrap_or(usize::MAX);
+                send(at, kept.bytes.get(from..to).unwrap_or_default())?;
+                at = range.end.min(kept.end());
+                continue;
+            }
+            let missing = at..self.kept_from(at).min(wanted);
+            if large {
+                self.fetch(&missing, &mut |start, bytes| send(start, &bytes))?;
+                at = missing.end;
+            } else {
+                self.fetch_and_keep(&missing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches what will most likely be asked for next; whether anything was.
+    pub(super) fn look_ahead(&mut self) -> bool {
+        for course in self.courses {
+            if course.steps <= STEADY {
+                continue;
+            }
+            let end = course.end.saturating_add(course.ahead).min(self.source.size());
+            let mut at = course.end;
+            while let Some(kept) = self.kept.iter().find(|kept| kept.start <= at && at < kept.end()) {
+                at = kept.end();
+            }
+            if at < end && at - course.end <= course.ahead / 2 {
+                // Who needs it will be told what is wrong.
+                return self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok();
+            }
+        }
+        false
+    }
+
+    /// How many bytes from the start of a range are worth asking for.
+    fn follow(&mut self, range: &Range<u64>, data: bool) -> u64 {
+        let least = if data { 0 } else { self.block() };
+        let [of_structure, of_data] = &mut self.courses;
+        let course = if data { of_data } else { of_structure };
+        let near = course.end.saturating_sub(NEAR)..=course.end.saturating_add(NEAR);
+        let length = range.end - range.start;
+        if course.end > 0 && near.contains(&range.start) {
+            course.steps = course.steps.saturating_add(1);
+            course.ahead =
+                course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, FARTHEST);
+        } else {
+            *course = Course { end: 0, ahead: least, steps: 0 };
+        }
+        course.end = range.end;
+        if course.steps >= STEADY { course.ahead } else { least }
+    }
+
+    /// How many bytes take as long as a request does.
+    fn block(&self) -> u64 {
+        let Some(remote) = self.source.remote() else { return SMALLEST_BLOCK };
+        let cost = remote.cost();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
+        let bytes = (cost.latency.as_secs_f64() * cost.bandwidth).clamp(0.0, PIECE as f64) as u64;
+        bytes.next_power_of_two().clamp(SMALLEST_BLOCK, PIECE)
+    }
+
+    /// Where the next bytes that are kept begin.
+    fn kept_from(&self, at: u64) -> u64 {
+        self.kept.iter().map(|kept| kept.start).filter(|start| *start > at).min().unwrap_or(u64::MAX)
+    }
+
+    fn fetch_and_keep(&mut self, range: &Range<u64>) -> Result<()> {
+        let mut came = Vec::new();
+        self.fetch(range, &mut |start, bytes| {
+            came.push((start, bytes));
+            Ok(())
+        })?;
+        came.into_iter().for_each(|(start, bytes)| self.keep(start, bytes));
+        Ok(())
+    }
+
+    /// Fetches a range in pieces, many at once; `take` gets them as they come.
+    fn fetch(&self, range: &Range<u64>, take: &mut dyn FnMut(u64, Bytes) -> Result<()>) -> Result<()> {
+        let piece = usize::try_from(PIECE).unwrap_or(usize::MAX);
+        let starts = (range.start..range.end).step_by(piece);
+        let pieces: Vec<_> = starts.map(|start| start..start.saturating_add(PIECE).min(range.end)).collect();
+        if let Some(remote) = self.source.remote() {
+            return remote.fetch(&pieces, &mut |place, bytes| match pieces.get(place) {
+                Some(piece) => take(piece.start, bytes),
+                None => Ok(()),
+            });
+        }
+        for piece in pieces {
+            let mut bytes = vec![0; usize::try_from(piece.end - piece.start).unwrap_or(0)];
+            self.source.read_at(piece.start, &mut bytes)?;
+            take(piece.start, bytes.into())?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, start: u64, bytes: Bytes) {
+        self.total = self.total.saturating_add(bytes.len() as u64);
+        self.clock += 1;
+        self.kept.push(Kept { start, bytes, used: self.clock });
+        while self.total > KEPT
+            && let Some((oldest, _)) = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.used)
+        {
+            let gone = self.kept.swap_remove(oldest);
+            self.total = self.total.saturating_sub(gone.bytes.len() as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A file that notes what is asked of it.
+    #[derive(Debug)]
+    struct Noting {
+        size: u64,
+        asked: Mutex<Vec<(u64, u64)>>,
+    }
+
+    fn byte_at(at: u64) -> u8 {
+        u8::try_from((at >> 9).wrapping_mul(31) & 0xff).unwrap()
+    }
+
+    impl Source for Noting {
+        fn size(&self) -> u64 {
+            self.size
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            self.asked.lock().unwrap().push((offset, buffer.len() as u64));
+            assert!(offset + buffer.len() as u64 <= self.size);
+            let mut at = offset;
+            let mut left = buffer;
+            while !left.is_empty() {
+                let length = usize::try_from(512 - at % 512).unwrap().min(left.len());
+                let (part, rest) = left.split_at_mut(length);
+                part.fill(byte_at(at));
+                (at, left) = (at + part.len() as u64, rest);
+            }
+            Ok(())
+        }
+    }
+
+    fn start(size: u64) -> (Arc<Noting>, Reader) {
+        let source = Arc::new(Noting { size, asked: Mutex::default() });
+        (Arc::clone(&source), Reader::new(source))
+    }
+
+    /// Reads a range, checks it, and says how often the file was asked.
+    fn check(source: &Noting, reader: &mut Reader, range: Range<u64>, data: bool) -> usize {
+        let before = source.asked.lock().unwrap().len();
+        let mut got = vec![0; usize::try_from(range.end - range.start).unwrap()];
+        let mut came = 0;
+        let mut take = |at: u64, bytes: &[u8]| {
+            let from = usize::try_from(at - range.start).unwrap();
+            got[from..from + bytes.len()].copy_from_slice(bytes);
+            came += bytes.len();
+            Ok(())
+        };
+        reader.read(&range, data, &mut take).unwrap();
+        assert_eq!(came, got.len());
+        assert!((range.start..).zip(&got).step_by(251).all(|(at, got)| *got == byte_at(at)), "{range:?}");
+        source.asked.lock().unwrap().len() - before
+    }
+
+    #[test]
+    fn structure_comes_in_blocks() {
+        let (source, mut reader) = start(1 << 20);
+        assert_eq!(check(&source, &mut reader, 0..512, false), 1);
+        assert_eq!(check(&source, &mut reader, 600..40_000, false), 0);
+        assert_eq!(check(&source, &mut reader, 900_000..900_100, false), 1);
+        assert_eq!(check(&source, &mut reader, (1 << 20) - 10..1 << 20, false), 1);
+        assert_eq!(check(&source, &mut reader, 1 << 20..1 << 20, false), 0);
+    }
+
+    #[test]
+    fn data_are_asked_for_as_they_are_until_somebody_goes_on() {
+        let (source, mut reader) = start(64 << 20);
+        let step = 200_000;
+        assert_eq!(check(&source, &mut reader, 30_000_000..30_200_000, true), 1);
+        assert_eq!(*source.asked.lock().unwrap(), [(30_000_000, step)]);
+        let asked: usize =
+            (0..100).map(|n| check(&source, &mut reader, n * step..(n + 1) * step, true)).sum();
+        assert!(asked < 40, "{asked} requests");
+        // With nothing else to do, it stays ahead.
+        let mut late = 0;
+        for n in 100..200 {
+            while reader.look_ahead() {}
+            late += check(&source, &mut reader, n * step..(n + 1) * step, true);
+        }
+        assert_eq!(late, 0);
+    }
+
+    #[test]
+    fn large_ranges_are_not_kept() {
+        let (source, mut reader) = start(200 << 20);
+        assert_eq!(check(&source, &mut reader, 5..(10 << 20) + 5, true), 10);
+        assert_eq!(reader.total, 0);
+        check(&source, &mut reader, 1 << 20..(1 << 20) + 10, false);
+        // What is kept in the middle is not asked for again.
+        check(&source, &mut reader, 0..4 << 20, true);
+        let asked = source.asked.lock().unwrap();
+        assert!(asked.iter().rev().take(4).all(|(start, length)| *start != 1 << 20 || *length != 1 << 20));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let (source, mut reader) = start(1 << 30);
+        for n in 0..200 {
+            check(&source, &mut reader, n * (5 << 20)..n * (5 << 20) + (1 << 20), true);
+            assert!(reader.total <= KEPT);
+        }
+        assert_eq!(reader.total, reader.kept.iter().map(|kept| kept.bytes.len() as u64).sum::<u64>());
+    }
+}

@@ -1,0 +1,342 @@
+//! The end in the program that reads: starts a relay, asks it, and never waits for ever.
+
+use super::{END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use std::fmt;
+use std::io::{self, Read as _, Write};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A relay says hello within this time.
+const START: Duration = Duration::from_secs(60);
+/// No answer takes longer. The relay gives up before, and says why.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// A relay that nobody needs any more ends within this time, or is left alone.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// If this is set, what relays print is to be seen.
+const VERBOSE: &str = "HYPERCHUNK_RELAY_STDERR";
+
+/// What bytes are wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Structure,
+    Data,
+}
+
+/// Why something failed, with the system's number for it where there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    message: String,
+    number: i32,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), number: 0 }
+    }
+
+    /// With the place that was read.
+    pub(crate) fn of(mut self, offset: u64, length: usize) -> Self {
+        self.message = format!("{length} bytes at {offset}: {}", self.message);
+        self
+    }
+
+    /// Whether it is that there is no such file.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.number == libc::ENOENT
+    }
+}
+
+impl fmt::Display for Failure {
+    /// In the words by which h5py chooses its exceptions.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        if self.number != 0 {
+            let reason = io::Error::from_raw_os_error(self.number).to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default();
+            write!(f, ", errno = {}, error message = '{reason}'", self.number)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file over a network, one version of it.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    command: PathBuf,
+    url: String,
+    pub(crate) size: u64,
+    /// Which version of which file it is: empty if that cannot be told.
+    pub(crate) identity: String,
+    link: Mutex<Option<Link>>,
+}
+
+/// A relay that runs.
+#[derive(Debug)]
+struct Link {
+    stream: UnixStream,
+    /// Its process; none in a test.
+    child: Option<Child>,
+    /// The process that started it.
+    process: u32,
+    requests: u64,
+}
+
+/// Writes to a socket without the signal that would end a program whose relay is gone.
+struct Unsignalled<'a>(&'a UnixStream);
+
+impl Write for Unsignalled<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: a live descriptor and as many bytes.
+        let sent =
+            unsafe { libc::send(self.0.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // It is the parent's, and of the socket this is a copy.
+            return;
+        }
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let Some(child) = &mut self.child else { return };
+        let started = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        while matches!(child.try_wait(), Ok(None)) && started.elapsed() < FAREWELL {
+            std::thread::sleep(pause);
+            pause = pause.saturating_mul(2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Link {
+    fn start(command: &Path) -> Result<Self, Failure> {
+        let failed = |error: io::Error| {
+            Failure::new(format!("cannot start {} for files over a network: {error}", command.display()))
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let verbose = std::env::var_os(VERBOSE).is_some_and(|value| !value.is_empty());
+        // A group of its own: Ctrl-C is for the program, which may go on.
+        let child = Command::new(command)
+            .arg("relay")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(if verbose { Stdio::inherit() } else { Stdio::null() })
+            .env_remove("HDF5_VOL_CONNECTOR")
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let mut link = Self::over(ours, Some(child)).map_err(failed)?;
+        let wrong = |why: &dyn fmt::Display| {
+            Failure::new(format!(
+                "{} is no relay for files over a network ({why}): name the command of this release in HYPERCHUNK_COMMAND, or as `command=…` behind the connector's name",
+                command.display()
+            ))
+        };
+        let hello = Header::receive(&mut link.stream).map_err(|error| wrong(&silence(&error, START)))?;
+        if hello.kind != HELLO || hello.offset != VERSION {
+            return Err(wrong(&format_args!(
+                "it speaks version {} of the protocol, not {VERSION}",
+                hello.offset
+            )));
+        }
+        link.stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        Ok(link)
+    }
+
+    fn over(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
+        stream.set_read_timeout(Some(START))?;
+        stream.set_write_timeout(Some(START))?;
+        Ok(Self { stream, child, process: std::process::id(), requests: 0 })
+    }
+
+    /// Opens a file: its size and identity.
+    fn open(&mut self, url: &str) -> Result<(u64, String), Failure> {
+        if url.len() as u64 > LONGEST_TEXT {
+            return Err(Failure::new("the URL is too long"));
+        }
+        let (length, text) = text_of(url);
+        let asked = Header { length, ..Header::new(OPEN, 0) };
+        asked.send(&mut Unsignalled(&self.stream), text).map_err(|error| gone(&error))?;
+        let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+        let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
+        match answer.kind {
+            OPENED => Ok((answer.offset, text)),
+            ERROR => Err(told(&answer, text)),
+            _ => Err(nonsense()),
+        }
+    }
+
+    /// Fills a buffer. The outer error is that the relay cannot be used any more.
+    fn read(&mut self, offset: u64, buffer: &mut [u8], what: Use) -> Result<Result<(), Failure>, Failure> {
+        self.requests = self.requests.wrapping_add(1);
+        let id = self.requests;
+        let length = buffer.len() as u64;
+        let asked = Header { detail: u32::from(what == Use::Data), offset, length, ..Header::new(READ, id) };
+        asked.send(&mut Unsignalled(&self.stream), &[]).map_err(|error| gone(&error))?;
+        let mut came = 0_u64;
+        loop {
+            let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
+            if answer.id != id {
+                return Err(nonsense());
+            }
+            match answer.kind {
+                PIECE => {
+                    let place = answer.offset.checked_sub(offset).and_then(|from| {
+                        let from = usize::try_from(from).ok()?;
+                        buffer.get_mut(from..from.checked_add(usize::try_from(answer.length).ok()?)?)
+                    });
+                    let Some(place) = place else { return Err(nonsense()) };
+                    self.stream.read_exact(place).map_err(|error| gone(&error))?;
+                    came = came.saturating_add(answer.length);
+                }
+                END if came == length => return Ok(Ok(())),
+                ERROR => {
+                    let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
+                    return Ok(Err(told(&answer, text)));
+                }
+                _ => return Err(nonsense()),
+            }
+        }
+    }
+}
+
+fn told(answer: &Header, message: String) -> Failure {
+    Failure { message, number: i32::try_from(answer.detail).unwrap_or(0) }
+}
+
+fn nonsense() -> Failure {
+    Failure::new("the relay's answer makes no sense")
+}
+
+fn silence(error: &io::Error, limit: Duration) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it ended".into(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("it says nothing for {} s", limit.as_secs())
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn gone(error: &io::Error) -> Failure {
+    Failure::new(format!("the relay does not answer: {}", silence(error, PATIENCE)))
+}
+
+impl Relay {
+    /// Opens a URL through a relay of its own.
+    pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
+        let mut link = Link::start(command)?;
+        let (size, identity) = link.open(url)?;
+        Ok(Self {
+            command: command.to_owned(),
+            url: url.to_owned(),
+            size,
+            identity,
+            link: Mutex::new(Some(link)),
+        })
+    }
+
+    /// Fills a buffer with the bytes from `offset` on; the file has them.
+    ///
+    /// A relay that ended, or that is the parent's of a process that was forked, is replaced by another if the file is still the
+    /// one that was opened.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+        let mut place = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let link = match place.take().filter(|link| link.process == std::process::id()) {
+            Some(link) => place.insert(link),
+            None => place.insert(self.again()?),
+        };
+        match link.read(offset, buffer, what) {
+            Ok(outcome) => outcome,
+            Err(failure) => {
+                *place = None;
+                Err(failure)
+            }
+        }
+    }
+
+    fn again(&self) -> Result<Link, Failure> {
+        let mut link = Link::start(&self.command)?;
+        let (size, identity) = link.open(&self.url)?;
+        if size != self.size || identity != self.identity || identity.is_empty() {
+            return Err(Failure::new("the file is not the one that was opened: it was written in between"));
+        }
+        Ok(link)
+    }
+
+    /// Whether two are the same version of the same file.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+            || (!self.identity.is_empty() && self.identity == other.identity && self.size == other.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(command: &str, says: &str) {
+        let error = Relay::open(Path::new(command), "grpc://127.0.0.1:1/a.h5").unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_relay_is_refused() {
+        refused("/not/there/hyperchunk", "cannot start /not/there/hyperchunk");
+        refused("/bin/false", "HYPERCHUNK_COMMAND");
+    }
+
+    /// What reading gives if the relay answers with these frames.
+    fn read_from(frames: &[(Header, &[u8])]) -> Result<Result<(), Failure>, Failure> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut link = Link::over(ours, None).unwrap();
+        for (header, body) in frames {
+            header.send(&mut theirs, body).unwrap();
+        }
+        theirs.flush().unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut buffer = [0; 4];
+        let outcome = link.read(100, &mut buffer, Use::Data);
+        if matches!(outcome, Ok(Ok(()))) {
+            assert_eq!(&buffer, b"abcd");
+        }
+        outcome
+    }
+
+    #[test]
+    fn answers_are_whole_or_errors() {
+        let piece = |offset, length| Header { offset, length, ..Header::new(PIECE, 1) };
+        let end = (Header::new(END, 1), &[][..]);
+        let whole = [(piece(102, 2), &b"cd"[..]), (piece(100, 2), b"ab"), end];
+        assert!(matches!(read_from(&whole), Ok(Ok(()))));
+        let message = Header { detail: 2, length: 4, ..Header::new(ERROR, 1) };
+        let failure = read_from(&[(piece(100, 2), b"ab"), (message, b"gone")]).unwrap().unwrap_err();
+        assert!(
+            failure.is_not_found() && failure.to_string().starts_with("gone, errno = 2, error"),
+            "{failure}"
+        );
+        for wrong in [
+            &[(piece(100, 2), &b"ab"[..]), end][..],
+            &[(piece(103, 2), b"cd"), end],
+            &[(piece(99, 1), b"c"), end],
+            &[(piece(100, u64::MAX), b"c")],
+            &[(Header::new(END, 2), b"")],
+            &[(Header::new(OPENED, 1), b"")],
+            &[(piece(100, 4), b"ab")],
+            &[],
+        ] {
+            assert!(read_from(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

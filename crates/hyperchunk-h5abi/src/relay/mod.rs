@@ -1,0 +1,138 @@
+//! Files over a network for libhdf5: what a plugin loads must not hold a network stack, so a process of its own, `hyperchunk
+//! relay`, hands ranges of one file on over a socket.
+//!
+//! Both ends send a [`Header`], and as many bytes as its `length` says where the kind has some. The relay says [`HELLO`] at
+//! once. The client asks it to [`OPEN`] a URL, which is answered with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of
+//! which is answered with any number of [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. A closed socket ends the relay.
+
+mod ahead;
+mod client;
+mod serve;
+
+pub(crate) use client::{Failure, Relay, Use};
+pub use serve::serve;
+
+use std::io::{self, Read, Write};
+
+/// Which protocol this is; in the hello's `offset`.
+const VERSION: u64 = 1;
+
+/// What both ends send first; integers are little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    kind: u32,
+    /// Of a [`READ`]: 0 for structure, 1 for data. Of an [`ERROR`]: the system's number for it, or 0.
+    detail: u32,
+    /// The request's number.
+    id: u64,
+    /// Where in the file; of [`OPENED`], the file's size.
+    offset: u64,
+    /// How many bytes follow; of [`READ`], how many are wanted.
+    length: u64,
+}
+
+/// From the relay, first of all.
+const HELLO: u32 = 1;
+/// To the relay; a URL follows.
+const OPEN: u32 = 2;
+/// From the relay: what tells this version of the file apart from others follows.
+const OPENED: u32 = 3;
+/// To the relay.
+const READ: u32 = 4;
+/// From the relay: bytes of the range follow.
+const PIECE: u32 = 5;
+/// From the relay: all pieces came.
+const END: u32 = 6;
+/// From the relay: a message follows.
+const ERROR: u32 = 7;
+
+/// The longest URL, identity or message.
+const LONGEST_TEXT: u64 = 64 << 10;
+
+impl Header {
+    const SIZE: usize = 32;
+
+    fn new(kind: u32, id: u64) -> Self {
+        Self { kind, detail: 0, id, offset: 0, length: 0 }
+    }
+
+    fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        let parts =
+            [u64::from(self.kind) | (u64::from(self.detail) << 32), self.id, self.offset, self.length];
+        for (place, part) in bytes.chunks_exact_mut(8).zip(parts) {
+            place.copy_from_slice(&part.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+        let mut parts = bytes
+            .chunks_exact(8)
+            .map(|part| part.iter().rev().fold(0, |n, byte| (n << 8) | u64::from(*byte)));
+        let mut next = || parts.next().unwrap_or(0);
+        let first = next();
+        let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
+        Self { kind: half(first), detail: half(first >> 32), id: next(), offset: next(), length: next() }
+    }
+
+    fn send(self, to: &mut impl Write, body: &[u8]) -> io::Result<()> {
+        let header = self.to_bytes();
+        let mut parts = [io::IoSlice::new(&header), io::IoSlice::new(body)];
+        let mut parts = &mut parts[..];
+        while !parts.is_empty() {
+            match to.write_vectored(parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => io::IoSlice::advance_slices(&mut parts, sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            while parts.first().is_some_and(|part| part.is_empty()) {
+                parts = parts.get_mut(1..).unwrap_or_default();
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(from: &mut impl Read) -> io::Result<Self> {
+        let mut bytes = [0; Self::SIZE];
+        from.read_exact(&mut bytes)?;
+        Ok(Self::from_bytes(bytes))
+    }
+
+    /// The text that follows.
+    fn text(&self, from: &mut impl Read) -> io::Result<String> {
+        if self.length > LONGEST_TEXT {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a text that is too long"));
+        }
+        let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
+        from.read_exact(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A text with its length, cut if it is too long.
+fn text_of(text: &str) -> (u64, &[u8]) {
+    let bytes = text.as_bytes();
+    let bytes = bytes.get(..usize::try_from(LONGEST_TEXT).unwrap_or(0)).unwrap_or(bytes);
+    (bytes.len() as u64, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back() {
+        let header = Header { kind: READ, detail: 7, id: u64::MAX, offset: 1 << 40, length: 3 };
+        let mut sent = Vec::new();
+        header.send(&mut sent, b"abc").unwrap();
+        assert_eq!(sent.len(), Header::SIZE + 3);
+        let mut from = sent.as_slice();
+        assert_eq!(Header::receive(&mut from).unwrap(), header);
+        assert_eq!(header.text(&mut from).unwrap(), "abc");
+        let huge = Header { length: LONGEST_TEXT + 1, ..header };
+        assert!(huge.text(&mut io::repeat(0)).is_err());
+        assert!(Header::receive(&mut &sent[..31]).is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! The relay's own end: `hyperchunk relay`.
+
+use super::ahead::Reader;
+use super::{END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use hyperchunk::io::{RemoteOptions, Source};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::io::{self, BufReader};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// What a client asks for.
+enum Request {
+    Open(String),
+    Read(Header),
+}
+
+/// So many requests may wait.
+const WAITING: usize = 16;
+
+/// Hands a file on over the socket that is the process's standard input. Ends the process when the other end closes it,
+/// whatever is under way.
+///
+/// # Errors
+/// A message, if there is no socket, or the other end does not speak the protocol.
+pub fn serve() -> std::result::Result<(), String> {
+    close_other_descriptors();
+    let no_socket = |error: io::Error| {
+        format!(
+            "`hyperchunk relay` is started by HDF5's connector, which speaks to it through a socket ({error})"
+        )
+    };
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(no_socket)?;
+    let mut stream = UnixStream::from(input);
+    stream.peer_addr().map_err(no_socket)?;
+    let requests = stream.try_clone().map_err(no_socket)?;
+    let (to, from) = sync_channel(WAITING);
+    std::thread::spawn(move || std::process::exit(receive(requests, &to)));
+    // Whoever asked is gone if it cannot be answered.
+    answer(&mut stream, &from).map_err(|error| error.to_string())
+}
+
+/// Descriptors that the program which started this process left open are its own business.
+fn close_other_descriptors() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a system call; nothing in this process has opened anything that it still needs.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32);
+    }
+}
+
+/// Reads requests until the other end closes; the status to end with.
+fn receive(stream: UnixStream, to: &SyncSender<Request>) -> i32 {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let Ok(header) = Header::receive(&mut stream) else { return 0 };
+        let request = match header.kind {
+            OPEN => match header.text(&mut stream) {
+                Ok(url) => Request::Open(url),
+                Err(_) => return 1,
+            },
+            READ => Request::Read(header),
+            _ => return 1,
+        };
+        if to.send(request).is_err() {
+            return 0;
+        }
+    }
+}
+
+fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<()> {
+    Header { offset: VERSION, ..Header::new(HELLO, 0) }.send(stream, &[])?;
+    let mut reader = None;
+    loop {
+        let request = match requests.try_recv() {
+            Ok(request) => request,
+            // Nobody waits: time to look ahead.
+            Err(TryRecvError::Empty) if reader.as_mut().is_some_and(Reader::look_ahead) => continue,
+            Err(TryRecvError::Empty) => match requests.recv() {
+                Ok(request) => request,
+                Err(_) => return Ok(()),
+            },
+            Err(TryRecvError::Disconnected) => return Ok(()),
+        };
+        match request {
+            Request::Open(url) => match hyperchunk::io::open(&url, &RemoteOptions::default()) {
+                Ok(source) => {
+                    let identity = identity(&source);
+                    let (length, text) = text_of(&identity);
+                    Header { offset: source.size(), length, ..Header::new(OPENED, 0) }.send(stream, text)?;
+                    reader = Some(Reader::new(source));
+                }
+                Err(error) => refuse(stream, 0, &error)?,
+            },
+            Request::Read(header) => read(stream, reader.as_mut(), header)?,
+        }
+    }
+}
+
+/// Which version of which file it is; empty if that cannot be told.
+fn identity(source: &Arc<dyn Source>) -> String {
+    source
+        .remote()
+        .map(|remote| remote.identity().to_owned())
+        .or_else(|| source.version())
+        .unwrap_or_default()
+}
+
+fn refuse(stream: &mut UnixStream, id: u64, error: &Error) -> io::Result<()> {
+    let number = match error.kind() {
+        ErrorKind::NotFound => libc::ENOENT,
+        _ => 0,
+    };
+    let message = error.to_string();
+    let (length, message) = text_of(&message);
+    let detail = u32::try_from(number).unwrap_or(0);
+    Header { detail, length, ..Header::new(ERROR, id) }.send(stream, message)
+}
+
+fn read(stream: &mut UnixStream, reader: Option<&mut Reader>, asked: Header) -> io::Result<()> {
+    let outcome = ranges(reader, asked, &mut |offset, bytes| {
+        let length = bytes.len() as u64;
+        let header = Header { offset, length, ..Header::new(PIECE, asked.id) };
+        header.send(stream, bytes).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    });
+    match outcome {
+        Ok(()) => Header::new(END, asked.id).send(stream, &[]),
+        Err(error) => refuse(stream, asked.id, &error),
+    }
+}
+
+fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::ahead::Send<'_>) -> Result<()> {
+    let Some(reader) = reader else { return Err(Error::invalid("no file is open")) };
+    let size = reader.source().size();
+    let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);
+    let Some(end) = end else {
+        let message = format!("the file ends at byte {size}, before what should be here");
+        return Err(Error::new(ErrorKind::Truncated, message).at(asked.offset));
+    };
+    reader.read(&(asked.offset..end), asked.detail != 0, send)
+}

@@ -1,0 +1,185 @@
+//! Files over a network: which names they have, and how libhdf5 gets at them, through a file driver of ours.
+
+use super::driver::{self, Info};
+use super::failure::{Outcome, TOLD, refuse};
+use super::file::Below;
+use super::slot::Slot;
+use super::store;
+use hyperchunk_udf::host::Programs;
+use std::ffi::{CStr, c_uint};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// The schemes of URLs that a relay opens. What a release of HDF5 opens by a driver of its own goes there if the program asks
+/// for that driver.
+const SCHEMES: [&str; 15] = [
+    "grpc",
+    "grpc+tcp",
+    "grpc+tls",
+    "grpc+unix",
+    "s3",
+    "s3a",
+    "gs",
+    "gcs",
+    "az",
+    "abfs",
+    "abfss",
+    "azure",
+    "adl",
+    "http",
+    "https",
+];
+/// `H5F_ACC_RDWR`, `H5F_ACC_TRUNC`, `H5F_ACC_EXCL`, `H5F_ACC_CREAT`.
+const WRITES: c_uint = 0x17;
+/// The command, in the environment.
+const VARIABLE: &str = "HYPERCHUNK_COMMAND";
+const COMMAND: &str = "hyperchunk";
+
+/// The URL that a name is, if it is one of a file over a network.
+pub(super) fn url(name: &CStr) -> Option<&str> {
+    let name = name.to_str().ok()?;
+    let (scheme, _) = name.split_once("://")?;
+    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(name)
+}
+
+/// Refuses what a file over a network is not there for.
+pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
+    refuse!("{} is read-only: open it with mode 'r'", hyperchunk::io::without_secrets(url))
+}
+
+/// Makes the access list one that reads a URL, if the file is one over a network and the program asks for no driver.
+pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_uint) -> Outcome<()> {
+    let Some(url) = url(name) else { return Ok(()) };
+    let list = below.fapl.id;
+    // SAFETY: any identifier may be asked.
+    let current = unsafe { (slot.api.plist_driver)(list) };
+    if current != slot.driver() && !store::is_plain_driver(slot, list) {
+        return Ok(());
+    }
+    if flags & WRITES != 0 {
+        return refuse_writing(url);
+    }
+    let info = Info { url: url.to_owned(), command: command(below.options.command.as_deref())? };
+    let driver = driver::id(slot)?;
+    // SAFETY: a list of our own, our driver, and its information, which HDF5 copies.
+    if unsafe { (slot.api.plist_set_driver)(list, driver, (&raw const info).cast()) } < 0 {
+        return Err(TOLD);
+    }
+    Ok(())
+}
+
+/// The program that speaks the network: as the connector's options say, or the environment, that of the package whose plugin
+/// this is, or the one that a shell would find.
+fn command(option: Option<&str>) -> Outcome<PathBuf> {
+    let named = option
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from));
+    if let Some(path) = named {
+        // A bare name is one for the search path.
+        let found = if path.components().count() == 1 { in_path(&path) } else { Some(path.clone()) };
+        let Some(found) = found.filter(|path| is_program(path)) else {
+            refuse!(
+                "the command for files over a network, {}, is not there or no program: {VARIABLE}, or `command=…` behind the connector's name, names `hyperchunk` of this release",
+                path.display()
+            )
+        };
+        return Ok(found);
+    }
+    let own = Programs::find().ok().and_then(|programs| programs.command());
+    let Some(found) = own.or_else(|| in_path(Path::new(COMMAND))) else {
+        refuse!(
+            "files over a network need the command `{COMMAND}`, which is neither beside this plugin nor in PATH: install it (pip install hyperchunk), or name it in {VARIABLE}, or as `command=…` behind the connector's name"
+        )
+    };
+    Ok(found)
+}
+
+fn in_path(name: &Path) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The URL that libhdf5 means by the name of another file, to which a file over a network leads (an external link, a virtual
+/// dataset): one beside it or below its folder. libhdf5 takes URLs for relative paths, and looks in other places, too; those
+/// are none of a file over a network.
+pub(super) fn beside(base: &str, name: &str) -> Option<String> {
+    let end = base.find(['?', '#']).filter(|_| is_web(base)).unwrap_or(base.len());
+    let folder = base.get(..base.get(..end)?.rfind('/')?.checked_add(1)?)?;
+    // A server alone has no folder.
+    let host = folder.split_once("://")?.1;
+    let at = name.find(folder)?;
+    let (before, rest) = (name.get(..at)?, name.get(at.checked_add(folder.len())?..)?);
+    if !(before.is_empty() || (before.starts_with('/') && !before.contains("://"))) {
+        return None;
+    }
+    let parts = || rest.split('/');
+    if host.is_empty()
+        || rest.is_empty()
+        || rest.contains("://")
+        || parts().any(|part| matches!(part, "" | "." | ".."))
+    {
+        return None;
+    }
+    // A socket's URL names the file behind it.
+    let (of_socket, tail) = (base.get(folder.len()..)?, "?file=");
+    match of_socket.find(tail) {
+        Some(found) => Some(format!("{folder}{}{rest}", of_socket.get(..found.checked_add(tail.len())?)?)),
+        None => Some(format!("{folder}{rest}")),
+    }
+}
+
+fn is_web(url: &str) -> bool {
+    url.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_over_a_network() {
+        let check = |name: &CStr, expected: bool| assert_eq!(url(name).is_some(), expected, "{name:?}");
+        for name in [c"grpc://h:1/a.h5", c"S3://b/k", c"https://h/a?b", c"grpc+unix:///s?file=a"] {
+            check(name, true);
+        }
+        for name in [c"a.h5", c"/grpc://h/a", c"file:///a.h5", c"grpc:/a", c"a:b://c", c"", c"ftp://h/a"] {
+            check(name, false);
+        }
+    }
+
+    #[test]
+    fn a_file_leads_to_files_beside_it_alone() {
+        let check = |base: &str, name: &str, expected: Option<&str>| {
+            assert_eq!(beside(base, name).as_deref(), expected, "{name} of {base}");
+        };
+        let base = "grpc://h:1/d/a.h5";
+        check(base, "/home/me/grpc://h:1/d/b.h5", Some("grpc://h:1/d/b.h5"));
+        check(base, "grpc://h:1/d/e/b.h5", Some("grpc://h:1/d/e/b.h5"));
+        check(base, "/home/me/grpc://h:1/d/grpc://evil:1/d/b.h5", None);
+        for other in
+            ["b.h5", "/etc/b.h5", "grpc://h:1/b.h5", "s3://d/b", "/x/grpc://h:1/d/../b", "grpc://h:1/d/"]
+        {
+            check(base, other, None);
+        }
+        check(base, "/x/grpc://evil:1/y/grpc://h:1/d/b.h5", None);
+        check(base, "/x/grpc://h:1/d//etc/b.h5", None);
+        check("https://h/d/a.h5?sig=x/y", "/x/https://h/d/b.h5", Some("https://h/d/b.h5"));
+        check(
+            "grpc+unix:///run/s?file=a.h5",
+            "/x/grpc+unix:///run/b.h5",
+            Some("grpc+unix:///run/s?file=b.h5"),
+        );
+        check(
+            "grpc+unix:///run/s?file=d/a.h5",
+            "grpc+unix:///run/s?file=d/b.h5",
+            Some("grpc+unix:///run/s?file=d/b.h5"),
+        );
+    }
+}
