@@ -163,7 +163,7 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
         let Some(info) = info else {
             return Err(Failure::new("an access list that names this driver but no file over a network"));
         };
-        let shown = hyperchunk::io::without_secrets(&info.url);
+        let shown = remote::shown(&info.url);
         let url = match *name == info.url {
             true => info.url.clone(),
             false => remote::beside(&info.url, &name).ok_or_else(|| {
@@ -281,7 +281,7 @@ unsafe extern "C" fn write<const L: usize>(
 ) -> Herr {
     enter::<L, _>(-1, |_| {
         // SAFETY: HDF5 passes a file that open() made.
-        let url = unsafe { hyperchunk::io::without_secrets(&(*file).info.url) };
+        let url = unsafe { remote::shown(&(*file).info.url) };
         Err(Failure::new(format!("{url} is read-only: open it with mode 'r'")))
     })
 }

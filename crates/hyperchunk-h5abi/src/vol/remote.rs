@@ -42,9 +42,21 @@ pub(super) fn url(name: &CStr) -> Option<&str> {
     SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)).then_some(name)
 }
 
+/// A URL for messages: without the user, the password and the signature that one of a web server may hold.
+pub(super) fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://").filter(|_| is_web(url)) else { return url.to_owned() };
+    let (rest, query) = match rest.split_once(['?', '#']) {
+        Some((rest, _)) => (rest, "?…"),
+        None => (rest, ""),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}/{path}{query}")
+}
+
 /// Refuses what a file over a network is not there for.
 pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
-    refuse!("{} is read-only: open it with mode 'r'", hyperchunk::io::without_secrets(url))
+    refuse!("{} is read-only: open it with mode 'r'", shown(url))
 }
 
 /// Makes the access list one that reads a URL, if the file is one over a network and the program asks for no driver.
@@ -152,6 +164,12 @@ mod tests {
         for name in [c"a.h5", c"/grpc://h/a", c"file:///a.h5", c"grpc:/a", c"a:b://c", c"", c"ftp://h/a"] {
             check(name, false);
         }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert_eq!(shown("https://me:secret@h/a@b.h5?sig=secret#x"), "https://h/a@b.h5?…");
+        assert_eq!(shown("s3://b/a?b@c"), "s3://b/a?b@c");
     }
 
     #[test]

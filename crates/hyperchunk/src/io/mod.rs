@@ -83,8 +83,7 @@ pub(crate) fn local_path(name: &str) -> Option<PathBuf> {
 }
 
 /// A name for messages: without the user, the password and the signature that a URL of a web server may hold.
-#[must_use]
-pub fn without_secrets(name: &str) -> String {
+pub(crate) fn without_secrets(name: &str) -> String {
     let Some((scheme, rest)) = name.split_once("://").filter(|_| local_path(name).is_none()) else {
         return name.to_owned();
     };

@@ -406,7 +406,7 @@ pub(in crate::vol) fn divert(
             if let Some(url) = super::super::remote::url(&given) {
                 refuse!(
                     "{} is a sharded store, whose data HDF5 cannot read over a network: read it with hyperchunk.open(), or pack it",
-                    hyperchunk::io::without_secrets(url)
+                    super::super::remote::shown(url)
                 )
             }
             let path = PathBuf::from(OsStr::from_bytes(given.to_bytes()));
