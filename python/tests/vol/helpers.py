@@ -37,3 +37,8 @@ def run(code: str, *arguments: object, folder: Path, native: bool = False, **opt
     """Runs a program with the connector, or natively without even the plugin, and returns what it printed."""
     env = {} if native else hyperchunk.plugins.environment(**options)
     return finish(start(code, *arguments, folder=folder, env=env))
+
+
+def command() -> Path:
+    """The `hyperchunk` command of this installation."""
+    return Path(sys.executable).with_name("hyperchunk")

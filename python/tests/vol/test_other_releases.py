@@ -1,8 +1,5 @@
-"""The connector in releases of libhdf5 other than h5py's: C calls, in processes of their own, that know nothing of it.
+"""The connector in releases of libhdf5 other than h5py's: C calls, in processes of their own, that know nothing of it."""
 
-HDF5 1.14.6 is the library that the wheel of arraymorph carries, 2.2.0 that of netCDF4."""
-
-import importlib.util
 from pathlib import Path
 
 import h5py
@@ -10,7 +7,7 @@ import hyperchunk
 import numpy as np
 import pytest
 
-from vol import helpers
+from vol import helpers, releases
 
 # Makes /g/x with `ranks` rows, or reads it; arguments: the library, rank, ranks, the mode. Identifiers have 64 bits.
 PROGRAM = """
@@ -56,18 +53,9 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize(("package", "version"), [("arraymorph", "1.14."), ("netCDF4", "2.")])
+@pytest.mark.parametrize(("package", "version"), releases.RELEASES)
 def test_many_processes_write_and_read(package: str, version: str, tmp_path: Path) -> None:
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        pytest.skip(f"{package} is not installed")
-    folder = Path(spec.origin).parent.parent / f"{package.lower()}.libs"
-    found = [
-        path for path in sorted(folder.glob("libhdf5*")) if not path.name.startswith(("libhdf5_hl", "libhdf5_cpp"))
-    ]
-    if not found:
-        pytest.skip(f"{package} carries no libhdf5")
-    library = found[0]
+    library = releases.library(package)
     beside = {"LD_LIBRARY_PATH": str(library.parent)}
     connected = hyperchunk.plugins.environment(store=True, writers=3) | beside
     ranks = [helpers.start(PROGRAM, library, rank, 3, "write", folder=tmp_path, env=connected) for rank in range(3)]

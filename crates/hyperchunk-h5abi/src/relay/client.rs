@@ -253,17 +253,24 @@ impl Relay {
     /// one that was opened.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
         let mut place = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        let link = match place.take().filter(|link| link.process == std::process::id()) {
-            Some(link) => place.insert(link),
-            None => place.insert(self.again()?),
+        let started = Instant::now();
+        let (link, fresh) = match place.take().filter(|link| link.process == std::process::id()) {
+            Some(link) => (place.insert(link), false),
+            None => (place.insert(self.again()?), true),
         };
-        match link.read(offset, buffer, what) {
-            Ok(outcome) => outcome,
-            Err(failure) => {
+        let outcome = match link.read(offset, buffer, what) {
+            Ok(outcome) => return outcome,
+            // It ended by itself, or was killed. One that is silent is not asked twice.
+            Err(_) if !fresh && started.elapsed() < PATIENCE => {
                 *place = None;
-                Err(failure)
+                place.insert(self.again()?).read(offset, buffer, what)
             }
-        }
+            Err(failure) => Err(failure),
+        };
+        outcome.unwrap_or_else(|failure| {
+            *place = None;
+            Err(failure)
+        })
     }
 
     fn again(&self) -> Result<Link, Failure> {
