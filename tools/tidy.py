@@ -18,6 +18,7 @@ MAY_USE = {
     "hyperchunk": {"hyperchunk-format"},
     "hyperchunk-arrow": {"hyperchunk"},
     "hyperchunk-c": {"hyperchunk"},
+    "hyperchunk-live": {"hyperchunk", "hyperchunk-udf"},
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
@@ -30,6 +31,7 @@ MAY_USE = {
         "hyperchunk-cli",
         "hyperchunk-format",
         "hyperchunk-h5abi",
+        "hyperchunk-live",
         "hyperchunk-udf",
     },
 }

@@ -20,6 +20,8 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Conversion => "ConversionError",
         ErrorKind::Io => "ReadError",
         ErrorKind::Changed => "ChangedError",
+        ErrorKind::Refused => "RefusedError",
+        ErrorKind::Function => "UdfError",
         _ => "HyperchunkError",
     }
 }

@@ -36,6 +36,12 @@ impl RemoteTable {
         self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
+    /// Whether its columns are looked at where they lie in the server's file, on this machine.
+    #[getter]
+    fn is_local(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.is_local())
+    }
+
     /// What is asked for, as JSON.
     #[getter]
     fn query(&self) -> String {

@@ -56,6 +56,7 @@ fn idle_workers() -> Vec<i32> {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     hyperchunk::io::set_interrupt(errors::interrupted);
     hyperchunk_arrow::flight::enable();
+    hyperchunk_live::enable();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<flat_buffer::FlatBuffer>()?;
     module.add_class::<file::File>()?;

@@ -33,6 +33,10 @@ pub enum ErrorKind {
     Io,
     /// The file is not the one that was opened: it was written in between.
     Changed,
+    /// A live dataset's function is not trusted with what it would do, or tried what it may not.
+    Refused,
+    /// A live dataset's function failed.
+    Function,
     /// Bytes that the parser has not been given yet; never leaves [`crate::step`].
     Need,
 }

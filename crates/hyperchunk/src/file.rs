@@ -56,6 +56,7 @@ impl OpenOptions {
     /// How many threads decode.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
+            _ if crate::live::is_alone() => 1,
             0 => processors(),
             count => count,
         }
@@ -233,6 +234,18 @@ impl File {
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Its number among the files that this process has opened; none has it again.
+    #[must_use]
+    pub fn instance(&self) -> u64 {
+        self.0.chunks.file()
+    }
+
+    /// The file of this machine that it is, if its bytes are that file's.
+    #[must_use]
+    pub fn on_disk(&self) -> Option<&std::fs::File> {
+        self.0.source.file()
     }
 
     /// Runs a parser over the file; names the file in its errors.

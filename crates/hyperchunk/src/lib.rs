@@ -13,6 +13,7 @@ mod group;
 mod heap;
 pub mod index;
 pub mod io;
+pub mod live;
 pub mod npy;
 mod object;
 pub mod pack;

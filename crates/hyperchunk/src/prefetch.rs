@@ -1,7 +1,7 @@
 //! Structure ahead of time: of files over a network, all objects of a level at once.
 
 use crate::file::File;
-use crate::io::{metadata_cache_bytes, rounds};
+use crate::io::{Reach, metadata_cache_bytes, rounds};
 use crate::object::Object;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Attribute, Class, Datatype, LinkTarget, ObjectKind};
@@ -9,6 +9,14 @@ use std::collections::{BTreeSet, HashMap};
 
 /// How many groups deep [`File::prefetch`] goes.
 const DEPTH: u32 = 1024;
+
+/// What is looked at ahead of time, by the object's address.
+enum Ahead {
+    /// It, and what lies below it; how many groups deep it is.
+    Object(u64, u32),
+    /// The attributes of an object that is at hand.
+    Attributes(u64),
+}
 
 impl File {
     /// Whether its reads are requests over a network.
@@ -34,32 +42,38 @@ impl File {
         // More than the process keeps would be gone before it is asked for.
         let fetched = || self.counters().map_or(0, |[_, bytes, ..]| bytes);
         let most = fetched().saturating_add(metadata_cache_bytes() as u64 / 4);
-        rounds::growing([(start.address(), 0)], |(address, depth)| {
+        let jobs = [Ahead::Object(start.address(), 0)];
+        rounds::growing(jobs, Reach::All, |job| {
             if fetched() > most {
                 return Ok(((), Vec::new()));
             }
-            let object = self.object(*address)?;
-            if attributes {
-                object.touch_attributes()?;
-            }
-            let mut more = Vec::new();
+            let (address, depth) = match job {
+                Ahead::Attributes(address) => {
+                    self.object(*address)?.touch_attributes()?;
+                    return Ok(((), Vec::new()));
+                }
+                Ahead::Object(address, depth) => (*address, *depth),
+            };
+            let object = self.object(address)?;
+            let mut below = Vec::new();
             match object.kind() {
                 ObjectKind::Dataset => drop(object.dataset()?),
-                ObjectKind::Group if *depth < deepest => {
+                ObjectKind::Group if depth < deepest => {
                     let links = object.group()?.links()?;
                     let hard = links.iter().filter_map(|link| match link.target {
                         LinkTarget::Hard(address) => Some(address),
                         _ => None,
                     });
-                    let new = hard.filter(|child| *named.entry(*child).or_insert(*address) == *address);
-                    more.extend(new.map(|address| (address, depth + 1)));
+                    below.extend(hard.filter(|child| *named.entry(*child).or_insert(address) == address));
                 }
                 _ => {}
             }
             // Two links of one group may lead to one object.
-            more.sort_unstable();
-            more.dedup();
-            Ok(((), more))
+            below.sort_unstable();
+            below.dedup();
+            let below = below.into_iter().map(|address| Ahead::Object(address, depth + 1));
+            // Whoever waits for an attribute's strings keeps nobody else waiting.
+            Ok(((), attributes.then_some(Ahead::Attributes(address)).into_iter().chain(below).collect()))
         })
         .map(drop)
     }

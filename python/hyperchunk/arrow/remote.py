@@ -24,9 +24,9 @@ class RemoteTable:
     one behind the last. `where` chooses rows: ``[column, operator, value]`` with the operators ``==``, ``!=``, ``<``,
     ``<=``, ``>``, ``>=``, ``in``, ``is null`` and ``is not null``; a list of them is true where all are, and there are
     ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``. Numbers are compared by what they are, whatever their types.
-    `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of certificates to trust)
-    and ``domain`` (the name in the server's certificate); without a token, ``$HYPERCHUNK_TOKEN`` is shown. `looks` are
-    as for :meth:`Group.table`."""
+    `epoch` is a commit of a sharded store. `storage_options` are ``token``, ``ca`` (a file of certificates to trust),
+    ``domain`` (the name in the server's certificate) and ``local``; without a token, ``$HYPERCHUNK_TOKEN`` is shown.
+    `looks` are as for :meth:`Group.table`."""
 
     __slots__ = ("_core",)
 
@@ -83,6 +83,13 @@ class RemoteTable:
     def schema(self) -> Any:
         """Its columns as a :class:`pyarrow.Schema`."""
         return needed("pyarrow").schema(self)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its rows are looked at where they lie: the server's file is on this machine, may be opened, has each
+        column in one piece, and no `where` chooses rows. Nothing is sent then; the setting ``local="no"`` in
+        `storage_options` asks for the rows all the same."""
+        return self._core.is_local
 
     @property
     def query(self) -> dict[str, Any]:

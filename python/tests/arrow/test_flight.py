@@ -23,7 +23,6 @@ import pytest
 from flight_server import Server, ticket
 from fresh import HYPERCHUNK
 from hyperchunk import store
-from hyperchunk.arrow import RemoteTable
 from hyperchunk.exceptions import ChangedError, NotFoundError, NotHdf5Error
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -760,34 +759,3 @@ def test_nothing_is_written_where_nothing_may_be(client: fl.FlightClient, folder
     with pytest.raises(pa.ArrowException, match="writable"):
         _put(client)
     assert not (folder / "new.h5").exists()
-
-
-def test_remote_tables(server: Server, folder: Path) -> None:
-    """The client of this package asks for no more than is wanted."""
-    url = f"{server.url}/a.h5"
-    table = RemoteTable(url, "/particles")
-    assert (len(table), table.column_names) == (ROWS, ["id", "px", "x", "y"])
-    with h5py.File(folder / "a.h5") as file:
-        found = table.to_pyarrow()
-        assert all(np.array_equal(found[name], file["particles"][name][...]) for name in found.column_names)
-        chosen = table[100:50_000][["y", "id"]]
-        assert chosen.query == {
-            "v": 1, "file": "a.h5", "table": "/particles", "columns": ["y", "id"], "rows": [100, 50_000],
-        }  # fmt: skip
-        assert chosen[5:7].to_pyarrow()["id"].to_pylist() == [105, 106]
-        px = file["particles/px"][...]
-        filtered = RemoteTable(url, "particles", ["id"], where=[["px", ">", 99]], rows=(10, None)).to_reader()
-        assert filtered.schema.names == ["id"]
-        assert np.array_equal(filtered.read_all()["id"], np.flatnonzero(px[10:] > 99) + 10)
-    assert pa.table(RemoteTable(url, "empty")).num_rows == 0
-    for wrong in (
-        {"table": "nope"},
-        {"table": "particles", "columns": ["nope"]},
-        {"table": "", "where": [["x", ">", 1]]},
-    ):
-        with pytest.raises(hyperchunk.HyperchunkError):
-            RemoteTable(url, **wrong)
-    with pytest.raises(hyperchunk.HyperchunkError, match="no column"):
-        table.select(["nope"])
-    with pytest.raises(hyperchunk.HyperchunkError, match="does not answer"):
-        RemoteTable("grpc://127.0.0.1:9/a.h5", network={"retries": 0})

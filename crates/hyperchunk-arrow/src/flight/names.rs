@@ -1,6 +1,6 @@
 //! What is served under which name: files, and what lies in folders.
 
-use hyperchunk::io::LocalFile;
+use hyperchunk::io::{LocalFile, Source as _};
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,6 +27,18 @@ pub(super) struct Roots {
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) file: LocalFile,
+}
+
+/// What tells a file from what it was before.
+pub(super) fn version(file: &LocalFile) -> String {
+    let changed = file.version().unwrap_or_default();
+    #[cfg(unix)]
+    let changed = {
+        use std::os::unix::fs::MetadataExt as _;
+        let inode = file.as_file().metadata().map_or(0, |metadata| metadata.ino());
+        format!("{changed}-{inode:x}")
+    };
+    format!("{changed}-{}", file.size())
 }
 
 fn missing(name: &str) -> Error {

@@ -3,9 +3,11 @@
 
 use super::names::shortened;
 use super::predicate::Predicate;
+use crate::view::{Table, TableOptions};
+use crate::{Cells, Compounds, Enums, Half, Look, Strings};
 use arrow_flight::FlightDescriptor;
 use arrow_flight::flight_descriptor::DescriptorType;
-use hyperchunk::{Error, ErrorKind, Result};
+use hyperchunk::{Error, ErrorKind, File, Object, Result};
 use serde_json::{Map, Value, json};
 
 /// The version of tickets and commands.
@@ -167,6 +169,44 @@ impl Query {
         }
         nothing_else(&object)?;
         Ok(query)
+    }
+
+    /// The object that it asks for, in its file.
+    pub(super) fn object(&self, file: &File) -> Result<Object> {
+        let root = file.root()?.named("/");
+        match self.table.trim_matches('/') {
+            "" => Ok(root),
+            path => root.group()?.get(format!("/{path}").as_bytes()),
+        }
+    }
+
+    /// What of that is a table, but for its rows.
+    pub(super) fn options(&self) -> TableOptions {
+        let mut look = Look::default();
+        for (name, value) in &self.look {
+            match (*name, *value) {
+                ("cells", "list") => look.cells = Cells::List,
+                ("strings", "stored") => look.strings = Strings::Stored,
+                ("half", "float32") => look.half = Half::Float32,
+                ("enums", "dictionary") => look.enums = Enums::Dictionary,
+                ("compounds", "struct") => look.compounds = Compounds::Struct,
+                _ => {}
+            }
+        }
+        TableOptions {
+            look,
+            columns: self.columns.clone(),
+            batch_rows: self.batch_rows,
+            ..TableOptions::default()
+        }
+    }
+
+    /// The rows that it asks for, of a table.
+    pub(super) fn rows_of(&self, table: &Table) -> Result<Table> {
+        match self.rows {
+            Some((start, end)) => table.slice(start..end.unwrap_or_else(|| table.rows().max(start))),
+            None => Ok(table.clone()),
+        }
     }
 
     /// It as a command or a ticket.

@@ -8,7 +8,7 @@ const KIND: &str = "hyperchunk-kind";
 /// No message is longer, in bytes: they travel in headers.
 const LONGEST: usize = 2000;
 
-const KINDS: [(ErrorKind, &str, Code); 13] = [
+const KINDS: [(ErrorKind, &str, Code); 15] = [
     (ErrorKind::NotFound, "not-found", Code::NotFound),
     (ErrorKind::Invalid, "invalid", Code::InvalidArgument),
     (ErrorKind::Unsupported, "unsupported", Code::Unimplemented),
@@ -21,6 +21,8 @@ const KINDS: [(ErrorKind, &str, Code); 13] = [
     (ErrorKind::Corrupt, "corrupt", Code::DataLoss),
     (ErrorKind::Filter, "filter", Code::DataLoss),
     (ErrorKind::Conversion, "conversion", Code::InvalidArgument),
+    (ErrorKind::Refused, "refused", Code::PermissionDenied),
+    (ErrorKind::Function, "function", Code::Unknown),
     (ErrorKind::Io, "io", Code::Internal),
 ];
 

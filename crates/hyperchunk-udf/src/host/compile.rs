@@ -1,21 +1,50 @@
 //! Compiling a C++ source: always in the sandbox, never in this process.
 
 use super::locate::Programs;
+use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::{Compiled, MAX_COMPILED};
+use crate::record::{Compiled, MAX_COMPILED, Record};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(90);
 /// Only the system's own folders: those are what the sandbox lets a compiler read.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
+
+/// The compiled form of a record's function: the record's own if it is for this machine, else one that is compiled here, once a
+/// process.
+///
+/// # Errors
+/// As [`compile_cpp`].
+pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>>> {
+    static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
+    const KEPT: usize = 16;
+    if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
+        return Ok(Arc::new(stored.object.clone()));
+    }
+    let known = cache(&COMPILED).and_then(|list| {
+        list.iter().find(|(source, _)| *source == record.source).map(|(_, object)| Arc::clone(object))
+    });
+    if let Some(object) = known {
+        return Ok(object);
+    }
+    let object = Arc::new(compile_cpp(&record.source, programs)?.object);
+    if let Some(mut list) = cache(&COMPILED) {
+        if list.len() >= KEPT {
+            list.remove(0);
+        }
+        list.push((record.source.clone(), Arc::clone(&object)));
+    }
+    Ok(object)
+}
 
 /// Compiles `source` for this machine.
 ///

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
 
+mod active;
 mod compile;
 mod layout;
 mod locate;
@@ -14,7 +15,8 @@ mod session;
 mod verdict;
 mod zygote;
 
-pub use compile::compile_cpp;
+pub use active::Active;
+pub use compile::{compile_cpp, compiled_form};
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;

@@ -1,7 +1,7 @@
 //! What reading costs over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{NEAR, Paged, around};
+use crate::io::{NEAR, Paged, Reach, around};
 use crate::read::plan;
 use crate::survey::{apart, joined};
 use std::ops::Range;
@@ -41,13 +41,15 @@ impl Cost {
             ..Self::default()
         };
         let head = 0..assumed.options.first_read.min(size);
+        // Who wants no data lists the file.
+        let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
         cost.round(&[head], assumed);
         for ranges in structure {
             let absent: Vec<Range<u64>> =
                 ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
             let pieces = absent.iter().map(|range| {
-                let around = around(range, assumed.options.block, paged);
+                let around = around(range, assumed.options.block, reach, paged);
                 around.start..around.end.min(size)
             });
             let requests = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
@@ -110,10 +112,11 @@ mod tests {
         };
         // All in the head.
         check(&[&[(0, 8)], &[(50, 60), (90, 100)]], &[], (2, 1, 1, 100, 2.0));
-        // What lies just before and behind is fetched with it.
-        check(&[&[(0, 8)], &[(100_095, 100_105)]], &[], (2, 2, 2, 100 + 1801, 21.01));
+        // What lies just before and behind is fetched with it: more of it for a listing.
+        check(&[&[(0, 8)], &[(100_095, 100_105)]], &[(5, 9)], (3, 2, 2, 100 + 1801, 21.01));
+        check(&[&[(0, 8)], &[(100_095, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
         // And known after that.
-        check(&[&[(100_095, 100_105)], &[(100_090, 100_105)]], &[], (2, 2, 2, 100 + 1801, 21.01));
+        check(&[&[(100_095, 100_105)], &[(100_090, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
         // Near data come together.
         check(&[], &[(1000, 1100), (1101, 1200), (1_000_000, 1_002_000)], (1, 2, 3, 2300, 23.0));
     }

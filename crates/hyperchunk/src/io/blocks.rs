@@ -251,13 +251,31 @@ impl Paged {
     }
 }
 
+/// How far who asks for structure wants to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Reach {
+    /// What a path leads to.
+    #[default]
+    Path,
+    /// All of a file's structure: what lies beside it is wanted, too, and a round trip costs more than the bytes.
+    All,
+}
+
+/// So many times as far is looked ahead where all is wanted.
+const ALL_AHEAD: u64 = 8;
+
 /// What is fetched for structure that is asked for in one piece.
-pub(crate) fn around(asked: &Range<u64>, ahead: u64, paged: Option<Paged>) -> Range<u64> {
+pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option<Paged>) -> Range<u64> {
     // Other pages may have a heap for a few strings, no more: it is the first that most structure lies in.
     if let Some(Paged { base, size }) = paged
         && (base..base.saturating_add(size)).contains(&asked.start)
     {
         return base..base.saturating_add(size).max(asked.end);
+    }
+    if reach == Reach::All {
+        // The strings of an object's attributes often lie just before it.
+        let start = asked.start.saturating_sub(BEFORE);
+        return start - start % BEFORE..asked.start.saturating_add(ahead * ALL_AHEAD).max(asked.end);
     }
     match asked.end - asked.start < KNOWN {
         true => asked.start - asked.start % BEFORE..asked.start.saturating_add(ahead).max(asked.end),
@@ -281,8 +299,8 @@ impl View for RemoteView {
             self.0.numbers(&(offset..end)).map(|number| self.0.at_hand(number)).collect();
         if length > 0 && pieces.iter().any(Option::is_none) {
             let numbers = self.0.numbers(&(offset..end));
-            let mut missing =
-                self.0.missing(&around(&(offset..end), self.0.ahead, self.0.paged.get().copied()));
+            let paged = self.0.paged.get().copied();
+            let mut missing = self.0.missing(&around(&(offset..end), self.0.ahead, rounds::reach(), paged));
             // Some other thread may have brought one just now: it is taken from there.
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),

@@ -1,7 +1,7 @@
 //! Round trips shared by many jobs: each runs as far as the bytes at hand go, what all of them lack is fetched together,
 //! and those that lacked something run again. So a level of a structure costs one round trip, however wide it is.
 
-use super::blocks::RemoteBlocks;
+use super::blocks::{Reach, RemoteBlocks};
 use crate::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -22,6 +22,7 @@ struct Round {
     /// What the job that runs has used.
     used: HashMap<Key, Arc<[u8]>>,
     missing: Wanted,
+    reach: Reach,
 }
 
 thread_local! {
@@ -59,22 +60,24 @@ pub(crate) fn together<J, T>(
     jobs: impl IntoIterator<Item = J>,
     mut work: impl FnMut(&J) -> Result<T>,
 ) -> Result<Vec<Result<T>>> {
-    growing(jobs, |job| work(job).map(|result| (result, Vec::new())))
+    growing(jobs, Reach::Path, |job| work(job).map(|result| (result, Vec::new())))
 }
 
-/// As [`together`], where a job that is done may name more jobs: they join at once.
+/// As [`together`], where a job that is done may name more jobs: they join at once. What lies beside the structure that they
+/// need is fetched with it, as far as they reach.
 ///
 /// # Errors
 /// As [`together`].
 pub(crate) fn growing<J, T>(
     jobs: impl IntoIterator<Item = J>,
+    reach: Reach,
     mut work: impl FnMut(&J) -> Result<(T, Vec<J>)>,
 ) -> Result<Vec<Result<T>>> {
     let nested = ROUND.with_borrow(Option::is_some);
     let mut left: VecDeque<(usize, J)> = jobs.into_iter().enumerate().collect();
     let mut results: Vec<Option<Result<T>>> = left.iter().map(|_| None).collect();
     let _end = (!nested).then(|| {
-        ROUND.set(Some(Round::default()));
+        ROUND.set(Some(Round { reach, ..Round::default() }));
         End
     });
     let mut rounds = 0;
@@ -162,6 +165,11 @@ impl Drop for End {
 
 fn with<T>(work: impl FnOnce(&mut Round) -> T) -> Option<T> {
     ROUND.with_borrow_mut(|round| round.as_mut().map(work))
+}
+
+/// How far the jobs of this thread reach.
+pub(super) fn reach() -> Reach {
+    with(|round| round.reach).unwrap_or_default()
 }
 
 /// Whether jobs run together here; then these blocks are asked for.

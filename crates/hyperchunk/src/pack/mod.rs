@@ -27,9 +27,6 @@ use plan::Plan;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The filter of live datasets.
-pub(crate) const LIVE: u16 = 31300;
-
 /// A file that is packed.
 #[derive(Debug, Clone)]
 pub struct Input {

@@ -3,7 +3,7 @@
 use super::list::{Contents, Item};
 use super::shape::good_chunk;
 use super::translate::Translation;
-use super::{Chunking, Filtering, LIVE, PackOptions, filters};
+use super::{Chunking, Filtering, PackOptions, filters};
 use crate::write::NewLayout;
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
@@ -149,7 +149,7 @@ pub(crate) fn dataset_plan(
             *max = max.map(|max| max.max(*dim));
         }
     }
-    let live = dataset.pipeline().iter().any(|filter| filter.id == LIVE);
+    let live = dataset.is_live();
     let (chunking, filtering) =
         if live { (&Chunking::Keep, &Filtering::Keep) } else { (chunking, filtering) };
     let size = translation.datatype.size;

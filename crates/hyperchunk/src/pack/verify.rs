@@ -1,9 +1,9 @@
 //! Comparing a new file with what it was made of.
 
+use super::Packing;
 use super::list::Item;
 use super::plan::{How, mappings};
 use super::translate::Translation;
-use super::{LIVE, Packing};
 use crate::read::spread;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, ErrorKind, File, Object, Result, digest};
@@ -186,7 +186,7 @@ fn compare_datasets(packing: &Packing, pair: &Pair<'_>, places: &HashMap<u64, us
     if *copy.dataspace() != plan.dataspace {
         return Err(differs("its extent"));
     }
-    if old.pipeline().iter().any(|filter| filter.id == LIVE) {
+    if old.is_live() {
         return compare_chunks(old, &copy).map(|()| plan.bytes);
     }
     if plan.how == How::Nothing && old.external().is_empty() && old.chunked().is_none() {

@@ -33,6 +33,11 @@ impl ChunkCache {
         bytes <= LARGEST
     }
 
+    /// The number of the file.
+    pub(crate) fn file(&self) -> u64 {
+        self.file
+    }
+
     /// The chunk of a dataset, by their addresses.
     pub(crate) fn get(&self, (dataset, chunk): (u64, u64)) -> Option<Arc<[u8]>> {
         let mut chunks = CHUNKS.lock().unwrap_or_else(PoisonError::into_inner);

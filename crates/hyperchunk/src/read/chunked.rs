@@ -19,7 +19,7 @@ const SPARSE: u64 = 8;
 const WORTH_A_PART: usize = 512;
 
 /// Everything about the chunks of one read.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     dataset: &'a Dataset,
     chunked: &'a Chunked,
     output: &'a Output<'a>,
@@ -70,25 +70,16 @@ pub(super) fn plan<'a>(
 ) -> Result<()> {
     let reading = Arc::new(Reading::new(dataset, chunked, output)?);
     let source = &dataset.object().file().0.source;
-    reading.with_pieces(choice, |table, jobs, sparse| {
-        let mut scratch = Scratch::default();
-        let mut add = |piece: Piece| {
-            let found = table.find(piece.chunk());
-            let part = reading.part(piece, found, &mut scratch).map_err(|error| named(error, found))?;
-            part.into_iter().for_each(|part| parts.add(source, part));
-            Ok(())
-        };
-        if sparse {
-            // SAFETY: this thread is alone.
-            unsafe { output.fill(0, output.len(), reading.fill.as_deref()) }?;
-            return table.places().try_for_each(|place| jobs.of_chunk(place)?.map_or(Ok(()), &mut add));
-        }
-        jobs.into_iter().try_for_each(add)
+    let mut scratch = Scratch::default();
+    reading.each_stored(choice, |piece, chunk| {
+        let part = reading.part(piece, chunk, &mut scratch).map_err(|error| named(error, Some(chunk)))?;
+        part.into_iter().for_each(|part| parts.add(source, part));
+        Ok(())
     })
 }
 
 /// The error, with the place of the chunk.
-fn named(error: Error, found: Option<StoredChunk>) -> Error {
+pub(super) fn named(error: Error, found: Option<StoredChunk>) -> Error {
     match found {
         Some(chunk) => error.within("chunk").at(chunk.address),
         None => error,
@@ -96,7 +87,7 @@ fn named(error: Error, found: Option<StoredChunk>) -> Error {
 }
 
 impl<'a> Reading<'a> {
-    fn new(dataset: &'a Dataset, chunked: &'a Chunked, output: &'a Output<'a>) -> Result<Self> {
+    pub(super) fn new(dataset: &'a Dataset, chunked: &'a Chunked, output: &'a Output<'a>) -> Result<Self> {
         let limits = &dataset.object().file().options().limits;
         if chunked.element_size != dataset.datatype().size {
             let message = format!(
@@ -138,18 +129,34 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// The part of the file that a piece needs; `None` if it is done without one.
+    /// Names the pieces of a selection that lie in stored chunks. The others are filled in at once.
+    pub(super) fn each_stored(
+        &self,
+        choice: &Choice,
+        mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
+    ) -> Result<()> {
+        self.with_pieces(choice, |table, jobs, sparse| {
+            let mut add = |piece: Piece| match table.find(piece.chunk()) {
+                Some(chunk) => each(piece, chunk),
+                None => self.unstored(&piece),
+            };
+            if sparse {
+                // SAFETY: this thread is alone.
+                unsafe { self.output.fill(0, self.output.len(), self.fill.as_deref()) }?;
+                return table.places().try_for_each(|place| jobs.of_chunk(place)?.map_or(Ok(()), &mut add));
+            }
+            jobs.into_iter().try_for_each(add)
+        })
+    }
+
+    /// The part of the file that a piece of a stored chunk needs; `None` if it is done without one.
     fn part(
         self: &Arc<Self>,
         piece: Piece,
-        found: Option<StoredChunk>,
+        chunk: StoredChunk,
         scratch: &mut Scratch,
     ) -> Result<Option<Part<'a>>> {
-        let Some(chunk) = found else {
-            self.piece(&piece, None, scratch)?;
-            return Ok(None);
-        };
-        let whole = piece.count() as u64 == self.chunk_elements;
+        let whole = self.is_whole(&piece);
         let reading = Arc::clone(self);
         if self.pipeline(piece.chunk()).is_empty() && !whole {
             let Some((first, range)) = self.unfiltered_range(&piece, chunk)? else { return Ok(None) };
@@ -186,14 +193,26 @@ impl<'a> Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// The size of a chunk before its filters, in bytes.
+    pub(super) fn chunk_bytes(&self) -> usize {
+        self.chunk_bytes
+    }
+
+    /// Whether a piece is all of its chunk.
+    pub(super) fn is_whole(&self, piece: &Piece) -> bool {
+        piece.count() as u64 == self.chunk_elements
+    }
+
+    /// Fills in a piece whose chunk is not stored.
+    fn unstored(&self, piece: &Piece) -> Result<()> {
+        // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
+        piece.runs(|_, target, count| unsafe { self.output.fill(target, count, self.fill.as_deref()) })
+    }
+
     fn piece(&self, piece: &Piece, found: Option<StoredChunk>, scratch: &mut Scratch) -> Result<()> {
-        let Some(chunk) = found else {
-            // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
-            return piece
-                .runs(|_, target, count| unsafe { self.output.fill(target, count, self.fill.as_deref()) });
-        };
+        let Some(chunk) = found else { return self.unstored(piece) };
         let pipeline = self.pipeline(piece.chunk());
-        let whole = piece.count() as u64 == self.chunk_elements;
+        let whole = self.is_whole(piece);
         if pipeline.is_empty() && !whole {
             return self.unfiltered_part(piece, chunk, scratch);
         }
@@ -225,7 +244,7 @@ impl Reading<'_> {
         if self.chunked.edge_chunks_unfiltered && partial() { &[] } else { self.dataset.pipeline() }
     }
 
-    fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn scatter(&self, piece: &Piece, chunk: &[u8], gathered: &mut Vec<u8>) -> Result<()> {
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
         piece.strided(|run| unsafe { self.output.put_run(&run, chunk, gathered) })
     }
@@ -308,7 +327,7 @@ pub(crate) fn read_stored(dataset: &Dataset, chunk: &Chunk, buffer: &mut Vec<u8>
 }
 
 /// Fills `buffer` with the `size` bytes at an address.
-fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> Result<()> {
+pub(super) fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> Result<()> {
     let range = located(dataset, address, size)?;
     let length = usize::try_from(size).map_err(|_| Error::limit("larger than the address space"))?;
     // No need to clear what is read over.
@@ -321,7 +340,7 @@ fn read_at(dataset: &Dataset, address: u64, size: u64, buffer: &mut Vec<u8>) -> 
 }
 
 /// Where the `size` bytes at an address lie in the file.
-fn located(dataset: &Dataset, address: u64, size: u64) -> Result<Range<u64>> {
+pub(super) fn located(dataset: &Dataset, address: u64, size: u64) -> Result<Range<u64>> {
     let file = dataset.object().file();
     let offset = file.superblock().base.checked_add(address);
     let end = offset.and_then(|offset| offset.checked_add(size)).filter(|end| *end <= file.size());

@@ -5,6 +5,7 @@ mod chunked;
 mod contiguous;
 mod fetch;
 mod fresh;
+mod live;
 mod many;
 mod output;
 mod place;
@@ -124,6 +125,10 @@ impl Dataset {
     /// Reads into an output that has the right size.
     fn fill_output(&self, choice: &Choice, output: &Output<'_>) -> Result<()> {
         let file = self.object().file();
+        if let (Some(evaluator), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) {
+            self.prepare(choice)?;
+            return live::read(evaluator, self, chunked, choice, output);
+        }
         if self.is_remote() {
             let mut parts = Parts::default();
             self.prepare(choice)?;
@@ -165,7 +170,10 @@ impl Dataset {
             return sharded.read(choice, output, means, Some(parts));
         }
         match self.layout() {
-            Layout::Chunked(chunked) => chunked::plan(self, chunked, choice, output, parts),
+            Layout::Chunked(chunked) => match self.evaluator()? {
+                Some(evaluator) => live::read(evaluator, self, chunked, choice, output),
+                None => chunked::plan(self, chunked, choice, output, parts),
+            },
             Layout::Virtual { .. } => virtual_dataset::read(self, choice, output),
             Layout::Compact { .. } | Layout::Contiguous { .. } => {
                 contiguous::plan(self, choice, output, parts)

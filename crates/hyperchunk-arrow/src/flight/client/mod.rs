@@ -1,5 +1,6 @@
 //! Reading what a server has.
 
+mod local;
 mod process;
 mod source;
 mod table;

@@ -37,6 +37,8 @@ pub(super) struct Connection {
     trusted: Option<Vec<u8>>,
     domain: Option<String>,
     connect_timeout: Duration,
+    /// Whether files of a server on this machine are looked at where they are.
+    pub(super) local: bool,
 }
 
 impl Connection {
@@ -47,6 +49,7 @@ impl Connection {
             trusted: None,
             domain: None,
             connect_timeout: options.connect_timeout,
+            local: true,
         };
         let tls = matches!(server, Server::Tcp { tls: true, .. });
         let mut trusted = std::env::var_os("SSL_CERT_FILE").map(std::path::PathBuf::from);
@@ -57,9 +60,11 @@ impl Connection {
                 "domain" => connection.domain = Some(value.clone()),
                 // Object stores are asked without credentials then; here that is for the server to say.
                 "anonymous" => connection.token = None,
+                "local" => connection.local = yes_or_no(name, value)?,
                 other => {
-                    let message =
-                        format!("a Flight server has no setting `{other}`; it has token, ca and domain");
+                    let message = format!(
+                        "a Flight server has no setting `{other}`; it has token, ca, domain and local"
+                    );
                     return Err(Error::invalid(message));
                 }
             }
@@ -107,6 +112,14 @@ impl Connection {
             endpoint = endpoint.tls_config(tls).map_err(wrong)?;
         }
         Ok(endpoint.connect_lazy())
+    }
+}
+
+fn yes_or_no(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" | "true" => Ok(true),
+        "no" | "false" => Ok(false),
+        _ => Err(Error::invalid(format!("the setting `{name}` is yes or no"))),
     }
 }
 

@@ -1,8 +1,10 @@
 //! A table on a server: columns, rows and which of them are chosen there, and only what is left comes.
 
+use super::local::Local;
 use super::process::{Connection, Process, failed, request};
 use super::url::Location;
 use crate::flight::{Predicate, Query};
+use crate::view::{Batches, Table};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
@@ -31,6 +33,8 @@ pub struct RemoteTable {
     schema: SchemaRef,
     /// How many rows there are before any is chosen by what it has.
     rows: u64,
+    /// Where it is on this machine, if it is.
+    local: Option<Local>,
 }
 
 impl RemoteTable {
@@ -57,11 +61,13 @@ impl RemoteTable {
                 client.get_flight_info(asked).await.map_err(|error| failed(&to_ask, &error).0)?.into_inner();
             let about: serde_json::Value = serde_json::from_slice(&info.app_metadata).unwrap_or_default();
             let rows = about.get("rows").and_then(serde_json::Value::as_u64);
-            let schema = info.try_decode_schema().map_err(|error| nonsense(&error))?;
-            Ok((schema, rows.ok_or_else(|| nonsense(&"it does not say how many rows there are"))?))
+            let schema = info.try_decode_schema().map_err(|error| nonsense(&error))?.into();
+            let local = if to_ask.local { Local::new(&about, &schema) } else { None };
+            let rows = rows.ok_or_else(|| nonsense(&"it does not say how many rows there are"))?;
+            Ok((schema, rows, local))
         });
-        let (schema, rows) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
-        Ok(Self { connection, shown, query, schema: schema.into(), rows })
+        let (schema, rows, local) = asked.map_err(|error| error.object(&query.table).file(&shown))?;
+        Ok(Self { connection, shown, query, schema, rows, local })
     }
 
     /// Its columns.
@@ -124,11 +130,25 @@ impl RemoteTable {
         Self { query: Query { predicate: Some(predicate), ..self.query.clone() }, ..self.clone() }
     }
 
+    fn here(&self) -> Option<Table> {
+        self.local.as_ref()?.table(&self.query, &self.schema)
+    }
+
+    /// Whether its columns are looked at where they lie in the server's file, which is on this machine, now.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.here().is_some()
+    }
+
     /// Its rows, batch by batch, as they come.
     ///
     /// # Errors
     /// What the server says; Io from the network.
     pub fn batches(&self) -> Result<RemoteBatches> {
+        if let Some(table) = self.here() {
+            let from = From::Here(Box::new(table.batches().map_err(|error| error.file(&self.shown))?));
+            return Ok(RemoteBatches { schema: self.schema(), from, shown: Arc::clone(&self.shown) });
+        }
         let process = Process::get()?;
         let (to, from) = sync_channel(AHEAD);
         let mut task = JoinSet::new();
@@ -141,12 +161,8 @@ impl RemoteTable {
             },
             process.handle(),
         );
-        Ok(RemoteBatches {
-            schema: self.schema(),
-            from: Some(from),
-            _task: task,
-            shown: Arc::clone(&self.shown),
-        })
+        let from = From::Server { from, _task: task };
+        Ok(RemoteBatches { schema: self.schema(), from, shown: Arc::clone(&self.shown) })
     }
 }
 
@@ -159,7 +175,7 @@ impl std::fmt::Debug for RemoteTable {
     }
 }
 
-fn nonsense(what: &dyn std::fmt::Display) -> Error {
+pub(super) fn nonsense(what: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("the server's answer makes no sense: {what}"))
 }
 
@@ -188,11 +204,17 @@ async fn receive(
 /// The rows of a table on a server.
 pub struct RemoteBatches {
     schema: SchemaRef,
-    /// `None` when all came.
-    from: Option<Receiver<Result<Option<RecordBatch>>>>,
-    /// Ends with this.
-    _task: JoinSet<()>,
+    from: From,
     shown: Arc<str>,
+}
+
+enum From {
+    /// What comes; whoever asks for it ends with this.
+    Server { from: Receiver<Result<Option<RecordBatch>>>, _task: JoinSet<()> },
+    /// The server's file is on this machine.
+    Here(Box<Batches>),
+    /// All came.
+    Nowhere,
 }
 
 impl RemoteBatches {
@@ -201,7 +223,11 @@ impl RemoteBatches {
     /// # Errors
     /// What the server says; Io from the network, or if the caller wants no more.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(from) = &self.from else { return Ok(None) };
+        let from = match &mut self.from {
+            From::Server { from, .. } => from,
+            From::Here(batches) => return batches.next_batch().map_err(|error| error.file(&self.shown)),
+            From::Nowhere => return Ok(None),
+        };
         let next = loop {
             match from.recv_timeout(ASK_EVERY) {
                 Ok(next) => break next,
@@ -227,7 +253,7 @@ impl RemoteBatches {
                 Err(Error::new(ErrorKind::Changed, "the table has other columns now").file(&self.shown))
             }
             ended => {
-                self.from = None;
+                self.from = From::Nowhere;
                 ended.map_err(|error| error.file(&self.shown))
             }
         }

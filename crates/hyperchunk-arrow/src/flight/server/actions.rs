@@ -1,6 +1,7 @@
 //! Actions: what is asked of a server besides tables. The format: `docs/formats/flight.md`.
 
-use super::opened::{OpenFiles, check_version, version};
+use super::opened::{OpenFiles, check_version};
+use crate::flight::names::version;
 use crate::flight::query;
 use bytes::Bytes;
 use hyperchunk::io::Source;
@@ -93,7 +94,7 @@ fn stat(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
     let found = files.roots.open(name)?;
     let size = found.file.size();
     let changed = Source::version(&found.file);
-    let answer = json!({ "file": name, "size": size, "version": version(&found), "changed": changed });
+    let answer = json!({ "file": name, "size": size, "version": version(&found.file), "changed": changed });
     give_json(give, &answer)?;
     if head > 0 {
         let mut bytes = vec![0; usize::try_from(head.min(size)).unwrap_or(0)];
@@ -108,7 +109,7 @@ fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
     let ranges = ranges(object.remove("ranges"))?;
     query::nothing_else(&object)?;
     let found = files.roots.open(name)?;
-    let now = version(&found);
+    let now = version(&found.file);
     check_version(&now, known.as_deref())?;
     let size = found.file.size();
     if let Some((start, end)) = ranges.iter().find(|(_, end)| *end > size) {
@@ -127,7 +128,7 @@ fn read(files: &OpenFiles, name: &str, mut object: Map<String, Value>, give: &mu
         }
     }
     // It may have changed while it was read: then what was sent is of two versions.
-    check_version(&version(&files.roots.open(name)?), Some(&now))
+    check_version(&version(&files.roots.open(name)?.file), Some(&now))
 }
 
 fn ranges(value: Option<Value>) -> Result<Vec<(u64, u64)>> {

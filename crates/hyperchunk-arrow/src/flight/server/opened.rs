@@ -1,8 +1,7 @@
 //! Files that are open, as long as they stay what they are.
 
-use crate::flight::names::{Found, Roots};
+use crate::flight::names::{Roots, version};
 use hyperchunk::index::IndexOption;
-use hyperchunk::io::Source;
 use hyperchunk::{Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,18 +17,6 @@ type Key = (String, Option<u64>, bool);
 pub(super) struct OpenFiles {
     pub(super) roots: Roots,
     kept: Mutex<HashMap<Key, (String, File)>>,
-}
-
-/// What tells a file from what it was before.
-pub(super) fn version(found: &Found) -> String {
-    let changed = found.file.version().unwrap_or_default();
-    #[cfg(unix)]
-    let changed = {
-        use std::os::unix::fs::MetadataExt as _;
-        let inode = found.file.as_file().metadata().map_or(0, |metadata| metadata.ino());
-        format!("{changed}-{inode:x}")
-    };
-    format!("{changed}-{}", found.file.size())
 }
 
 /// Checks that a file is still the version that somebody knows.
@@ -54,7 +41,7 @@ impl OpenFiles {
     /// The file of a name, as it is now, and its version. `growing` for one that somebody writes.
     pub(super) fn open(&self, name: &str, epoch: Option<u64>, growing: bool) -> Result<(File, String)> {
         let found = self.roots.open(name)?;
-        let version = version(&found);
+        let version = version(&found.file);
         let key = (name.to_owned(), epoch, growing);
         if let Some((known, file)) = self.kept().get(&key)
             && *known == version

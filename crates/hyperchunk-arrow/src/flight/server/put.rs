@@ -231,7 +231,7 @@ fn write(files: &OpenFiles, put: &Put, batches: &mut Batches) -> Result<Value> {
     files.forget(&put.file);
     let mut about = done.map_err(|error| error.object(&put.table))?;
     about["file"] = json!(put.file);
-    about["version"] = json!(super::opened::version(&files.roots.open(&put.file)?));
+    about["version"] = json!(crate::flight::names::version(&files.roots.open(&put.file)?.file));
     Ok(about)
 }
 

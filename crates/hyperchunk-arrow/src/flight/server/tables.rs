@@ -6,7 +6,6 @@ use super::service::{Giver, criteria};
 use super::zones;
 use crate::flight::query::{self, Query};
 use crate::view::{Table, TableOptions};
-use crate::{Cells, Compounds, Enums, Half, Look, Strings};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
 use arrow_ipc::writer::IpcWriteOptions;
@@ -37,41 +36,15 @@ pub(super) struct Asked {
     object: Object,
 }
 
-fn look(query: &Query) -> Look {
-    let mut look = Look::default();
-    for (name, value) in &query.look {
-        match (*name, *value) {
-            ("cells", "list") => look.cells = Cells::List,
-            ("strings", "stored") => look.strings = Strings::Stored,
-            ("half", "float32") => look.half = Half::Float32,
-            ("enums", "dictionary") => look.enums = Enums::Dictionary,
-            ("compounds", "struct") => look.compounds = Compounds::Struct,
-            _ => {}
-        }
-    }
-    look
-}
-
-/// The object of a path in a file.
-fn object(file: &File, path: &str) -> Result<Object> {
-    let root = file.root()?.named("/");
-    match path.trim_matches('/') {
-        "" => Ok(root),
-        path => root.group()?.get(format!("/{path}").as_bytes()),
-    }
-}
-
 impl Asked {
     pub(super) fn new(files: &OpenFiles, query: &Query, mapped: bool, growing: bool) -> Result<Self> {
         let (file, version) = files.open(&query.file, query.epoch, growing)?;
         check_version(&version, query.version.as_deref())?;
-        let object = object(&file, &query.table)?;
+        let object = query.object(&file)?;
         let mut options = TableOptions {
-            look: look(query),
-            batch_rows: query.batch_rows,
             // What is looked at here may be gone when it is: then this process would end.
             mapped: mapped && query.predicate.is_none(),
-            ..TableOptions::default()
+            ..query.options()
         };
         let choosing = query.predicate.as_ref().map(|predicate| predicate.columns()).unwrap_or_default();
         if let Some(columns) = &query.columns {
@@ -80,10 +53,7 @@ impl Asked {
                 Some(columns.iter().cloned().chain(others.map(|name| (*name).to_owned())).collect());
         }
         let table = Table::of_object(&object, &options)?;
-        let table = match query.rows {
-            Some((start, end)) => table.slice(start..end.unwrap_or_else(|| table.rows().max(start)))?,
-            None => table,
-        };
+        let table = query.rows_of(&table)?;
         if let Some(predicate) = &query.predicate {
             predicate.check(&table.schema())?;
         }

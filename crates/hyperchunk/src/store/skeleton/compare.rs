@@ -1,9 +1,9 @@
 //! What is the same in two files.
 
 use super::Merge;
+use crate::pack::plan;
 use crate::pack::translate::Translation;
 use crate::pack::verify::compare_chunks;
-use crate::pack::{LIVE, plan};
 use crate::{Dataset, Error, ErrorKind, Result, digest};
 use hyperchunk_format::model::{Attribute, Datatype, Layout, Name, Reference};
 
@@ -93,7 +93,7 @@ impl Merge {
             Err(error) if error.kind() == ErrorKind::MissingFilter => Ok(None),
             digest => digest.map(Some),
         };
-        let live = first.pipeline().iter().any(|filter| filter.id == LIVE);
+        let live = first.is_live();
         let digests = if live { (None, None) } else { (digest(first, one)?, digest(second, other)?) };
         Ok(digests.0.is_some() && digests.0 == digests.1)
     }

@@ -1,0 +1,56 @@
+//! Tables of a server on this machine: columns that lie in a file in one piece are looked at there, and nothing is sent.
+
+use super::table::nonsense;
+use crate::flight::Query;
+use crate::flight::names::version;
+use crate::view::Table;
+use arrow_schema::SchemaRef;
+use hyperchunk::index::IndexOption;
+use hyperchunk::io::LocalFile;
+use hyperchunk::{ExternalPolicy, File, OpenOptions, Result};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A file of a server that is on this machine, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Local {
+    path: PathBuf,
+    /// What it was when the server told of it.
+    version: String,
+}
+
+impl Local {
+    /// What a server tells of a table, if each of its columns lies in a file in one piece.
+    pub(super) fn new(about: &Value, schema: &SchemaRef) -> Option<Self> {
+        let local = about.get("local")?;
+        let columns = local.get("columns")?.as_object()?;
+        if !schema.fields().iter().all(|field| columns.contains_key(field.name())) {
+            return None;
+        }
+        let path = PathBuf::from(local.get("path")?.as_str()?);
+        Some(Self { path, version: about.get("version")?.as_str()?.to_owned() })
+    }
+
+    /// The table, if this process may open the file and it is what the server has.
+    pub(super) fn table(&self, query: &Query, schema: &SchemaRef) -> Option<Table> {
+        // The server chooses rows by what they have; a commit of a store is more than one file.
+        if query.predicate.is_some() || query.epoch.is_some() {
+            return None;
+        }
+        let table = self.open(query).ok()?;
+        (table.schema() == *schema).then_some(table)
+    }
+
+    fn open(&self, query: &Query) -> Result<Table> {
+        let file = LocalFile::open(&self.path)?;
+        if version(&file) != self.version {
+            return Err(nonsense(&"the file is another one"));
+        }
+        let mut options = OpenOptions::default();
+        options.external = ExternalPolicy::Never;
+        options.index = IndexOption::Never;
+        let file = File::from_source(Arc::new(file), Some(self.path.clone()), &options)?;
+        query.rows_of(&Table::of_object(&query.object(&file)?, &query.options())?)
+    }
+}

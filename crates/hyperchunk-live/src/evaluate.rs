@@ -1,0 +1,121 @@
+//! One chunk, computed.
+
+use crate::inputs;
+use crate::plan::{self, Plan, about_input};
+use hyperchunk::{Dataset, File};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::host::{Active, Pool, Session, Source};
+use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::stub::Stub;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// The bytes of the chunk that `stub` stands for.
+pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], size: usize) -> Result<Vec<u8>> {
+    let about = |error: Error| {
+        let file = dataset.object().file().path().map(|path| path.display().to_string()).unwrap_or_default();
+        error.about(format!("{file}:{}", dataset.object().path().unwrap_or_default()))
+    };
+    if cfg!(target_endian = "big") {
+        let message = "live datasets are not computed on big-endian machines yet";
+        return Err(about(Error::new(ErrorKind::Unsupported, message)));
+    }
+    let stub = Stub::parse(stub).map_err(about)?;
+    if !plan::is_of(dataset, &stub) {
+        let message = "the chunk holds the stub of another live dataset than the one that is read";
+        return Err(about(Error::new(ErrorKind::Invalid, message)));
+    }
+    let plan = plan::of(dataset, &stub)?;
+    let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
+        let (offset, shape) = plan.record.block(&stub.chunk)?;
+        compute(dataset.object().file(), &plan, (&offset, &shape), size)
+    });
+    computed.map_err(|error| plan.explain(&error))
+}
+
+fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), size: usize) -> Result<Vec<u8>> {
+    let mut session = plan.session(file)?;
+    // A worker that ended by itself while it was idle says so only when it is called.
+    match run(file, plan, &mut session, (offset, shape)) {
+        Err(_) if session.ended_idle() => {
+            session = plan.session(file)?;
+            run(file, plan, &mut session, (offset, shape))?;
+        }
+        outcome => outcome?,
+    }
+    let chunk = take_output(plan, &mut session, shape, size)?;
+    Pool::global().put(Arc::clone(&plan.key), session);
+    Ok(chunk)
+}
+
+fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64], &[u64])) -> Result<()> {
+    let record = &plan.record;
+    for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
+        if !matches!(source.source, Source::Copied(_)) {
+            continue;
+        }
+        let cut = record.is_cut(slot);
+        // What was read whole stays as it is: the engine reads files that nobody writes.
+        if !cut && session.stamp == file.instance() {
+            continue;
+        }
+        let whole = vec![0; slot.dims.len()];
+        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
+        let to = session.input(n).ok_or_else(|| Error::new(ErrorKind::Worker, "no memory for an input"))?;
+        inputs::read(file, slot, offset, shape, to).map_err(|error| about_input(&error, slot))?;
+    }
+    session.stamp = file.instance();
+    let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
+        let cut = n == 0 || record.is_cut(slot);
+        let skip = match job.source {
+            Source::Mapped { .. } if cut => first_byte(slot, offset),
+            _ => 0,
+        };
+        (skip, if cut { shape } else { slot.dims.as_slice() })
+    });
+    session.call(blocks)
+}
+
+/// The byte in a row-major array where the block at `offset` begins.
+fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
+    let element =
+        slot.dims.iter().zip(offset).fold(0_u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
+    element.saturating_mul(slot.datatype.size() as u64)
+}
+
+/// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
+fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], total: usize) -> Result<Vec<u8>> {
+    let record = &plan.record;
+    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
+    if bytes_of(&record.chunk, record.output.datatype) != total as u64 {
+        return Err(lost());
+    }
+    let mut chunk = vec![MaybeUninit::new(0_u8); total];
+    if shape == record.chunk {
+        session.take_output(0, 0, &mut chunk).ok_or_else(lost)?;
+        return Ok(filled(&chunk));
+    }
+    let size = record.output.datatype.size() as u64;
+    let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
+    let rows: u64 = shape.iter().rev().skip(1).product();
+    for n in 0..rows {
+        // The position of row n in the block, as the position of its first byte in the chunk.
+        let (mut rest, mut stride) = (n, record.chunk.last().copied().unwrap_or(1).saturating_mul(size));
+        let mut at = 0;
+        for (&s, &c) in shape.iter().rev().skip(1).zip(record.chunk.iter().rev().skip(1)) {
+            at += rest % s * stride;
+            rest /= s;
+            stride = stride.saturating_mul(c);
+        }
+        let range = usize::try_from(at).ok().zip(usize::try_from(at + row).ok());
+        let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
+        session.take_output(0, n * row, to).ok_or_else(lost)?;
+    }
+    Ok(filled(&chunk))
+}
+
+/// The bytes, all of which were set when the chunk was made.
+fn filled(chunk: &[MaybeUninit<u8>]) -> Vec<u8> {
+    // SAFETY: every element was made with a value.
+    chunk.iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}

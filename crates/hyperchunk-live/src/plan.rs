@@ -1,0 +1,234 @@
+//! How the chunks of one live dataset of one open file are computed: checked once, used for each chunk.
+
+use crate::inputs;
+use crate::of_function;
+use hyperchunk::model::{Class, Dataspace};
+use hyperchunk::{Dataset, File};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot, bytes_of};
+use hyperchunk_udf::signature::{self, Fingerprint};
+use hyperchunk_udf::stub::{RecordDigest, Stub};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, Mutex};
+
+/// Plans that are kept, of all files.
+const KEPT: usize = 64;
+
+/// A plan for the live dataset of one open file.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The engine's number of the open file.
+    instance: u64,
+    digest: RecordDigest,
+    pub(crate) record: Record,
+    signer: Option<Fingerprint>,
+    pub(crate) profile: Profile,
+    /// The path of the dataset, for messages.
+    name: String,
+    /// The path or URL of the file, for messages and `lib.getFilePath`.
+    file_path: String,
+    /// Where each slot's data comes from, in the order of [`Record::slots`].
+    pub(crate) key: Arc<SessionKey>,
+}
+
+static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
+
+/// The plan for a dataset and one of its stubs.
+pub(crate) fn of(dataset: &Dataset, stub: &Stub) -> Result<Arc<Plan>> {
+    let instance = dataset.object().file().instance();
+    let same = |plan: &&Arc<Plan>| {
+        plan.instance == instance && plan.digest == stub.record && plan.record.id == stub.id
+    };
+    if let Some(plan) = cache(&PLANS).and_then(|plans| plans.iter().find(same).map(Arc::clone)) {
+        return Ok(plan);
+    }
+    let plan = Arc::new(Plan::new(dataset, stub)?);
+    if let Some(mut plans) = cache(&PLANS) {
+        if plans.len() >= KEPT {
+            plans.remove(0);
+        }
+        plans.push(Arc::clone(&plan));
+    }
+    Ok(plan)
+}
+
+fn fail<T>(kind: ErrorKind, message: impl Into<String>) -> Result<T> {
+    Err(Error::new(kind, message))
+}
+
+impl Plan {
+    /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
+    fn new(dataset: &Dataset, stub: &Stub) -> Result<Self> {
+        let file = dataset.object().file();
+        let name = dataset.object().path().unwrap_or("(no name)").to_owned();
+        let file_path =
+            file.path().map_or_else(|| "(in memory)".to_owned(), |path| path.display().to_string());
+        let named = |error: Error| error.about(format!("{file_path}:{name}"));
+        let bytes = record_of(dataset).map_err(named)?;
+        if RecordDigest::of(&bytes) != stub.record {
+            let message = "its record is not the one that its chunks were made for: it was changed";
+            return fail(ErrorKind::Invalid, message).map_err(named);
+        }
+        let record = Record::parse(&bytes).map_err(named)?;
+        let signer = signature::verify(&record).map_err(named)?;
+        let profile = Profile::of(signer).map_err(named)?;
+        let instance = file.instance();
+        let mut plan = Self {
+            instance,
+            digest: stub.record,
+            key: Arc::new(SessionKey {
+                // A file that is not on disk is known by the engine's number alone.
+                file: (u64::MAX, instance),
+                version: (0, 0, 0),
+                record: stub.record,
+                profile: profile.name,
+                file_path: file_path.clone(),
+                slots: Vec::new(),
+            }),
+            record,
+            signer,
+            profile,
+            name,
+            file_path,
+        };
+        plan.key = Arc::new(plan.checked(dataset).map_err(|error| plan.explain(&error))?);
+        Ok(plan)
+    }
+
+    fn checked(&self, dataset: &Dataset) -> Result<SessionKey> {
+        let (record, file) = (&self.record, dataset.object().file());
+        self.profile.allow(record.backend, self.signer)?;
+        let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
+        let element = inputs::element_type(dataset.datatype());
+        if dataset.dims() != record.output.dims
+            || element != Some(record.output.datatype)
+            || *dataset.datatype() != inputs::in_memory(record.output.datatype)
+            || chunk != record.chunk
+        {
+            let message = format!(
+                "the dataset is {:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
+                dataset.dims(),
+                record.output.datatype.name(),
+                record.output.dims,
+                record.chunk
+            );
+            return fail(ErrorKind::Invalid, message);
+        }
+        let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
+        let output = |slot: &Slot, bytes| JobSlot {
+            name: slot.name.clone(),
+            datatype: slot.datatype,
+            source: Source::Output(bytes),
+        };
+        let block = |slot: &Slot| {
+            let cut = record.blockwise && slot.dims == record.output.dims;
+            bytes_of(if cut { &record.chunk } else { &slot.dims }, slot.datatype)
+        };
+        let mut slots = vec![output(&record.output, block(&record.output))];
+        for input in &record.inputs {
+            let opened = inputs::open(file, input).map_err(|error| about_input(&error, input))?;
+            let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
+            let source = match inputs::place(file, input, &opened) {
+                Some(offset) if on_disk.is_some() && whole_pieces => {
+                    Source::Mapped { file: 0, offset, bytes: input.bytes() }
+                }
+                _ => Source::Copied(block(input)),
+            };
+            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+        }
+        slots.extend(record.scratch.iter().map(|slot| output(slot, block(slot))));
+        let mut key = SessionKey { slots, ..SessionKey::clone(&self.key) };
+        if let Some(m) = on_disk {
+            (key.file, key.version) = ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()));
+        }
+        Ok(key)
+    }
+
+    /// A worker for this plan: a warm one, or a new one.
+    pub(crate) fn session(&self, file: &File) -> Result<Session> {
+        if let Some(session) = Pool::global().take(&self.key) {
+            return Ok(session);
+        }
+        let record = &self.record;
+        let programs = Programs::find()?;
+        let compiled = match record.backend {
+            Backend::Cpp => Some(compiled_form(record, &programs)?),
+            _ => None,
+        };
+        let mapped = self.key.slots.iter().any(|slot| matches!(slot.source, Source::Mapped { .. }));
+        // A descriptor that is passed on keeps its rights: the engine's are for reading only.
+        let on_disk = file.on_disk().filter(|_| mapped);
+        let job = Job {
+            backend: record.backend,
+            source: &record.source,
+            compiled: compiled.as_deref().map(Vec::as_slice),
+            profile: &self.profile,
+            file_path: &self.file_path,
+            slots: self.key.slots.clone(),
+            files: on_disk.iter().map(|file| file.as_fd()).collect(),
+        };
+        Session::start(&job, &programs)
+    }
+
+    /// `error` with the file, the dataset, the language, the key and the profile.
+    pub(crate) fn explain(&self, error: &Error) -> Error {
+        // An error of a live dataset that is an input tells already whose it is.
+        if error.object().is_some() {
+            return error.clone();
+        }
+        let key = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
+        let (language, profile) = (self.record.backend.short_name(), self.profile.name);
+        Error::new(error.kind(), format!("({language}, {key}, profile {profile}): {error}"))
+            .about(format!("{}:{}", self.file_path, self.name))
+    }
+}
+
+/// The error with the name of the input that it is about.
+pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
+    Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
+}
+
+/// The bytes of the record attribute.
+fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
+    let attribute = dataset.object().attribute(ATTRIBUTE.as_bytes()).map_err(|error| of_function(&error))?;
+    let Some(attribute) = attribute else {
+        let message = format!(
+            "it has no record (attribute {ATTRIBUTE}): it was removed, or the dataset was only partly copied"
+        );
+        return fail(ErrorKind::Invalid, message);
+    };
+    let mut sequences = dataset.object().file().sequences();
+    let bytes = match attribute.datatype.class {
+        Class::String { .. } if matches!(attribute.dataspace, Dataspace::Scalar) => Some(attribute.data),
+        Class::VlenString { .. } if matches!(attribute.dataspace, Dataspace::Scalar) => {
+            Some(sequences.string(&attribute.data).map_err(|error| of_function(&error))?.to_vec())
+        }
+        _ => None,
+    };
+    let Some(mut bytes) = bytes.filter(|bytes| bytes.len() <= MAX_RECORD) else {
+        return fail(ErrorKind::Invalid, format!("its record (attribute {ATTRIBUTE}) is not a string"));
+    };
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// Whether every block is one contiguous piece of a row-major array: after the first dimension in which a block has
+/// more than one element, it has them all.
+fn blocks_are_pieces(dims: &[u64], chunk: &[u64]) -> bool {
+    let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
+    dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
+}
+
+/// Whether the client data of the dataset's filter is of this id.
+pub(crate) fn is_of(dataset: &Dataset, stub: &Stub) -> bool {
+    let filter = dataset.pipeline().iter().find(|filter| i32::from(filter.id) == FILTER_ID);
+    filter.is_some_and(|filter| {
+        filter.parameters.first() == Some(&1) && filter.parameters.get(1..) == Some(&stub.id.to_words()[..])
+    })
+}

@@ -1,0 +1,92 @@
+//! Live datasets: the notes in the file first, then the function, on all processors.
+
+use super::cache::ChunkCache;
+use super::chunked::{Reading, named, read_at};
+use super::fetch::{Part, Parts, Scratch};
+use super::output::Output;
+use super::table::StoredChunk;
+use super::workers::spread;
+use crate::dataset::Dataset;
+use crate::live::Evaluator;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::model::Chunked;
+use hyperchunk_format::select::{Choice, Piece};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// No note is longer, in bytes.
+const LONGEST: u64 = 1 << 16;
+
+/// Notes by their addresses.
+type Notes = HashMap<u64, Vec<u8>>;
+
+/// Reads a selection of a live dataset.
+pub(super) fn read(
+    evaluator: &'static dyn Evaluator,
+    dataset: &Dataset,
+    chunked: &Chunked,
+    choice: &Choice,
+    output: &Output<'_>,
+) -> Result<()> {
+    let reading = Reading::new(dataset, chunked, output)?;
+    let mut jobs = Vec::new();
+    reading.each_stored(choice, |piece, chunk| {
+        if chunk.filter_mask != 0 || chunk.size > LONGEST {
+            let message = "a chunk of a live dataset that holds no note of its function";
+            return Err(named(Error::new(ErrorKind::Filter, message), Some(chunk)));
+        }
+        jobs.push((piece, chunk));
+        Ok(())
+    })?;
+    let notes = notes(dataset, &jobs)?;
+    let threads = dataset.object().file().options().thread_count().min(jobs.len());
+    spread(threads, jobs.into_iter(), Scratch::default, |scratch, (piece, chunk)| {
+        let computed = || {
+            let note = notes.get(&chunk.address).ok_or_else(|| Error::invalid("a note did not come"))?;
+            let bytes = evaluator.evaluate(dataset, note, reading.chunk_bytes())?;
+            match bytes.len() == reading.chunk_bytes() {
+                true => Ok(bytes),
+                false => Err(Error::new(ErrorKind::Function, "a chunk of another size was computed")),
+            }
+        };
+        let key = (dataset.object().address(), chunk.address);
+        let cache = &dataset.object().file().0.chunks;
+        if reading.is_whole(&piece) || !ChunkCache::takes(reading.chunk_bytes()) {
+            return reading.scatter(&piece, &computed()?, &mut scratch.gathered);
+        }
+        let bytes = match cache.get(key) {
+            Some(bytes) => bytes,
+            None => {
+                let bytes = computed()?;
+                cache.insert(key, &bytes);
+                bytes.into()
+            }
+        };
+        reading.scatter(&piece, &bytes, &mut scratch.gathered)
+    })
+}
+
+/// What chunks hold.
+fn notes(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
+    if !dataset.object().file().is_remote() {
+        let note = |(_, chunk): &(Piece, StoredChunk)| {
+            let mut bytes = Vec::new();
+            read_at(dataset, chunk.address, chunk.size, &mut bytes)
+                .map_err(|error| named(error, Some(*chunk)))?;
+            Ok((chunk.address, bytes))
+        };
+        return jobs.iter().map(note).collect();
+    }
+    let notes = Mutex::new(Notes::new());
+    let mut parts = Parts::default();
+    for (_, chunk) in jobs {
+        let range = super::chunked::located(dataset, chunk.address, chunk.size)?;
+        let work = |bytes: &[u8], _: &mut Scratch| {
+            notes.lock().unwrap_or_else(PoisonError::into_inner).insert(chunk.address, bytes.to_vec());
+            Ok(())
+        };
+        parts.add(&dataset.object().file().0.source, Part { range, work: Box::new(work) });
+    }
+    parts.run(1, dataset.object().file().options().limits.in_flight_bytes)?;
+    Ok(notes.into_inner().unwrap_or_else(PoisonError::into_inner))
+}

@@ -1,0 +1,39 @@
+"""Live datasets in object stores: computed here, of inputs that are fetched."""
+
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+import s3server
+from programs import ndvi
+
+
+@pytest.mark.parametrize("chunks", [None, "20x300"])
+def test_values(
+    chunks: str | None,
+    server: s3server.Server,
+    put: Callable[..., Any],
+    open_s3: Callable[..., hyperchunk.File],
+    attach: Callable[..., Any],
+) -> None:
+    random = np.random.default_rng(2)
+    red, nir = (random.random((200, 300), dtype="f4") for _ in range(2))
+    path = put("bands.h5", {"chunks": (50, 100), "compression": "gzip"}, Red=red, NIR=nir)
+    attach(path, "lua", ndvi("lua"), chunks=chunks)
+    key = f"live-{chunks}.h5"
+    server.put("tests", key, path)
+    expected = ((nir.astype("f8") - red) / (nir.astype("f8") + red)).astype("f4")
+    opened = open_s3(key)
+    np.testing.assert_array_max_ulp(opened["NDVI"][...], expected, maxulp=1)
+    again = open_s3(key)
+    np.testing.assert_array_max_ulp(again["NDVI"][30:35, 7], expected[30:35, 7], maxulp=1)
+    if chunks:
+        # Of the inputs, no more than the block needs: two chunks of 50 x 100 in each of three columns.
+        assert again.stats().bytes < path.stat().st_size / 2
+    values, bands = again.read_many(["NDVI", "Red"])
+    assert np.array_equal(bands, red)
+    with h5py.File(path) as local:
+        assert np.array_equal(local["NDVI"][...], values)
