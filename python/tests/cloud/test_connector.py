@@ -11,7 +11,6 @@ import hyperchunk
 import numpy as np
 import pytest
 import s3server
-
 from vol import helpers
 
 READ = """

@@ -1,4 +1,4 @@
-"""Files over a network through the connector: unmodified programs open a URL, and HDF5 reads it as a file of this machine."""
+"""Files over a network through the connector: unmodified programs open URLs, and HDF5 reads them as any file."""
 
 import os
 import signal
@@ -32,7 +32,8 @@ COMPARE = """
             return [value(file, part) for part in element]
         return element.tobytes() if isinstance(element, np.generic) else element
     def attributes(thing):
-        return {name: (str(thing.attrs.get_id(name).dtype), value(thing.file, thing.attrs[name])) for name in thing.attrs}
+        attrs = thing.attrs
+        return {name: (str(attrs.get_id(name).dtype), value(thing.file, attrs[name])) for name in attrs}
     def look(file):
         found = {"/": attributes(file)}
         def visit(name, thing):
@@ -161,6 +162,30 @@ def test_files_that_it_leads_to(server: Server, tmp_path: Path) -> None:
         file["secret"] = [1]
     out = run(code, server.url, folder=tmp_path)
     assert out.splitlines() == ["3.0 [4.0, -1.0, 4.0]", "KeyError", "KeyError"]
+
+
+@pytest.mark.slow
+def test_sources_of_a_virtual_dataset_that_cannot_be_reached(folder: Path) -> None:
+    """They are not taken for ones that are not there."""
+    code = """
+    import sys, h5py
+    with h5py.File(sys.argv[1], "r") as file:
+        data = file["v"]
+        print(flush=True)
+        sys.stdin.readline()
+        try:
+            print(data[...])
+        except OSError as error:
+            print(error)
+    """
+    with Server(folder) as server:
+        url = f"{server.url}/virtual.h5"
+        program = helpers.start(code, url, folder=folder, env=hyperchunk.plugins.environment())
+        assert program.stdout is not None
+        program.stdout.readline()
+        server.stop(signal.SIGKILL)
+        out, err = program.communicate("go\n", timeout=100)
+    assert "a source of this virtual dataset cannot be read" in out, out + err
 
 
 def test_the_same_file_twice(server: Server, folder: Path) -> None:
@@ -315,7 +340,8 @@ def test_a_server_that_is_gone(folder: Path) -> None:
     with Server(folder) as server:
         started = time.monotonic()
         said = in_steps(f"{server.url}/a.h5", folder, lambda _: server.stop(signal.SIGKILL))
-        assert "does not answer" in said
+        assert said.startswith("failed: ")
+        assert "a.h5" in said
         assert time.monotonic() - started < 60
 
 

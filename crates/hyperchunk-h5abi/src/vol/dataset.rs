@@ -1,7 +1,7 @@
 //! Reading and writing datasets.
 
 use super::api::{Name, P};
-use super::failure::{Outcome, done, refuse};
+use super::failure::{Outcome, done};
 use super::object::Object;
 use super::slot::{NO_REQUEST, Slot, enter};
 use super::store;
@@ -41,14 +41,11 @@ unsafe fn transfer_all(
             gathers = true;
         }
     }
-    if gathers {
-        slot.take_unreachable();
-    }
     if !any {
         // SAFETY: by this function's contract.
         let status =
             unsafe { transfer(slot, call, count, datasets, types, spaces, file_spaces, dxpl, buffers) };
-        return reached(slot, gathers, status);
+        return if gathers && status >= 0 { slot.reached(status) } else { Ok(status) };
     }
     for number in 0..count {
         // SAFETY: by this function's contract.
@@ -72,16 +69,7 @@ unsafe fn transfer_all(
             }
         }
     }
-    reached(slot, gathers, 0)
-}
-
-/// The status of a read, unless a source of a virtual dataset could not be reached: libhdf5 takes it for one that is not
-/// there, and gives fill values.
-fn reached(slot: &Slot, gathers: bool, status: Herr) -> Outcome<Herr> {
-    match slot.take_unreachable().filter(|_| gathers && status >= 0) {
-        Some(why) => refuse!("a source of this virtual dataset cannot be read: {why}"),
-        None => Ok(status),
-    }
+    if gathers { slot.reached(0) } else { Ok(0) }
 }
 
 /// Hands a transfer of `count` datasets on.
@@ -210,7 +198,9 @@ pub(super) unsafe extern "C" fn dataset_get<const L: usize>(object: P, args: P, 
             return Ok(status);
         }
         // SAFETY: the arguments go on as they came.
-        Ok(unsafe { (slot.api.dataset_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })
+        let status = unsafe { (slot.api.dataset_get)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
+        // The extent of a virtual dataset may be that of its sources.
+        if ours.sources.is_some() && status >= 0 { slot.reached(status) } else { Ok(status) }
     })
 }
 

@@ -175,8 +175,12 @@ unsafe extern "C" fn open<const L: usize>(name: *const c_char, flags: c_uint, fa
         if flags & 1 != 0 {
             return Err(Failure::new(format!("{shown} is read-only: open it with mode 'r'")));
         }
+        let is_beside = *name != info.url;
+        if is_beside && slot.has_unreachable() {
+            return Err(Failure::new(format!("a file beside {shown} could not be reached a moment ago")));
+        }
         let relay = Relay::open(&info.command, &url).inspect_err(|failure| {
-            if *name != info.url && !failure.is_not_found() {
+            if is_beside && !failure.is_not_found() {
                 slot.note_unreachable(failure.to_string());
             }
         })?;
@@ -257,7 +261,7 @@ unsafe extern "C" fn read<const L: usize>(
     size: usize,
     buffer: *mut u8,
 ) -> Herr {
-    enter::<L, _>(-1, |_| {
+    enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes a file that open() made, and a buffer of that size; with 0 it may be null.
         let (file, buffer) = unsafe {
             (&*file, if size == 0 { &mut [] } else { std::slice::from_raw_parts_mut(buffer, size) })
@@ -266,7 +270,9 @@ unsafe extern "C" fn read<const L: usize>(
             return Err(Failure::new(format!("an address beyond all files: {address}")));
         }
         let what = if kind == RAW { Use::Data } else { Use::Structure };
-        file.read(address, buffer, what).map_err(|failure| failure.of(address, size))?;
+        file.read(address, buffer, what)
+            .map_err(|failure| failure.of(address, size))
+            .inspect_err(|failure| slot.note_unreachable(failure.to_string()))?;
         Ok(0)
     })
 }

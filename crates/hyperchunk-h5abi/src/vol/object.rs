@@ -113,14 +113,17 @@ impl Object {
         match store::divert(slot, under, vol, file) {
             Ok(Some((file, dataset))) => Ok(Object::wrap(under, vol, Some(&file), Some(dataset))),
             Ok(None) => {
+                let sources = Sources::of(slot, under, vol);
+                if sources.is_some() {
+                    slot.reached(()).inspect_err(|_| close_dataset(slot, under, vol))?;
+                }
                 let object = Object::wrap(under, vol, file, None);
                 // SAFETY: made above, and nobody else's yet.
-                unsafe { (*object.cast::<Object>()).sources = Sources::of(slot, under, vol) };
+                unsafe { (*object.cast::<Object>()).sources = sources };
                 Ok(object)
             }
             Err(error) => {
-                // SAFETY: the lower dataset, which nobody else has.
-                slot.keep_errors(|| unsafe { (slot.api.dataset_close)(under, vol, 0, NO_REQUEST) });
+                close_dataset(slot, under, vol);
                 Err(error)
             }
         }
@@ -181,6 +184,12 @@ impl Object {
             file.released();
         }
     }
+}
+
+/// Closes a dataset of the connector below, which nobody else has.
+fn close_dataset(slot: &'static Slot, under: P, vol: Hid) {
+    // SAFETY: as it says.
+    slot.keep_errors(|| unsafe { (slot.api.dataset_close)(under, vol, 0, NO_REQUEST) });
 }
 
 /// The object of the terminal connector.

@@ -9,7 +9,7 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
 use std::ffi::{CStr, c_int};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// How many libhdf5 of one process can have the connector at once.
@@ -30,6 +30,7 @@ pub(super) struct Slot {
     driver: AtomicI64,
     /// Why a file could not be reached that a file over a network leads to.
     unreachable: Mutex<Option<String>>,
+    noted: AtomicBool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
 }
@@ -78,6 +79,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             number,
             driver: AtomicI64::new(-1),
             unreachable: Mutex::default(),
+            noted: AtomicBool::new(false),
             others: Mutex::default(),
         });
         return Ok(&raw const slot.class);
@@ -96,6 +98,7 @@ pub(super) fn slot<const L: usize>() -> &'static Slot {
 /// The guard of every callback: `failed` is what the callback returns when `body` fails or panics.
 pub(super) fn enter<const L: usize, T>(failed: T, body: impl FnOnce(&'static Slot) -> Outcome<T>) -> T {
     super::object::file_given(false);
+    slot::<L>().forget_unreachable();
     enter_within::<L, T>(failed, body)
 }
 
@@ -146,15 +149,34 @@ impl Slot {
         self.driver.store(id, Ordering::Relaxed);
     }
 
-    /// libhdf5 takes sources of virtual datasets that it cannot open for ones that are not there; that is for
-    /// [`Slot::take_unreachable`] to tell.
+    /// Why a file could not be read that a file over a network leads to: libhdf5 takes a source of a virtual dataset that it
+    /// cannot open for one that is not there. For [`Slot::reached`], until the next call.
     pub(super) fn note_unreachable(&self, why: String) {
         *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        self.noted.store(true, Ordering::Relaxed);
     }
 
-    /// What was noted since it was last taken.
-    pub(super) fn take_unreachable(&self) -> Option<String> {
-        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Whether something was noted in this call: waiting for the next file would take as long.
+    pub(super) fn has_unreachable(&self) -> bool {
+        self.noted.load(Ordering::Relaxed)
+    }
+
+    fn forget_unreachable(&self) {
+        if self.noted.swap(false, Ordering::Relaxed) {
+            *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// A result that came of the sources of a virtual dataset, unless one could not be read.
+    pub(super) fn reached<T>(&self, result: T) -> Outcome<T> {
+        if !self.has_unreachable() {
+            return Ok(result);
+        }
+        let why = self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).take();
+        super::failure::refuse!(
+            "a source of this virtual dataset cannot be read: {}",
+            why.unwrap_or_default()
+        )
     }
 
     /// The native connector.
