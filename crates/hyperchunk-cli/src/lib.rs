@@ -18,6 +18,7 @@ mod get;
 mod index;
 mod json;
 mod key;
+mod link;
 mod ls;
 mod output;
 mod pack;
@@ -61,6 +62,8 @@ enum Command {
     Recover(recover::Arguments),
     /// Serve files and their tables to other programs and machines.
     Serve(serve::Arguments),
+    /// Make a link: a name on this machine for a file over a network, for programs that take no URLs.
+    Link(link::Arguments),
     /// Hand a file over a network on to an HDF5 program: started by the VOL connector, not by people.
     #[command(hide = true)]
     Relay,
@@ -129,6 +132,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Serve(command) => serve::run(&command),
+        Command::Link(command) => link::run(&command),
         Command::Relay => hyperchunk_h5abi::relay::serve().map_err(Into::into),
         Command::Store(command) => store::run(&command),
         Command::Arrow(command) => arrow::run(&command),

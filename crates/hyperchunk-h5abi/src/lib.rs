@@ -12,6 +12,7 @@ mod guard;
 mod handles;
 pub mod library;
 mod live;
+pub mod pointer;
 pub mod relay;
 mod static_symbols;
 mod symbols;

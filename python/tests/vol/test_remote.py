@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -214,6 +215,39 @@ def test_h5netcdf(server: Server, folder: Path) -> None:
         print(file["v"][...].tolist(), file["v"].dimensions)
     """
     assert run(code, server.url, folder=folder) == "[0, 1, 2, 3, 4] ('x',)\n"
+
+
+NETCDF = """
+    import sys, netCDF4
+    try:
+        with netCDF4.Dataset(sys.argv[1], sys.argv[2]) as file:
+            print(file["v"][:].tolist(), file["v"].units, file.dimensions["x"].size, file["g/w"][:].tolist())
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_links(server: Server, folder: Path, tmp_path: Path) -> None:
+    """netCDF-C takes no URLs of ours: it gets a file that leads to one."""
+    netcdf = pytest.importorskip("netCDF4")
+    with netcdf.Dataset(folder / "n4.nc", "w") as file:
+        file.createDimension("x", 5)
+        file.createVariable("v", "i4", ("x",), zlib=True)[:] = range(5)
+        file["v"].units = "m"
+        file.createVariable("g/w", str, ("x",))[:] = np.array(["a", "b", "c", "d", "e"], dtype=object)
+    link = [helpers.command(), "link", f"{server.url}/n4.nc", "link.nc"]
+    subprocess.run(link, cwd=tmp_path, check=True)
+    links: dict[str, object] = {"links": True}
+    out = run(NETCDF, "link.nc", "r", folder=tmp_path, options=links)
+    assert out == "[0, 1, 2, 3, 4] m 5 ['a', 'b', 'c', 'd', 'e']\n"
+    assert run(NETCDF, "link.nc", "a", folder=tmp_path, options=links) == "OSError\n"
+    assert "is a link to" in failure("link.nc", folder=tmp_path)
+    assert "read-only" in failure("link.nc", "r+", folder=tmp_path, options=links)
+    assert not failure("link.nc", folder=tmp_path, options=links)
+    # Who knows no links fails, rather than find nothing in the file.
+    assert helpers.run(NETCDF, "link.nc", "r", folder=tmp_path, native=True) == "OSError\n"
+    done = subprocess.run(link, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, "--overwrite" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("release", releases.RELEASES)

@@ -121,8 +121,10 @@ pub(super) unsafe extern "C" fn file_open<const L: usize>(
         let below = Below::of(slot, fapl)?;
         // SAFETY: HDF5 passes a NUL-terminated name.
         let call = store::FileCall { name: unsafe { CStr::from_ptr(name) }, flags, fcpl: 0, dxpl };
-        if remote::url(call.name).is_some() {
-            remote::attach(slot, &below, call.name, flags)?;
+        let remote = remote::resolve(&below, call.name)?;
+        let name = remote.as_deref().unwrap_or(call.name).as_ptr();
+        if let Some(url) = &remote {
+            remote::attach(slot, &below, url, flags)?;
         } else if let Some(made) = store::open(slot, &below, &below.options, call)? {
             return Ok(made);
         }
@@ -152,8 +154,11 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             return slot.keep_earlier_errors(|| {
                 let below = Below::of(slot, fapl)?;
                 // SAFETY: HDF5 passes a NUL-terminated name.
-                let file = unsafe { CStr::from_ptr(name) };
-                remote::attach(slot, &below, file, if operation == DELETE { CREATES } else { 0 })?;
+                let given = unsafe { CStr::from_ptr(name) };
+                let remote = if operation == DELETE { None } else { remote::resolve(&below, given)? };
+                let given = remote.as_deref().unwrap_or(given);
+                remote::attach(slot, &below, given, if operation == DELETE { CREATES } else { 0 })?;
+                let name = given.as_ptr();
                 let mut named = ByName { operation, name, fapl: below.fapl.id, accessible };
                 // SAFETY: no object, as HDF5 itself calls it; our own live arguments.
                 Ok(unsafe { call(null_mut(), below.vol, (&raw mut named).cast(), dxpl, NO_REQUEST) })

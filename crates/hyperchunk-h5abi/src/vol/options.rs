@@ -31,6 +31,8 @@ pub(super) struct Options {
     pub(super) writers: Option<u32>,
     /// The session's name, else that of the environment.
     pub(super) session: Option<String>,
+    /// Links to files over a network are followed.
+    pub(super) links: bool,
     /// The command that reads files over a network; else it is looked for.
     pub(super) command: Option<String>,
     /// The value of the connector below; 0 is the native one.
@@ -86,6 +88,7 @@ impl Default for Options {
             commit: Commit::Auto,
             writers: None,
             session: None,
+            links: false,
             command: None,
             under_vol: 0,
             under_info: String::new(),
@@ -189,13 +192,14 @@ impl Options {
                 "commit" => options.commit = word(key, value, COMMIT)?,
                 "writers" => options.writers = Some(number(key, value)?),
                 "session" => options.session = Some(value.to_owned()),
+                "links" => options.links = word(key, value, SWITCH)?,
                 "command" => {
                     options.command = Some(unbraced(value).to_owned()).filter(|name| !name.is_empty())
                 }
                 "under_vol" => options.under_vol = number(key, value)?,
                 "under_info" => unbraced(value).clone_into(&mut options.under_info),
                 _ => refuse!(
-                    "connector information: {key} is not known; known are store, codec, segments, memory, fsync, epoch, statistics, checksum, commit, writers, session, command, under_vol, under_info"
+                    "connector information: {key} is not known; known are store, codec, segments, memory, fsync, epoch, statistics, checksum, commit, writers, session, links, command, under_vol, under_info"
                 ),
             }
         }
@@ -226,6 +230,9 @@ impl fmt::Display for Options {
         }
         if let Some(session) = &self.session {
             write!(f, ";session={session}")?;
+        }
+        if self.links {
+            write!(f, ";links=on")?;
         }
         if let Some(command) = &self.command {
             write!(f, ";command={{{command}}}")?;
@@ -269,6 +276,7 @@ mod tests {
         );
         check("memory=256M", &Options { memory: Some(256 << 20), ..default() });
         check("command={/a b/c;d}", &Options { command: Some("/a b/c;d".into()), ..default() });
+        check("links", &Options { links: true, ..default() });
         check("memory=off", &default());
         check("store;segments=arrow", &Options { store: true, segments: Segments::Arrow, ..default() });
         check(

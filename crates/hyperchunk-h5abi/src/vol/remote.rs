@@ -5,8 +5,10 @@ use super::failure::{Outcome, TOLD, refuse};
 use super::file::Below;
 use super::slot::Slot;
 use super::store;
+use crate::pointer;
 use hyperchunk_udf::host::Programs;
-use std::ffi::{CStr, c_uint};
+use std::ffi::{CStr, CString, OsStr, c_uint};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +61,26 @@ pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
     refuse!("{} is read-only: open it with mode 'r'", shown(url))
 }
 
-/// Makes the access list one that reads a URL, if the file is one over a network and the program asks for no driver.
+/// The URL that a name stands for, if it is one of a file over a network: it is one, or it is that of a link, which is
+/// followed if the connector is told to. (Whoever may make a file could make this process show its token to anybody.)
+pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
+    if url(name).is_some() {
+        return Ok(Some(name.to_owned()));
+    }
+    let Some(target) = pointer::read(Path::new(OsStr::from_bytes(name.to_bytes()))) else { return Ok(None) };
+    let target = CString::new(target).ok().filter(|target| url(target).is_some());
+    let Some(target) = target else { refuse!("{} is a link to what is no URL", name.to_string_lossy()) };
+    if !below.options.links {
+        refuse!(
+            "{} is a link to {}: with `links` behind the connector's name, links are followed",
+            name.to_string_lossy(),
+            shown(&target.to_string_lossy())
+        )
+    }
+    Ok(Some(target))
+}
+
+/// Makes the access list one that reads a URL, if the program asks for no other driver.
 pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_uint) -> Outcome<()> {
     let Some(url) = url(name) else { return Ok(()) };
     let list = below.fapl.id;

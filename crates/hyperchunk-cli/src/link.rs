@@ -1,0 +1,29 @@
+//! `hyperchunk link`.
+
+use crate::Outcome;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Make FILE a link to a file over a network: programs that take no URLs, such as those that stand on netCDF-C, read it
+/// through the VOL connector, with `links` behind its name.
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// The URL.
+    url: String,
+    /// The link to make.
+    file: PathBuf,
+    /// Replace FILE if it is there.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    if !crate::source::is_url(&arguments.url) {
+        return Err(format!("`{}` is no URL of a file over a network", arguments.url.escape_debug()).into());
+    }
+    let bytes = hyperchunk_h5abi::pointer::encode(&arguments.url)?;
+    if !arguments.overwrite && arguments.file.exists() {
+        return Err(format!("{} is there: --overwrite replaces it", arguments.file.display()).into());
+    }
+    Ok(crate::output::write(&arguments.file, &bytes)?)
+}
