@@ -51,7 +51,7 @@ def connector(*, store: bool = False, **options: object) -> str:
     Args:
         store: New files become sharded stores; without it they are ordinary files.
         **options: Further items: ``fsync``, ``commit``, ``writers``, ``session``, ``checksum``, ``statistics``,
-            ``epoch``, ``codec``.
+            ``epoch``, ``codec``, ``links``, ``command``.
 
     Example:
         >>> connector(store=True, writers=4, checksum=False)

@@ -13,7 +13,7 @@ const PIECE: u64 = 1 << 20;
 const LARGE: u64 = 2 << 20;
 /// What is kept, all together.
 const KEPT: u64 = 64 << 20;
-/// The farthest ahead that anything is asked for.
+/// The farthest ahead that data are asked for. What lies behind some structure is mostly data, so it is a piece for that.
 const FARTHEST: u64 = 8 << 20;
 /// Blocks of structure are from this long to [`PIECE`].
 const SMALLEST_BLOCK: u64 = 64 << 10;
@@ -102,36 +102,31 @@ impl Reader {
         Ok(())
     }
 
-    /// Fetches what will most likely be asked for next; whether anything was.
+    /// Fetches data that will most likely be asked for next; whether anything was.
     pub(super) fn look_ahead(&mut self) -> bool {
-        for course in self.courses {
-            if course.steps <= STEADY {
-                continue;
-            }
-            let end = course.end.saturating_add(course.ahead).min(self.source.size());
-            let mut at = course.end;
-            while let Some(kept) = self.kept.iter().find(|kept| kept.start <= at && at < kept.end()) {
-                at = kept.end();
-            }
-            if at < end && at - course.end <= course.ahead / 2 {
-                // Who needs it will be told what is wrong.
-                return self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok();
-            }
+        let [_, course] = self.courses;
+        let end = course.end.saturating_add(course.ahead).min(self.source.size());
+        let mut at = course.end;
+        while let Some(kept) = self.kept.iter().find(|kept| kept.start <= at && at < kept.end()) {
+            at = kept.end();
         }
-        false
+        // Who needs it will be told what is wrong.
+        course.steps > STEADY
+            && at < end
+            && at - course.end <= course.ahead / 2
+            && self.fetch_and_keep(&(at..self.kept_from(at).min(end))).is_ok()
     }
 
     /// How many bytes from the start of a range are worth asking for.
     fn follow(&mut self, range: &Range<u64>, data: bool) -> u64 {
-        let least = if data { 0 } else { self.block() };
+        let (least, most) = if data { (0, FARTHEST) } else { (self.block(), PIECE) };
         let [of_structure, of_data] = &mut self.courses;
         let course = if data { of_data } else { of_structure };
         let near = course.end.saturating_sub(NEAR)..=course.end.saturating_add(NEAR);
         let length = range.end - range.start;
         if course.end > 0 && near.contains(&range.start) {
             course.steps = course.steps.saturating_add(1);
-            course.ahead =
-                course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, FARTHEST);
+            course.ahead = course.ahead.saturating_mul(2).max(length.saturating_mul(2)).clamp(least, most);
         } else {
             *course = Course { end: 0, ahead: least, steps: 0 };
         }

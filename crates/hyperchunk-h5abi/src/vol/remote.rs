@@ -199,9 +199,9 @@ mod tests {
             assert_eq!(beside(base, name).as_deref(), expected, "{name} of {base}");
         };
         let base = "grpc://h:1/d/a.h5";
-        check(base, "/home/me/grpc://h:1/d/b.h5", Some("grpc://h:1/d/b.h5"));
+        check(base, "/x/grpc://h:1/d/b.h5", Some("grpc://h:1/d/b.h5"));
         check(base, "grpc://h:1/d/e/b.h5", Some("grpc://h:1/d/e/b.h5"));
-        check(base, "/home/me/grpc://h:1/d/grpc://evil:1/d/b.h5", None);
+        check(base, "/x/grpc://h:1/d/grpc://evil:1/d/b.h5", None);
         for other in
             ["b.h5", "/etc/b.h5", "grpc://h:1/b.h5", "s3://d/b", "/x/grpc://h:1/d/../b", "grpc://h:1/d/"]
         {
