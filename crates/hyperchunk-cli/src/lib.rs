@@ -64,7 +64,7 @@ enum Command {
     Serve(serve::Arguments),
     /// Make a link: a name on this machine for a file over a network, for programs that take no URLs.
     Link(link::Arguments),
-    /// Hand a file over a network on to an HDF5 program: started by the VOL connector, not by people.
+    /// Hand files over a network on to an HDF5 program: started by the VOL connector, not by people.
     #[command(hide = true)]
     Relay,
     /// Sharded stores: files that many processes write at once.

@@ -71,6 +71,17 @@ impl Reader {
         &*self.source
     }
 
+    /// How many bytes are kept.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Forgets what is kept.
+    pub(super) fn forget(&mut self) {
+        self.kept.clear();
+        self.total = 0;
+    }
+
     /// Hands on a range, in pieces. What may be wanted next is fetched with it.
     pub(super) fn read(&mut self, range: &Range<u64>, data: bool, send: &mut Send<'_>) -> Result<()> {
         let ahead = self.follow(range, data);

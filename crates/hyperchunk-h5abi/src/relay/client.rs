@@ -1,14 +1,15 @@
 //! The end in the program that reads: starts a relay, asks it, and never waits for ever.
 
-use super::{END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{CLOSE, END, ERROR, HELLO, Header, LONGEST_TEXT, OPEN, OPENED, PIECE, READ, VERSION, text_of};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A relay says hello within this time.
@@ -67,13 +68,41 @@ impl fmt::Display for Failure {
 /// A file over a network, one version of it.
 #[derive(Debug)]
 pub(crate) struct Relay {
-    command: PathBuf,
+    shared: Arc<Shared>,
     url: String,
     pub(crate) size: u64,
     /// Which version of which file it is: empty if that cannot be told.
     pub(crate) identity: String,
-    link: Mutex<Option<Link>>,
+    place: Mutex<Place>,
 }
+
+/// Where a file is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// Which of the relays that one [`Shared`] has had.
+    relay: u64,
+    /// Its number there.
+    file: u64,
+}
+
+/// What all files have that one program reads with one command and in one environment, where credentials are.
+#[derive(Debug)]
+struct Shared {
+    command: PathBuf,
+    environment: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: Option<Link>,
+    /// How many there have been.
+    relays: u64,
+}
+
+static ALL: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+/// Kept for a program that opens one file after another. The relay ends by itself if that takes long.
+static LAST: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
 
 /// A relay that runs.
 #[derive(Debug)]
@@ -84,6 +113,7 @@ struct Link {
     /// The process that started it.
     process: u32,
     requests: u64,
+    files: u64,
 }
 
 /// Writes to a socket without the signal that would end a program whose relay is gone.
@@ -157,32 +187,45 @@ impl Link {
     fn over(stream: UnixStream, child: Option<Child>) -> io::Result<Self> {
         stream.set_read_timeout(Some(START))?;
         stream.set_write_timeout(Some(START))?;
-        Ok(Self { stream, child, process: std::process::id(), requests: 0 })
+        Ok(Self { stream, child, process: std::process::id(), requests: 0, files: 0 })
     }
 
-    /// Opens a file: its size and identity.
-    fn open(&mut self, url: &str) -> Result<(u64, String), Failure> {
+    /// Opens a file: its number, size and identity. The outer error is that the relay cannot be used any more.
+    fn open(&mut self, url: &str) -> Result<Result<(u64, u64, String), Failure>, Failure> {
         if url.len() as u64 > LONGEST_TEXT {
-            return Err(Failure::new("the URL is too long"));
+            return Ok(Err(Failure::new("the URL is too long")));
         }
+        self.requests = self.requests.wrapping_add(1);
+        self.files = self.files.wrapping_add(1);
         let (length, text) = text_of(url);
-        let asked = Header { length, ..Header::new(OPEN, 0) };
+        let (id, file) = (self.requests, self.files);
+        let asked = Header { file, length, ..Header::new(OPEN, id) };
         asked.send(&mut Unsignalled(&self.stream), text).map_err(|error| gone(&error))?;
         let answer = Header::receive(&mut self.stream).map_err(|error| gone(&error))?;
-        let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
-        match answer.kind {
-            OPENED => Ok((answer.offset, text)),
-            ERROR => Err(told(&answer, text)),
-            _ => Err(nonsense()),
+        if answer.id != id {
+            return Err(nonsense());
         }
+        match answer.kind {
+            OPENED | ERROR => {}
+            _ => return Err(nonsense()),
+        }
+        let text = answer.text(&mut self.stream).map_err(|error| gone(&error))?;
+        Ok(if answer.kind == OPENED { Ok((file, answer.offset, text)) } else { Err(told(&answer, text)) })
     }
 
     /// Fills a buffer. The outer error is that the relay cannot be used any more.
-    fn read(&mut self, offset: u64, buffer: &mut [u8], what: Use) -> Result<Result<(), Failure>, Failure> {
+    fn read(
+        &mut self,
+        file: u64,
+        offset: u64,
+        buffer: &mut [u8],
+        what: Use,
+    ) -> Result<Result<(), Failure>, Failure> {
         self.requests = self.requests.wrapping_add(1);
         let id = self.requests;
         let length = buffer.len() as u64;
-        let asked = Header { detail: u32::from(what == Use::Data), offset, length, ..Header::new(READ, id) };
+        let detail = u32::from(what == Use::Data);
+        let asked = Header { detail, file, offset, length, ..Header::new(READ, id) };
         asked.send(&mut Unsignalled(&self.stream), &[]).map_err(|error| gone(&error))?;
         let mut came = 0_u64;
         loop {
@@ -233,59 +276,118 @@ fn gone(error: &io::Error) -> Failure {
     Failure::new(format!("the relay does not answer: {}", silence(error, PATIENCE)))
 }
 
-impl Relay {
-    /// Opens a URL through a relay of its own.
-    pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
-        let mut link = Link::start(command)?;
-        let (size, identity) = link.open(url)?;
-        Ok(Self {
-            command: command.to_owned(),
-            url: url.to_owned(),
-            size,
-            identity,
-            link: Mutex::new(Some(link)),
-        })
+impl Shared {
+    /// That of a command, in the environment as it is now.
+    fn of(command: &Path) -> Arc<Self> {
+        let shared = Self::found_or_made(command);
+        let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(Arc::clone(&shared));
+        drop(last);
+        shared
     }
 
-    /// Fills a buffer with the bytes from `offset` on; the file has them.
-    ///
-    /// A relay that ended, or that is the parent's of a process that was forked, is replaced by another if the file is still the
-    /// one that was opened.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
-        let mut place = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = Instant::now();
-        let (link, fresh) = match place.take().filter(|link| link.process == std::process::id()) {
-            Some(link) => (place.insert(link), false),
-            None => (place.insert(self.again()?), true),
-        };
-        let outcome = match link.read(offset, buffer, what) {
-            Ok(outcome) => return outcome,
-            // It ended by itself, or was killed. One that is silent is not asked twice.
-            Err(_) if !fresh && started.elapsed() < PATIENCE => {
-                *place = None;
-                place.insert(self.again()?).read(offset, buffer, what)
-            }
-            Err(failure) => Err(failure),
-        };
-        outcome.unwrap_or_else(|failure| {
-            *place = None;
-            Err(failure)
-        })
-    }
-
-    fn again(&self) -> Result<Link, Failure> {
-        let mut link = Link::start(&self.command)?;
-        let (size, identity) = link.open(&self.url)?;
-        if size != self.size || identity != self.identity || identity.is_empty() {
-            return Err(Failure::new("the file is not the one that was opened: it was written in between"));
+    fn found_or_made(command: &Path) -> Arc<Self> {
+        let mut hasher = DefaultHasher::new();
+        std::env::vars_os().for_each(|variable| variable.hash(&mut hasher));
+        let environment = hasher.finish();
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|shared| shared.strong_count() > 0);
+        let known = all.iter().filter_map(Weak::upgrade);
+        let mut known = known.filter(|shared| shared.command == command && shared.environment == environment);
+        if let Some(shared) = known.next() {
+            return shared;
         }
-        Ok(link)
+        let shared = Arc::new(Self { command: command.to_owned(), environment, state: Mutex::default() });
+        all.push(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Runs something with a relay, which is started if there is none: if it ended by itself, or is the parent's of a process
+    /// that was forked. One that ends meanwhile is replaced once; one that is silent is not asked twice.
+    fn with<T>(
+        &self,
+        mut run: impl FnMut(&mut Link, u64) -> Result<Result<T, Failure>, Failure>,
+    ) -> Result<T, Failure> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let started = Instant::now();
+        loop {
+            let known = state.link.take().filter(|link| link.process == std::process::id());
+            let fresh = known.is_none();
+            let link = match known {
+                Some(link) => link,
+                None => {
+                    state.relays = state.relays.wrapping_add(1);
+                    Link::start(&self.command)?
+                }
+            };
+            match run(state.link.insert(link), state.relays) {
+                Ok(outcome) => return outcome,
+                Err(failure) => {
+                    state.link = None;
+                    if fresh || started.elapsed() >= PATIENCE {
+                        return Err(failure);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Relay {
+    /// Opens a URL.
+    pub(crate) fn open(command: &Path, url: &str) -> Result<Self, Failure> {
+        let shared = Shared::of(command);
+        let (place, size, identity) = shared.with(|link, relay| {
+            let opened = link.open(url)?;
+            Ok(opened.map(|(file, size, identity)| (Place { relay, file }, size, identity)))
+        })?;
+        Ok(Self { shared, url: url.to_owned(), size, identity, place: Mutex::new(place) })
+    }
+
+    /// Fills a buffer with the bytes from `offset` on; the file has them. Another relay must have the version of the file that
+    /// was opened.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], what: Use) -> Result<(), Failure> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.with(|link, relay| {
+            if place.relay != relay {
+                match link.open(&self.url)? {
+                    Ok((file, size, identity)) if self.is_this(size, &identity) => {
+                        *place = Place { relay, file }
+                    }
+                    Ok(_) => {
+                        let message = "the file is not the one that was opened: it was written in between";
+                        return Ok(Err(Failure::new(message)));
+                    }
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
+            link.read(place.file, offset, buffer, what)
+        })
+    }
+
+    fn is_this(&self, size: u64, identity: &str) -> bool {
+        !self.identity.is_empty() && self.identity == identity && self.size == size
     }
 
     /// Whether two are the same version of the same file.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
-            || (!self.identity.is_empty() && self.identity == other.identity && self.size == other.size)
+        std::ptr::eq(self, other) || self.is_this(other.size, &other.identity)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let relays = state.relays;
+        if let Some(link) = &mut state.link
+            && place.relay == relays
+            && link.process == std::process::id()
+        {
+            let header = Header { file: place.file, ..Header::new(CLOSE, 0) };
+            // If the relay is gone, so is the file.
+            drop(header.send(&mut Unsignalled(&link.stream), &[]));
+        }
     }
 }
 
@@ -314,7 +416,7 @@ mod tests {
         theirs.flush().unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let mut buffer = [0; 4];
-        let outcome = link.read(100, &mut buffer, Use::Data);
+        let outcome = link.read(1, 100, &mut buffer, Use::Data);
         if matches!(outcome, Ok(Ok(()))) {
             assert_eq!(&buffer, b"abcd");
         }

@@ -1,9 +1,10 @@
 //! Files over a network for libhdf5: what a plugin loads must not hold a network stack, so a process of its own, `hyperchunk
-//! relay`, hands ranges of one file on over a socket.
+//! relay`, hands ranges of files on over a socket.
 //!
 //! Both ends send a [`Header`], and as many bytes as its `length` says where the kind has some. The relay says [`HELLO`] at
-//! once. The client asks it to [`OPEN`] a URL, which is answered with [`OPENED`] or [`ERROR`], then for ranges ([`READ`]), each of
-//! which is answered with any number of [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. A closed socket ends the relay.
+//! once. The client asks it to [`OPEN`] a URL under a number that it chooses, which is answered with [`OPENED`] or [`ERROR`], then for
+//! ranges ([`READ`]), each of which is answered with any number of [`PIECE`]s, in any order, and [`END`] or [`ERROR`]. [`CLOSE`] is not
+//! answered. A closed socket ends the relay.
 
 mod ahead;
 mod client;
@@ -25,6 +26,8 @@ struct Header {
     detail: u32,
     /// The request's number.
     id: u64,
+    /// The file's number.
+    file: u64,
     /// Where in the file; of [`OPENED`], the file's size.
     offset: u64,
     /// How many bytes follow; of [`READ`], how many are wanted.
@@ -46,20 +49,28 @@ const END: u32 = 6;
 /// From the relay: a message follows.
 const ERROR: u32 = 7;
 
+/// To the relay: the file is not needed any more.
+const CLOSE: u32 = 8;
+
 /// The longest URL, identity or message.
 const LONGEST_TEXT: u64 = 64 << 10;
 
 impl Header {
-    const SIZE: usize = 32;
+    const SIZE: usize = 40;
 
     fn new(kind: u32, id: u64) -> Self {
-        Self { kind, detail: 0, id, offset: 0, length: 0 }
+        Self { kind, detail: 0, id, file: 0, offset: 0, length: 0 }
     }
 
     fn to_bytes(self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
-        let parts =
-            [u64::from(self.kind) | (u64::from(self.detail) << 32), self.id, self.offset, self.length];
+        let parts = [
+            u64::from(self.kind) | (u64::from(self.detail) << 32),
+            self.id,
+            self.file,
+            self.offset,
+            self.length,
+        ];
         for (place, part) in bytes.chunks_exact_mut(8).zip(parts) {
             place.copy_from_slice(&part.to_le_bytes());
         }
@@ -73,7 +84,14 @@ impl Header {
         let mut next = || parts.next().unwrap_or(0);
         let first = next();
         let half = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
-        Self { kind: half(first), detail: half(first >> 32), id: next(), offset: next(), length: next() }
+        Self {
+            kind: half(first),
+            detail: half(first >> 32),
+            id: next(),
+            file: next(),
+            offset: next(),
+            length: next(),
+        }
     }
 
     fn send(self, to: &mut impl Write, body: &[u8]) -> io::Result<()> {
@@ -124,7 +142,7 @@ mod tests {
 
     #[test]
     fn headers_come_back() {
-        let header = Header { kind: READ, detail: 7, id: u64::MAX, offset: 1 << 40, length: 3 };
+        let header = Header { kind: READ, detail: 7, id: u64::MAX, file: 9, offset: 1 << 40, length: 3 };
         let mut sent = Vec::new();
         header.send(&mut sent, b"abc").unwrap();
         assert_eq!(sent.len(), Header::SIZE + 3);
@@ -133,6 +151,6 @@ mod tests {
         assert_eq!(header.text(&mut from).unwrap(), "abc");
         let huge = Header { length: LONGEST_TEXT + 1, ..header };
         assert!(huge.text(&mut io::repeat(0)).is_err());
-        assert!(Header::receive(&mut &sent[..31]).is_err());
+        assert!(Header::receive(&mut &sent[..39]).is_err());
     }
 }

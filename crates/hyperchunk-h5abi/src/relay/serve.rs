@@ -1,25 +1,32 @@
 //! The relay's own end: `hyperchunk relay`.
 
 use super::ahead::Reader;
-use super::{END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
+use super::{CLOSE, END, ERROR, HELLO, Header, OPEN, OPENED, PIECE, READ, VERSION, text_of};
 use hyperchunk::io::{RemoteOptions, Source};
 use hyperchunk::{Error, ErrorKind, Result};
+use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Duration;
 
 /// What a client asks for.
 enum Request {
-    Open(String),
+    Open(Header, String),
     Read(Header),
+    Close(u64),
 }
 
+/// What is kept of all files together, in bytes.
+const KEPT: u64 = 256 << 20;
+/// A relay without a file ends after this time.
+const IDLE: Duration = Duration::from_secs(30);
 /// So many requests may wait.
 const WAITING: usize = 16;
 
-/// Hands a file on over the socket that is the process's standard input. Ends the process when the other end closes it,
+/// Hands files on over the socket that is the process's standard input. Ends the process when the other end closes it,
 /// whatever is under way.
 ///
 /// # Errors
@@ -36,7 +43,11 @@ pub fn serve() -> std::result::Result<(), String> {
     stream.peer_addr().map_err(no_socket)?;
     let requests = stream.try_clone().map_err(no_socket)?;
     let (to, from) = sync_channel(WAITING);
-    std::thread::spawn(move || std::process::exit(receive(requests, &to)));
+    std::thread::spawn(move || {
+        let status = receive(requests, &to);
+        // SAFETY: ends the process, with nothing to be written and whatever else is under way.
+        unsafe { libc::_exit(status) }
+    });
     // Whoever asked is gone if it cannot be answered.
     answer(&mut stream, &from).map_err(|error| error.to_string())
 }
@@ -57,10 +68,11 @@ fn receive(stream: UnixStream, to: &SyncSender<Request>) -> i32 {
         let Ok(header) = Header::receive(&mut stream) else { return 0 };
         let request = match header.kind {
             OPEN => match header.text(&mut stream) {
-                Ok(url) => Request::Open(url),
+                Ok(url) => Request::Open(header, url),
                 Err(_) => return 1,
             },
             READ => Request::Read(header),
+            CLOSE => Request::Close(header.file),
             _ => return 1,
         };
         if to.send(request).is_err() {
@@ -71,29 +83,60 @@ fn receive(stream: UnixStream, to: &SyncSender<Request>) -> i32 {
 
 fn answer(stream: &mut UnixStream, requests: &Receiver<Request>) -> io::Result<()> {
     Header { offset: VERSION, ..Header::new(HELLO, 0) }.send(stream, &[])?;
-    let mut reader = None;
+    let mut files = Files::default();
     loop {
         let request = match requests.try_recv() {
             Ok(request) => request,
             // Nobody waits: time to look ahead.
-            Err(TryRecvError::Empty) if reader.as_mut().is_some_and(Reader::look_ahead) => continue,
-            Err(TryRecvError::Empty) => match requests.recv() {
-                Ok(request) => request,
-                Err(_) => return Ok(()),
-            },
+            Err(TryRecvError::Empty) if files.look_ahead() => continue,
+            Err(TryRecvError::Empty) => {
+                let patience = if files.all.is_empty() { IDLE } else { Duration::MAX };
+                let Ok(request) = requests.recv_timeout(patience) else { return Ok(()) };
+                request
+            }
             Err(TryRecvError::Disconnected) => return Ok(()),
         };
         match request {
-            Request::Open(url) => match hyperchunk::io::open(&url, &RemoteOptions::default()) {
+            Request::Open(asked, url) => match hyperchunk::io::open(&url, &RemoteOptions::default()) {
                 Ok(source) => {
                     let identity = identity(&source);
                     let (length, text) = text_of(&identity);
-                    Header { offset: source.size(), length, ..Header::new(OPENED, 0) }.send(stream, text)?;
-                    reader = Some(Reader::new(source));
+                    let header = Header { offset: source.size(), length, ..Header::new(OPENED, asked.id) };
+                    header.send(stream, text)?;
+                    files.all.insert(asked.file, Reader::new(source));
                 }
-                Err(error) => refuse(stream, 0, &error)?,
+                Err(error) => refuse(stream, asked.id, &error)?,
             },
-            Request::Read(header) => read(stream, reader.as_mut(), header)?,
+            Request::Read(asked) => read(stream, &mut files, asked)?,
+            Request::Close(file) => drop(files.all.remove(&file)),
+        }
+    }
+}
+
+/// The files that are open, by the client's numbers.
+#[derive(Default)]
+struct Files {
+    all: HashMap<u64, Reader>,
+    /// The one that was read last.
+    last: u64,
+}
+
+impl Files {
+    fn look_ahead(&mut self) -> bool {
+        self.all.get_mut(&self.last).is_some_and(Reader::look_ahead)
+    }
+
+    /// Forgets what is kept of others, if it is too much.
+    fn trim(&mut self) {
+        let mut total = self.all.values().fold(0_u64, |total, reader| total.saturating_add(reader.total()));
+        for (number, reader) in &mut self.all {
+            if total <= KEPT {
+                return;
+            }
+            if *number != self.last {
+                total = total.saturating_sub(reader.total());
+                reader.forget();
+            }
         }
     }
 }
@@ -118,12 +161,14 @@ fn refuse(stream: &mut UnixStream, id: u64, error: &Error) -> io::Result<()> {
     Header { detail, length, ..Header::new(ERROR, id) }.send(stream, message)
 }
 
-fn read(stream: &mut UnixStream, reader: Option<&mut Reader>, asked: Header) -> io::Result<()> {
-    let outcome = ranges(reader, asked, &mut |offset, bytes| {
+fn read(stream: &mut UnixStream, files: &mut Files, asked: Header) -> io::Result<()> {
+    files.last = asked.file;
+    let outcome = ranges(files.all.get_mut(&asked.file), asked, &mut |offset, bytes| {
         let length = bytes.len() as u64;
         let header = Header { offset, length, ..Header::new(PIECE, asked.id) };
         header.send(stream, bytes).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
     });
+    files.trim();
     match outcome {
         Ok(()) => Header::new(END, asked.id).send(stream, &[]),
         Err(error) => refuse(stream, asked.id, &error),
@@ -131,7 +176,7 @@ fn read(stream: &mut UnixStream, reader: Option<&mut Reader>, asked: Header) -> 
 }
 
 fn ranges(reader: Option<&mut Reader>, asked: Header, send: &mut super::ahead::Send<'_>) -> Result<()> {
-    let Some(reader) = reader else { return Err(Error::invalid("no file is open")) };
+    let Some(reader) = reader else { return Err(Error::invalid("no file of this number is open")) };
     let size = reader.source().size();
     let end = asked.offset.checked_add(asked.length).filter(|end| *end <= size);
     let Some(end) = end else {

@@ -37,7 +37,7 @@ const UNDEFINED: u64 = u64::MAX;
 /// What is smaller is read in blocks of this size.
 const BLOCK: usize = 64 << 10;
 /// So many of them are kept for each file.
-const KEPT: usize = 128;
+const KEPT: usize = 64;
 
 type Callback = *const c_void;
 /// A driver's file, as libhdf5 has it.
