@@ -102,6 +102,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file["x"] = np.arange(10.0)
     with h5py.File(base / "secret.h5", "w") as file:
         file["secret"] = np.arange(3)
+    (base / "secret.txt").write_text("secret" * 8)
+    with h5py.File(folder / "raw.h5", "w") as file:
+        file.create_dataset("raw", (48,), "u1", external=[(str(base / "secret.txt"), 0, 48)])
     layout = h5py.VirtualLayout((3, 10), "f8")
     for row, name in enumerate(["sub/other.h5", "none.h5", "sub/other.h5"]):
         layout[row] = h5py.VirtualSource(name, "x", (10,))
@@ -153,16 +156,16 @@ def test_files_that_it_leads_to(server: Server, tmp_path: Path) -> None:
     import sys, h5py
     with h5py.File(sys.argv[1] + "/a.h5", "r") as file, h5py.File(sys.argv[1] + "/virtual.h5", "r") as virtual:
         print(file["beside"][3], virtual["v"][:, 4].tolist())
-        for name in "elsewhere", "another":
+        for of, name in (file, "elsewhere"), (file, "another"), (h5py.File(sys.argv[1] + "/raw.h5", "r"), "raw"):
             try:
-                print(file[name])
+                print(of[name])
             except (KeyError, OSError) as error:
                 print(type(error).__name__)
     """
     with h5py.File(tmp_path / "secret.h5", "w") as file:
         file["secret"] = [1]
     out = run(code, server.url, folder=tmp_path)
-    assert out.splitlines() == ["3.0 [4.0, -1.0, 4.0]", "KeyError", "KeyError"]
+    assert out.splitlines() == ["3.0 [4.0, -1.0, 4.0]", "KeyError", "KeyError", "KeyError"]
 
 
 @pytest.mark.slow

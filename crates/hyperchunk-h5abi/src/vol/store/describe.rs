@@ -312,6 +312,13 @@ pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> 
     Marker::of(&[file])
 }
 
+/// Whether a lower dataset's elements lie in files of their own.
+pub(super) fn has_files(slot: &'static Slot, under: P, vol: Hid) -> Outcome<bool> {
+    let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL)? };
+    // SAFETY: a list of our own.
+    Ok(unsafe { (slot.api.plist_externals)(plist.id) } > 0)
+}
+
 /// The creation list of a dataset that libhdf5 has not made.
 pub(super) fn creation_list(
     slot: &'static Slot,

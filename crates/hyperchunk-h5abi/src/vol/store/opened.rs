@@ -396,7 +396,12 @@ pub(in crate::vol) fn divert(
     vol: Hid,
     file: Option<&Arc<Opened>>,
 ) -> Outcome<Option<(Arc<Opened>, Box<Diverted>)>> {
-    let Some(marker) = slot.keep_errors(|| describe::marker(slot, under, vol)) else { return Ok(None) };
+    let Some(marker) = slot.keep_errors(|| describe::marker(slot, under, vol)) else {
+        if slot.driver() >= 0 && describe::has_files(slot, under, vol)? {
+            refuse_far(slot, under, vol)?;
+        }
+        return Ok(None);
+    };
     let name = file_of(slot, under, vol, DATASET)?;
     let file = match file.filter(|file| file.store.name == name) {
         Some(file) => Arc::clone(file),
@@ -423,6 +428,19 @@ pub(in crate::vol) fn divert(
     };
     let dataset = diverted(slot, under, vol, &file.store, marker)?;
     Ok(Some((file, Box::new(dataset))))
+}
+
+/// Refuses a dataset of a file over a network whose elements lie in files of their own: libhdf5 would look for those on this
+/// machine.
+fn refuse_far(slot: &'static Slot, under: P, vol: Hid) -> Outcome<()> {
+    let name = CString::new(file_of(slot, under, vol, DATASET)?).unwrap_or_default();
+    match super::super::remote::url(&name) {
+        Some(url) => refuse!(
+            "the data of this dataset lie in files beside {}, which HDF5 cannot read over a network",
+            super::super::remote::shown(url)
+        ),
+        None => Ok(()),
+    }
 }
 
 impl Opened {
