@@ -14,6 +14,7 @@ pub mod error;
 pub mod escape;
 pub mod host;
 pub mod keys;
+pub mod legacy;
 pub mod memory;
 pub mod profile;
 pub mod protocol;

@@ -14,6 +14,7 @@
 //! | 4 | start of the SHA-256 of all bytes before |
 
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::legacy;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 4] = b"HCLD";
@@ -122,11 +123,11 @@ impl Stub {
     /// # Errors
     /// `Unsupported` when it is no stub of ours or of a later version, `Invalid` when it is damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        if legacy::is_legacy(bytes) {
+            return Err(legacy::refusal(bytes));
+        }
         let Some(rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
-            fail!(
-                Unsupported,
-                "the chunk does not hold a live dataset's stub; files of HDF5-UDF are not evaluated by this version"
-            )
+            fail!(Unsupported, "the chunk does not hold a live dataset's stub")
         };
         let (Some((&[version, rank, r0, r1], _)), Some((body, check))) =
             (rest.split_first_chunk::<4>(), bytes.split_last_chunk::<CHECK>())

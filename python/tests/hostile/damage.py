@@ -21,7 +21,7 @@ function dynamic_dataset()
 end
 """
 DAMAGED = r"the record is damaged"
-UNREADABLE = r"damaged|newer|version|HDF5-UDF|cut short|too many|checksum"
+UNREADABLE = r"damaged|newer|version|does not hold|HDF5-UDF|cut short|too many|checksum"
 FORGED = r"signature does not match"
 OTHER_RECORD = r"its record is not the one"
 IMPOSSIBLE = r"impossible shape|does not fit|damaged|4 GiB|is .* in chunks of"

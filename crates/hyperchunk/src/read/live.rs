@@ -14,8 +14,8 @@ use hyperchunk_format::select::{Choice, Piece};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// No note is longer, in bytes.
-const LONGEST: u64 = 1 << 16;
+/// No note is longer, in bytes: those of other programs hold a whole function.
+const LONGEST: u64 = 64 << 20;
 
 /// Notes by their addresses.
 type Notes = HashMap<u64, Vec<u8>>;
