@@ -7,11 +7,10 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
 use hyperchunk_udf::record::{Slot, bytes_of};
 use hyperchunk_udf::stub::Stub;
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// The bytes of the chunk that `stub` stands for.
-pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], size: usize) -> Result<Vec<u8>> {
+/// Computes the chunk that `stub` stands for.
+pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
     let about = |error: Error| {
         let file = dataset.object().file().path().map(|path| path.display().to_string()).unwrap_or_default();
         error.about(format!("{file}:{}", dataset.object().path().unwrap_or_default()))
@@ -28,12 +27,12 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], size: usize) -> Result<Vec<u
     let plan = plan::of(dataset, &stub)?;
     let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
         let (offset, shape) = plan.record.block(&stub.chunk)?;
-        compute(dataset.object().file(), &plan, (&offset, &shape), size)
+        compute(dataset.object().file(), &plan, (&offset, &shape), to)
     });
     computed.map_err(|error| plan.explain(&error))
 }
 
-fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), size: usize) -> Result<Vec<u8>> {
+fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
     let mut session = plan.session(file)?;
     // A worker that ended by itself while it was idle says so only when it is called.
     match run(file, plan, &mut session, (offset, shape)) {
@@ -43,9 +42,9 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), size: us
         }
         outcome => outcome?,
     }
-    let chunk = take_output(plan, &mut session, shape, size)?;
+    take_output(plan, &mut session, shape, to)?;
     Pool::global().put(Arc::clone(&plan.key), session);
-    Ok(chunk)
+    Ok(())
 }
 
 fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64], &[u64])) -> Result<()> {
@@ -84,17 +83,16 @@ fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
 }
 
 /// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
-fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], total: usize) -> Result<Vec<u8>> {
+fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], chunk: &mut [u8]) -> Result<()> {
     let record = &plan.record;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if bytes_of(&record.chunk, record.output.datatype) != total as u64 {
+    if bytes_of(&record.chunk, record.output.datatype) != chunk.len() as u64 {
         return Err(lost());
     }
-    let mut chunk = vec![MaybeUninit::new(0_u8); total];
     if shape == record.chunk {
-        session.take_output(0, 0, &mut chunk).ok_or_else(lost)?;
-        return Ok(filled(&chunk));
+        return session.copy_output(0, 0, chunk).ok_or_else(lost);
     }
+    chunk.fill(0);
     let size = record.output.datatype.size() as u64;
     let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
     let rows: u64 = shape.iter().rev().skip(1).product();
@@ -109,13 +107,7 @@ fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], total: usize) 
         }
         let range = usize::try_from(at).ok().zip(usize::try_from(at + row).ok());
         let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
-        session.take_output(0, n * row, to).ok_or_else(lost)?;
+        session.copy_output(0, n * row, to).ok_or_else(lost)?;
     }
-    Ok(filled(&chunk))
-}
-
-/// The bytes, all of which were set when the chunk was made.
-fn filled(chunk: &[MaybeUninit<u8>]) -> Vec<u8> {
-    // SAFETY: every element was made with a value.
-    chunk.iter().map(|byte| unsafe { byte.assume_init() }).collect()
+    Ok(())
 }

@@ -19,8 +19,8 @@ pub fn enable() {
 struct Functions;
 
 impl Evaluator for Functions {
-    fn evaluate(&self, dataset: &Dataset, stub: &[u8], size: usize) -> Result<Vec<u8>> {
-        evaluate::chunk(dataset, stub, size).map_err(|error| of_engine(&error))
+    fn evaluate(&self, dataset: &Dataset, stub: &[u8], chunk: &mut [u8]) -> Result<()> {
+        evaluate::chunk(dataset, stub, chunk).map_err(|error| of_engine(&error))
     }
 }
 

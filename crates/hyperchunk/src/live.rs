@@ -10,12 +10,12 @@ pub const FILTER: u16 = 31300;
 
 /// Computes chunks of live datasets.
 pub trait Evaluator: Sync {
-    /// The bytes of the chunk whose note is `stub`: `size` of them, elements as the dataset's datatype has them. It may read
-    /// other datasets, which may be live, too. Many threads ask at once.
+    /// Fills `chunk` with the chunk whose note is `stub`: elements as the dataset's datatype has them. It may read other
+    /// datasets, which may be live, too. Many threads ask at once.
     ///
     /// # Errors
-    /// Refused or Function, with the reason; others if an input cannot be read. Never a chunk that is not whole.
-    fn evaluate(&self, dataset: &Dataset, stub: &[u8], size: usize) -> Result<Vec<u8>>;
+    /// Refused or Function, with the reason; others if an input cannot be read. What is in `chunk` then means nothing.
+    fn evaluate(&self, dataset: &Dataset, stub: &[u8], chunk: &mut [u8]) -> Result<()>;
 }
 
 thread_local! {

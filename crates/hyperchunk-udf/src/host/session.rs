@@ -306,6 +306,14 @@ impl Session {
         Some(())
     }
 
+    /// As [`Session::take_output`], over bytes that are there.
+    pub fn copy_output(&mut self, slot: usize, from: u64, to: &mut [u8]) -> Option<()> {
+        // SAFETY: of the same layout; take_output() writes nothing but initialised bytes.
+        let to =
+            unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<MaybeUninit<u8>>(), to.len()) };
+        self.take_output(slot, from, to)
+    }
+
     /// Whether the last call failed because the worker had ended by itself, so that a new one may be tried.
     pub fn ended_idle(&self) -> bool {
         self.ended_idle

@@ -41,28 +41,19 @@ pub(super) fn read(
     let notes = notes(dataset, &jobs)?;
     let threads = dataset.object().file().options().thread_count().min(jobs.len());
     spread(threads, jobs.into_iter(), Scratch::default, |scratch, (piece, chunk)| {
-        let computed = || {
-            let note = notes.get(&chunk.address).ok_or_else(|| Error::invalid("a note did not come"))?;
-            let bytes = evaluator.evaluate(dataset, note, reading.chunk_bytes())?;
-            match bytes.len() == reading.chunk_bytes() {
-                true => Ok(bytes),
-                false => Err(Error::new(ErrorKind::Function, "a chunk of another size was computed")),
-            }
-        };
         let key = (dataset.object().address(), chunk.address);
         let cache = &dataset.object().file().0.chunks;
-        if reading.is_whole(&piece) || !ChunkCache::takes(reading.chunk_bytes()) {
-            return reading.scatter(&piece, &computed()?, &mut scratch.gathered);
+        let kept = !reading.is_whole(&piece) && ChunkCache::takes(reading.chunk_bytes());
+        if let Some(bytes) = kept.then(|| cache.get(key)).flatten() {
+            return reading.scatter(&piece, &bytes, &mut scratch.gathered);
         }
-        let bytes = match cache.get(key) {
-            Some(bytes) => bytes,
-            None => {
-                let bytes = computed()?;
-                cache.insert(key, &bytes);
-                bytes.into()
-            }
-        };
-        reading.scatter(&piece, &bytes, &mut scratch.gathered)
+        let note = notes.get(&chunk.address).ok_or_else(|| Error::invalid("a note did not come"))?;
+        scratch.stored.resize(reading.chunk_bytes(), 0);
+        evaluator.evaluate(dataset, note, &mut scratch.stored)?;
+        if kept {
+            cache.insert(key, &scratch.stored);
+        }
+        reading.scatter(&piece, &scratch.stored, &mut scratch.gathered)
     })
 }
 
