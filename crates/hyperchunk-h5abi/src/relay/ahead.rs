@@ -12,7 +12,7 @@ const PIECE: u64 = 1 << 20;
 /// Ranges from here on are handed on without being kept.
 const LARGE: u64 = 2 << 20;
 /// What is kept, all together.
-const KEPT: u64 = 64 << 20;
+const KEPT: u64 = 32 << 20;
 /// The farthest ahead that data are asked for. What lies behind some structure is mostly data, so it is a piece for that.
 const FARTHEST: u64 = 8 << 20;
 /// Blocks of structure are from this long to [`PIECE`].
