@@ -33,7 +33,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     }
     let mut failures = 0;
     for profile in [Profile::untrusted(), Profile::own()] {
-        for backend in Backend::ALL {
+        for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs) {
                 Ok((layers, abi)) => format!("runs, contained by {layers} (Landlock {abi})"),
                 Err(error) => {
@@ -44,5 +44,6 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
             say!("{:<10} {:<7} {line}", profile.name, backend.short_name());
         }
     }
+    say!("{:<10} {:<7} computed in the reading process: no program, so nothing to contain", "any", "expression");
     if failures > 0 { Err(format!("{failures} kinds of functions do not run here").into()) } else { Ok(()) }
 }

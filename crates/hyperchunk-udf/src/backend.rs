@@ -12,18 +12,26 @@ pub enum Backend {
     Lua,
     /// C++, compiled to native code.
     Cpp,
+    /// An expression, computed in the reading process.
+    Expression,
 }
 
 impl Backend {
     /// Every back end.
-    pub const ALL: [Backend; 3] = [Backend::Python, Backend::Lua, Backend::Cpp];
+    pub const ALL: [Backend; 4] = [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Expression];
 
-    /// The name in the record's JSON header, the same as HDF5-UDF's.
+    /// Whether its sources are programs, which run in a worker. Expressions are data that we compute with.
+    pub fn has_worker(self) -> bool {
+        self != Backend::Expression
+    }
+
+    /// The name in the record's JSON header, where HDF5-UDF has one the same.
     pub fn json_name(self) -> &'static str {
         match self {
             Backend::Python => "CPython",
             Backend::Lua => "LuaJIT",
             Backend::Cpp => "C++",
+            Backend::Expression => "Expression",
         }
     }
 
@@ -33,6 +41,7 @@ impl Backend {
             Backend::Python => "python",
             Backend::Lua => "lua",
             Backend::Cpp => "c++",
+            Backend::Expression => "expression",
         }
     }
 
@@ -51,7 +60,7 @@ impl Backend {
         }
     }
 
-    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`; any case).
+    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.expr`; any case).
     ///
     /// # Errors
     /// `Unsupported`, with the known extensions.
@@ -61,9 +70,10 @@ impl Backend {
             "py" => Ok(Backend::Python),
             "lua" => Ok(Backend::Lua),
             "cpp" | "cc" | "cxx" => Ok(Backend::Cpp),
+            "expr" => Ok(Backend::Expression),
             _ => fail!(
                 Unsupported,
-                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua) or .cpp (C++)",
+                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua), .cpp (C++) or .expr (an expression)",
                 crate::escape::escape(&path.display().to_string(), 200)
             ),
         }

@@ -12,6 +12,7 @@ pub mod cpp;
 pub mod datatype;
 pub mod error;
 pub mod escape;
+pub mod expression;
 pub mod host;
 pub mod keys;
 pub mod legacy;

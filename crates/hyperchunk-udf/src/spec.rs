@@ -6,7 +6,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
-pub use resolve::{InputInfo, Resolved, ResolvedOutput, resolve};
+pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
 
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result, fail};

@@ -11,6 +11,7 @@ fn main() {
             Backend::Lua => Ok(Box::new(LuaRuntime::new(setup)?) as Box<dyn Runtime>),
             Backend::Cpp => Ok(Box::new(CppRuntime::new(setup)?)),
             Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a worker of its own")),
+            Backend::Expression => Err(Error::new(ErrorKind::Worker, "expressions need no worker")),
         }),
         Some("compile") => {
             let error = compile::run(&arguments.collect::<Vec<_>>());

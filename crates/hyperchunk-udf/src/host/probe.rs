@@ -18,6 +18,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         Backend::Python => "def dynamic_dataset():\n    lib.getData(\"x\")[0] = 7\n",
         Backend::Lua => "function dynamic_dataset() lib.getData(\"x\")[1] = 7 end",
         Backend::Cpp => "extern \"C\" void dynamic_dataset() { lib.getData<uint8_t>(\"x\")[0] = 7; }",
+        Backend::Expression => "7",
     };
     let compiled = match backend {
         Backend::Cpp => Some(super::compile_cpp(source, programs)?),

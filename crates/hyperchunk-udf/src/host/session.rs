@@ -130,6 +130,9 @@ impl Session {
             false,
         )?;
         let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
+        if !job.backend.has_worker() {
+            fail!(Worker, "no worker runs {}", job.backend.short_name())
+        }
         let (socket, theirs) = socket::pair()?;
         let (out, out_theirs) = Printed::new()?;
         let (err, err_theirs) = Printed::new()?;

@@ -17,6 +17,7 @@ mod token;
 use crate::backend::Backend;
 use crate::error::{Result, fail};
 use crate::escape::escape;
+use crate::expression::Expression;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -59,6 +60,7 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
         (Backend::Lua, _) => lua::scan(source)?,
         (Backend::Cpp, _) => cpp::scan(source)?,
         (Backend::Python, Some(python)) => python::scan(python, source)?,
+        (Backend::Expression, _) => Expression::parse(source)?.inputs().to_vec(),
         (Backend::Python, None) => {
             fail!(NotFound, "no Python was found to read this source with; install Python 3.11 or newer")
         }

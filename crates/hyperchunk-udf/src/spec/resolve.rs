@@ -4,6 +4,7 @@ use super::{GRAMMAR, OutputSpec, check_extent, normal_name, resolution};
 use crate::datatype::ElementType;
 use crate::error::{Result, fail};
 use crate::escape::escape;
+use crate::expression::{Expression, Kind};
 use crate::scan::Scan;
 use std::collections::{HashMap, HashSet};
 
@@ -102,6 +103,95 @@ pub fn resolve(
         no_output(scan)?;
     }
     Ok(Resolved { inputs, outputs })
+}
+
+/// An input of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpressionInput {
+    /// What its record tells.
+    pub info: InputInfo,
+    /// What its values are in the expression: a bool is stored as an integer.
+    pub kind: Kind,
+}
+
+/// The datasets of an expression: its one output is what is described; all that it names are inputs.
+///
+/// What the description leaves open is inferred: the type from those of the inputs by NumPy's rules, the shape from
+/// the inputs with more than one element, which must have one shape.
+///
+/// # Errors
+/// - `Syntax`: not one description, an expression that names its own output or a dataset that is not there, inputs of
+///   different shapes, nothing to infer the shape from, or what [`Expression::infer`] finds
+/// - whatever `lookup` returns
+pub fn resolve_expression(
+    expression: &Expression,
+    specs: &[OutputSpec],
+    lookup: &mut dyn FnMut(&str) -> Result<Option<ExpressionInput>>,
+) -> Result<Resolved> {
+    let [spec] = specs else {
+        fail!(
+            Syntax,
+            "an expression computes one dataset; say its name, as in NDVI or NDVI:1000x1000:float, and no other"
+        )
+    };
+    let shown = escape(&spec.name, 200);
+    let own = normal_name(&spec.name);
+    for constant in expression.constants() {
+        if lookup(constant)?.is_some() {
+            fail!(
+                Syntax,
+                "{constant} is a number in expressions, and a dataset in this file; write \"{constant}\" in quotes for the \
+                 dataset, or a decimal number"
+            )
+        }
+    }
+    let mut inputs: Vec<InputInfo> = Vec::new();
+    let mut kinds = Vec::new();
+    let mut spellings: HashSet<String> = HashSet::new();
+    for name in expression.inputs() {
+        if normal_name(name) == own {
+            fail!(Syntax, "the expression reads {shown:?}, which it computes")
+        }
+        if !spellings.insert(normal_name(name)) {
+            fail!(Syntax, "dataset {:?} is spelt in two ways; use one", escape(name, 200))
+        }
+        let Some(found) = lookup(name).map_err(|e| e.about(name))? else {
+            fail!(Syntax, "there is no dataset {:?} in the file", escape(name, 200))
+        };
+        kinds.push(found.kind);
+        inputs.push(InputInfo { name: name.clone(), ..found.info });
+    }
+    let datatype = spec.datatype.map_or_else(|| expression.infer(&kinds).map(Kind::element), Ok)?;
+    // What cannot be computed is said now, whatever the type.
+    expression.compile(&kinds, Kind::of(datatype))?;
+    let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
+    let dims = match (&spec.dims, many.first().or(inputs.first().as_ref())) {
+        (Some(dims), _) => dims.clone(),
+        (None, Some(first)) if first.dims.is_empty() => vec![1],
+        (None, Some(first)) => first.dims.clone(),
+        (None, None) => fail!(
+            Syntax,
+            "dataset {shown:?} has no inputs to copy dimensions from; describe it as NAME:RESOLUTION:TYPE, for example \
+             {shown}:1000x1000:float"
+        ),
+    };
+    if let Some(other) = many.iter().find(|i| i.dims != dims) {
+        fail!(
+            Syntax,
+            "input {:?} has {} elements and the output {}; inputs have the output's shape, or one element",
+            escape(&other.name, 100),
+            resolution(&other.dims),
+            resolution(&dims)
+        )
+    }
+    check_extent(&dims, datatype).map_err(|e| e.about(&spec.name))?;
+    let outputs = vec![ResolvedOutput { name: spec.name.clone(), dims, datatype }];
+    Ok(Resolved { inputs, outputs })
+}
+
+/// Whether a dataset of these dimensions has one element.
+pub(crate) fn is_single(dims: &[u64]) -> bool {
+    dims.iter().all(|&d| d == 1)
 }
 
 /// The described names.

@@ -1,0 +1,122 @@
+//! From one type to another: integers saturate as HDF5's do, floats are cut off towards 0, and NaN is no integer.
+
+use super::Kind;
+use super::kernels::{Room, map1};
+use super::lanes::{Lane, view};
+use crate::error::{Result, fail};
+
+/// To another type: integers saturate, floats are cut off and saturate.
+trait To<T> {
+    fn to(self) -> T;
+}
+
+macro_rules! whole_to {
+    ($a:ty: $($b:ty)*) => {$(
+        impl To<$b> for $a {
+            #[allow(clippy::cast_possible_truncation, reason = "clamped before")]
+            fn to(self) -> $b {
+                const LOW: $a = {
+                    let (a, b) = (<$a>::MIN as i128, <$b>::MIN as i128);
+                    (if a > b { a } else { b }) as $a
+                };
+                const HIGH: $a = {
+                    let (a, b) = (<$a>::MAX as i128, <$b>::MAX as i128);
+                    (if a < b { a } else { b }) as $a
+                };
+                self.clamp(LOW, HIGH) as $b
+            }
+        }
+    )*};
+}
+macro_rules! as_is {
+    ($a:ty: $($b:ty)*) => {$(
+        impl To<$b> for $a {
+            #[allow(clippy::cast_possible_truncation, reason = "floats saturate, and round to the nearest float")]
+            #[allow(clippy::unnecessary_cast, reason = "the same text for one type as both")]
+            fn to(self) -> $b {
+                self as $b
+            }
+        }
+    )*};
+}
+whole_to!(i8: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(i16: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(i32: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(i64: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(u8: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(u16: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(u32: i8 i16 i32 i64 u8 u16 u32 u64);
+whole_to!(u64: i8 i16 i32 i64 u8 u16 u32 u64);
+as_is!(i8: f32 f64);
+as_is!(i16: f32 f64);
+as_is!(i32: f32 f64);
+as_is!(i64: f32 f64);
+as_is!(u8: f32 f64);
+as_is!(u16: f32 f64);
+as_is!(u32: f32 f64);
+as_is!(u64: f32 f64);
+as_is!(f32: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut Room) -> Result<()> {
+    if to == Kind::Bool {
+        return match from {
+            Kind::Float32 => map1(a, out, |a: f32| u8::from(a != 0.0)),
+            Kind::Float64 => map1(a, out, |a: f64| u8::from(a != 0.0)),
+            other => match other.size() {
+                1 => map1(a, out, |a: u8| u8::from(a != 0)),
+                2 => map1(a, out, |a: u16| u8::from(a != 0)),
+                4 => map1(a, out, |a: u32| u8::from(a != 0)),
+                _ => map1(a, out, |a: u64| u8::from(a != 0)),
+            },
+        };
+    }
+    let nan = !to.is_float()
+        && match from {
+            Kind::Float32 => any::<f32>(a, f32::is_nan),
+            Kind::Float64 => any::<f64>(a, f64::is_nan),
+            _ => false,
+        };
+    if nan {
+        fail!(
+            Failed,
+            "a value is NaN, which {} does not have; say what stands for it, as in where(isnan(x), -1, x)",
+            to.name()
+        )
+    }
+    match from {
+        Kind::Bool | Kind::UInt8 => cast_from::<u8>(to, a, out),
+        Kind::Int8 => cast_from::<i8>(to, a, out),
+        Kind::Int16 => cast_from::<i16>(to, a, out),
+        Kind::Int32 => cast_from::<i32>(to, a, out),
+        Kind::Int64 => cast_from::<i64>(to, a, out),
+        Kind::UInt16 => cast_from::<u16>(to, a, out),
+        Kind::UInt32 => cast_from::<u32>(to, a, out),
+        Kind::UInt64 => cast_from::<u64>(to, a, out),
+        Kind::Float32 => cast_from::<f32>(to, a, out),
+        Kind::Float64 => cast_from::<f64>(to, a, out),
+    }
+}
+
+/// Without an early end, so that it is vector code.
+fn any<T: Lane>(a: &[u8], test: impl Fn(T) -> bool) -> bool {
+    view::<T>(a).is_some_and(|a| a.iter().fold(false, |found, &a| found | test(a)))
+}
+
+fn cast_from<T>(to: Kind, a: &[u8], out: &mut Room) -> Result<()>
+where
+    T: Lane + To<i8> + To<i16> + To<i32> + To<i64> + To<u8> + To<u16> + To<u32> + To<u64> + To<f32> + To<f64>,
+{
+    match to {
+        Kind::Int8 => map1(a, out, <T as To<i8>>::to),
+        Kind::Int16 => map1(a, out, <T as To<i16>>::to),
+        Kind::Int32 => map1(a, out, <T as To<i32>>::to),
+        Kind::Int64 => map1(a, out, <T as To<i64>>::to),
+        Kind::Bool | Kind::UInt8 => map1(a, out, <T as To<u8>>::to),
+        Kind::UInt16 => map1(a, out, <T as To<u16>>::to),
+        Kind::UInt32 => map1(a, out, <T as To<u32>>::to),
+        Kind::UInt64 => map1(a, out, <T as To<u64>>::to),
+        Kind::Float32 => map1(a, out, <T as To<f32>>::to),
+        Kind::Float64 => map1(a, out, <T as To<f64>>::to),
+    }
+}

@@ -1,0 +1,132 @@
+//! The types that values have while they are computed, and NumPy's rules for two of them.
+
+use crate::datatype::ElementType;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Float32,
+    Float64,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 11] = [
+        Kind::Bool,
+        Kind::Int8,
+        Kind::Int16,
+        Kind::Int32,
+        Kind::Int64,
+        Kind::UInt8,
+        Kind::UInt16,
+        Kind::UInt32,
+        Kind::UInt64,
+        Kind::Float32,
+        Kind::Float64,
+    ];
+
+    /// The kind of a dataset's elements.
+    pub fn of(datatype: ElementType) -> Kind {
+        match datatype {
+            ElementType::Int8 => Kind::Int8,
+            ElementType::Int16 => Kind::Int16,
+            ElementType::Int32 => Kind::Int32,
+            ElementType::Int64 => Kind::Int64,
+            ElementType::UInt8 => Kind::UInt8,
+            ElementType::UInt16 => Kind::UInt16,
+            ElementType::UInt32 => Kind::UInt32,
+            ElementType::UInt64 => Kind::UInt64,
+            ElementType::Float32 => Kind::Float32,
+            ElementType::Float64 => Kind::Float64,
+        }
+    }
+
+    /// The type of a dataset that holds such values; bools are stored as 0 and 1.
+    pub fn element(self) -> ElementType {
+        match self {
+            Kind::Int8 => ElementType::Int8,
+            Kind::Int16 => ElementType::Int16,
+            Kind::Int32 => ElementType::Int32,
+            Kind::Int64 => ElementType::Int64,
+            Kind::Bool | Kind::UInt8 => ElementType::UInt8,
+            Kind::UInt16 => ElementType::UInt16,
+            Kind::UInt32 => ElementType::UInt32,
+            Kind::UInt64 => ElementType::UInt64,
+            Kind::Float32 => ElementType::Float32,
+            Kind::Float64 => ElementType::Float64,
+        }
+    }
+
+    /// Its name in expressions: `float32`, `bool`, …
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Bool => "bool",
+            Kind::Float32 => "float32",
+            Kind::Float64 => "float64",
+            other => other.element().name(),
+        }
+    }
+
+    /// Bytes of one element.
+    pub fn size(self) -> usize {
+        self.element().size()
+    }
+
+    /// Whether it is `float32` or `float64`.
+    pub fn is_float(self) -> bool {
+        matches!(self, Kind::Float32 | Kind::Float64)
+    }
+
+    /// Whether it is an integer with a sign.
+    pub fn is_signed(self) -> bool {
+        matches!(self, Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int64)
+    }
+
+    /// Whether it is an integer without a sign.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Kind::UInt8 | Kind::UInt16 | Kind::UInt32 | Kind::UInt64)
+    }
+
+    /// The smallest and largest value of an integer type.
+    pub(super) fn range(self) -> Option<(i128, i128)> {
+        let bits = u32::try_from(self.size()).ok()?.checked_mul(8)?;
+        if self.is_signed() {
+            return Some((-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1));
+        }
+        self.is_unsigned().then(|| (0, (1i128 << bits) - 1))
+    }
+
+    /// The type that holds both, as `numpy.promote_types` tells it.
+    pub fn promote(self, other: Kind) -> Kind {
+        let (small, large) = if self.size() <= other.size() { (self, other) } else { (other, self) };
+        match (small, large) {
+            (a, b) if a == b => a,
+            (Kind::Bool, other) | (other, Kind::Bool) => other,
+            (Kind::Float64, _) | (_, Kind::Float64) => Kind::Float64,
+            (Kind::Float32, other) | (other, Kind::Float32) => {
+                if other.size() <= 2 {
+                    Kind::Float32
+                } else {
+                    Kind::Float64
+                }
+            }
+            (a, b) if a.is_signed() == b.is_signed() => b,
+            // One has a sign, the other not: the one with a sign has to be larger.
+            (a, b) if a.size() < b.size() && b.is_signed() => b,
+            (_, Kind::UInt8 | Kind::Int8) => Kind::Int16,
+            (_, Kind::UInt16 | Kind::Int16) => Kind::Int32,
+            (_, Kind::UInt32 | Kind::Int32) => Kind::Int64,
+            _ => Kind::Float64,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Bytes seen as elements.
+
+use std::mem::MaybeUninit;
+
+/// An element in memory.
+///
+/// # Safety
+/// Every pattern of bits is a value, and there is no padding.
+pub(super) unsafe trait Lane: Copy + 'static {}
+
+macro_rules! lanes {
+    ($($t:ty)*) => {$(
+        // SAFETY: a primitive number.
+        unsafe impl Lane for $t {}
+    )*};
+}
+lanes!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
+
+/// The elements in `bytes`: none when they are not aligned, or do not end with an element.
+pub(super) fn view<T: Lane>(bytes: &[u8]) -> Option<&[T]> {
+    let pointer = bytes.as_ptr().cast::<T>();
+    if !pointer.is_aligned() || bytes.len() % size_of::<T>() != 0 {
+        return None;
+    }
+    // SAFETY: aligned, inside the bytes, and any bits are a value of a plain type.
+    Some(unsafe { std::slice::from_raw_parts(pointer, bytes.len() / size_of::<T>()) })
+}
+
+/// The room for elements in `bytes`, on the same conditions.
+pub(super) fn view_mut<T: Lane>(bytes: &mut [MaybeUninit<u8>]) -> Option<&mut [MaybeUninit<T>]> {
+    let pointer = bytes.as_mut_ptr().cast::<MaybeUninit<T>>();
+    if !pointer.is_aligned() || bytes.len() % size_of::<T>() != 0 {
+        return None;
+    }
+    // SAFETY: aligned, inside the bytes, borrowed as long as they are; what is written has no padding.
+    Some(unsafe { std::slice::from_raw_parts_mut(pointer, bytes.len() / size_of::<T>()) })
+}
+
+/// A register's bytes.
+pub(super) fn bytes(words: &[u64], length: usize) -> Option<&[u8]> {
+    // SAFETY: the bytes of initialised words.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words)) }.get(..length)
+}
+
+/// A register's bytes, to be written.
+pub(super) fn bytes_mut(words: &mut [u64], length: usize) -> Option<&mut [MaybeUninit<u8>]> {
+    // SAFETY: as above. Whoever gets these bytes must leave them initialised; the kernels write each of them or nothing.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }.get_mut(..length)
+}
+
+/// Initialised bytes as room to be written.
+pub(super) fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the same memory; the kernels never write what is uninitialised.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
+/// Copies bytes.
+pub(super) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+    for (to, &from) in to.iter_mut().zip(from) {
+        to.write(from);
+    }
+}

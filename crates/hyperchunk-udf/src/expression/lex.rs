@@ -1,0 +1,126 @@
+//! Words and signs of an expression.
+
+use crate::error::{Result, fail};
+use crate::escape::escape;
+
+/// A word or sign.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    Integer(i128),
+    Real(f64),
+    /// A bare name.
+    Word(String),
+    /// A dataset's name in quotes.
+    Quoted(String),
+    Sign(&'static str),
+    End,
+}
+
+/// The longest come first.
+const SIGNS: [&str; 22] = [
+    "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "~",
+    "(", ")", ",",
+];
+
+/// Each token with the byte where it begins; [`Token::End`] is the last.
+pub(super) fn lex(text: &str) -> Result<Vec<(Token, usize)>> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|r| !r.is_empty()) {
+        let Some(first) = rest.chars().next() else { break };
+        if first.is_whitespace() {
+            at += first.len_utf8();
+            continue;
+        }
+        if first == '#' {
+            at += rest.find('\n').unwrap_or(rest.len());
+            continue;
+        }
+        let (token, length) = token(rest, first).map_err(|e| super::at_position(&e, text, at))?;
+        tokens.push((token, at));
+        at += length;
+    }
+    tokens.push((Token::End, text.len()));
+    Ok(tokens)
+}
+
+fn token(rest: &str, first: char) -> Result<(Token, usize)> {
+    let second_is_digit = rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    if first.is_ascii_digit() || (first == '.' && second_is_digit) {
+        return number(rest);
+    }
+    if first.is_alphabetic() || first == '_' {
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+        return Ok((Token::Word(rest.get(..end).unwrap_or(rest).to_owned()), end));
+    }
+    if matches!(first, '"' | '\'') {
+        return quoted(rest, first);
+    }
+    if let Some(sign) = SIGNS.iter().find(|s| rest.starts_with(**s)) {
+        return Ok((Token::Sign(sign), sign.len()));
+    }
+    let advice = match first {
+        '=' => "; == compares",
+        '!' => "; write `not`",
+        '[' | ']' | '{' | '}' => "; an expression sees one element at a time",
+        _ => "",
+    };
+    fail!(Syntax, "{:?} has no meaning here{advice}", escape(&first.to_string(), 8))
+}
+
+fn number(rest: &str) -> Result<(Token, usize)> {
+    let bytes = rest.as_bytes();
+    let hexadecimal = rest.starts_with("0x") || rest.starts_with("0X");
+    let mut end = 0;
+    while let Some(&b) = bytes.get(end) {
+        let exponent = !hexadecimal && matches!(bytes.get(end.wrapping_sub(1)), Some(b'e' | b'E'));
+        let signed = exponent && matches!(b, b'+' | b'-');
+        if !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_') || signed) {
+            break;
+        }
+        end += 1;
+    }
+    let text = rest.get(..end).unwrap_or(rest);
+    let plain = text.replace('_', "");
+    let integer = if hexadecimal {
+        i128::from_str_radix(plain.get(2..).unwrap_or(""), 16).ok()
+    } else {
+        plain.parse::<i128>().ok()
+    };
+    if let Some(value) = integer.filter(|v| u64::try_from(*v).is_ok()) {
+        return Ok((Token::Integer(value), end));
+    }
+    if integer.is_some() {
+        fail!(Syntax, "{text} is too large for a whole number; write it as a decimal one, such as 1e30")
+    }
+    // Rust also reads words such as "inf"; a number begins with a digit or a point.
+    match plain.parse::<f64>() {
+        Ok(value) if !hexadecimal && value.is_finite() => Ok((Token::Real(value), end)),
+        _ => fail!(Syntax, "{:?} is not a number", escape(text, 40)),
+    }
+}
+
+fn quoted(rest: &str, quote: char) -> Result<(Token, usize)> {
+    let mut name = String::new();
+    let mut escaped = false;
+    for (n, c) in rest.char_indices().skip(1) {
+        match c {
+            '\n' => break,
+            '\\' if !escaped => escaped = true,
+            c if c == quote && !escaped => {
+                if name.is_empty() || name.contains('\0') {
+                    fail!(Syntax, "this cannot be the name of a dataset")
+                }
+                return Ok((Token::Quoted(name), n + 1));
+            }
+            c if escaped && c != quote && c != '\\' => {
+                fail!(Syntax, "in a name, a backslash can only be before a quote or a backslash")
+            }
+            c => {
+                name.push(c);
+                escaped = false;
+            }
+        }
+    }
+    fail!(Syntax, "the quote is not closed")
+}

@@ -1,0 +1,98 @@
+//! The expression back end: `"(NIR - Red) / (NIR + Red)"`, parsed and computed by us.
+//!
+//! An expression is data, not a program: no loop, no memory of its own, no way to anything but its inputs. What it costs
+//! is bounded by its length times the elements. So it needs no worker and runs for files of anybody.
+//!
+//! text → [tokens](lex) → [parts](tree) → [steps](plan), typed after NumPy's rules → [blocks](run) of elements.
+//!
+//! **Invariant:** computing reads no byte outside the inputs, writes the output whole or fails, and never panics.
+
+mod casts;
+mod kernels;
+mod kind;
+mod lanes;
+mod lex;
+mod lower;
+mod number;
+mod parse;
+mod plan;
+mod run;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use kind::Kind;
+pub use plan::Program;
+pub use run::{InputBytes, Scratch};
+
+use crate::error::{Error, Result, fail};
+
+/// The longest expression, in bytes.
+pub const MAX_TEXT: usize = 64 << 10;
+/// The most values and operators in an expression.
+pub const MAX_PARTS: usize = 4096;
+/// The deepest nesting of parentheses and functions.
+pub const MAX_DEPTH: usize = 100;
+/// The most datasets: with the output, those of a record.
+pub const MAX_INPUTS: usize = crate::record::MAX_SLOTS - 1;
+
+/// An expression that was understood. Nothing is known yet about what its names stand for.
+#[derive(Debug)]
+pub struct Expression {
+    parsed: parse::Parsed,
+}
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// `Syntax` with the place, `Limit` when it is too long, too deep or names too many datasets.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > MAX_TEXT {
+            fail!(Limit, "the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len())
+        }
+        let parsed = parse::parse(text.strip_prefix('\u{feff}').unwrap_or(text))?;
+        Ok(Expression { parsed })
+    }
+
+    /// The names of datasets, each once, in the order in which they first appear.
+    pub fn inputs(&self) -> &[String] {
+        &self.parsed.names
+    }
+
+    /// The constants that it uses by name, such as `e`, which could be taken for datasets.
+    pub fn constants(&self) -> &[&'static str] {
+        &self.parsed.constants
+    }
+
+    /// The type of its values when its inputs have these types, by NumPy's rules.
+    ///
+    /// # Errors
+    /// `Syntax` when an operator does not take what it gets, or a number does not fit.
+    pub fn infer(&self, inputs: &[Kind]) -> Result<Kind> {
+        Ok(lower::lower(&self.parsed, inputs)?.kind())
+    }
+
+    /// Makes it ready to compute, from inputs of these types to elements of type `output`.
+    ///
+    /// # Errors
+    /// Those of [`infer`](Expression::infer).
+    pub fn compile(&self, inputs: &[Kind], output: Kind) -> Result<Program> {
+        let mut steps = lower::lower(&self.parsed, inputs)?;
+        steps.convert(output);
+        Ok(Program::new(steps, inputs, output))
+    }
+}
+
+/// `error` with the line and column of byte `at`.
+fn at_position(error: &Error, text: &str, at: usize) -> Error {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    let place = if text.trim_end().contains('\n') {
+        format!("line {line}, column {column}")
+    } else {
+        format!("column {column}")
+    };
+    Error::new(error.kind(), format!("{place}: {}", error.message()))
+}

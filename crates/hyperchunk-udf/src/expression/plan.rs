@@ -1,0 +1,282 @@
+//! The steps of a computation, and where their values are kept.
+
+use super::Kind;
+use super::tree::{Float, Rounding};
+use std::collections::HashMap;
+
+/// A value: its index.
+pub(super) type Id = usize;
+
+/// An operator on values of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// Another kind; integers saturate, and NaN has none.
+    Cast,
+    Negative,
+    Absolute,
+    Sign,
+    /// Of all bits; of a bool, the other one.
+    Invert,
+    Rounding(Rounding),
+    Float(Float),
+    IsNan,
+    IsInf,
+    IsFinite,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+    Atan2,
+    Hypot,
+    Minimum,
+    Maximum,
+    BitAnd,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+    Less,
+    LessEqual,
+    Equal,
+    NotEqual,
+    /// `int64 < uint64` without conversion, and its relatives: the left side has the sign.
+    LessMixed,
+    LessEqualMixed,
+    GreaterMixed,
+    GreaterEqualMixed,
+    EqualMixed,
+    /// By the first value, one of the others.
+    Where,
+}
+
+impl Step {
+    /// How many values it takes.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Step::Cast
+            | Step::Negative
+            | Step::Absolute
+            | Step::Sign
+            | Step::Invert
+            | Step::Rounding(_)
+            | Step::Float(_)
+            | Step::IsNan
+            | Step::IsInf
+            | Step::IsFinite => 1,
+            Step::Where => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    Input(usize),
+    /// The bytes of a constant, in the machine's order, in the low bytes.
+    Constant(u64),
+    Step(Step, [Id; 3]),
+}
+
+/// A value with its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Value {
+    pub(super) origin: Origin,
+    pub(super) kind: Kind,
+}
+
+/// Values, each after those that it is made from, none twice; the last that was pushed by [`result`](Steps::result)
+/// is what is wanted.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    values: Vec<Value>,
+    known: HashMap<Value, Id>,
+    result: Id,
+}
+
+impl Steps {
+    pub(super) fn push(&mut self, origin: Origin, kind: Kind) -> Id {
+        let value = Value { origin, kind };
+        let next = self.values.len();
+        let id = *self.known.entry(value).or_insert(next);
+        if id == next {
+            self.values.push(value);
+        }
+        id
+    }
+
+    pub(super) fn step(&mut self, step: Step, arguments: &[Id], kind: Kind) -> Id {
+        let mut three = [0; 3];
+        for (to, from) in three.iter_mut().zip(arguments) {
+            *to = *from;
+        }
+        self.push(Origin::Step(step, three), kind)
+    }
+
+    pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
+        if self.kind_of(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
+    }
+
+    pub(super) fn kind_of(&self, id: Id) -> Kind {
+        self.values.get(id).map_or(Kind::Bool, |v| v.kind)
+    }
+
+    pub(super) fn finish(&mut self, result: Id) {
+        self.result = result;
+    }
+
+    /// The kind of what is wanted.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind_of(self.result)
+    }
+
+    /// Makes what is wanted an element of `kind`.
+    pub(super) fn convert(&mut self, kind: Kind) {
+        self.result = self.cast(self.result, kind);
+    }
+}
+
+/// Where a value is while a block is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The register with this index.
+    Register(usize),
+    /// The bytes of an input, or the register if they are not fit to be used where they lie.
+    Input(usize, usize),
+    /// The output.
+    Output,
+}
+
+/// One step, with its places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instruction {
+    pub(super) step: Step,
+    /// The kind of its values; for [`Step::Where`], of the last two.
+    pub(super) from: Kind,
+    pub(super) to: Kind,
+    pub(super) arguments: [Place; 3],
+    pub(super) result: Place,
+}
+
+/// An expression that is ready to compute.
+#[derive(Debug)]
+pub struct Program {
+    pub(super) instructions: Vec<Instruction>,
+    /// The constants: bytes, kind, register.
+    pub(super) constants: Vec<(u64, Kind, usize)>,
+    /// The inputs that are used: index, register for what cannot be used where it lies.
+    pub(super) loads: Vec<(usize, usize)>,
+    pub(super) inputs: Vec<Kind>,
+    pub(super) output: Kind,
+    /// Where the output is copied from when no step makes it.
+    pub(super) copied: Option<Place>,
+    pub(super) registers: usize,
+}
+
+impl Program {
+    /// Gives each value that is needed a place. A register is used again after its value's last use.
+    pub(super) fn new(steps: Steps, inputs: &[Kind], output: Kind) -> Self {
+        let Steps { values, result, .. } = steps;
+        let arguments = |v: &Value| match v.origin {
+            Origin::Step(step, three) => (three, step.count()),
+            _ => ([0; 3], 0),
+        };
+        // The step after which a value is not needed any more; none for those that are never needed.
+        let mut last: Vec<Option<usize>> = vec![None; values.len()];
+        if let Some(slot) = last.get_mut(result) {
+            *slot = Some(usize::MAX);
+        }
+        for (at, value) in values.iter().enumerate().rev() {
+            if last.get(at).copied().flatten().is_none() {
+                continue;
+            }
+            let (three, count) = arguments(value);
+            for &argument in three.iter().take(count) {
+                if let Some(slot @ None) = last.get_mut(argument) {
+                    *slot = Some(at);
+                }
+            }
+        }
+        let mut program = Program {
+            instructions: Vec::new(),
+            constants: Vec::new(),
+            loads: Vec::new(),
+            inputs: inputs.to_vec(),
+            output,
+            copied: None,
+            registers: 0,
+        };
+        let mut free: Vec<usize> = Vec::new();
+        let mut places: Vec<Place> = Vec::with_capacity(values.len());
+        for (at, value) in values.iter().enumerate() {
+            if last.get(at).copied().flatten().is_none() {
+                places.push(Place::Output);
+                continue;
+            }
+            let place = match value.origin {
+                // These are filled before the first step, so their registers are theirs alone.
+                Origin::Input(n) => {
+                    let register = program.new_register();
+                    program.loads.push((n, register));
+                    Place::Input(n, register)
+                }
+                Origin::Constant(bytes) => {
+                    let register = program.new_register();
+                    program.constants.push((bytes, value.kind, register));
+                    Place::Register(register)
+                }
+                Origin::Step(step, three) => {
+                    let place = |id: usize| places.get(id).copied().unwrap_or(Place::Output);
+                    let from = values.get(three[step.count() - 1]).map_or(value.kind, |v| v.kind);
+                    let mut instruction = Instruction {
+                        step,
+                        from,
+                        to: value.kind,
+                        arguments: three.map(place),
+                        result: Place::Output,
+                    };
+                    if at != result {
+                        instruction.result =
+                            Place::Register(free.pop().unwrap_or_else(|| program.new_register()));
+                    }
+                    for (n, &argument) in three.iter().enumerate().take(step.count()) {
+                        let seen = three.get(..n).is_some_and(|t| t.contains(&argument));
+                        let ends = last.get(argument).copied().flatten() == Some(at);
+                        let computed =
+                            values.get(argument).is_some_and(|v| matches!(v.origin, Origin::Step(..)));
+                        if let (Place::Register(register), true, false, true) =
+                            (place(argument), ends, seen, computed)
+                        {
+                            free.push(register);
+                        }
+                    }
+                    program.instructions.push(instruction);
+                    instruction.result
+                }
+            };
+            if at == result && !matches!(place, Place::Output) {
+                program.copied = Some(place);
+            }
+            places.push(place);
+        }
+        program
+    }
+
+    fn new_register(&mut self) -> usize {
+        self.registers += 1;
+        self.registers - 1
+    }
+
+    /// The kinds of its inputs.
+    pub fn inputs(&self) -> &[Kind] {
+        &self.inputs
+    }
+
+    /// The kind of its output.
+    pub fn output(&self) -> Kind {
+        self.output
+    }
+}

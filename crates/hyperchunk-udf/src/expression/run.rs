@@ -1,0 +1,233 @@
+//! Computing, block by block, so that what is between input and output stays in the cache.
+
+use super::Kind;
+use super::kernels;
+use super::lanes::{as_room, bytes, bytes_mut, copy};
+use super::plan::{Place, Program};
+use crate::error::{Error, ErrorKind, Result, fail};
+use std::mem::MaybeUninit;
+
+/// Elements of a block, when there are few registers.
+const BLOCK: usize = 4096;
+/// No block is smaller.
+const SMALLEST: usize = 256;
+/// Bytes of all registers, as long as blocks are not smaller than the smallest.
+const BUDGET: usize = 4 << 20;
+
+/// The elements of an input, in the machine's byte order; bools are bytes, true unless 0.
+#[derive(Clone, Copy, Debug)]
+pub enum InputBytes<'a> {
+    /// As many as the output has.
+    Each(&'a [u8]),
+    /// One, for all elements of the output.
+    One(&'a [u8]),
+}
+
+/// Memory for blocks. It serves any program, and is best kept from call to call.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    registers: Vec<Vec<u64>>,
+}
+
+impl Program {
+    /// Computes the elements of `out`, whose number is that of the inputs'.
+    ///
+    /// # Errors
+    /// `Worker` when inputs and output do not fit together, `Failed` when an element has no value; the output then holds
+    /// nothing of use.
+    pub fn evaluate(&self, inputs: &[InputBytes<'_>], out: &mut [u8], scratch: &mut Scratch) -> Result<()> {
+        self.evaluate_into(inputs, as_room(out), scratch)
+    }
+
+    /// As [`evaluate`](Program::evaluate), into memory that holds nothing yet. It is all written if there is no error.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn evaluate_into(
+        &self,
+        inputs: &[InputBytes<'_>],
+        out: &mut [MaybeUninit<u8>],
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let size = self.output.size();
+        let count = out.len() / size;
+        self.check(inputs, count, out.len())?;
+        let registers = self.registers + 1;
+        let block = (BUDGET / 8 / registers).clamp(SMALLEST, BLOCK);
+        scratch.prepare(registers, block)?;
+        for &(constant, kind, register) in &self.constants {
+            scratch.fill(register, constant, kind)?;
+        }
+        for &(input, register) in &self.loads {
+            if let (Some(InputBytes::One(one)), Some(kind)) = (inputs.get(input), self.inputs.get(input)) {
+                scratch.fill_one(register, one, *kind)?;
+            }
+        }
+        let aligned = out.as_ptr().align_offset(8) == 0;
+        let mut first = 0;
+        for out in out.chunks_mut(block * size) {
+            let n = out.len() / size;
+            self.block(inputs, first, n, out, aligned, scratch)?;
+            first += n;
+        }
+        Ok(())
+    }
+
+    fn check(&self, inputs: &[InputBytes<'_>], count: usize, bytes: usize) -> Result<()> {
+        let size = |n: usize| self.inputs.get(n).map_or(0, |k| k.size());
+        let fits = inputs.iter().enumerate().all(|(n, input)| match input {
+            InputBytes::Each(all) => Some(all.len()) == count.checked_mul(size(n)),
+            InputBytes::One(one) => one.len() == size(n),
+        });
+        if inputs.len() != self.inputs.len() || !fits || count * self.output.size() != bytes {
+            fail!(Worker, "the inputs of the expression do not fit its output of {count} elements")
+        }
+        Ok(())
+    }
+
+    fn block(
+        &self,
+        inputs: &[InputBytes<'_>],
+        first: usize,
+        n: usize,
+        out: &mut [MaybeUninit<u8>],
+        aligned: bool,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let mut direct: [Option<&[u8]>; super::MAX_INPUTS] = [None; super::MAX_INPUTS];
+        for &(input, register) in &self.loads {
+            let (Some(InputBytes::Each(all)), Some(&kind)) = (inputs.get(input), self.inputs.get(input))
+            else {
+                continue;
+            };
+            let part = all.get(first * kind.size()..(first + n) * kind.size()).ok_or_else(lost)?;
+            // Any byte but 0 is true, which the steps do not know.
+            if kind == Kind::Bool || part.as_ptr().align_offset(kind.size()) != 0 {
+                scratch.load(register, part, kind)?;
+            } else if let Some(slot) = direct.get_mut(input) {
+                *slot = Some(part);
+            }
+        }
+        for instruction in &self.instructions {
+            // Taken out, so that the others can be looked at meanwhile.
+            let (index, size) = match instruction.result {
+                Place::Register(register) => (register, instruction.to.size()),
+                _ => (self.registers, self.output.size()),
+            };
+            let mut result = std::mem::take(scratch.registers.get_mut(index).ok_or_else(lost)?);
+            let straight = aligned && matches!(instruction.result, Place::Output);
+            let done = (|| {
+                let mut arguments: [&[u8]; 3] = [&[]; 3];
+                for (slot, &place) in
+                    arguments.iter_mut().zip(&instruction.arguments).take(instruction.step.count())
+                {
+                    *slot = scratch.at(place, &direct)?;
+                }
+                let kinds = argument_kinds(instruction);
+                for (slot, kind) in arguments.iter_mut().zip(kinds).take(instruction.step.count()) {
+                    *slot = slot.get(..n * kind.size()).ok_or_else(lost)?;
+                }
+                let room =
+                    if straight { &mut *out } else { bytes_mut(&mut result, n * size).ok_or_else(lost)? };
+                kernels::compute(instruction.step, instruction.from, instruction.to, arguments, room)
+            })();
+            if done.is_ok() && !straight && matches!(instruction.result, Place::Output) {
+                copy(bytes(&result, n * size).ok_or_else(lost)?, out);
+            }
+            if let Some(slot) = scratch.registers.get_mut(index) {
+                *slot = result;
+            }
+            done?;
+        }
+        if let Some(place) = self.copied {
+            let from = scratch.at(place, &direct)?;
+            copy(from.get(..n * self.output.size()).ok_or_else(lost)?, out);
+        }
+        Ok(())
+    }
+}
+
+/// The kinds of the arguments.
+fn argument_kinds(instruction: &super::plan::Instruction) -> [Kind; 3] {
+    let from = instruction.from;
+    if instruction.step == super::plan::Step::Where { [Kind::Bool, from, from] } else { [from; 3] }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Worker, "a value of the expression is not where it should be")
+}
+
+impl Scratch {
+    fn prepare(&mut self, registers: usize, block: usize) -> Result<()> {
+        self.registers.truncate(registers);
+        let missing = registers.saturating_sub(self.registers.len());
+        self.registers.extend(std::iter::repeat_with(Vec::new).take(missing));
+        for register in &mut self.registers {
+            if register.len() != block {
+                register.clear();
+                register
+                    .try_reserve_exact(block)
+                    .map_err(|_| Error::new(ErrorKind::Limit, "no memory for the blocks of an expression"))?;
+                register.resize(block, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that are kept.
+    pub fn kept(&self) -> usize {
+        self.registers.iter().map(|r| r.capacity() * 8).sum()
+    }
+
+    fn fill(&mut self, register: usize, bits: u64, kind: Kind) -> Result<()> {
+        let mut low = bits.to_le_bytes();
+        let value = low.get_mut(..kind.size()).ok_or_else(lost)?;
+        if cfg!(target_endian = "big") {
+            value.reverse();
+        }
+        self.repeat(register, value)
+    }
+
+    fn fill_one(&mut self, register: usize, one: &[u8], kind: Kind) -> Result<()> {
+        if kind == Kind::Bool {
+            return self.repeat(register, &[u8::from(one.first().is_some_and(|&b| b != 0))]);
+        }
+        self.repeat(register, one)
+    }
+
+    fn repeat(&mut self, register: usize, one: &[u8]) -> Result<()> {
+        let words = self.registers.get_mut(register).ok_or_else(lost)?;
+        let length = size_of_val(words.as_slice());
+        let room = bytes_mut(words, length).ok_or_else(lost)?;
+        for to in room.chunks_exact_mut(one.len().max(1)) {
+            copy(one, to);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, register: usize, part: &[u8], kind: Kind) -> Result<()> {
+        let words = self.registers.get_mut(register).ok_or_else(lost)?;
+        let room = bytes_mut(words, part.len()).ok_or_else(lost)?;
+        if kind == Kind::Bool {
+            for (to, &from) in room.iter_mut().zip(part) {
+                to.write(u8::from(from != 0));
+            }
+        } else {
+            copy(part, room);
+        }
+        Ok(())
+    }
+
+    fn at<'a>(&'a self, place: Place, direct: &[Option<&'a [u8]>]) -> Result<&'a [u8]> {
+        let register = match place {
+            Place::Register(register) => register,
+            Place::Input(input, register) => match direct.get(input).copied().flatten() {
+                Some(part) => return Ok(part),
+                None => register,
+            },
+            Place::Output => return Err(lost()),
+        };
+        let words = self.registers.get(register).ok_or_else(lost)?;
+        bytes(words, size_of_val(words.as_slice())).ok_or_else(lost)
+    }
+}
