@@ -84,7 +84,8 @@ def idle_workers() -> list[int]: ...
 def serve(lib: Any) -> int: ...
 def attach(
     file: str,
-    source: str,
+    source: str | None,
+    expression: str | None,
     outputs: Sequence[str],
     chunks: str | None,
     overwrite: bool,

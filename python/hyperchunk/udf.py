@@ -36,26 +36,31 @@ class LiveDataset:
 
 def attach(
     file: Path,
-    source: Path,
+    source: Path | None = None,
     outputs: str | Sequence[str] = (),
     *,
+    expression: str | None = None,
     chunks: str | Sequence[int] | None = None,
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
 ) -> list[dict[str, Any]]:
-    """Store a program in an HDF5 file as one dataset or more.
+    """Store a program, or an expression, in an HDF5 file as one dataset or more.
 
     The datasets that the program names with ``lib.getData`` and that the file has are its inputs, the others its
-    outputs. The file must not be open for writing elsewhere; close your own ``h5py.File`` first.
+    outputs. All datasets that an expression names are its inputs, and it has one output. The file must not be open for
+    writing elsewhere; close your own ``h5py.File`` first.
 
     Args:
         file: The HDF5 file, which is changed.
-        source: The program: ``.py``, ``.lua`` or ``.cpp``.
+        source: The program: ``.py``, ``.lua``, ``.cpp``, or ``.expr``, a file with an expression.
         outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
-            takes the shape and type of the inputs, if they all have the same.
-        chunks: ``None``: the function sees whole arrays. ``"auto"`` or a shape: it runs once a chunk and sees that
-            block as if it were the whole; inputs of the output's shape are cut to the block, others stay whole.
+            takes the shape and type of the inputs, if they all have the same. That of an expression has to be named,
+            and takes the type that the expression has by NumPy's rules.
+        expression: Instead of a source: what is computed, element by element, as in ``"(NIR - Red) / (NIR + Red)"``.
+        chunks: ``None``: a function sees whole arrays, an expression is computed in blocks of its own choice.
+            ``"auto"`` or a shape: it runs once a chunk and sees that block as if it were the whole; inputs of the
+            output's shape are cut to the block, others stay whole.
         overwrite: Replace what has an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
@@ -64,20 +69,33 @@ def attach(
         The record of each output, as stored.
 
     Raises:
-        UdfSyntaxError: The source or a description cannot be understood.
+        UdfSyntaxError: The source, the expression or a description cannot be understood.
+        TypeError: Neither a source nor an expression, or both.
         NotFoundError: The file, the source or the signing key does not exist.
         ExistsError: An output's name is taken.
         UdfError: The source does not compile or load.
 
     Example:
         >>> hyperchunk.udf.attach("scene.h5", "ndvi.lua", chunks="auto")  # doctest: +SKIP
+        >>> ndvi = "(NIR - Red) / (NIR + Red)"
+        >>> hyperchunk.udf.attach("scene.h5", outputs="NDVI", expression=ndvi)  # doctest: +SKIP
     """
+    if (source is None) == (expression is None):
+        raise TypeError("attach takes either a source or an expression=")
     descriptions = [outputs] if isinstance(outputs, str) else list(outputs)
     shape = chunks if chunks is None or isinstance(chunks, str) else "x".join(str(int(n)) for n in chunks)
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
         records = _core.attach(
-            os.fspath(file), os.fspath(source), descriptions, shape, overwrite, unsigned, dry_run, library
+            os.fspath(file),
+            None if source is None else os.fspath(source),
+            expression,
+            descriptions,
+            shape,
+            overwrite,
+            unsigned,
+            dry_run,
+            library,
         )
     return [json.loads(record) for record in records]
 

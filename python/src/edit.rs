@@ -39,12 +39,13 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 #[pyfunction]
-#[pyo3(signature = (file, source, outputs, chunks, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, outputs, chunks, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
     file: PathBuf,
-    source: PathBuf,
+    source: Option<PathBuf>,
+    expression: Option<String>,
     outputs: Vec<String>,
     chunks: Option<String>,
     overwrite: bool,
@@ -55,7 +56,12 @@ fn attach(
     py.detach(|| {
         let chunking = chunking::from_option(chunks.as_deref())?;
         let options = edit::Options { overwrite, unsigned, chunking, dry_run };
-        let attached = edit::attach(Library::load(libhdf5.as_deref())?, &file, &source, &outputs, &options)?;
+        let program = match (&expression, &source) {
+            (Some(text), _) => edit::Program::Expression(text),
+            (None, Some(path)) => edit::Program::File(path),
+            (None, None) => return Err(Error::new(ErrorKind::Syntax, "give a source, or an expression")),
+        };
+        let attached = edit::attach(Library::load(libhdf5.as_deref())?, &file, program, &outputs, &options)?;
         Ok(attached.into_iter().map(|a| a.json).collect())
     })
     .map_err(|e: Error| to_python(py, &e))

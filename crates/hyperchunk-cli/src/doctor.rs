@@ -44,6 +44,10 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
             say!("{:<10} {:<7} {line}", profile.name, backend.short_name());
         }
     }
-    say!("{:<10} {:<7} computed in the reading process: no program, so nothing to contain", "any", "expression");
+    say!(
+        "{:<10} {:<7} computed in the reading process: no program, so nothing to contain",
+        "any",
+        "expression"
+    );
     if failures > 0 { Err(format!("{failures} kinds of functions do not run here").into()) } else { Ok(()) }
 }

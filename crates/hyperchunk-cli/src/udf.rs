@@ -10,22 +10,28 @@ use std::path::{Path, PathBuf};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Store a program in a file as one dataset or more.
+    /// Store a program, or an expression, in a file as one dataset or more.
     ///
     /// The datasets that the program names with lib.getData and that the file has are its inputs; the others are its
     /// outputs. An output is described as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float. Without a
-    /// description, it takes the shape and type of the inputs, if they all have the same.
+    /// description, it takes the shape and type of the inputs, if they all have the same. All datasets that an expression
+    /// names are inputs; it has one output, whose type is found as NumPy finds it.
     #[command(after_help = ATTACH_HELP)]
     Attach {
         /// The HDF5 file.
         file: PathBuf,
-        /// The program: .py (Python), .lua (Lua) or .cpp (C++).
-        source: PathBuf,
+        /// The program: .py (Python), .lua (Lua), .cpp (C++) or .expr (an expression). Not with --expression.
+        #[arg(required_unless_present = "expression")]
+        source: Option<PathBuf>,
         /// The outputs.
         #[arg(value_name = "NAME[:RESOLUTION:TYPE]")]
         outputs: Vec<String>,
+        /// Compute this, element by element, such as "(NIR - Red) / (NIR + Red)". It can only compute, and so is refused
+        /// nowhere.
+        #[arg(long, value_name = "TEXT")]
+        expression: Option<String>,
         /// Run the function once a chunk, on that block of its inputs: auto, or a shape such as 16x4000. Without it,
-        /// the function sees whole arrays.
+        /// a program sees whole arrays; an expression is computed in blocks of its own choice.
         #[arg(long, value_name = "auto|SHAPE")]
         chunks: Option<String>,
         /// Replace what has an output's name.
@@ -76,16 +82,38 @@ const ATTACH_HELP: &str = "\
 Examples:
   hyperchunk udf attach scene.h5 ndvi.lua
   hyperchunk udf attach scene.h5 ndvi.py NDVI:4000x4000:float --chunks auto
+  hyperchunk udf attach scene.h5 NDVI --expression '(NIR - Red) / (NIR + Red)'
 
 Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float double";
 
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     let library = || Library::load(library);
     match command {
-        Command::Attach { file, source, outputs, chunks, overwrite, unsigned, dry_run, json } => {
+        Command::Attach {
+            file,
+            source,
+            mut outputs,
+            expression,
+            chunks,
+            overwrite,
+            unsigned,
+            dry_run,
+            json,
+        } => {
             let chunking = chunking::from_option(chunks.as_deref())?;
             let options = edit::Options { overwrite, unsigned, chunking, dry_run };
-            let attached = edit::attach(library()?, &file, &source, &outputs, &options)?;
+            let program = match (&expression, &source) {
+                (Some(text), first) => {
+                    // There is no source, so what stands in its place is an output.
+                    if let Some(first) = first {
+                        outputs.insert(0, first.to_str().ok_or("an output's name must be UTF-8")?.to_owned());
+                    }
+                    edit::Program::Expression(text)
+                }
+                (None, Some(path)) => edit::Program::File(path),
+                (None, None) => return Err("give a program, or --expression".into()),
+            };
+            let attached = edit::attach(library()?, &file, program, &outputs, &options)?;
             if json {
                 let records: Vec<_> = attached.iter().map(|a| parse(&a.json)).collect();
                 say!("{}", Value::Array(records));

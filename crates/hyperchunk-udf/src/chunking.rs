@@ -134,12 +134,12 @@ pub fn chunk_numbers(dims: &[u64], shape: &[u64]) -> impl Iterator<Item = Vec<u6
     })
 }
 
-/// What the option `--chunks` says; without it, whole.
+/// What the option `--chunks` says.
 ///
 /// # Errors
 /// Those of [`Chunking::parse`].
-pub fn from_option(text: Option<&str>) -> Result<Chunking> {
-    text.map_or(Ok(Chunking::Whole), Chunking::parse).map_err(|e| e.about("--chunks"))
+pub fn from_option(text: Option<&str>) -> Result<Option<Chunking>> {
+    text.map(Chunking::parse).transpose().map_err(|e| e.about("--chunks"))
 }
 
 #[cfg(test)]

@@ -60,6 +60,14 @@ impl Map {
         Ok(map)
     }
 
+    /// Maps `bytes` bytes of a file from any `offset` on, as they are, for reading.
+    ///
+    /// # Errors
+    /// Those of [`new`](Map::new).
+    pub fn window(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
+        Map::any(fd, offset, bytes, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_NORESERVE)
+    }
+
     fn any(fd: BorrowedFd<'_>, offset: u64, bytes: u64, protection: i32, flags: i32) -> Result<Self> {
         let skip = offset % page() as u64;
         let (Some(Ok(length)), Ok(start)) =

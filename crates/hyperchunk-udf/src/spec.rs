@@ -6,6 +6,7 @@ mod resolve;
 #[cfg(test)]
 mod tests;
 
+pub use resolve::is_single;
 pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
 
 use crate::datatype::ElementType;

@@ -14,13 +14,14 @@ use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{Chunking, chunk_numbers};
 use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, Record, Slot};
 use hyperchunk_udf::scan;
 use hyperchunk_udf::signature::SigningKey;
-use hyperchunk_udf::spec::{self, InputInfo, OutputSpec, Resolved, ResolvedOutput};
+use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolved, ResolvedOutput};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::collections::HashMap;
 use std::path::Path;
@@ -30,6 +31,15 @@ const COMPACT: usize = 60_000;
 /// No source is longer.
 const MAX_SOURCE: u64 = 16 << 20;
 
+/// What is attached.
+#[derive(Debug, Clone, Copy)]
+pub enum Program<'a> {
+    /// The source in a file, in the language that its name tells.
+    File(&'a Path),
+    /// An expression.
+    Expression(&'a str),
+}
+
 /// How to attach.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -37,15 +47,15 @@ pub struct Options {
     pub overwrite: bool,
     /// Do not sign: the function runs in the profile `untrusted` everywhere.
     pub unsigned: bool,
-    /// The shape of the chunks.
-    pub chunking: Chunking,
+    /// The shape of the chunks; without it, expressions get the one that reads best, and programs see whole arrays.
+    pub chunking: Option<Chunking>,
     /// Check everything, write nothing.
     pub dry_run: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { overwrite: false, unsigned: false, chunking: Chunking::Whole, dry_run: false }
+        Options { overwrite: false, unsigned: false, chunking: None, dry_run: false }
     }
 }
 
@@ -60,7 +70,7 @@ pub struct Attached {
     pub chunks: u64,
 }
 
-/// Attaches the source at `source_path` to the file at `path`, once for each output.
+/// Attaches a program to the file at `path`, once for each output.
 ///
 /// # Errors
 /// `Syntax` for a source or description that cannot be understood, `NotFound`, `Exists` (without
@@ -68,29 +78,42 @@ pub struct Attached {
 pub fn attach(
     library: &'static Library,
     path: &Path,
-    source_path: &Path,
+    program: Program<'_>,
     outputs: &[String],
     options: &Options,
 ) -> Result<Vec<Attached>> {
-    let backend = Backend::from_path(source_path)?;
-    let source = read_source(source_path)?;
+    let (backend, source, shown) = match program {
+        Program::File(path) => (Backend::from_path(path)?, read_source(path)?, path.display().to_string()),
+        Program::Expression(text) => (Backend::Expression, text.to_owned(), "the expression".to_owned()),
+    };
+    let chunking = options.chunking.clone().unwrap_or(match backend {
+        Backend::Expression => Chunking::Auto,
+        _ => Chunking::Whole,
+    });
     let programs = Programs::find()?;
     let python = if backend == Backend::Python { Some(programs.python()?) } else { None };
-    let in_source = |e: Error| e.about(source_path.display().to_string());
+    let in_source = |e: Error| e.about(shown.clone());
     let scan = scan::scan(backend, &source, python.as_deref()).map_err(in_source)?;
     let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
     let key = if options.unsigned { None } else { Some(keys::own_key()?) };
     let file = open(library, path, !options.dry_run)?;
     filter::register(library)?;
     let mut input_chunks = HashMap::new();
-    let resolved =
-        spec::resolve(&scan, &specs, &mut |name| look_up(library, file.handle.id, name, &mut input_chunks))
-            .map_err(|e| e.about(path.display().to_string()))?;
+    let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut input_chunks);
+    let resolved = if backend == Backend::Expression {
+        let expression = Expression::parse(&source).map_err(in_source)?;
+        spec::resolve_expression(&expression, &specs, &mut find)
+    } else {
+        spec::resolve(&scan, &specs, &mut |name| Ok(find(name)?.map(|found| found.info)))
+    };
+    let resolved = resolved.map_err(|e| e.about(path.display().to_string()))?;
     let compiled = match backend {
         Backend::Cpp => Some(compile_cpp(&source, &programs).map_err(in_source)?),
         _ => None,
     };
-    try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
+    if backend.has_worker() {
+        try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
+    }
     let mut attached = Vec::new();
     for output in &resolved.outputs {
         let chunks: Vec<_> = resolved
@@ -99,9 +122,9 @@ pub fn attach(
             .filter(|i| i.dims == output.dims)
             .map(|i| input_chunks.get(&i.name).cloned())
             .collect();
-        let chunk = options.chunking.shape(&output.dims, output.datatype, &chunks)?;
+        let chunk = chunking.shape(&output.dims, output.datatype, &chunks)?;
         let record =
-            record(backend, &source, compiled.as_ref(), &resolved, output, chunk, options, key.as_ref())?;
+            record(backend, &source, compiled.as_ref(), &resolved, output, (chunk, &chunking), key.as_ref())?;
         let one = store(library, file.handle.id, record, options)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
@@ -132,9 +155,10 @@ fn read_source(path: &Path) -> Result<String> {
 fn look_up(
     library: &'static Library,
     file: Hid,
+    backend: Backend,
     name: &str,
     chunks: &mut HashMap<String, Vec<u64>>,
-) -> Result<Option<InputInfo>> {
+) -> Result<Option<ExpressionInput>> {
     let path = c_name(&absolute(name))?;
     if !exists(library, file, &absolute(name)) {
         return Ok(None);
@@ -143,11 +167,12 @@ fn look_up(
         |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
     let dataset = library.open_dataset(file, &path).map_err(about)?;
     let dims = library.dims(library.dataset_space(dataset.id)?.id).map_err(about)?;
-    let (_, datatype) = library.native(library.dataset_type(dataset.id)?.id).map_err(about)?;
+    let file_type = library.dataset_type(dataset.id)?;
+    let (_, datatype, kind) = library.input_type(backend, file_type.id).map_err(about)?;
     if let Some(chunk) = library.chunk_shape(library.create_plist(dataset.id)?.id) {
         chunks.insert(name.to_owned(), chunk);
     }
-    Ok(Some(InputInfo { name: name.to_owned(), dims, datatype }))
+    Ok(Some(ExpressionInput { info: InputInfo { name: name.to_owned(), dims, datatype }, kind }))
 }
 
 /// Whether every link of an absolute path is there and leads to an object.
@@ -191,15 +216,13 @@ fn try_source(
     Session::start(&job, programs).map(drop)
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call, and each is another part of the record")]
 fn record(
     backend: Backend,
     source: &str,
     compiled: Option<&Compiled>,
     resolved: &Resolved,
     output: &ResolvedOutput,
-    chunk: Vec<u64>,
-    options: &Options,
+    (chunk, chunking): (Vec<u64>, &Chunking),
     key: Option<&SigningKey>,
 ) -> Result<Record> {
     let slot = |o: &ResolvedOutput| Slot { name: o.name.clone(), datatype: o.datatype, dims: o.dims.clone() };
@@ -214,7 +237,7 @@ fn record(
             .collect(),
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
         chunk,
-        blockwise: options.chunking.blockwise(),
+        blockwise: chunking.blockwise(),
         created: now(),
         source: source.to_owned(),
         compiled: compiled.cloned(),

@@ -5,6 +5,6 @@ mod list;
 mod open;
 mod verify;
 
-pub use attach::{Attached, Options, attach};
+pub use attach::{Attached, Options, Program, attach};
 pub use list::{Entry, find, list, remove, split_target};
 pub use verify::verify_stubs;

@@ -8,9 +8,10 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Pool, Session, Source};
-use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::record::{Record, Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, Stub};
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
@@ -62,6 +63,20 @@ fn same(a: &mut ChunkBuffer, b: &mut ChunkBuffer) -> bool {
     a.len() == b.len() && unsafe { libc::memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
 }
 
+/// Whether the time of all live datasets that one read sets off is over.
+pub(super) fn is_too_late() -> bool {
+    DEADLINE.get().is_some_and(|end| Instant::now() > end)
+}
+
+/// The error when it is.
+pub(super) fn too_late(plan: &Plan) -> Error {
+    let (wall, profile) = (plan.profile.limits.wall_s, plan.profile.name);
+    let message = format!(
+        "over the limit of {wall} s for all live datasets that one read sets off (profile {profile}, `wall_s`)"
+    );
+    Error::new(ErrorKind::Limit, message)
+}
+
 struct Active;
 
 impl Active {
@@ -83,11 +98,7 @@ impl Active {
             if active.is_empty() {
                 DEADLINE.set(now.checked_add(Duration::from_secs(wall)));
             } else if DEADLINE.get().is_some_and(|end| now > end) {
-                let message = format!(
-                    "over the limit of {wall} s for all live datasets that one read sets off (profile {}, `wall_s`)",
-                    plan.profile.name
-                );
-                return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
+                return Err(plan.explain(&too_late(plan)));
             }
             active.push(id);
             Ok(Active)
@@ -104,6 +115,9 @@ impl Drop for Active {
 fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
     let (offset, shape) = record.block(&stub.chunk)?;
+    if let Some(program) = &plan.program {
+        return super::expression::compute(library, dataset, plan, program, (&offset, &shape));
+    }
     let mut session = plan.session(library, dataset)?;
     // A worker that ended by itself while it was idle says so only when it is called.
     let outcome = match run(library, dataset, plan, &mut session, (&offset, &shape)) {
@@ -139,19 +153,7 @@ fn run(
         }
         let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
-        read_input(library, dataset, slot, (offset, shape), to).map_err(|e| {
-            let about = format!("{}:{}", plan.file_path, plan.name);
-            match e.message().rsplit_once(PREFIX) {
-                // The reason of a live dataset in the chain, without the messages of those between.
-                Some((_, reason)) => {
-                    Error::new(e.kind(), format!("an input failed: {PREFIX}{reason}")).about(about)
-                }
-                None => {
-                    let name = escape(&slot.name, 80);
-                    Error::new(e.kind(), format!("input {name:?}: {e}"))
-                }
-            }
-        })?;
+        read_input(library, dataset, plan, slot, (offset, shape), to)?;
     }
     session.stamp = plan.instance;
     let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
@@ -168,7 +170,7 @@ fn run(
 }
 
 /// The byte in a row-major array where the block at `offset` begins.
-fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
+pub(super) fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
     let element =
         slot.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
     element.saturating_mul(slot.datatype.size() as u64)
@@ -176,9 +178,33 @@ fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
 
 /// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
 /// live: then this thread comes back here.
-fn read_input(
+pub(super) fn read_input(
     library: &'static Library,
     live: Hid,
+    plan: &Plan,
+    slot: &Slot,
+    block: (&[u64], &[u64]),
+    to: &mut [u8],
+) -> Result<()> {
+    read_block(library, live, plan.verified.record.backend, slot, block, to).map_err(|e| {
+        let about = format!("{}:{}", plan.file_path, plan.name);
+        match e.message().rsplit_once(PREFIX) {
+            // The reason of a live dataset in the chain, without the messages of those between.
+            Some((_, reason)) => {
+                Error::new(e.kind(), format!("an input failed: {PREFIX}{reason}")).about(about)
+            }
+            None => {
+                let name = escape(&slot.name, 80);
+                Error::new(e.kind(), format!("input {name:?}: {e}"))
+            }
+        }
+    })
+}
+
+fn read_block(
+    library: &'static Library,
+    live: Hid,
+    backend: Backend,
     slot: &Slot,
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
@@ -193,7 +219,7 @@ fn read_input(
     {
         fail!(Invalid, "{CIRCLE}")
     }
-    let (native, datatype) = library.native(library.dataset_type(dataset.id)?.id)?;
+    let (native, datatype, _) = library.input_type(backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
     if datatype != slot.datatype || library.dims(space.id)? != slot.dims {
         fail!(Invalid, "it changed while it was read")
@@ -231,15 +257,25 @@ fn take_output(
     shape: &[u64],
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
-    let size = record.output.datatype.size() as u64;
     let bytes = bytes_of(&record.chunk, record.output.datatype);
     let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
     let mut chunk = ChunkBuffer::new(library, total)?;
-    let to = chunk.uninitialised();
+    place_rows(record, shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;
+    Ok(chunk)
+}
+
+/// Fills a chunk from a block of its shape, or of the part of it that is inside the dataset. `take` copies what begins at a
+/// byte of the block.
+pub(super) fn place_rows(
+    record: &Record,
+    shape: &[u64],
+    to: &mut [MaybeUninit<u8>],
+    mut take: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> Option<()>,
+) -> Result<()> {
+    let size = record.output.datatype.size() as u64;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
     if shape == record.chunk {
-        session.take_output(0, 0, to).ok_or_else(lost)?;
-        return Ok(chunk);
+        return take(0, to).ok_or_else(lost);
     }
     to.fill(MaybeUninit::new(0));
     let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
@@ -255,7 +291,7 @@ fn take_output(
         }
         let range =
             usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
-        session.take_output(0, n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
+        take(n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
     }
-    Ok(chunk)
+    Ok(())
 }

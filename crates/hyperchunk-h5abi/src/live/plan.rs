@@ -1,5 +1,6 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
+use super::expression::prepare;
 use super::record::Verified;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -7,6 +8,7 @@ use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CON
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::expression::{Kind, Program};
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compile_cpp};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{Slot, bytes_of};
@@ -30,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
     pub(crate) key: Arc<SessionKey>,
+    /// The record's expression, if it has one.
+    pub(crate) program: Option<Program>,
 }
 
 impl Plan {
@@ -50,12 +54,17 @@ impl Plan {
                 .about(format!("{file_path}:{name}"))
         };
         profile.allow(verified.record.backend, verified.signer).map_err(about)?;
-        let mut inputs = Inputs { library, file, instance, mappable: None, elsewhere: false };
+        let mut inputs =
+            Inputs { library, file, instance, mappable: None, elsewhere: false, kinds: Vec::new() };
         let on_disk = on_disk(library, file);
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.version.0);
         let slots = inputs.job_slots(&verified).map_err(about)?;
+        let program = match verified.record.backend {
+            Backend::Expression => Some(prepare(&verified.record, &inputs.kinds).map_err(about)?),
+            _ => None,
+        };
         let key = Arc::new(SessionKey {
             // A file that is not on disk is known by the library's number alone.
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
@@ -74,6 +83,7 @@ impl Plan {
             name,
             file_path,
             key,
+            program,
         })
     }
 
@@ -163,16 +173,16 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
 }
 
 /// A file on disk, opened anew for reading only.
-struct DiskFile {
-    file: File,
+pub(super) struct DiskFile {
+    pub(super) file: File,
     /// Device and inode.
-    identity: (u64, u64),
+    pub(super) identity: (u64, u64),
     /// Size and time of the last change.
-    version: (u64, i64, i64),
+    pub(super) version: (u64, i64, i64),
 }
 
 /// The file itself, when it is one file on disk.
-fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
+pub(super) fn on_disk(library: &'static Library, file: &Handle) -> Option<DiskFile> {
     let plist = library.access_plist(file.id).ok()?;
     // SAFETY: an open list that is ours; setting the plain driver on this copy tells its identifier.
     let plain = unsafe {
@@ -207,6 +217,8 @@ struct Inputs<'a> {
     mappable: Option<u64>,
     /// Whether an input lies in another file, behind an external link or a mount.
     elsewhere: bool,
+    /// What the inputs of an expression are.
+    kinds: Vec<Kind>,
 }
 
 impl Inputs<'_> {
@@ -246,7 +258,8 @@ impl Inputs<'_> {
             .map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
         let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
         let file_type = library.dataset_type(dataset.id)?;
-        let (native, datatype) = library.native(file_type.id)?;
+        let (native, datatype, kind) = library.input_type(verified.record.backend, file_type.id)?;
+        self.kinds.push(kind);
         if dims != input.dims || datatype != input.datatype {
             fail!(
                 Invalid,

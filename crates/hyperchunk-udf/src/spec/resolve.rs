@@ -190,7 +190,7 @@ pub fn resolve_expression(
 }
 
 /// Whether a dataset of these dimensions has one element.
-pub(crate) fn is_single(dims: &[u64]) -> bool {
+pub fn is_single(dims: &[u64]) -> bool {
     dims.iter().all(|&d| d == 1)
 }
 
