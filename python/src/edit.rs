@@ -68,7 +68,7 @@ fn attach(
 }
 
 /// `(path, record as JSON, bytes of stubs, signer or None, profile or None, error or None)` of each live dataset.
-type Row = (String, String, u64, Option<String>, Option<&'static str>, Option<String>);
+type Row = (String, String, u64, Option<String>, Option<String>, Option<String>);
 
 #[pyfunction]
 fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResult<Vec<Row>> {
@@ -78,7 +78,7 @@ fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResul
     Ok(entries
         .into_iter()
         .map(|e| {
-            let profile = e.profile.as_ref().ok().map(|p| p.name);
+            let profile = e.profile.as_ref().ok().map(|p| p.name.clone());
             let (signer, error) = match e.record {
                 Ok((_, signer)) => (signer.map(|f| f.to_string()), None),
                 Err(error) => (None, Some(error.to_string())),

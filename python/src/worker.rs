@@ -11,10 +11,24 @@ use std::os::fd::OwnedFd;
 /// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
-    worker::serve(&mut |_, _| {
+    worker::serve(&mut |setup, _| {
+        // Not locked down yet: only what the profile names is imported, nothing that the function says.
+        Python::attach(|py| preload(py, &setup.grants.imports))?;
         Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() })
             as Box<dyn Runtime>)
     })
+}
+
+/// Imports the modules that the profile grants.
+fn preload(py: Python<'_>, modules: &[String]) -> Result<()> {
+    for module in modules {
+        py.import(module.as_str()).map_err(|e| {
+            let text =
+                format!("the profile grants `import {module}`, and the worker's Python cannot do it: {e}");
+            Error::new(ErrorKind::Worker, text)
+        })?;
+    }
+    Ok(())
 }
 
 struct PythonRuntime {
@@ -95,9 +109,9 @@ fn failed(py: Python<'_>, error: &PyErr) -> Error {
     }
     let place = line.map(|n| format!(" (udf.py, line {n})")).unwrap_or_default();
     let hint = if error.is_instance_of::<pyo3::exceptions::PyPermissionError>(py) {
-        "; functions have no access to files"
+        "; functions have no access to files that their profile does not grant"
     } else if error.is_instance_of::<pyo3::exceptions::PyImportError>(py) {
-        "; functions can import NumPy and the parts of the standard library that compute"
+        "; functions can import NumPy, the parts of the standard library that compute, and what their profile grants (`imports`)"
     } else {
         ""
     };

@@ -1,11 +1,11 @@
 //! Key files and the folder that holds them.
 //!
 //! `$XDG_CONFIG_HOME/hyperchunk` (or `~/.config/hyperchunk`) has `keys/self.key` (the private seed, mode 0600),
-//! `keys/self.pub`, and `profiles/<name>/keys/<fingerprint>.pub`. Files are named after fingerprints: nothing that a
-//! file says about itself becomes a path. Reading a dataset never writes here.
+//! `keys/self.pub`, `profiles/<name>/keys/<fingerprint>.pub` and `revoked/<fingerprint>` (see `trust`). Files are named
+//! after fingerprints: nothing that a file says about itself becomes a path. Reading a dataset never writes here.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::signature::{Fingerprint, SigningKey};
+use crate::signature::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::io::{Read as _, Write as _};
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 const PRIVATE: &str = "hyperchunk-private-key-v1";
 const PUBLIC: &str = "hyperchunk-public-key-v1";
 const MAX_KEY_FILE: u64 = 4096;
+/// Files of a folder that are looked at.
+const MAX_LISTED: usize = 100_000;
 
 /// Where the user's keys and profiles are.
 ///
@@ -75,11 +77,8 @@ pub fn own_key_path() -> Result<PathBuf> {
 /// # Errors
 /// `Exists` when there is one, `Key` for labels that do not fit on a line, `Io`.
 pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
-    for label in [name, email] {
-        if label.len() > 200 || label.chars().any(char::is_control) {
-            fail!(Key, "a name or e-mail is one line of at most 200 bytes")
-        }
-    }
+    check_label(name)?;
+    check_label(email)?;
     let path = own_key_path()?;
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
@@ -104,6 +103,14 @@ pub fn create_own_key(name: &str, email: &str) -> Result<SigningKey> {
     Ok(key)
 }
 
+/// Fails for what does not fit on a line of a key file.
+pub(crate) fn check_label(label: &str) -> Result<()> {
+    if label.len() > 200 || label.chars().any(char::is_control) {
+        fail!(Key, "a name or e-mail is one line of at most 200 bytes")
+    }
+    Ok(())
+}
+
 /// The user's own private key.
 ///
 /// # Errors
@@ -126,25 +133,6 @@ pub fn own_public_key() -> Result<Option<PublicKey>> {
     let path = own_key_path()?.with_extension("pub");
     let text = read_own(&path, 0o022)?;
     text.map(|t| PublicKey::from_text(&t).map_err(|e| e.about(path.display().to_string()))).transpose()
-}
-
-/// Whether the profile called `profile` lists this key; `None` when its list cannot be looked at.
-///
-/// # Errors
-/// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
-pub fn profile_lists(profile: &str, fingerprint: &Fingerprint) -> Result<Option<bool>> {
-    let dir = config_dir()?.join("profiles").join(profile).join("keys");
-    let path = dir.join(format!("{}.pub", fingerprint.file_stem()));
-    let Some(text) = read_own(&path, 0o022)? else {
-        let hidden =
-            std::fs::symlink_metadata(&path).is_err_and(|e| e.kind() != std::io::ErrorKind::NotFound);
-        return Ok((!hidden).then_some(false));
-    };
-    let key = PublicKey::from_text(&text).map_err(|e| e.about(path.display().to_string()))?;
-    if Fingerprint::of(&key.key) != *fingerprint {
-        fail!(Key, "{} does not hold the key that it is named after", path.display())
-    }
-    Ok(Some(true))
 }
 
 /// The text of a file that only this user (or root) can have written: `None` when there is no such file. `forbidden`
@@ -221,6 +209,79 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     Err(Error::new(ErrorKind::Key, message).about(dir.display().to_string()))
 }
 
+/// The names in a folder of ours; none when there is no such folder.
+pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io(dir.display(), &e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries.take(MAX_LISTED) {
+        let entry = entry.map_err(|e| Error::io(dir.display(), &e))?;
+        // What is not UTF-8 is not ours.
+        names.extend(entry.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Writes a file of ours, whole or not at all, in place of one that is there. Folders are made as needed.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Error::io(dir.display(), &e))?;
+    check_folders(path)?;
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    delete(&new)?;
+    write_new(&new, 0o600, text)?;
+    std::fs::rename(&new, path).map_err(|e| Error::io(path.display(), &e))
+}
+
+/// Writes a new file of ours.
+pub(crate) fn create(path: &Path, text: &str) -> Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| Error::io(dir.display(), &e))?;
+    check_folders(path)?;
+    write_new(path, 0o600, text)
+}
+
+/// Removes a file of ours, if it is there.
+pub(crate) fn delete(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path.display(), &e)),
+        _ => Ok(()),
+    }
+}
+
+/// Now, as RFC 3339 in UTC.
+pub fn now() -> String {
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
+    // SAFETY: all-zero is a valid tm; both pointers are live.
+    let t = unsafe {
+        let mut t: libc::tm = std::mem::zeroed();
+        libc::gmtime_r(&raw const seconds, &raw mut t);
+        t
+    };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+        t.tm_year + 1900,
+        t.tm_mon + 1,
+        t.tm_mday,
+        t.tm_hour,
+        t.tm_min,
+        t.tm_sec
+    )
+}
+
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
     let opened = std::fs::OpenOptions::new()
         .write(true)
@@ -231,9 +292,7 @@ fn write_new(path: &Path, mode: u32, text: &str) -> Result<()> {
     let mut file = match opened {
         Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            return Err(
-                Error::new(ErrorKind::Exists, "there is a key already").about(path.display().to_string())
-            );
+            return Err(Error::new(ErrorKind::Exists, "is there already").about(path.display().to_string()));
         }
         Err(e) => return Err(Error::io(path.display(), &e)),
     };

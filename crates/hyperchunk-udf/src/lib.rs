@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in the reading process.
 
+pub mod audit;
 pub mod backend;
 pub mod chunking;
 pub mod cpp;
@@ -25,4 +26,5 @@ pub mod signature;
 pub mod socket;
 pub mod spec;
 pub mod stub;
+pub mod trust;
 pub mod worker;

@@ -1,10 +1,23 @@
 //! Trust profiles: what a function may do, decided by the key that signed it.
+//!
+//! Three come with the program (`untrusted`, `default`, `self`); a folder `profiles/NAME` with a `profile.toml` is another.
+//! What a profile does not grant, its functions do not get: there is no switch that turns the sandbox off.
+
+mod file;
+mod grants;
+mod import;
 
 use crate::backend::Backend;
-use crate::error::{Error, ErrorKind, Result, fail};
+use crate::error::{Error, Result, fail};
 use crate::keys;
 use crate::signature::Fingerprint;
-use serde::Deserialize;
+use crate::trust;
+use crate::worker::lockdown::Layers;
+use std::path::PathBuf;
+
+pub(crate) use grants::open;
+pub use grants::{Grants, LANDLOCK_FOR_FILES};
+pub use import::{Imported, import};
 
 /// Limits on one evaluation (one chunk of a blockwise function, the whole array otherwise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,78 +32,151 @@ pub struct Limits {
     pub data: u64,
     /// How many live datasets may read each other in a row.
     pub chain_depth: usize,
+    /// Bytes of a file that a function may write, where it may write any.
+    pub file: u64,
+}
+
+/// What the sandbox must reach beyond its [mandatory layers](Layers::MANDATORY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Require {
+    /// Layers that must be there.
+    pub layers: Layers,
+    /// The least version of Landlock.
+    pub landlock: u32,
 }
 
 /// A trust profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// The languages it lets run.
     pub backends: Vec<Backend>,
     /// Whether LuaJIT may make machine code.
     pub jit: bool,
     /// Its limits.
     pub limits: Limits,
+    /// What it lets functions have beside their inputs and outputs.
+    pub grants: Grants,
+    /// What the sandbox must reach.
+    pub require: Require,
 }
 
-const LIMITS: Limits = Limits { wall_s: 60, cpu_s: 60, memory: 4 << 30, data: 16 << 30, chain_depth: 8 };
+const LIMITS: Limits =
+    Limits { wall_s: 60, cpu_s: 60, memory: 4 << 30, data: 16 << 30, chain_depth: 8, file: 1 << 30 };
 
 impl Profile {
-    /// The names of the profiles, from the least trusted to the most.
+    /// The names of the profiles that come with the program, from the least trusted to the most.
     pub const NAMES: [&'static str; 3] = ["untrusted", "default", "self"];
 
     /// For functions that nobody known has signed: Lua without its compiler and Python, 10 seconds, 1 GiB.
     pub fn untrusted() -> Self {
         Profile {
-            name: "untrusted",
             backends: vec![Backend::Python, Backend::Lua],
             jit: false,
-            limits: Limits { wall_s: 10, cpu_s: 10, memory: 1 << 30, data: 8 << 30, chain_depth: 8 },
+            limits: Limits { wall_s: 10, cpu_s: 10, memory: 1 << 30, data: 8 << 30, ..LIMITS },
+            ..Profile::like_default("untrusted")
         }
     }
 
     /// For functions signed by a key that the user put into `profiles/default/keys`.
     pub fn default_profile() -> Self {
-        Profile { name: "default", backends: Backend::ALL.to_vec(), jit: true, limits: LIMITS }
+        Profile::like_default("default")
     }
 
     /// For functions that the user signed: the same sandbox as `default`.
     pub fn own() -> Self {
-        Profile { name: "self", ..Profile::default_profile() }
+        Profile::like_default("self")
     }
 
-    /// The profile for a function signed by `signer`, with the user's own limits from
-    /// `profiles/<name>/profile.toml`.
+    fn like_default(name: &str) -> Self {
+        Profile {
+            name: name.into(),
+            backends: Backend::ALL.to_vec(),
+            jit: true,
+            limits: LIMITS,
+            grants: Grants::default(),
+            require: Require::default(),
+        }
+    }
+
+    /// The profile for a function signed by `signer`, with what the user wrote in `profiles/<name>/profile.toml`.
     ///
     /// # Errors
-    /// `Key` when a file that decides is unsafe or malformed: nothing runs then.
+    /// `Refused` when the key was revoked; `Key` when a file that decides is unsafe or malformed, or when two profiles
+    /// list the key: nothing runs then.
     pub fn of(signer: Option<Fingerprint>) -> Result<Self> {
-        let mut profile = match signer {
-            None => Profile::untrusted(),
-            Some(fingerprint) => Profile::of_key(&fingerprint)?,
+        let name = match signer {
+            None => "untrusted".to_owned(),
+            Some(fingerprint) => trust::profile_of(&fingerprint)?,
         };
-        profile.apply_user_limits()?;
+        Profile::named(&name)
+    }
+
+    /// The profile called `name`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; `Key` when its file is unsafe or malformed.
+    pub fn named(name: &str) -> Result<Self> {
+        let mut profile = match name {
+            "untrusted" => Profile::untrusted(),
+            _ => Profile::like_default(name),
+        };
+        let stock = Profile::NAMES.contains(&name);
+        let path = match Profile::path(name) {
+            Ok(path) => path,
+            // Without a home of our own there are the stock profiles, as they are.
+            Err(_) if stock => return Ok(profile),
+            Err(error) => return Err(error),
+        };
+        match keys::read_own(&path, 0o022)? {
+            Some(text) => profile.apply(&text).map_err(|e| e.about(path.display().to_string()))?,
+            None if stock => {}
+            None => fail!(NotFound, "there is no profile {name}: {} does not exist", path.display()),
+        }
         Ok(profile)
     }
 
-    fn of_key(fingerprint: &Fingerprint) -> Result<Self> {
-        match keys::config_dir() {
-            // Without a home of our own (a service, a set-uid program) nobody is known.
-            Err(_) => return Ok(Profile::untrusted()),
-            // A list of distrust that cannot be read may have this key.
-            Ok(_) if keys::profile_lists("untrusted", fingerprint)? != Some(false) => {
-                return Ok(Profile::untrusted());
-            }
-            Ok(_) => {}
+    /// The file of the profile called `name`, which need not exist.
+    ///
+    /// # Errors
+    /// `Syntax` for what is no name; those of [`keys::config_dir`].
+    pub fn path(name: &str) -> Result<PathBuf> {
+        if !is_name(name) {
+            fail!(
+                Syntax,
+                "{:?} is not a profile's name: letters, digits, - and _, at most 40",
+                crate::escape::escape(name, 60)
+            )
         }
-        if keys::profile_lists("default", fingerprint)? == Some(true) {
-            return Ok(Profile::default_profile());
-        }
-        match keys::own_public_key()? {
-            Some(own) if Fingerprint::of(&own.key) == *fingerprint => Ok(Profile::own()),
-            _ => Ok(Profile::untrusted()),
-        }
+        Ok(keys::config_dir()?.join("profiles").join(name).join("profile.toml"))
+    }
+
+    /// Makes the profile called `name` of the text of its file.
+    ///
+    /// # Errors
+    /// `Exists` when there is one; `Key` when the text is not a profile's.
+    pub fn create(name: &str, toml: &str) -> Result<PathBuf> {
+        let path = Profile::path(name)?;
+        Profile::like_default(name).apply(toml)?;
+        keys::create(&path, toml)?;
+        Ok(path)
+    }
+
+    /// The profiles that there are: the stock ones, then the user's.
+    ///
+    /// # Errors
+    /// `Io` when the folder of profiles cannot be listed.
+    pub fn names() -> Result<Vec<String>> {
+        let mut names: Vec<String> = Profile::NAMES.map(String::from).to_vec();
+        let Ok(config) = keys::config_dir() else { return Ok(names) };
+        let mut own: Vec<String> = keys::list_folder(&config.join("profiles"))?
+            .into_iter()
+            .filter(|n| is_name(n) && !Profile::NAMES.contains(&n.as_str()))
+            .collect();
+        own.sort();
+        names.extend(own);
+        Ok(names)
     }
 
     /// Whether `backend` may run here.
@@ -102,113 +188,38 @@ impl Profile {
         if !backend.has_worker() || self.backends.contains(&backend) {
             return Ok(());
         }
-        let who = match signer {
-            None => "it is not signed".to_owned(),
-            Some(f) => format!("it is signed by {f}, which no profile but `untrusted` knows"),
+        let (name, language) = (&self.name, backend.short_name());
+        if name != "untrusted" {
+            let file = Profile::path(name).map_or_else(|_| "its file".into(), |p| p.display().to_string());
+            fail!(
+                Refused,
+                "refused to run: profile {name} does not run {language}; {file} lists the languages that it runs"
+            )
+        }
+        let (who, how) = match signer {
+            None => ("it is not signed".to_owned(), "have them sign it, and then trust their key".to_owned()),
+            Some(f) => (
+                format!("it is signed by {f}, which no profile but `untrusted` knows"),
+                format!("trust their key: hyperchunk trust add {f} --profile default"),
+            ),
         };
         fail!(
             Refused,
-            "refused to run: {who}, and profile {} does not run {} (native code). If you trust its author, put the author's public key into the profile `default` (docs: Security)",
-            self.name,
-            backend.short_name()
+            "refused to run: {who}, and profile {name} does not run {language} (native code). If you trust its author, {how} (docs: Security)"
         )
     }
-
-    fn apply_user_limits(&mut self) -> Result<()> {
-        let Ok(dir) = keys::config_dir() else { return Ok(()) };
-        let path = dir.join("profiles").join(self.name).join("profile.toml");
-        let Some(text) = keys::read_own(&path, 0o022)? else { return Ok(()) };
-        self.apply_toml(&text).map_err(|e| e.about(path.display().to_string()))
-    }
-
-    fn apply_toml(&mut self, text: &str) -> Result<()> {
-        let file: File = toml::from_str(text)
-            .map_err(|e| Error::new(ErrorKind::Key, e.to_string().trim_end().to_owned()))?;
-        if file.version != 1 {
-            fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
-        }
-        let limits = file.limits;
-        let set = |to: &mut u64, from: Option<u64>| *to = from.unwrap_or(*to);
-        set(&mut self.limits.wall_s, limits.wall_s);
-        set(&mut self.limits.cpu_s, limits.cpu_s);
-        set(&mut self.limits.memory, size(limits.memory)?);
-        set(&mut self.limits.data, size(limits.data)?);
-        if let Some(depth) = limits.chain_depth {
-            self.limits.chain_depth = depth.min(64);
-        }
-        if self.limits.wall_s == 0 || self.limits.cpu_s == 0 {
-            fail!(Key, "a limit of 0 seconds lets nothing run")
-        }
-        Ok(())
-    }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    version: u32,
-    #[serde(default)]
-    limits: FileLimits,
+/// Whether `name` can be the name of a profile and of its folder.
+pub(crate) fn is_name(name: &str) -> bool {
+    let plain = |c: u8| c.is_ascii_alphanumeric() || c == b'-' || c == b'_';
+    (1..=40).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct FileLimits {
-    wall_s: Option<u64>,
-    cpu_s: Option<u64>,
-    memory: Option<String>,
-    data: Option<String>,
-    chain_depth: Option<usize>,
-}
-
-fn size(text: Option<String>) -> Result<Option<u64>> {
-    let Some(text) = text else { return Ok(None) };
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-    let unit = match text.get(digits.len()..).unwrap_or("").trim() {
-        "" | "B" => 1u64,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        other => fail!(Key, "unknown unit {other:?}; write B, KiB, MiB or GiB"),
-    };
-    match digits.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(unit)) {
-        Some(bytes) => Ok(Some(bytes)),
-        None => fail!(Key, "{text:?} is not a size such as \"512MiB\""),
-    }
+/// An error about a profile's file.
+fn wrong(text: impl Into<String>) -> Error {
+    Error::new(crate::error::ErrorKind::Key, text)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(toml: &str) -> Result<Limits> {
-        let mut profile = Profile::untrusted();
-        profile.apply_toml(toml).map(|()| profile.limits)
-    }
-
-    #[test]
-    fn user_limits() {
-        let limits = check("version = 1\n[limits]\nwall_s = 2\nmemory = \"512MiB\"\n").unwrap();
-        assert_eq!((limits.wall_s, limits.memory, limits.cpu_s), (2, 512 << 20, 10));
-        for bad in [
-            "",
-            "version = 2",
-            "version = 1\nsandbox = false",
-            "version = 1\n[limits]\nwall_s = 0",
-            "version = 1\n[limits]\nmemory = \"1TB\"",
-            "version = 1\n[limits]\nmemory = \"99999999999GiB\"",
-            "version = 1\n[limits]\nwall_s = -1",
-        ] {
-            assert!(check(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn untrusted_runs_no_native_code() {
-        assert!(
-            Profile::untrusted().allow(Backend::Cpp, None).unwrap_err().to_string().contains("not signed")
-        );
-        assert!(Profile::own().allow(Backend::Cpp, None).is_ok());
-        assert!(Profile::untrusted().allow(Backend::Expression, None).is_ok());
-    }
-}
+mod tests;

@@ -5,11 +5,12 @@
 
 use crate::datatype::ElementType;
 use crate::error::{Result, fail};
+use crate::profile::Grants;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// No error text is longer.
@@ -59,6 +60,10 @@ pub struct Setup {
     pub memory: u64,
     /// Seconds of processor time.
     pub cpu_s: u64,
+    /// What the profile grants.
+    pub grants: Grants,
+    /// Bytes of a file that may be written, where one may be.
+    pub file_bytes: u64,
     /// What `lib.getFilePath` tells.
     pub file_path: String,
     /// The datasets, in the order in which calls list them.

@@ -23,6 +23,18 @@ impl Fingerprint {
         Fingerprint(Sha256::digest(public_key).into())
     }
 
+    /// The fingerprint that `text` writes, with `SHA256:` or without.
+    ///
+    /// # Errors
+    /// `Syntax` when it writes none.
+    pub fn parse(text: &str) -> Result<Self> {
+        let stem = text.strip_prefix("SHA256:").unwrap_or(text);
+        match URL_SAFE_NO_PAD.decode(stem).ok().and_then(|bytes| bytes.try_into().ok()) {
+            Some(bytes) => Ok(Fingerprint(bytes)),
+            None => fail!(Syntax, "{:?} is not a key's fingerprint", crate::escape::escape(text, 80)),
+        }
+    }
+
     /// The part after `SHA256:`, which names the key's file.
     pub fn file_stem(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)

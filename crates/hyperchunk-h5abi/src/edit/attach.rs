@@ -238,7 +238,7 @@ fn record(
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
         chunk,
         blockwise: chunking.blockwise(),
-        created: now(),
+        created: keys::now(),
         source: source.to_owned(),
         compiled: compiled.cloned(),
         signature: None,
@@ -382,26 +382,4 @@ fn link(
         return Err(failure(library, "cannot link the dataset (does its group exist?)"));
     }
     Ok(())
-}
-
-/// Now, as RFC 3339 in UTC.
-fn now() -> String {
-    let seconds = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
-    // SAFETY: all-zero is a valid tm; both pointers are live.
-    let t = unsafe {
-        let mut t: libc::tm = std::mem::zeroed();
-        libc::gmtime_r(&raw const seconds, &raw mut t);
-        t
-    };
-    format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-        t.tm_year + 1900,
-        t.tm_mon + 1,
-        t.tm_mday,
-        t.tm_hour,
-        t.tm_min,
-        t.tm_sec
-    )
 }

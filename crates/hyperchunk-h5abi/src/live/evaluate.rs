@@ -41,10 +41,10 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
     let targets = locate(library, &stub)?;
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     let _active = Active::enter(stub.id, first)?;
-    let mut chunk = compute(library, &stub, *dataset, first).map_err(|e| first.explain(&e))?;
+    let mut chunk = compute_and_note(library, &stub, *dataset, first)?;
     for (dataset, other) in others {
         // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
-        let mut again = compute(library, &stub, *dataset, other).map_err(|e| other.explain(&e))?;
+        let mut again = compute_and_note(library, &stub, *dataset, other)?;
         if !same(&mut chunk, &mut again) {
             fail!(
                 Unsupported,
@@ -110,6 +110,19 @@ impl Drop for Active {
     fn drop(&mut self) {
         ACTIVE.with_borrow_mut(Vec::pop);
     }
+}
+
+/// Computes a chunk, and notes in the audit log, if there is one, that it was or why not.
+fn compute_and_note(
+    library: &'static Library,
+    stub: &Stub,
+    dataset: Hid,
+    plan: &Plan,
+) -> Result<ChunkBuffer> {
+    let outcome = compute(library, stub, dataset, plan);
+    let profile = Some(plan.profile.name.as_str());
+    plan.verified.note(&plan.file_path, &plan.name, profile, outcome.as_ref().err());
+    outcome.map_err(|e| plan.explain(&e))
 }
 
 fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) -> Result<ChunkBuffer> {

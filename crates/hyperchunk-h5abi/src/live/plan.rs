@@ -47,13 +47,19 @@ impl Plan {
     ) -> Result<Self> {
         let name = library.name_of(dataset, library.f.id_name);
         let file_path = library.name_of(file.id, library.f.file_name);
-        let named = |e: Error| e.about(format!("{file_path}:{name}"));
-        let profile = Profile::of(verified.signer).map_err(named)?;
+        let profile = Profile::of(verified.signer).map_err(|e| {
+            verified.note(&file_path, &name, None, Some(&e));
+            let text = format!("({}): {e}", verified.describe(None));
+            Error::new(e.kind(), text).about(format!("{file_path}:{name}"))
+        })?;
         let about = |e: Error| {
             Error::new(e.kind(), format!("({}): {}", verified.describe(Some(&profile)), e))
                 .about(format!("{file_path}:{name}"))
         };
-        profile.allow(verified.record.backend, verified.signer).map_err(about)?;
+        profile.allow(verified.record.backend, verified.signer).map_err(|e| {
+            verified.note(&file_path, &name, Some(&profile.name), Some(&e));
+            about(e)
+        })?;
         let mut inputs =
             Inputs { library, file, instance, mappable: None, elsewhere: false, kinds: Vec::new() };
         let on_disk = on_disk(library, file);
@@ -70,7 +76,7 @@ impl Plan {
             file: on_disk.as_ref().map_or((u64::MAX - library.base() as u64, instance), |d| d.identity),
             version: on_disk.as_ref().map_or((0, 0, 0), |d| d.version),
             record: verified.digest,
-            profile: profile.name,
+            profile: profile.clone(),
             file_path: file_path.clone(),
             slots,
         });

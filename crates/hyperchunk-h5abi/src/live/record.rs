@@ -5,6 +5,7 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::{CLASS_STRING, Hid};
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
@@ -28,6 +29,19 @@ impl Verified {
         let record = Record::parse(bytes)?;
         let signer = signature::verify(&record)?;
         Ok(Verified { digest: RecordDigest::of(bytes), record, signer })
+    }
+
+    /// Notes in the audit log, if there is one, what became of it in this file.
+    pub(crate) fn note(&self, file: &str, dataset: &str, profile: Option<&str>, error: Option<&Error>) {
+        audit::note(&audit::Event {
+            file,
+            dataset,
+            record: self.digest,
+            signer: self.signer,
+            profile,
+            language: self.record.backend.short_name(),
+            error,
+        });
     }
 
     /// The language, the key and the profile, for messages.

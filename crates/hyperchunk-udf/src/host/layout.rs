@@ -73,6 +73,8 @@ pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_
         jit: job.profile.jit,
         memory: job.profile.limits.memory,
         cpu_s: job.profile.limits.cpu_s,
+        grants: job.profile.grants.clone(),
+        file_bytes: job.profile.limits.file,
         file_path: job.file_path.into(),
         slots: job
             .slots

@@ -1,6 +1,7 @@
 //! Warm sessions, so that reading a slice does not start a process.
 
 use super::session::{JobSlot, Session};
+use crate::profile::Profile;
 use crate::stub::RecordDigest;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -19,8 +20,8 @@ pub struct SessionKey {
     pub version: (u64, i64, i64),
     /// The record.
     pub record: RecordDigest,
-    /// The profile's name.
-    pub profile: &'static str,
+    /// The profile: one that was changed meanwhile is another.
+    pub profile: Profile,
     /// The path that the file was opened by, which functions can ask for.
     pub file_path: String,
     /// Where the data lies.

@@ -123,6 +123,7 @@ impl Session {
                 job.profile.name
             )
         }
+        job.profile.grants.check(&job.profile.name)?;
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
         let setup = memory::constant(
@@ -198,7 +199,18 @@ impl Session {
             }
             other => return Err(self.unexpected(&other)),
         }
-        let missing = Layers(Layers::MANDATORY.0 & !self.layers.0);
+        let require = self.profile.require;
+        let missing = Layers((Layers::MANDATORY | require.layers).0 & !self.layers.0);
+        if self.landlock_abi < require.landlock {
+            self.process.kill();
+            fail!(
+                Refused,
+                "refused to run: profile {} requires Landlock {}, and this kernel has version {}. Options: hyperchunk doctor",
+                self.profile.name,
+                require.landlock,
+                self.landlock_abi
+            )
+        }
         if missing != Layers::NONE {
             self.process.kill();
             fail!(
@@ -424,7 +436,7 @@ impl Session {
 
     fn too_slow(&self, limit: Duration) -> Error {
         self.process.kill();
-        let (seconds, profile) = (limit.as_secs(), self.profile.name);
+        let (seconds, profile) = (limit.as_secs(), &self.profile.name);
         let text =
             format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)");
         Error::new(ErrorKind::Limit, text)

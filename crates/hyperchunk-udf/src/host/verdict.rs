@@ -9,7 +9,7 @@ use crate::worker::lockdown::{self, StopReason};
 /// The error for a worker that ended with `exit`, and that the sandbox stopped at `stop` if it did. `printed` is what the
 /// function had printed.
 pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile, printed: &str) -> Error {
-    let name = profile.name;
+    let name = &profile.name;
     let (kind, text) = match (stop, exit) {
         (Some((StopReason::DeniedCall, number)), _) => (
             ErrorKind::Violation,
@@ -29,6 +29,13 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
             let seconds = profile.limits.cpu_s;
             let text =
                 format!("stopped: over the limit of {seconds} s of processor time (profile {name}, `cpu_s`)");
+            (ErrorKind::Limit, text)
+        }
+        (None, Exit::Signal(libc::SIGXFSZ)) => {
+            let text = format!(
+                "stopped: over the limit of {} MiB for a file that it writes (profile {name}, `file`)",
+                profile.limits.file >> 20
+            );
             (ErrorKind::Limit, text)
         }
         (None, Exit::Signal(libc::SIGSEGV)) => {

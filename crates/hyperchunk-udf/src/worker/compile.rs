@@ -40,6 +40,7 @@ fn start(arguments: &[OsString]) -> Result<Error> {
         memory: 4 << 30,
         cpu_seconds: 60,
         file_size: 64 << 20,
+        grants: crate::profile::Grants::default(),
         scratch: Some(scratch.to_owned()),
         keep_descriptors: vec![0, 1, 2],
     })?;

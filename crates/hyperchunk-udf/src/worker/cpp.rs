@@ -75,7 +75,7 @@ impl Runtime for CppRuntime {
         lockdown::Runtime::Cpp
     }
 
-    fn load(&mut self, _: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+    fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
         let Some(object) = compiled else { fail!(Worker, "no compiled form") };
         let path = CString::new(format!("/proc/self/fd/{}", object.as_raw_fd())).unwrap_or_default();
         let handle = open(&path)?;
@@ -84,7 +84,7 @@ impl Runtime for CppRuntime {
         if symbol.is_null() {
             fail!(Failed, "the compiled form has no entry point; attach the function again")
         }
-        lockdown::end_loading()?;
+        lockdown::end_loading(&setup.grants)?;
         // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
         // its victim.
         self.run = Some(unsafe { std::mem::transmute::<*mut c_void, Run>(symbol) });

@@ -58,7 +58,8 @@ impl LuaRuntime {
             | StdLib::BIT
             | StdLib::JIT
             | StdLib::FFI
-            | StdLib::PACKAGE;
+            | StdLib::PACKAGE
+            | if setup.grants.has_files() { StdLib::IO } else { StdLib::NONE };
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
         let empty = FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK] };

@@ -56,6 +56,9 @@ local function source(chunk, name, _, env)
 end
 load, loadstring = source, source
 dofile, loadfile = nil, nil
+if io then -- where files are granted
+  io.popen = nil
+end
 package.loaders, package.loadlib, package.path, package.cpath = {}, nil, "", ""
 string.dump = nil
 if not jit_allowed then

@@ -112,7 +112,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         runtime: runtime.lockdown(),
         memory: setup.memory,
         cpu_seconds: setup.cpu_s,
-        file_size: 0,
+        file_size: setup.file_bytes,
+        grants: setup.grants.clone(),
         scratch: None,
         keep_descriptors: keep,
     })?;

@@ -111,6 +111,40 @@ pub(super) const PYTHON_PATHS: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// Kept where a profile grants paths to read, on top of [`COMMON`] (and `openat`). Landlock says which can be opened; it
+/// does not govern the two that tell whether any path exists, and its size and times.
+pub(super) const READING: &[c_long] = &[
+    libc::SYS_fadvise64,
+    libc::SYS_getdents64,
+    libc::SYS_newfstatat,
+    libc::SYS_pread64,
+    libc::SYS_readv,
+    libc::SYS_statx,
+];
+
+/// Kept where a profile grants paths to write, on top of [`READING`]. Landlock governs all that take a path.
+pub(super) const WRITING: &[c_long] = &[
+    libc::SYS_fdatasync,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_mkdirat,
+    libc::SYS_pwrite64,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_write,
+    libc::SYS_writev,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+];
+
 /// Answered with "no such call" for Python: what numerical libraries do to run faster and can do without (OpenBLAS binds
 /// its buffers to a node, and asks for processors before it makes threads).
 pub(super) const PYTHON_TUNING: &[c_long] = &[

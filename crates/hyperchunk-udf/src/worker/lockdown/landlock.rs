@@ -1,5 +1,6 @@
-//! Landlock: no file of the system, and for a compiler only those that it needs.
+//! Landlock: no file of the system but those that the profile grants, and for a compiler those that it needs.
 
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::ptr;
 
@@ -10,6 +11,7 @@ use ::landlock::{
 
 use super::{Policy, Runtime};
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::profile::{Grants, LANDLOCK_FOR_FILES, open};
 
 /// Directories that a compiler reads and starts programs from. Those that a system lacks are left out.
 const COMPILER_TREES: [&str; 7] =
@@ -26,6 +28,14 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     let mut rules = build(abi).map_err(landlock_error)?;
     if policy.runtime == Runtime::Compiler {
         rules = add_compiler_rules(rules, abi, policy.scratch.as_deref())?;
+    } else if policy.grants.has_files() {
+        if version < LANDLOCK_FOR_FILES {
+            fail!(
+                Worker,
+                "lockdown: files cannot be granted: that needs Landlock {LANDLOCK_FOR_FILES}, and this kernel has version {version}"
+            );
+        }
+        rules = add_grants(rules, abi, &policy.grants)?;
     }
     let status = rules.restrict_self().map_err(landlock_error)?;
     // The crate reports an old or missing Landlock as success, with this status as the only difference.
@@ -81,6 +91,33 @@ fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, scratch: Option<&Path
     };
     let write_tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
     add_rule(rules, scratch, write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir, false)
+}
+
+/// Allows what a profile grants: never to make anything but files and folders, nor to run a program.
+fn add_grants(mut rules: RulesetCreated, abi: ABI, grants: &Grants) -> Result<RulesetCreated> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let file = AccessFs::WriteFile | AccessFs::Truncate;
+    let tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
+    let all =
+        grants.read.iter().map(|p| (p, read)).chain(grants.write.iter().map(|p| (p, read | file | tree)));
+    for (path, access) in all {
+        let opened = open(path)?;
+        // Rights of folders mean nothing to a file, and are an error.
+        let access = if is_folder(&opened)? { access } else { access & AccessFs::from_file(abi) };
+        rules = rules.add_rule(PathBeneath::new(opened, access)).map_err(landlock_error)?;
+    }
+    Ok(rules)
+}
+
+fn is_folder(opened: &OwnedFd) -> Result<bool> {
+    // SAFETY: all-zero is a valid stat, and the descriptor is live.
+    unsafe {
+        let mut meta: libc::stat = std::mem::zeroed();
+        if libc::fstat(opened.as_raw_fd(), &raw mut meta) != 0 {
+            return Err(Error::last_os("lockdown: a granted path"));
+        }
+        Ok(meta.st_mode & libc::S_IFMT == libc::S_IFDIR)
+    }
 }
 
 /// Allows `access` at and below `path`. A path that does not exist is skipped only if it is `optional`.

@@ -37,6 +37,8 @@ impl Layers {
     pub const IPCNS: Layers = Layers(1 << 6);
     /// A host name namespace of its own.
     pub const UTSNS: Layers = Layers(1 << 7);
+    /// Every layer.
+    pub const ALL: Layers = Layers(0xff);
     /// The layers without which nothing runs.
     pub const MANDATORY: Layers = Layers(0b1111);
 

@@ -36,6 +36,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use crate::error::{Result, fail};
+use crate::profile::Grants;
 
 pub use layers::Layers;
 pub use status::{DENIED_EXIT_CODE, STATUS_MAGIC, StatusPage, StopReason, prepare};
@@ -74,8 +75,10 @@ pub struct Policy {
     /// Seconds of CPU time of the whole process, from its start. But for a compiler, a soft limit: the
     /// host can raise it for each run.
     pub cpu_seconds: u64,
-    /// The largest file that may be written; 0 for everything but a compiler.
+    /// The largest file that may be written, where one may be at all.
     pub file_size: u64,
+    /// What the profile grants; nothing to a compiler.
+    pub grants: Grants,
     /// The one writable directory of a compiler; `None` for everything else.
     pub scratch: Option<PathBuf>,
     /// The descriptors that stay open. List 0, 1 and 2 too: all others are closed.
@@ -119,7 +122,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     layers |= Layers::RLIMITS;
     let landlock_abi = landlock::restrict(policy)?;
     layers |= Layers::LANDLOCK;
-    seccomp::restrict(policy.runtime)?;
+    seccomp::restrict(policy.runtime, Access::of(&policy.grants))?;
     layers |= Layers::SECCOMP;
     Ok(Report { layers, landlock_abi })
 }
@@ -130,6 +133,20 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
 /// The object's constructors ran before this call, with the rights of the loading phase, and could stay there by never
 /// returning. So the loading phase must hold as a sandbox by itself (it does; what it lacks is listed in
 /// `calls::LOADING`), and this is a reduction on top.
-pub fn end_loading() -> Result<()> {
-    seccomp::end_loading()
+pub fn end_loading(grants: &Grants) -> Result<()> {
+    seccomp::end_loading(Access::of(grants))
+}
+
+/// Which groups of system calls the grants bring. On which files is Landlock's matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Access {
+    read: bool,
+    write: bool,
+    threads: bool,
+}
+
+impl Access {
+    fn of(grants: &Grants) -> Self {
+        Access { read: grants.has_files(), write: !grants.write.is_empty(), threads: grants.threads }
+    }
 }

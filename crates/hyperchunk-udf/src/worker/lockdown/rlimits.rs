@@ -10,25 +10,29 @@ type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
 type Resource = libc::c_int;
 
-/// Processes of a compiler: driver, compiler proper, assembler, linker and its helpers.
-const COMPILER_PROCESSES: u64 = 64;
+/// Processes of a compiler (driver, compiler proper, assembler, linker and its helpers), or threads of a function.
+const MANY_PROCESSES: u64 = 64;
 
 /// Sets every limit. A limit that is lower already stays.
 pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
-    set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, policy.file_size)?;
+    let writes = policy.runtime == Runtime::Compiler || !policy.grants.write.is_empty();
+    set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, if writes { policy.file_size } else { 0 })?;
     set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, 64)?;
     set("RLIMIT_MEMLOCK", libc::RLIMIT_MEMLOCK, 0)?;
     set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
     set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;
     match policy.runtime {
-        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python => set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?,
+        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python if !policy.grants.threads => {
+            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?;
+        }
         // The kernel counts all processes of the user, or those in the user namespace. Only of the latter can we tell
         // how many are too many.
-        Runtime::Compiler if layers.contains(Layers::USERNS) => {
-            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, COMPILER_PROCESSES)?;
+        // A thread counts as a process.
+        _ if layers.contains(Layers::USERNS) => {
+            set("RLIMIT_NPROC", libc::RLIMIT_NPROC, MANY_PROCESSES)?;
         }
-        Runtime::Compiler => {}
+        _ => {}
     }
     set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
     if policy.runtime == Runtime::Compiler {

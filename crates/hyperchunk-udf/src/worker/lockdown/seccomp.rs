@@ -21,7 +21,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use super::{CONTROL_SOCKET, Runtime, calls};
+use super::{Access, CONTROL_SOCKET, Runtime, calls};
 use crate::error::{Error, ErrorKind, Result, fail};
 
 #[cfg(target_arch = "x86_64")]
@@ -30,13 +30,14 @@ const ARCH: TargetArch = TargetArch::x86_64;
 const ARCH: TargetArch = TargetArch::aarch64;
 
 /// Installs the filters for `runtime`.
-pub(super) fn restrict(runtime: Runtime) -> Result<()> {
-    programs(runtime, Phase::First)?.iter().try_for_each(|program| install(program))
+pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
+    programs(runtime, Phase::First, access)?.iter().try_for_each(|program| install(program, 0))
 }
 
-/// Installs the filters that end the loading phase.
-pub(super) fn end_loading() -> Result<()> {
-    programs(Runtime::Cpp, Phase::Final)?.iter().try_for_each(|program| install(program))
+/// Installs the filters that end the loading phase: for every thread, should constructors have started some.
+pub(super) fn end_loading(access: Access) -> Result<()> {
+    let flags = if access.threads { EVERY_THREAD } else { 0 };
+    programs(Runtime::Cpp, Phase::Final, access)?.iter().try_for_each(|program| install(program, flags))
 }
 
 /// Which of the two sets of filters; only a C++ object has a second one.
@@ -51,17 +52,17 @@ fn is_loading(runtime: Runtime, phase: Phase) -> bool {
 }
 
 /// The filters for `runtime`, in the order in which they are to be installed.
-pub(super) fn programs(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>> {
-    build(runtime, phase)
+pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
+    build(runtime, phase, access)
         .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
 }
 
-fn build(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>, BackendError> {
+fn build(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>, BackendError> {
     let mut programs = Vec::new();
-    let mut answers = answered(runtime, phase);
+    let mut answers = answered(runtime, phase, access);
     if phase == Phase::Final {
         // Those of the first phase are still in force.
-        let before = answered(runtime, Phase::First);
+        let before = answered(runtime, Phase::First, access);
         answers.retain(|errno, table| before.get(errno) != Some(table));
     } else {
         programs.extend(no_foreign_numbers());
@@ -70,7 +71,7 @@ fn build(runtime: Runtime, phase: Phase) -> Result<Vec<BpfProgram>, BackendError
     for (errno, table) in answers {
         programs.push(table.verdict(SeccompAction::Errno(errno.unsigned_abs()))?);
     }
-    programs.push(allow_list(runtime, phase)?.or_else(SeccompAction::Trap)?);
+    programs.push(allow_list(runtime, phase, access)?.or_else(SeccompAction::Trap)?);
     Ok(programs)
 }
 
@@ -84,9 +85,14 @@ fn never(runtime: Runtime) -> Table {
 }
 
 /// The calls that are answered with an errno instead of ending the process, by that errno.
-fn answered(runtime: Runtime, phase: Phase) -> BTreeMap<c_int, Table> {
+fn answered(runtime: Runtime, phase: Phase, access: Access) -> BTreeMap<c_int, Table> {
     let mut answers = BTreeMap::<c_int, Table>::new();
-    let mut answer = |errno, calls: &[c_long]| answers.entry(errno).or_default().every(calls);
+    // An answer would win over the list of what is allowed.
+    let granted = granted(runtime, access);
+    let mut answer = |errno, calls: &[c_long]| {
+        let left: Vec<_> = calls.iter().copied().filter(|call| !granted.contains(call)).collect();
+        answers.entry(errno).or_default().every(&left);
+    };
     // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
     answer(libc::ENOSYS, &[libc::SYS_clone3]);
     if runtime == Runtime::Compiler {
@@ -105,6 +111,10 @@ fn answered(runtime: Runtime, phase: Phase) -> BTreeMap<c_int, Table> {
     if runtime != Runtime::Python && !is_loading(runtime, phase) {
         answer(libc::EACCES, &[libc::SYS_newfstatat]);
     }
+    // Asked for by a new thread that looks where its stack ends.
+    if access.threads && runtime != Runtime::Python {
+        answer(libc::ENOSYS, &[libc::SYS_sched_getaffinity]);
+    }
     if runtime == Runtime::Python {
         answer(libc::EPERM, &[libc::SYS_rt_sigaction]);
         // Asked for by the text form of a socket, in the warning about one that was not closed.
@@ -115,11 +125,27 @@ fn answered(runtime: Runtime, phase: Phase) -> BTreeMap<c_int, Table> {
     answers
 }
 
+/// The calls that the grants bring, whatever their arguments but for `openat`.
+fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
+    let mut granted = Vec::new();
+    if runtime == Runtime::Compiler {
+        return granted;
+    }
+    if access.read {
+        granted.push(libc::SYS_openat);
+        granted.extend(calls::READING);
+    }
+    if access.write {
+        granted.extend(calls::WRITING);
+    }
+    granted
+}
+
 /// What passes.
-fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
+fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
-    for answered in answered(runtime, phase).into_values() {
+    for answered in answered(runtime, phase, access).into_values() {
         table.0.extend(answered.0);
     }
     if runtime == Runtime::Compiler {
@@ -132,8 +158,14 @@ fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
         }
         return Ok(table);
     }
-    for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-        table.when(libc::SYS_write, &[equals(0, fd)])?;
+    let granted = granted(runtime, access);
+    for &call in granted.iter().filter(|&&call| call != libc::SYS_openat) {
+        table.0.insert(call, Vec::new());
+    }
+    if !access.write {
+        for fd in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            table.when(libc::SYS_write, &[equals(0, fd)])?;
+        }
     }
     for call in [libc::SYS_recvmsg, libc::SYS_recvfrom, libc::SYS_sendmsg] {
         table.when(call, &[equals(0, CONTROL_SOCKET)])?;
@@ -146,12 +178,27 @@ fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
     table.when(libc::SYS_tgkill, &[equals(0, own_id), equals(2, libc::SIGABRT)])?;
     let loading = is_loading(runtime, phase);
     if loading {
-        table.every(calls::LOADING);
-        let writing =
-            libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE | libc::O_PATH;
-        table.when(libc::SYS_openat, &[no_bits(2, writing)])?;
-        // One more filter can only take away. No flags: one of them makes a descriptor that others could answer on.
-        table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, 0)])?;
+        for &call in calls::LOADING {
+            table.0.insert(call, Vec::new());
+        }
+        // One more filter can only take away. No other flags: one of them makes a descriptor that others could answer on.
+        let flags = if access.threads { EVERY_THREAD } else { 0 };
+        table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, flags)])?;
+    }
+    if loading || access.read {
+        let writing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
+        // Python learns from Landlock's errno what it may not open. A program that others run as this user is never made.
+        let refused = match (access.write, runtime) {
+            (false, Runtime::Lua { .. } | Runtime::Cpp) => {
+                [no_bits(2, writing | libc::O_PATH), no_bits(3, 0)]
+            }
+            _ => [no_bits(2, libc::O_PATH), no_bits(3, SPECIAL_MODES)],
+        };
+        table.when(libc::SYS_openat, &refused)?;
+    }
+    if access.threads {
+        table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
+        table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
     }
     if loading || runtime == (Runtime::Lua { jit: true }) {
         table.every(&[libc::SYS_mmap, libc::SYS_mprotect]);
@@ -167,6 +214,15 @@ fn allow_list(runtime: Runtime, phase: Phase) -> Result<Table, BackendError> {
     }
     Ok(table)
 }
+
+/// What makes a new task a thread, and not a process.
+const THREAD: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+
+/// Set-user-id, set-group-id and sticky.
+const SPECIAL_MODES: c_int = 0o7000;
+
+/// `SECCOMP_FILTER_FLAG_TSYNC`.
+const EVERY_THREAD: c_int = 1;
 
 const NEW_NAMESPACES: c_int = libc::CLONE_NEWNS
     | libc::CLONE_NEWUSER
@@ -244,6 +300,11 @@ fn no_bits(index: u8, bits: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), 0)
 }
 
+fn all_bits(index: u8, bits: c_int) -> Condition {
+    let mask = u64::from(bits.cast_unsigned());
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), mask)
+}
+
 fn is_null(index: u8) -> Condition {
     Condition(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
@@ -272,7 +333,7 @@ fn no_foreign_numbers() -> Vec<BpfProgram> {
 }
 
 /// Installs a filter in the calling thread. The crate's own function would need `prctl` in the loading phase too.
-fn install(program: &[sock_filter]) -> Result<()> {
+fn install(program: &[sock_filter], flags: c_int) -> Result<()> {
     const {
         assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());
         assert!(align_of::<sock_filter>() == align_of::<libc::sock_filter>());
@@ -283,7 +344,7 @@ fn install(program: &[sock_filter]) -> Result<()> {
     let description =
         libc::sock_fprog { len, filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut() };
     // SAFETY: the kernel copies `len` instructions of the layout checked above and writes nothing.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0, &raw const description) };
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const description) };
     if result != 0 {
         return Err(Error::last_os("lockdown: seccomp"));
     }

@@ -1,6 +1,7 @@
 //! Tests of the sandbox. `tests::harness` says how hostile things are run without harm.
 
 mod attacks;
+mod grants;
 mod harness;
 mod languages;
 mod layers;
@@ -10,7 +11,11 @@ use std::ptr;
 use attacks::{Fate, NO_CONTROL, attacks};
 use harness::{Outcome, PEER, SURVIVED, Shared, call, policy, run, step, worker_start};
 
-use super::{CONTROL_SOCKET, DENIED_EXIT_CODE, Runtime, StopReason, end_loading, restrict, syscall_name};
+use crate::profile::Grants;
+
+use super::{
+    CONTROL_SOCKET, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict, syscall_name,
+};
 
 const FUNCTIONS: [(&str, Runtime); 3] =
     [("lua", Runtime::Lua { jit: false }), ("cpp", Runtime::Cpp), ("python", Runtime::Python)];
@@ -36,16 +41,23 @@ fn scenario() {
                 honest_calls(shared);
             });
         }),
-        other => assert!(layers::scenario(other) || languages::scenario(other), "no scenario {other}"),
+        other => {
+            let known = layers::scenario(other) || languages::scenario(other) || grants::scenario(other);
+            assert!(known, "no scenario {other}");
+        }
     }
 }
 
 /// The whole way into the sandbox of a function.
 fn lock(shared: &Shared, runtime: Runtime) {
+    lock_with(shared, runtime, Grants::default());
+}
+
+fn lock_with(shared: &Shared, runtime: Runtime, grants: Grants) {
     worker_start(shared);
-    restrict(&policy(runtime)).unwrap();
+    restrict(&Policy { grants: grants.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
     if runtime == Runtime::Cpp {
-        end_loading().unwrap();
+        end_loading(&grants).unwrap();
     }
 }
 
@@ -113,6 +125,7 @@ fn met(outcome: &Outcome, fate: Fate, number: i64) -> bool {
         Fate::Denied => stopped(StopReason::DeniedCall),
         Fate::DeniedExecutable => stopped(StopReason::ExecutableMemory),
         Fate::Killed => outcome.signal == i64::from(libc::SIGSYS),
+        Fate::Allowed => outcome.code == i64::from(SURVIVED) && outcome.values[0] >= 0,
         Fate::Errno(errno) => outcome.code == i64::from(SURVIVED) && outcome.values[0] == -i64::from(errno),
     }
 }

@@ -15,6 +15,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::profile::Grants;
+
 use super::super::{CONTROL_SOCKET, Policy, Runtime, StatusPage, prepare};
 
 const SCENARIO: &str = "HYPERCHUNK_LOCKDOWN_SCENARIO";
@@ -200,6 +202,7 @@ pub(super) fn policy(runtime: Runtime) -> Policy {
         memory: 256 << 20,
         cpu_seconds: 5,
         file_size: 0,
+        grants: Grants::default(),
         scratch: None,
         keep_descriptors: vec![0, 1, 2, CONTROL_SOCKET, PEER, PAYLOAD],
     }

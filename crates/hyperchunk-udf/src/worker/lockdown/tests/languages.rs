@@ -10,10 +10,12 @@ use std::process::Command;
 use std::ptr;
 
 use super::super::seccomp::{Phase, programs};
-use super::super::{DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict};
+use super::super::{Access, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict};
+use crate::profile::Grants;
+
 use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
 
-const DIRECTORY: &str = "HYPERCHUNK_LOCKDOWN_DIRECTORY";
+pub(super) const DIRECTORY: &str = "HYPERCHUNK_LOCKDOWN_DIRECTORY";
 const COMPILER: &CStr = c"/usr/bin/c++";
 const PYTHON: &CStr = c"/usr/bin/python3";
 
@@ -28,17 +30,17 @@ pub(super) fn scenario(name: &str) -> bool {
 }
 
 /// A directory of its own that the ordinary user of the scenarios may use.
-struct Directory(PathBuf);
+pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Directory {
+    pub(super) fn new(name: &str) -> Directory {
         let path = env::temp_dir().join(format!("hyperchunk-lockdown-{name}-{}", std::process::id()));
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         Directory(path)
     }
 
-    fn in_scenario() -> PathBuf {
+    pub(super) fn in_scenario() -> PathBuf {
         env::var_os(DIRECTORY).unwrap().into()
     }
 }
@@ -128,7 +130,7 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     // SAFETY: the handle is valid and the name a literal.
     let symbol = unsafe { libc::dlsym(handle, c"twice".as_ptr()) };
     assert!(!symbol.is_null());
-    end_loading().unwrap();
+    end_loading(&Grants::default()).unwrap();
     // SAFETY: the symbol is the function of OBJECT.
     let twice = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(symbol) };
     shared.put(0, i64::from(twice(21)));
@@ -267,7 +269,7 @@ fn a_compiler_compiles_and_sees_nothing_else() {
 fn python_step(mode: &str) {
     step(mode, |_| {
         let mut filters = Vec::new();
-        for program in programs(Runtime::Python, Phase::First).unwrap() {
+        for program in programs(Runtime::Python, Phase::First, Access::default()).unwrap() {
             let mut hex = String::new();
             for i in program {
                 let [a, b] = i.code.to_le_bytes();

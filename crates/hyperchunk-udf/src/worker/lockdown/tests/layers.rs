@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
-use super::super::{Layers, Runtime, namespaces, parent, process, restrict, rlimits, seccomp};
+use super::super::{Access, Layers, Runtime, namespaces, parent, process, restrict, rlimits, seccomp};
 use super::harness::{Outcome, PAYLOAD, SURVIVED, Shared, call, policy, run, step, worker_start};
 use super::lock;
 
@@ -297,7 +297,7 @@ fn layer_names() {
 #[test]
 fn filters_fit_the_kernel() {
     for runtime in [LUA, Runtime::Lua { jit: true }, Runtime::Cpp, Runtime::Python, Runtime::Compiler] {
-        for program in seccomp::programs(runtime, seccomp::Phase::First).unwrap() {
+        for program in seccomp::programs(runtime, seccomp::Phase::First, Access::default()).unwrap() {
             assert!((1..4096).contains(&program.len()));
         }
     }

@@ -1,0 +1,240 @@
+//! The audit log: which live datasets were computed, on whose word. Off unless the user switches it on.
+//!
+//! `audit.toml` in the configuration folder or `$HYPERCHUNK_AUDIT` switches it on. One line of JSON for each live dataset
+//! and verdict in each process, appended by one write. A full file becomes `….1`, whose predecessor is gone.
+//!
+//! **Invariant:** reading a dataset never fails and never waits because of the log.
+
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::host::cache;
+use crate::keys;
+use crate::signature::Fingerprint;
+use crate::stub::RecordDigest;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// Bytes that the log may have before it is rotated, unless the user says otherwise.
+const MAX_BYTES: u64 = 10 << 20;
+/// What was noted is remembered for so many datasets.
+const MAX_NOTED: usize = 4096;
+const VARIABLE: &str = "HYPERCHUNK_AUDIT";
+
+/// Where the log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The file.
+    pub file: PathBuf,
+    /// Bytes after which it is rotated.
+    pub max_bytes: u64,
+}
+
+/// A live dataset that was computed, or was not.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// The file's path.
+    pub file: &'a str,
+    /// The dataset's path in it.
+    pub dataset: &'a str,
+    /// The record.
+    pub record: RecordDigest,
+    /// Who signed it.
+    pub signer: Option<Fingerprint>,
+    /// The profile's name, if one was found.
+    pub profile: Option<&'a str>,
+    /// The language.
+    pub language: &'a str,
+    /// Why it was not computed; `None` when it was.
+    pub error: Option<&'a Error>,
+}
+
+impl Event<'_> {
+    fn verdict(&self) -> &'static str {
+        match self.error.map(Error::kind) {
+            None => "computed",
+            Some(ErrorKind::Refused | ErrorKind::Key | ErrorKind::Invalid) => "refused",
+            Some(ErrorKind::Violation) => "stopped",
+            Some(ErrorKind::Limit) => "limit",
+            Some(_) => "failed",
+        }
+    }
+
+    fn line(&self, now: &str) -> String {
+        let short = |text: &str| text.chars().take(1000).collect::<String>();
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let mut line = serde_json::json!({
+            "time": now,
+            "verdict": self.verdict(),
+            "file": short(self.file),
+            "dataset": short(self.dataset),
+            "language": self.language,
+            "key": self.signer.map(|f| f.to_string()),
+            "profile": self.profile,
+            "reason": self.error.map(|e| short(e.message())),
+            "record": self.record.0.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+            "program": short(&program.display().to_string()),
+            "pid": std::process::id(),
+        })
+        .to_string();
+        line.push('\n');
+        line
+    }
+}
+
+/// `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
+        .map(|state| state.join("hyperchunk"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    enabled: bool,
+    file: Option<PathBuf>,
+    max_mib: Option<u64>,
+}
+
+/// The setting of this user; `None` when there is to be no log.
+///
+/// # Errors
+/// `Key` when `audit.toml` or the variable is malformed, or could have been written by somebody else: then there is none.
+pub fn setting() -> Result<Option<Setting>> {
+    // In a set-uid program, environment and home are somebody else's.
+    let Ok(config) = keys::config_dir() else { return Ok(None) };
+    let mut setting = None;
+    let path = config.join("audit.toml");
+    if let Some(text) = keys::read_own(&path, 0o022)? {
+        setting = read_setting(&text).map_err(|e| e.about(path.display().to_string()))?;
+    }
+    let Some(word) = std::env::var_os(VARIABLE) else { return Ok(setting) };
+    let named = PathBuf::from(&word);
+    match word.to_str() {
+        Some("" | "0") => Ok(None),
+        Some("1") if setting.is_some() => Ok(setting),
+        Some("1") => default_file().map(|file| Some(Setting { file, max_bytes: MAX_BYTES })),
+        _ if named.is_absolute() => {
+            let max_bytes = setting.map_or(MAX_BYTES, |s| s.max_bytes);
+            Ok(Some(Setting { file: named, max_bytes }))
+        }
+        _ => fail!(Key, "{VARIABLE} is neither 0, 1 nor an absolute path"),
+    }
+}
+
+fn read_setting(text: &str) -> Result<Option<Setting>> {
+    let file: File = match toml::from_str(text) {
+        Ok(file) => file,
+        Err(error) => fail!(Key, "{}", error.to_string().trim_end()),
+    };
+    if file.version != 1 {
+        fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+    }
+    let path = match file.file {
+        Some(path) if !path.is_absolute() => fail!(Key, "`file` is not an absolute path"),
+        Some(path) => path,
+        None => default_file()?,
+    };
+    let max_bytes = file.max_mib.map_or(MAX_BYTES, |n| n.clamp(1, 1 << 20) << 20);
+    Ok(file.enabled.then_some(Setting { file: path, max_bytes }))
+}
+
+fn default_file() -> Result<PathBuf> {
+    match state_dir() {
+        Some(dir) => Ok(dir.join("audit.jsonl")),
+        None => fail!(Key, "no home folder for the log: set XDG_STATE_HOME, or its file"),
+    }
+}
+
+struct Noted {
+    process: u32,
+    events: HashSet<u64>,
+}
+
+static NOTED: Mutex<Option<Noted>> = Mutex::new(None);
+
+/// Notes `event`, once in this process, if the user wants a log.
+pub fn note(event: &Event<'_>) {
+    if is_new(event)
+        && let Ok(Some(setting)) = setting()
+    {
+        // A log that cannot be written is no reason not to read.
+        let _ = append(&setting, event.line(&keys::now()).as_bytes());
+    }
+}
+
+fn is_new(event: &Event<'_>) -> bool {
+    let mut hasher = DefaultHasher::new();
+    (event.file, event.dataset, event.record, event.verdict(), event.profile).hash(&mut hasher);
+    let Some(mut noted) = cache(&NOTED) else { return true };
+    let process = std::process::id();
+    let noted = match noted.as_mut() {
+        Some(noted) if noted.process == process && noted.events.len() < MAX_NOTED => noted,
+        _ => noted.insert(Noted { process, events: HashSet::new() }),
+    };
+    noted.events.insert(hasher.finish())
+}
+
+/// Appends a line.
+///
+/// # Errors
+/// `Io`, and `Key` when the file is not the user's own.
+pub fn append(setting: &Setting, line: &[u8]) -> Result<()> {
+    let path = &setting.file;
+    let about = |e: &std::io::Error| Error::io(path.display(), e);
+    let mut file = open(path)?;
+    let size = file.metadata().map_err(|e| about(&e))?.len();
+    if size > 0 && size.saturating_add(line.len() as u64) > setting.max_bytes {
+        rotate(path, &file);
+        file = open(path)?;
+    }
+    file.write_all(line).map_err(|e| about(&e))
+}
+
+/// Moves the full log away, unless another process is doing so or has.
+fn rotate(path: &Path, full: &std::fs::File) {
+    // SAFETY: plain system call on a live descriptor, which does not wait.
+    if unsafe { libc::flock(full.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return;
+    }
+    let same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let still =
+        full.metadata().ok().zip(std::fs::symlink_metadata(path).ok()).is_some_and(|(a, b)| same(a, b));
+    if still {
+        let mut old = path.as_os_str().to_owned();
+        old.push(".1");
+        // What cannot be moved grows on; doctor tells its size.
+        let _ = std::fs::rename(path, old);
+    }
+}
+
+fn open(path: &Path) -> Result<std::fs::File> {
+    let about = || path.display().to_string();
+    if let Some(dir) = path.parent().filter(|dir| Some(*dir) == state_dir().as_deref()) {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|e| Error::io(dir.display(), &e))?;
+    }
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open(path)
+        .map_err(|e| Error::io(about(), &e))?;
+    let meta = file.metadata().map_err(|e| Error::io(about(), &e))?;
+    // SAFETY: geteuid has no preconditions.
+    if !meta.is_file() || meta.uid() != unsafe { libc::geteuid() } {
+        return Err(Error::new(ErrorKind::Key, "the log is not a file of yours").about(about()));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

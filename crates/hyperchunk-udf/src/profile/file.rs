@@ -1,0 +1,188 @@
+//! `profile.toml`.
+
+use super::{Grants, Profile, wrong};
+use crate::backend::Backend;
+use crate::error::{Result, fail};
+use crate::worker::lockdown::Layers;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    languages: Option<Vec<String>>,
+    lua_compiler: Option<bool>,
+    #[serde(default)]
+    require: Vec<String>,
+    #[serde(default)]
+    limits: FileLimits,
+    #[serde(default)]
+    grant: FileGrants,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct FileLimits {
+    wall_s: Option<u64>,
+    cpu_s: Option<u64>,
+    memory: Option<String>,
+    data: Option<String>,
+    chain_depth: Option<usize>,
+    file: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileGrants {
+    read: Vec<String>,
+    write: Vec<String>,
+    connect: Vec<String>,
+    imports: Vec<String>,
+    syscalls: Vec<String>,
+}
+
+impl Profile {
+    /// Applies the text of a `profile.toml`.
+    pub(super) fn apply(&mut self, text: &str) -> Result<()> {
+        let file: File = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end()))?;
+        if file.version != 1 {
+            fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+        }
+        self.limit(file.limits)?;
+        if let Some(languages) = file.languages {
+            self.run_only(&languages)?;
+        }
+        if let Some(compiler) = file.lua_compiler {
+            if compiler && self.name == "untrusted" {
+                fail!(
+                    Key,
+                    "profile untrusted cannot have `lua_compiler`: machine code is for keys that you trust"
+                )
+            }
+            self.jit = compiler;
+        }
+        for word in &file.require {
+            self.demand(word)?;
+        }
+        self.grant(file.grant)
+    }
+
+    fn limit(&mut self, from: FileLimits) -> Result<()> {
+        let limits = &mut self.limits;
+        let set = |to: &mut u64, from: Option<u64>| *to = from.unwrap_or(*to);
+        set(&mut limits.wall_s, from.wall_s);
+        set(&mut limits.cpu_s, from.cpu_s);
+        set(&mut limits.memory, size(from.memory)?);
+        set(&mut limits.data, size(from.data)?);
+        set(&mut limits.file, size(from.file)?);
+        if let Some(depth) = from.chain_depth {
+            limits.chain_depth = depth.min(64);
+        }
+        if limits.wall_s == 0 || limits.cpu_s == 0 {
+            fail!(Key, "a limit of 0 seconds lets nothing run")
+        }
+        Ok(())
+    }
+
+    fn run_only(&mut self, languages: &[String]) -> Result<()> {
+        let mut backends = Vec::new();
+        for language in languages {
+            let Some(backend) = Backend::ALL.into_iter().find(|b| b.short_name() == language) else {
+                let known = Backend::ALL.map(Backend::short_name).join(", ");
+                fail!(Key, "unknown language {language:?} in `languages`; there are {known}")
+            };
+            if !self.backends.contains(&backend) {
+                fail!(
+                    Key,
+                    "profile {} cannot run {language}: native code is for keys that you trust",
+                    self.name
+                )
+            }
+            backends.push(backend);
+        }
+        self.backends = backends;
+        Ok(())
+    }
+
+    fn demand(&mut self, word: &str) -> Result<()> {
+        if let Some(version) = word.strip_prefix("landlock>=") {
+            let Ok(version) = version.trim().parse::<u32>() else {
+                fail!(Key, "{word:?} in `require` is not of the form \"landlock>=3\"")
+            };
+            self.require.landlock = self.require.landlock.max(version);
+            return Ok(());
+        }
+        match Layers::from_names([word]) {
+            Ok(layer) => self.require.layers |= layer,
+            Err(_) => fail!(
+                Key,
+                "unknown layer {word:?} in `require`; there are {}, and \"landlock>=N\"",
+                Layers::ALL
+            ),
+        }
+        Ok(())
+    }
+
+    fn grant(&mut self, from: FileGrants) -> Result<()> {
+        if let Some(host) = from.connect.first() {
+            fail!(
+                Key,
+                "`connect` ({host:?}) is not there yet: functions of this version cannot use the network; take the line out"
+            )
+        }
+        let mut grants = Grants::default();
+        for path in &from.read {
+            grants.read.push(Grants::path(path, false)?);
+        }
+        for path in &from.write {
+            grants.write.push(Grants::path(path, true)?);
+        }
+        for module in from.imports {
+            if !is_module(&module) {
+                fail!(Key, "{module:?} in `imports` is not the name of a Python module")
+            }
+            grants.imports.push(module);
+        }
+        for group in &from.syscalls {
+            match group.as_str() {
+                "threads" => grants.threads = true,
+                _ => fail!(
+                    Key,
+                    "unknown group {group:?} in `syscalls`; there is \"threads\" (files: `read` and `write`)"
+                ),
+            }
+        }
+        if self.name == "untrusted" && grants != Grants::default() {
+            fail!(
+                Key,
+                "profile untrusted cannot grant anything, for it is everybody's; make a profile of its own and put the key there: hyperchunk trust move FINGERPRINT PROFILE"
+            )
+        }
+        self.grants = grants;
+        Ok(())
+    }
+}
+
+fn is_module(name: &str) -> bool {
+    let part = |p: &str| {
+        p.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+            && p.bytes().next().is_some_and(|c| !c.is_ascii_digit())
+    };
+    name.len() <= 200 && name.split('.').all(part)
+}
+
+fn size(text: Option<String>) -> Result<Option<u64>> {
+    let Some(text) = text else { return Ok(None) };
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text.get(digits.len()..).unwrap_or("").trim() {
+        "" | "B" => 1u64,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        other => fail!(Key, "unknown unit {other:?}; write B, KiB, MiB or GiB"),
+    };
+    match digits.trim().parse::<u64>().ok().and_then(|n| n.checked_mul(unit)) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => fail!(Key, "{text:?} is not a size such as \"512MiB\""),
+    }
+}

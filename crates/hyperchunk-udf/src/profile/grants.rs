@@ -1,0 +1,143 @@
+//! What a profile lets functions have beside their inputs and outputs.
+//!
+//! Paths become Landlock rules, which hold for all below them and know no exceptions: so what has something below it that
+//! no function may have is not granted at all.
+
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+use crate::keys;
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::fmt::Write as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// The first version of Landlock that keeps a file that may be read from being cut short.
+pub const LANDLOCK_FOR_FILES: u32 = 3;
+
+/// Never granted, nor what holds them.
+const SYSTEM: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+/// The same, in the user's home.
+const PRIVATE: [&str; 4] = [".ssh", ".gnupg", ".aws", ".netrc"];
+
+/// Grants of a profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grants {
+    /// Files and folders that may be read, with all below them.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that may be read and written, with all below them.
+    pub write: Vec<PathBuf>,
+    /// Python modules that may be imported beside those that every function may.
+    pub imports: Vec<String>,
+    /// Whether threads may be started.
+    pub threads: bool,
+}
+
+impl Grants {
+    /// Whether any file is granted.
+    pub fn has_files(&self) -> bool {
+        !self.read.is_empty() || !self.write.is_empty()
+    }
+
+    /// A path as a profile's file gives it, if it can be granted at all. `~/` is the user's home.
+    pub(super) fn path(text: &str, write: bool) -> Result<PathBuf> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute());
+        let path = match (text.strip_prefix("~/"), &home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(text),
+        };
+        let plain = path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)));
+        if !path.is_absolute() || !plain || text.contains('\0') {
+            fail!(Key, "{text:?} is not an absolute path without `..`; only such are granted")
+        }
+        let mut never: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+        never.extend(keys::config_dir());
+        never.extend(crate::audit::state_dir());
+        never.extend(home.iter().flat_map(|h| PRIVATE.iter().map(|p| h.join(p))));
+        let real = |p: &PathBuf| std::fs::canonicalize(p).ok();
+        let more: Vec<PathBuf> = never.iter().filter_map(real).collect();
+        if let Some(other) = never.iter().chain(&more).find(|n| path.starts_with(n) || n.starts_with(&path)) {
+            fail!(
+                Key,
+                "{text:?} is never granted, since a rule holds for all below a folder, and this is or holds {}",
+                other.display()
+            )
+        }
+        if write && home.iter().chain(&home.as_ref().and_then(real)).any(|h| is_hidden(&path, h)) {
+            fail!(Key, "{text:?} is never granted for writing: programs take their settings from there")
+        }
+        Ok(path)
+    }
+
+    /// Checks that every path is there and is what its name says.
+    ///
+    /// # Errors
+    /// `Refused`, with the path and what to do.
+    pub fn check(&self, profile: &str) -> Result<()> {
+        for path in self.read.iter().chain(&self.write) {
+            open(path).map_err(|e| {
+                let text = format!("refused to run: profile {profile} grants {}", e.message());
+                Error::new(ErrorKind::Refused, text)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What is granted, in words; empty when nothing is.
+    pub fn describe(&self) -> String {
+        let mut words = String::new();
+        let mut add = |what: &str, list: Vec<String>| {
+            if !list.is_empty() {
+                let _ =
+                    write!(words, "{}{what} {}", if words.is_empty() { "" } else { "; " }, list.join(", "));
+            }
+        };
+        let paths = |list: &[PathBuf]| list.iter().map(|p| escape(&p.display().to_string(), 300)).collect();
+        add("read", paths(&self.read));
+        add("read and write", paths(&self.write));
+        add("import", self.imports.clone());
+        add("start", if self.threads { vec!["threads".into()] } else { Vec::new() });
+        words
+    }
+}
+
+/// A file or folder of a home whose name begins with a dot.
+fn is_hidden(path: &Path, home: &Path) -> bool {
+    let first = path.strip_prefix(home).ok().and_then(|rest| rest.components().next());
+    first.is_some_and(|c| c.as_os_str().as_bytes().starts_with(b"."))
+}
+
+/// Opens a granted path, as a handle only. Nobody may have put a symbolic link into it: it would be another's choice what
+/// is granted.
+pub(crate) fn open(path: &Path) -> Result<OwnedFd> {
+    const NO_SYMLINKS: u64 = 0x04;
+    let shown = escape(&path.display().to_string(), 300);
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::new(ErrorKind::Refused, format!("{shown}, which is no path")))?;
+    let how = [u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()), 0, NO_SYMLINKS];
+    // SAFETY: a NUL-terminated path and an `open_how` of three words, both live.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, name.as_ptr(), how.as_ptr(), size_of_val(&how))
+    };
+    match i32::try_from(fd) {
+        // SAFETY: the kernel just gave us this descriptor.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => {
+            let error = std::io::Error::last_os_error();
+            let why = match error.raw_os_error() {
+                Some(libc::ENOENT) => "which does not exist; make it, or take it out of the profile".into(),
+                Some(libc::ELOOP) => match std::fs::canonicalize(path) {
+                    Ok(real) => format!(
+                        "which has a symbolic link in it; write {}",
+                        escape(&real.display().to_string(), 300)
+                    ),
+                    Err(_) => "which has a symbolic link in it".into(),
+                },
+                _ => format!("which cannot be opened: {error}"),
+            };
+            fail!(Refused, "{shown}, {why}")
+        }
+    }
+}

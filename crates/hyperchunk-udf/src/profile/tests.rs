@@ -1,0 +1,145 @@
+use super::*;
+
+fn check(profile: Profile, toml: &str) -> Result<Profile> {
+    let mut profile = profile;
+    profile.apply(toml).map(|()| profile)
+}
+
+#[test]
+fn user_limits() {
+    let untrusted = |toml: &str| check(Profile::untrusted(), toml);
+    let limits = untrusted("version = 1\n[limits]\nwall_s = 2\nmemory = \"512MiB\"\n").unwrap().limits;
+    assert_eq!((limits.wall_s, limits.memory, limits.cpu_s), (2, 512 << 20, 10));
+    for bad in [
+        "",
+        "version = 2",
+        "version = 1\nsandbox = false",
+        "version = 1\n[limits]\nwall_s = 0",
+        "version = 1\n[limits]\nmemory = \"1TB\"",
+        "version = 1\n[limits]\nmemory = \"99999999999GiB\"",
+        "version = 1\n[limits]\nwall_s = -1",
+    ] {
+        assert!(untrusted(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn untrusted_runs_no_native_code() {
+    assert!(Profile::untrusted().allow(Backend::Cpp, None).unwrap_err().to_string().contains("not signed"));
+    assert!(Profile::own().allow(Backend::Cpp, None).is_ok());
+    assert!(Profile::untrusted().allow(Backend::Expression, None).is_ok());
+}
+
+#[test]
+fn a_profile_says_what_it_grants_and_requires() {
+    let toml = "version = 1\nlanguages = [\"lua\"]\nlua_compiler = false\nrequire = [\"netns\", \"landlock>=4\"]\n\
+        [grant]\nread = [\"/data/lookup\", \"/srv/a b\"]\nwrite = [\"/data/out\"]\nimports = [\"scipy.ndimage\"]\n\
+        syscalls = [\"threads\"]\n[limits]\nfile = \"1MiB\"\n";
+    let profile = check(Profile::default_profile(), toml).unwrap();
+    assert_eq!(profile.backends, [Backend::Lua]);
+    assert!(!profile.jit);
+    assert_eq!(profile.require, Require { layers: Layers::NETNS, landlock: 4 });
+    assert_eq!(profile.grants.read, [PathBuf::from("/data/lookup"), "/srv/a b".into()]);
+    assert_eq!(profile.limits.file, 1 << 20);
+    assert_eq!(
+        profile.grants.describe(),
+        "read /data/lookup, /srv/a b; read and write /data/out; import scipy.ndimage; start threads"
+    );
+    assert!(profile.allow(Backend::Python, None).unwrap_err().to_string().contains("languages"));
+}
+
+#[test]
+fn what_is_never_granted() {
+    let home = std::env::var("HOME").unwrap();
+    let config = keys::config_dir().unwrap();
+    let config = config.display();
+    let read = |path: &str| format!("version = 1\n[grant]\nread = [\"{path}\"]");
+    let mut bad: Vec<String> =
+        ["/", "/proc", "/proc/self/fd", "/dev/shm", "/sys", "relative", "/data/../etc", "", "/a\\u0000b"]
+            .map(read)
+            .into();
+    bad.extend([
+        read(&home),
+        read(&format!("{home}/.ssh")),
+        read(&format!("{config}/keys")),
+        read("~/.ssh/config"),
+    ]);
+    bad.push("version = 1\n[grant]\nwrite = [\"~/.bashrc\"]".into());
+    bad.push("version = 1\n[grant]\nconnect = [\"example.org:443\"]".into());
+    bad.push("version = 1\n[grant]\nsyscalls = [\"ptrace\"]".into());
+    bad.push("version = 1\n[grant]\nimports = [\"os; import sys\"]".into());
+    bad.push("version = 1\n[grant]\ndelete = [\"/data\"]".into());
+    bad.push("version = 1\nrequire = [\"wall\"]".into());
+    bad.push("version = 1\nlanguages = [\"perl\"]".into());
+    for toml in &bad {
+        assert!(check(Profile::default_profile(), toml).is_err(), "{toml}");
+    }
+    // What is everybody's is granted nothing.
+    for toml in ["languages = [\"c++\"]", "lua_compiler = true", "[grant]\nread = [\"/data\"]"] {
+        let toml = format!("version = 1\n{toml}");
+        assert!(check(Profile::default_profile(), &toml).is_ok());
+        assert!(check(Profile::untrusted(), &toml).unwrap_err().message().contains("untrusted"), "{toml}");
+    }
+}
+
+#[test]
+fn names_of_profiles() {
+    for good in ["lab", "Lab-2", "a_b", "0"] {
+        assert!(is_name(good), "{good}");
+    }
+    for bad in ["", "..", "a/b", "-x", "a b", "é", &"x".repeat(41)] {
+        assert!(!is_name(bad), "{bad}");
+    }
+}
+
+/// Rules of HDF5-UDF: a rule that is `false` allowed the call there.
+#[test]
+fn rules_of_the_reference() {
+    let rules = |syscalls: &str, files: &str| {
+        import(&format!(
+            "{{\"sandbox\": true, \"# a comment\": 1, \"syscalls\": [{syscalls}], \"filesystem\": [{files}]}}"
+        ))
+        .unwrap()
+    };
+    let files = "{\"/data/lookup/**\": \"ro\"}, {\"/srv/a \\\"b\": \"rw\"}";
+    let open = "{\"openat\": {\"arg\": 2, \"op\": \"equals\", \"value\": 0}}, {\"brk\": true}";
+    let made = rules(open, files);
+    assert_eq!(made.warnings, [""; 0]);
+    let profile = check(Profile::default_profile(), &made.toml).unwrap();
+    assert_eq!(profile.grants.read, [PathBuf::from("/data/lookup")]);
+    assert_eq!(profile.grants.write, [PathBuf::from("/srv/a \"b")]);
+    // A call that is denied takes the paths with it.
+    let denied = rules("{\"read\": false}", files);
+    assert!(!check(Profile::default_profile(), &denied.toml).unwrap().grants.has_files());
+    assert_eq!(denied.warnings.len(), 1);
+    let denied = rules("{\"write\": false}", files);
+    let grants = check(Profile::default_profile(), &denied.toml).unwrap().grants;
+    assert_eq!((grants.read.len(), grants.write.len()), (1, 0));
+    for (syscalls, files, warning) in [
+        ("{\"socket\": true}", "", "network"),
+        ("{\"fork\": true}", "", "processes"),
+        ("{\"bpf\": true}", "", "single system calls"),
+        ("{\"read\": false}", "", "every function has it"),
+        ("", "{\"/**\": \"rw\"}", "patterns"),
+        ("", "{\"/a/*.csv\": \"ro\"}", "patterns"),
+        ("", "{\"/proc/**\": \"ro\"}", "never granted"),
+        ("", "{\"/**/python*/site-packages/**\": \"ro\"}", "not needed"),
+    ] {
+        let made = rules(syscalls, files);
+        assert!(made.warnings[0].contains(warning), "{syscalls} {files}: {:?}", made.warnings);
+        assert_eq!(check(Profile::default_profile(), &made.toml).unwrap().grants, Grants::default());
+    }
+    assert!(import("{\"sandbox\": false}").unwrap().warnings[0].contains("never switched off"));
+    for bad in [
+        "",
+        "[]",
+        "{}",
+        "{\"sandbox\": 1}",
+        "{\"sandbox\": true, \"syscalls\": {}}",
+        "{\"sandbox\": true, \"syscalls\": [3]}",
+        "{\"sandbox\": true, \"syscalls\": [{\"read\": 3}]}",
+        "{\"sandbox\": true, \"filesystem\": [{\"/a\": \"wo\"}]}",
+    ] {
+        assert!(import(bad).is_err(), "{bad}");
+    }
+}
