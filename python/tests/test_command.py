@@ -95,7 +95,7 @@ def test_attach_ls_show_verify_rm(scene: Any, source: Any, command: Any) -> None
 
     for target in (file, f"{file}:/out"):
         done = command("udf", "verify", target)
-        assert (done.returncode, done.stdout) == (0, f"/out\tsigned by {signer}\t2 chunks\n")
+        assert (done.returncode, done.stdout) == (0, f"/out\tsigned by {signer}\t2 chunks\tprofile self: runs here\n")
 
     done = command("udf", "attach", file, program, "out")
     assert (done.returncode, "--overwrite" in done.stderr) == (1, True)

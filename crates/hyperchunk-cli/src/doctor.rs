@@ -2,11 +2,14 @@
 
 use crate::Outcome;
 use hyperchunk_h5abi::Library;
+use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::trust::{self, Listed, Place};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(crate) fn run(library: Option<&Path>) -> Outcome {
@@ -31,8 +34,25 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }
-    let mut failures = 0;
-    for profile in [Profile::untrusted(), Profile::own()] {
+    let mut failures = trusted();
+    log();
+    for name in Profile::names()? {
+        // It is as `self` is, unless the user has set it.
+        if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
+            continue;
+        }
+        let profile = match Profile::named(&name) {
+            Ok(profile) => profile,
+            Err(error) => {
+                failures += 1;
+                say!("{name:<10} not usable: {error}");
+                continue;
+            }
+        };
+        let grants = profile.grants.describe();
+        if !grants.is_empty() {
+            say!("{name:<10} may {grants}");
+        }
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs) {
                 Ok((layers, abi)) => format!("runs, contained by {layers} (Landlock {abi})"),
@@ -41,7 +61,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
                     format!("does not run: {error}")
                 }
             };
-            say!("{:<10} {:<7} {line}", profile.name, backend.short_name());
+            say!("{name:<10} {:<7} {line}", backend.short_name());
         }
     }
     say!(
@@ -49,5 +69,44 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         "any",
         "expression"
     );
-    if failures > 0 { Err(format!("{failures} kinds of functions do not run here").into()) } else { Ok(()) }
+    if failures > 0 { Err(format!("{failures} things do not work here").into()) } else { Ok(()) }
+}
+
+/// Tells the keys that the user listed; returns how many are not usable.
+fn trusted() -> usize {
+    let listed = match trust::list() {
+        Ok(listed) => listed,
+        Err(error) => {
+            say!("trust      not usable: {error}");
+            return 1;
+        }
+    };
+    let mut places = BTreeMap::<String, usize>::new();
+    let mut bad = 0;
+    for one in listed {
+        match one {
+            Ok(Listed { place: Place::Profile(profile), .. }) => {
+                *places.entry(format!("in {profile}")).or_default() += 1;
+            }
+            Ok(_) => *places.entry("revoked".into()).or_default() += 1,
+            Err(error) => {
+                bad += 1;
+                say!("trust      a key is not usable: {error}");
+            }
+        }
+    }
+    let words: Vec<_> = places.iter().map(|(place, n)| format!("{n} {place}")).collect();
+    say!("trust      keys: {}", if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") });
+    bad
+}
+
+fn log() {
+    match audit::setting() {
+        Ok(None) => say!("audit log  off"),
+        Ok(Some(setting)) => {
+            let size = std::fs::metadata(&setting.file).map_or(0, |m| m.len());
+            say!("audit log  {} ({size} bytes, of {} at most)", setting.file.display(), setting.max_bytes);
+        }
+        Err(error) => say!("audit log  off: {error}"),
+    }
 }

@@ -2,8 +2,11 @@
 
 use crate::Outcome;
 use clap::Subcommand;
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys;
 use hyperchunk_udf::signature::Fingerprint;
+use std::io::Write as _;
+use std::path::PathBuf;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -18,6 +21,11 @@ pub(crate) enum Command {
     },
     /// Print your public key, for others to put into one of their profiles.
     Show,
+    /// Write your public key to a file for others: hyperchunk trust add FILE --profile PROFILE.
+    Export {
+        /// The new file.
+        file: PathBuf,
+    },
 }
 
 pub(crate) fn run(command: &Command) -> Outcome {
@@ -27,10 +35,22 @@ pub(crate) fn run(command: &Command) -> Outcome {
             say!("{}", key.fingerprint());
             say!("private key: {}", keys::own_key_path()?.display());
         }
-        Command::Show => match keys::own_public_key()? {
-            Some(key) => say!("{}fingerprint {}", key.to_text(), Fingerprint::of(&key.key)),
-            None => return Err("there is no signing key yet: run `hyperchunk key new`".into()),
-        },
+        Command::Show => say!("{}", public_text()?.trim_end()),
+        Command::Export { file } => {
+            let text = public_text()?;
+            let new = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+            new.and_then(|mut f| f.write_all(text.as_bytes()))
+                .map_err(|e| format!("{}: {e}", file.display()))?;
+            say!("wrote your public key to {}", escape(&file.display().to_string(), 300));
+        }
     }
     Ok(())
+}
+
+/// The user's public key as others get it.
+fn public_text() -> Result<String, Box<dyn std::error::Error>> {
+    match keys::own_public_key()? {
+        Some(key) => Ok(format!("{}fingerprint {}\n", key.to_text(), Fingerprint::of(&key.key))),
+        None => Err("there is no signing key yet: run `hyperchunk key new`".into()),
+    }
 }

@@ -30,7 +30,9 @@ mod serve;
 mod source;
 mod store;
 mod terminal;
+mod trust;
 mod udf;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -83,6 +85,9 @@ enum Command {
     /// The key that signs what you attach.
     #[command(subcommand)]
     Key(key::Command),
+    /// Whose functions may do what: keys and profiles.
+    #[command(subcommand)]
+    Trust(trust::Command),
     /// Print what other programs need in their environment: eval "$(hyperchunk env)".
     Env(env::Arguments),
     /// Tell whether live datasets run here, and how well they are contained.
@@ -91,6 +96,18 @@ enum Command {
 
 /// What commands return: a message for people, printed to standard error.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// A failure with an exit status of its own.
+#[derive(Debug)]
+struct Status(i32, String);
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.1)
+    }
+}
+
+impl std::error::Error for Status {}
 
 fn print_line(line: std::fmt::Arguments<'_>) {
     print_text(&format!("{line}\n"));
@@ -110,7 +127,7 @@ fn complain(error: &dyn std::fmt::Display) {
     eprintln!("hyperchunk: {}", hyperchunk_udf::escape::escape(&error.to_string(), 2000));
 }
 
-/// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments. `libhdf5` is the library
+/// Runs the command and returns its exit status: 0, 1 for a failure, 2 for wrong arguments, or that of a [`Status`]. `libhdf5` is the library
 /// that edits files, unless `HYPERCHUNK_LIBHDF5` names another.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBuf>) -> i32 {
     let arguments = match Arguments::try_parse_from(arguments) {
@@ -140,6 +157,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Pool(command) => pool::run(&command),
         Command::Udf(command) => udf::run(command, library),
         Command::Key(command) => key::run(&command),
+        Command::Trust(command) => trust::run(command, library),
         Command::Env(command) => env::run(&command),
         Command::Doctor => doctor::run(library),
     };
@@ -147,7 +165,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Ok(()) => 0,
         Err(error) => {
             eprintln!("hyperchunk: {error}");
-            1
+            error.downcast_ref::<Status>().map_or(1, |status| status.0)
         }
     }
 }

@@ -66,10 +66,24 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check the records, signatures and chunks of a file, or of one live dataset, running nothing.
+    /// Check the records, signatures and chunks of a file, or of one live dataset, and whether it would run here and why
+    /// not, running nothing of it. The exit status is 1 if something is invalid, 3 if something would not run here.
     Verify {
         /// FILE or FILE:/DATASET
         target: String,
+    },
+    /// Say in words what a live dataset is, whose it is, and what it would be allowed to do here.
+    Explain {
+        /// FILE:/DATASET
+        target: String,
+    },
+    /// Compile and sign anew from the stored source, for this machine and with your key.
+    Rebuild {
+        /// FILE or FILE:/DATASET
+        target: String,
+        /// Also what somebody else signed, or nobody: it is signed by you from then on. Look at its source first.
+        #[arg(long)]
+        take_over: bool,
     },
     /// Remove a live dataset from a file.
     Rm {
@@ -141,7 +155,12 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 show(&entry)?;
             }
         }
-        Command::Verify { target } => verify(library()?, &target)?,
+        Command::Verify { target } => crate::verify::verify(library()?, &target)?,
+        Command::Explain { target } => {
+            let (file, dataset) = edit::split_target(&target)?;
+            crate::verify::explain(library()?, Path::new(file), dataset)?;
+        }
+        Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -176,7 +195,7 @@ fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
     )
 }
 
-fn shape(dims: &[u64]) -> String {
+pub(crate) fn shape(dims: &[u64]) -> String {
     dims.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
@@ -272,27 +291,29 @@ fn show(entry: &edit::Entry) -> Outcome {
     Ok(())
 }
 
-fn verify(library: &'static Library, target: &str) -> Outcome {
-    let entries = match edit::split_target(target) {
-        Ok((file, dataset)) => vec![edit::find(library, Path::new(file), dataset)?],
-        Err(_) => edit::list(library, Path::new(target))?,
-    };
-    let file = edit::split_target(target).map_or(target, |(file, _)| file);
-    let mut bad = 0;
-    for entry in &entries {
-        let path = escape(&entry.path, 200);
-        let checked = entry.record.as_ref().map_err(Clone::clone).and_then(|(record, signer)| {
-            edit::verify_stubs(library, Path::new(file), &entry.path, record, &entry.json)
-                .map(|n| (n, signer))
-        });
-        match checked {
-            Ok((n, Some(signer))) => say!("{path}\tsigned by {signer}\t{n} chunks"),
-            Ok((n, None)) => say!("{path}\tnot signed\t{n} chunks"),
-            Err(error) => {
-                bad += 1;
-                say!("{path}\tINVALID: {error}");
-            }
+fn rebuild(library: &'static Library, target: &str, take_over: bool) -> Outcome {
+    let (file, names) = match edit::split_target(target) {
+        Ok((file, dataset)) => (file, vec![dataset.to_owned()]),
+        Err(_) => {
+            let entries = edit::list(library, Path::new(target))?;
+            (target, entries.into_iter().map(|e| e.path).collect())
         }
+    };
+    for name in names {
+        let one = edit::rebuild(library, Path::new(file), &name, take_over)?;
+        let record = &one.record;
+        say!(
+            "rebuilt {}: {}, {}",
+            escape(&name, 200),
+            match &record.compiled {
+                Some(compiled) => format!("{} for {}", record.backend.short_name(), escape(&compiled.target, 40)),
+                None => record.backend.short_name().to_owned(),
+            },
+            match &record.signature {
+                Some(s) => format!("signed {}", hyperchunk_udf::signature::Fingerprint::of(&s.public_key)),
+                None => "not signed".to_owned(),
+            },
+        );
     }
-    if bad > 0 { Err(format!("{bad} of {} live datasets are invalid", entries.len()).into()) } else { Ok(()) }
+    Ok(())
 }

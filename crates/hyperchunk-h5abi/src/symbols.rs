@@ -66,6 +66,7 @@ functions! {
     free = "H5free_memory": fn(*mut c_void) -> Herr;
     attr_close = "H5Aclose": fn(Hid) -> Herr;
     attr_create = "H5Acreate2": fn(Hid, *const c_char, Hid, Hid, Hid, Hid) -> Hid;
+    attr_delete = "H5Adelete": fn(Hid, *const c_char) -> Herr;
     attr_exists = "H5Aexists": fn(Hid, *const c_char) -> c_int;
     attr_open = "H5Aopen": fn(Hid, *const c_char, Hid) -> Hid;
     attr_read = "H5Aread": fn(Hid, Hid, *mut c_void) -> Herr;

@@ -29,6 +29,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
         let (offset, shape) = plan.record.block(&stub.chunk)?;
         compute(dataset.object().file(), &plan, (&offset, &shape), to)
     });
+    plan.note(computed.as_ref().err());
     computed.map_err(|error| plan.explain(&error))
 }
 

@@ -4,6 +4,7 @@ use crate::inputs;
 use crate::of_function;
 use hyperchunk::model::{Class, Dataspace};
 use hyperchunk::{Dataset, File};
+use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
@@ -76,7 +77,20 @@ impl Plan {
         }
         let record = Record::parse(&bytes).map_err(named)?;
         let signer = signature::verify(&record).map_err(named)?;
-        let profile = Profile::of(signer).map_err(named)?;
+        let note = |profile: Option<&str>, error: &Error| {
+            let language = record.backend.short_name();
+            let error = Some(error);
+            let (file, dataset, record) = (file_path.as_str(), name.as_str(), stub.record);
+            audit::note(&audit::Event { file, dataset, record, signer, profile, language, error });
+        };
+        let profile = Profile::of(signer).map_err(|error| {
+            note(None, &error);
+            let key = signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
+            named(Error::new(error.kind(), format!("({}, {key}): {error}", record.backend.short_name())))
+        })?;
+        if let Err(error) = profile.allow(record.backend, signer) {
+            note(Some(&profile.name), &error);
+        }
         let instance = file.instance();
         let mut plan = Self {
             instance,
@@ -86,7 +100,7 @@ impl Plan {
                 file: (u64::MAX, instance),
                 version: (0, 0, 0),
                 record: stub.record,
-                profile: profile.name,
+                profile: profile.clone(),
                 file_path: file_path.clone(),
                 slots: Vec::new(),
             }),
@@ -175,6 +189,19 @@ impl Plan {
         Session::start(&job, &programs)
     }
 
+    /// Notes in the audit log, if there is one, that a chunk was computed or why not.
+    pub(crate) fn note(&self, error: Option<&Error>) {
+        audit::note(&audit::Event {
+            file: &self.file_path,
+            dataset: &self.name,
+            record: self.digest,
+            signer: self.signer,
+            profile: Some(&self.profile.name),
+            language: self.record.backend.short_name(),
+            error,
+        });
+    }
+
     /// `error` with the file, the dataset, the language, the key and the profile.
     pub(crate) fn explain(&self, error: &Error) -> Error {
         // An error of a live dataset that is an input tells already whose it is.
@@ -182,7 +209,7 @@ impl Plan {
             return error.clone();
         }
         let key = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
-        let (language, profile) = (self.record.backend.short_name(), self.profile.name);
+        let (language, profile) = (self.record.backend.short_name(), &self.profile.name);
         Error::new(error.kind(), format!("({language}, {key}, profile {profile}): {error}"))
             .about(format!("{}:{}", self.file_path, self.name))
     }

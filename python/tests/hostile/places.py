@@ -23,11 +23,14 @@ CONFIG = HOME / ".config" / "hyperchunk"
 MARKS = WORK / "marks"
 FILES = WORK / "files"
 READER = WORK / "reader"
+LOOKUP = WORK / "lookup"
+RESULTS = WORK / "results"
 SOURCES = Path(__file__).parent / "sources"
 CANARY = "canary-in-file-" + "7e91" * 4
 COMMAND = [sys.executable, "-I", "-c", "from hyperchunk._command import main; main()"]
 
 TRUSTED = Key(b"trusted by the user, profile one"[:32])
+GRANTED = Key(b"in a profile that grants files.."[:32])
 STRANGER = Key(b"nobody knows this one at all...."[:32], "../allow/evil", "../allow/evil")
 PROFILE = f"""version = 1
 [limits]
@@ -70,6 +73,13 @@ def make() -> Key:
         folder.mkdir(parents=True)
         (folder.parent / "profile.toml").write_text(PROFILE)
     (CONFIG / "profiles" / "default" / "keys" / f"{TRUSTED.stem}.pub").write_text(TRUSTED.text())
+    granted = CONFIG / "profiles" / "granted"
+    (granted / "keys").mkdir(parents=True)
+    (granted / "keys" / f"{GRANTED.stem}.pub").write_text(GRANTED.text())
+    for folder in (LOOKUP, RESULTS):
+        folder.mkdir()
+    grants = f"[grant]\nread = ['{LOOKUP}']\nwrite = ['{RESULTS}']\nimports = ['quopri']\n"
+    (granted / "profile.toml").write_text(PROFILE + grants)
     for folder in [CONFIG, *(p for p in CONFIG.rglob("*") if p.is_dir())]:
         folder.chmod(0o755)
     (CONFIG / "keys").chmod(0o700)
@@ -95,7 +105,7 @@ def good_file() -> Path:
 
 def signed(header: records.Header, trust: str, own: Key) -> records.Header:
     """The record signed by whom `trust` says."""
-    keys = {"unsigned": None, "self": own, "default": TRUSTED, "stranger": STRANGER}
+    keys = {"unsigned": None, "self": own, "default": TRUSTED, "granted": GRANTED, "stranger": STRANGER}
     key = keys[trust]
     return header if key is None else records.sign(header, key)
 

@@ -23,6 +23,7 @@ use hyperchunk_udf::scan;
 use hyperchunk_udf::signature::SigningKey;
 use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolved, ResolvedOutput};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
+use hyperchunk_udf::trust;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -96,6 +97,9 @@ pub fn attach(
     let scan = scan::scan(backend, &source, python.as_deref()).map_err(in_source)?;
     let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
     let key = if options.unsigned { None } else { Some(keys::own_key()?) };
+    if let Some(key) = &key {
+        trust::check_revoked(&key.fingerprint())?;
+    }
     let file = open(library, path, !options.dry_run)?;
     filter::register(library)?;
     let mut input_chunks = HashMap::new();
@@ -152,7 +156,7 @@ fn read_source(path: &Path) -> Result<String> {
         .map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
 }
 
-fn look_up(
+pub(super) fn look_up(
     library: &'static Library,
     file: Hid,
     backend: Backend,
@@ -208,7 +212,7 @@ fn try_source(
         backend,
         source,
         compiled: compiled.map(|c| c.object.as_slice()),
-        profile: &Profile::own(),
+        profile: &Profile::named("self")?,
         file_path: "",
         slots: outputs.chain(inputs).collect(),
         files: Vec::new(),
@@ -312,7 +316,7 @@ fn native_global(datatype: ElementType) -> &'static std::ffi::CStr {
     }
 }
 
-fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest: RecordDigest) -> Result<()> {
+pub(super) fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest: RecordDigest) -> Result<()> {
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let offset: Vec<u64> = chunk.iter().zip(&record.chunk).map(|(n, c)| n * c).collect();
         let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;
@@ -334,7 +338,7 @@ fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest:
     Ok(())
 }
 
-fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_record(library: &'static Library, dataset: Hid, bytes: &[u8]) -> Result<()> {
     const VARIABLE: usize = usize::MAX;
     const UTF8: i32 = 1;
     const NULL_PADDED: i32 = 1;

@@ -3,8 +3,10 @@
 mod attach;
 mod list;
 mod open;
+mod rebuild;
 mod verify;
 
 pub use attach::{Attached, Options, Program, attach};
 pub use list::{Entry, find, list, remove, split_target};
-pub use verify::verify_stubs;
+pub use rebuild::rebuild;
+pub use verify::{check_inputs, verify_stubs};

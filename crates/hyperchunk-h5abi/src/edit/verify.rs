@@ -2,6 +2,7 @@
 //!
 //! A reader cannot check this: HDF5 does not tell a filter which chunk it reads.
 
+use super::attach::look_up;
 use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
@@ -9,8 +10,10 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// Reads every stub of the live dataset at `dataset`, whose record is `record` with the bytes `json`; returns their number.
@@ -41,6 +44,32 @@ pub fn verify_stubs(
         count += 1;
     }
     Ok(count)
+}
+
+/// Checks that the inputs of a record are there, with the shapes and types that it says.
+///
+/// # Errors
+/// `NotFound`, or `Invalid` with the first input that is another.
+pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> Result<()> {
+    let file = open(library, path, false)?;
+    for input in &record.inputs {
+        let about = |text: String| {
+            Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
+        };
+        match look_up(library, file.handle.id, &input.name, &mut HashMap::new())? {
+            None => return Err(about("is not in the file".into())),
+            Some(found) if found.dims != input.dims || found.datatype != input.datatype => {
+                let (now, then) = (found.datatype.name(), input.datatype.name());
+                let text = format!(
+                    "is {now} {:?} now, and was {then} {:?} when the function was attached; attach it again",
+                    found.dims, input.dims
+                );
+                return Err(about(text));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The stored bytes of a chunk, which must be few.

@@ -49,7 +49,12 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     }
     let _quiet = Quiet::new(library);
     let mut targets: Vec<Target> = Vec::new();
-    for &dataset in open.iter().filter(|&&d| is_live(library, d, stub.id)) {
+    let candidates: Vec<Hid> = open.iter().copied().filter(|&d| is_live(library, d, stub.id)).collect();
+    for &dataset in &candidates {
+        // One of several copies may have been rebuilt: then its record is another, and it is not the one that is read.
+        if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
+            continue;
+        }
         let file = library.file_of(dataset)?;
         let instance = library.instance(&file)?;
         if targets.iter().any(|(_, p)| p.instance == instance) {
@@ -66,6 +71,9 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         };
         check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
         targets.push((dataset, plan));
+    }
+    if targets.is_empty() && !candidates.is_empty() {
+        fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
     }
     if targets.is_empty() {
         fail!(

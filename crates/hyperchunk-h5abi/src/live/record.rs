@@ -85,6 +85,11 @@ pub(crate) fn verified(
     Ok(new)
 }
 
+/// Whether the dataset has the record with this digest.
+pub(crate) fn is_of(library: &'static Library, dataset: Hid, digest: RecordDigest) -> bool {
+    read(library, dataset).is_ok_and(|bytes| bytes.is_some_and(|b| RecordDigest::of(&b) == digest))
+}
+
 /// The bytes of the record attribute; `None` when the dataset has none.
 pub(crate) fn read(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
     let name = c_name(ATTRIBUTE)?;

@@ -1,0 +1,134 @@
+//! `hyperchunk udf verify` and `hyperchunk udf explain`: what a live dataset is and may do, without running it.
+
+use crate::udf::shape;
+use crate::{Outcome, Status};
+use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::host::{Programs, probe};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::Record;
+use std::path::Path;
+
+/// The exit status when everything is valid and something would not run here.
+const DOES_NOT_RUN: i32 = 3;
+
+pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
+    let (file, entries) = match edit::split_target(target) {
+        Ok((file, dataset)) => (file, vec![edit::find(library, Path::new(file), dataset)?]),
+        Err(_) => (target, edit::list(library, Path::new(target))?),
+    };
+    let file = Path::new(file);
+    let (mut invalid, mut refused) = (0, 0);
+    for entry in &entries {
+        let path = escape(&entry.path, 200);
+        let checked = entry.record.as_ref().map_err(Clone::clone).and_then(|(record, signer)| {
+            edit::verify_stubs(library, file, &entry.path, record, &entry.json).map(|n| (n, signer, record))
+        });
+        let (chunks, signer, record) = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                invalid += 1;
+                say!("{path}\tINVALID: {error}");
+                continue;
+            }
+        };
+        let runs = match runs_here(library, file, entry, record) {
+            Ok((profile, _)) => format!("profile {}: runs here", profile.name),
+            Err(error) => {
+                refused += 1;
+                format!("does not run here: {error}")
+            }
+        };
+        let who = signer.map_or_else(|| "not signed".to_owned(), |f| format!("signed by {f}"));
+        say!("{path}\t{who}\t{chunks} chunks\t{runs}");
+    }
+    let all = entries.len();
+    if invalid > 0 {
+        return Err(format!("{invalid} of {all} live datasets are invalid").into());
+    }
+    if refused > 0 {
+        return Err(Status(DOES_NOT_RUN, format!("{refused} of {all} live datasets do not run here")).into());
+    }
+    Ok(())
+}
+
+type Error = hyperchunk_udf::error::Error;
+
+/// The profile and the sandbox that it would run in, or why it would not run.
+fn runs_here(
+    library: &'static Library,
+    file: &Path,
+    entry: &edit::Entry,
+    record: &Record,
+) -> Result<(Profile, String), Error> {
+    let profile = entry.profile.clone()?;
+    edit::check_inputs(library, file, record)?;
+    let (layers, landlock) = probe(record.backend, &profile, &Programs::find()?)?;
+    Ok((profile, format!("{layers} (Landlock {landlock})")))
+}
+
+pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> Outcome {
+    let entry = edit::find(library, file, dataset)?;
+    let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
+    let name = |s: &hyperchunk_udf::record::Slot| {
+        format!("{} ({} {})", escape(&s.name, 80), s.datatype.name(), shape(&s.dims))
+    };
+    let inputs: Vec<_> = record.inputs.iter().map(name).collect();
+    say!("{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
+    say!(
+        "  is computed by a function in {}, which {}, each time that somebody reads it.",
+        record.backend.short_name(),
+        if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
+    );
+    match (&record.signature, signer) {
+        (Some(s), Some(f)) => {
+            let labels = format!("{} {}", escape(&s.name, 80), escape(&s.email, 80));
+            let labels = labels.trim();
+            let calls = if labels.is_empty() { String::new() } else { format!(", who calls themselves {labels}") };
+            say!("  Signed by {f}{calls}. Since then nothing of it was changed.");
+        }
+        _ => say!("  Nobody signed it: anybody could have written it."),
+    }
+    let Ok(profile) = Profile::of(*signer) else {
+        let error = entry.profile.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        say!("  It does not run here: {error}");
+        return Ok(());
+    };
+    let why = match profile.name.as_str() {
+        "self" => "it is your own key".to_owned(),
+        "untrusted" => "you trust nobody who vouches for it".to_owned(),
+        other => format!("you put that key into {other}"),
+    };
+    say!("  Here it has the rights of profile {}, since {why}:", profile.name);
+    match inputs.as_slice() {
+        [] => say!("    - it sees no data of the file, and the path of the file as text;"),
+        list => say!("    - it sees {}, and the path of the file as text;", list.join(", ")),
+    }
+    say!(
+        "    - it has {} s, {} s of processor time, {} MiB of memory, {} MiB for inputs and outputs;",
+        profile.limits.wall_s,
+        profile.limits.cpu_s,
+        profile.limits.memory >> 20,
+        profile.limits.data >> 20
+    );
+    let grants = profile.grants.describe();
+    if grants.is_empty() {
+        say!("    - it can open no file, use no network, and start or see no other process.");
+    } else {
+        say!("    - it may {grants};");
+        say!("    - it can open no other file, use no network, and start or see no other process.");
+    }
+    if record.backend == Backend::Cpp {
+        match &record.compiled {
+            Some(c) if c.target == TARGET => say!("  Its compiled form is for this kind of machine."),
+            _ => say!("  It is compiled here, in a sandbox, before it runs: it was not built for this kind of machine."),
+        }
+    }
+    match runs_here(library, file, &entry, record) {
+        Ok((_, layers)) => say!("  It runs here, contained by {layers}."),
+        Err(error) => say!("  It does not run here: {error}"),
+    }
+    Ok(())
+}

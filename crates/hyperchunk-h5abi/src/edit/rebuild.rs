@@ -1,0 +1,97 @@
+//! Compiling and signing a live dataset anew, from the source that is stored with it.
+
+use super::attach::{Attached, write_record, write_stubs};
+use super::list::find;
+use super::open::open;
+use crate::errors::failure;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::{Result, fail, filter};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
+use hyperchunk_udf::keys;
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{ATTRIBUTE, Record};
+use hyperchunk_udf::stub::RecordDigest;
+use hyperchunk_udf::trust;
+use std::path::Path;
+
+/// Compiles the live dataset for this machine, if its language is compiled, and signs it with the user's key. The dataset
+/// stays what it is: its id, links and other attributes. With `take_over`, also what somebody else signed, or nobody.
+///
+/// # Errors
+/// `Refused` for somebody else's without `take_over`; `Invalid` for a record that does not hold; those of compiling and
+/// signing. Interrupted in the middle, the dataset is unreadable until this has run again or it is attached again.
+pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over: bool) -> Result<Attached> {
+    let about = |e: crate::Error| e.about(format!("{}:{dataset}", path.display()));
+    let entry = find(library, path, dataset)?;
+    let (mut record, signer) = entry.record.map_err(about)?;
+    let key = keys::own_key()?;
+    trust::check_revoked(&key.fingerprint())?;
+    if signer != Some(key.fingerprint()) && !take_over {
+        let who = signer.map_or_else(|| "nobody".to_owned(), |f| f.to_string());
+        return Err(about(crate::Error::new(
+            crate::ErrorKind::Refused,
+            format!(
+                "it is signed by {who}, and rebuilt it would be signed by you: look at what it does (hyperchunk udf show --source), then add --take-over"
+            ),
+        )));
+    }
+    let programs = Programs::find()?;
+    record.compiled = match record.backend {
+        Backend::Cpp => Some(compile_cpp(&record.source, &programs).map_err(about)?),
+        _ => None,
+    };
+    try_record(&record, &programs).map_err(about)?;
+    record.created = keys::now();
+    key.sign(&mut record);
+    let bytes = record.encode()?;
+    Record::parse(&bytes)?;
+    write(library, path, dataset, &record, &bytes).map_err(about)?;
+    let chunks = record.output.dims.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c)).product();
+    Ok(Attached { json: String::from_utf8_lossy(&bytes).into_owned(), record, chunks })
+}
+
+/// Loads the source in the sandbox, so that a mistake shows before anything is written.
+fn try_record(record: &Record, programs: &Programs) -> Result<()> {
+    let outputs = 1 + record.inputs.len()..;
+    let slot = |n: usize| if n == 0 || outputs.contains(&n) { Source::Output(64) } else { Source::Copied(64) };
+    let slots = record.slots().enumerate().map(|(n, s)| JobSlot {
+        name: s.name.clone(),
+        datatype: s.datatype,
+        source: slot(n),
+    });
+    let job = Job {
+        backend: record.backend,
+        source: &record.source,
+        compiled: record.compiled.as_ref().map(|c| c.object.as_slice()),
+        profile: &Profile::named("self")?,
+        file_path: "",
+        slots: slots.collect(),
+        files: Vec::new(),
+    };
+    Session::start(&job, programs).map(drop)
+}
+
+fn write(library: &'static Library, path: &Path, dataset: &str, record: &Record, bytes: &[u8]) -> Result<()> {
+    let file = open(library, path, true)?;
+    filter::register(library)?;
+    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
+    let words = library.live_filter(library.create_plist(handle.id)?.id);
+    if words.as_ref().and_then(|w| w.get(1..)) != Some(&record.id.to_words()[..]) {
+        fail!(Invalid, "its record is another live dataset's")
+    }
+    let name = c_name(ATTRIBUTE)?;
+    // The record goes first and comes last: in between there is none, and reading is an error.
+    // SAFETY: an open dataset and a NUL-terminated name.
+    if unsafe { (library.f.attr_delete)(handle.id, name.as_ptr()) } < 0 {
+        return Err(failure(library, "cannot remove the old record"));
+    }
+    write_stubs(library, handle.id, record, RecordDigest::of(bytes))?;
+    write_record(library, handle.id, bytes)?;
+    // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
+    if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
+        return Err(failure(library, "cannot write the file"));
+    }
+    Ok(())
+}

@@ -1,0 +1,528 @@
+"""Keys, profiles with grants, revocation, and what the commands say about them."""
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from fresh import HYPERCHUNK, environment
+
+A = np.arange(6.0, dtype="f4").reshape(2, 3)
+LUA = 'function dynamic_dataset() lib.getData("out")[1] = 7 end'
+CPP = 'extern "C" void dynamic_dataset() { lib.getData<double>("out")[0] = 7; }'
+OUT = "out:1:double"
+
+
+class Person:
+    """Somebody with a configuration folder of their own."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.config = folder
+        assert self("key", "new", "--name", name).returncode == 0
+        self.fingerprint = self("key", "show").stdout.split()[-1]
+
+    def __call__(self, *words: object) -> subprocess.CompletedProcess[str]:
+        """Runs the command as this person."""
+        done = [str(HYPERCHUNK), *map(str, words)]
+        return subprocess.run(done, env=environment(self.config), capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def ada(tmp_path: Path) -> Person:
+    """Somebody else."""
+    return Person(tmp_path / "ada", "Ada")
+
+
+@pytest.fixture
+def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a file with a function that Ada signed: ``adas("lua", text)``."""
+
+    def make(language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5") -> Path:
+        path = tmp_path / name
+        with h5py.File(path, "w") as file:
+            file["a"] = A
+        done = ada("udf", "attach", path, source(language, text), *(outputs or [OUT]))
+        assert done.returncode == 0, done.stderr
+        return path
+
+    return make
+
+
+@pytest.fixture
+def profile(config: Path) -> Callable[[str, str], Path]:
+    """Writes a profile of the user's: ``profile("lab", '[grant]\\nread = ["/data"]')``."""
+
+    def write(name: str, text: str) -> Path:
+        path = config / "hyperchunk" / "profiles" / name / "profile.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"version = 1\n{text}\n")
+        return path
+
+    return write
+
+
+def read(path: Path, dataset: str = "out") -> Any:
+    """The values, read in this process."""
+    with h5py.File(path) as file:
+        return file[dataset][...]
+
+
+def refused(path: Path, *texts: str) -> str:
+    """The read fails, and the error has these texts and names the dataset."""
+    with pytest.raises(OSError, match=r"hyperchunk udf") as caught:
+        read(path)
+    message = str(caught.value)
+    for text in (f"{path}:/out", *texts):
+        assert text in message, message
+    return message
+
+
+def test_a_key_goes_from_stranger_to_trusted_to_revoked(
+    ada: Person, adas: Any, command: Any, config: Path, tmp_path: Path
+) -> None:
+    native = adas("cpp", CPP)
+    refused(native, ada.fingerprint, "no profile but `untrusted` knows", f"trust add {ada.fingerprint} --profile default")
+    assert not (config / "hyperchunk" / "profiles").exists()
+
+    assert ada("key", "export", tmp_path / "ada.pub").returncode == 0
+    done = command("trust", "add", tmp_path / "ada.pub", "--profile", "default")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{ada.fingerprint} Ada is in profile default\n")
+    assert read(native)[0] == 7
+    assert f"{ada.fingerprint}\tdefault\tAda" in command("trust", "ls").stdout
+    [listed] = (config / "hyperchunk" / "profiles" / "default" / "keys").iterdir()
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (listed, listed.parent)] == [0o600, 0o700]
+
+    # Distrust is a profile, too.
+    assert command("trust", "move", ada.fingerprint, "untrusted").returncode == 0
+    refused(native, "profile untrusted")
+    assert read(adas(name="lua.h5"))[0] == 7
+    assert command("trust", "move", ada.fingerprint, "default").returncode == 0
+    assert read(native)[0] == 7
+
+    # Revoked is less than unknown: not even what a stranger may run.
+    assert command("trust", "revoke", ada.fingerprint).returncode == 0
+    for path in (native, tmp_path / "lua.h5"):
+        refused(path, ada.fingerprint, "(Ada) was revoked on 2", "--even-if-revoked")
+    [own, row] = json.loads(command("trust", "ls", "--json").stdout)
+    assert own["profile"] == "self"
+    assert (row["fingerprint"], row["profile"], row["name"]) == (ada.fingerprint, None, "Ada")
+    assert row["revoked"].startswith("2")
+    done = command("trust", "add", tmp_path / "ada.pub", "--profile", "default")
+    assert (done.returncode, "revoked" in done.stderr) == (1, True)
+    done = command("trust", "add", tmp_path / "ada.pub", "--profile", "default", "--even-if-revoked")
+    assert done.returncode == 0
+    assert read(native)[0] == 7
+
+    assert command("trust", "rm", ada.fingerprint).returncode == 0
+    assert command("trust", "rm", ada.fingerprint).returncode == 1
+    refused(native, "no profile but `untrusted` knows")
+
+
+def test_a_key_by_fingerprint_and_by_what_it_signed(ada: Person, adas: Any, command: Any) -> None:
+    native = adas("cpp", CPP)
+    for key in (ada.fingerprint, ada.fingerprint.removeprefix("SHA256:"), f"{native}:/out"):
+        done = command("trust", "add", key, "--profile", "default", "--name", "Ada L.")
+        assert done.returncode == 0, done.stderr
+        assert read(native)[0] == 7
+        assert f"{ada.fingerprint}\tdefault\tAda L." in command("trust", "ls").stdout
+        assert command("trust", "rm", ada.fingerprint).returncode == 0
+    for wrong in (["nonsense", "--profile", "default"], [ada.fingerprint, "--profile", "none"]):
+        assert command("trust", "add", *wrong).returncode == 1
+    for place in ("self", "../default", "a b"):
+        assert command("trust", "add", ada.fingerprint, "--profile", place).returncode == 1
+    assert command("trust", "move", ada.fingerprint, "default").returncode == 1
+    assert command("trust", "revoke", "nonsense").returncode == 1
+
+
+def test_a_key_in_two_profiles_runs_nothing(ada: Person, adas: Any, command: Any, profile: Any, config: Path) -> None:
+    path = adas()
+    profile("lab", "")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    assert read(path)[0] == 7
+    keys = config / "hyperchunk" / "profiles" / "default" / "keys"
+    keys.mkdir(parents=True, mode=0o700)
+    (keys / f"{ada.fingerprint[7:]}.pub").write_text(ada("key", "show").stdout)
+    refused(path, ada.fingerprint, "default and lab", "trust move")
+    assert command("trust", "move", ada.fingerprint, "lab").returncode == 0
+    assert read(path)[0] == 7
+
+
+def test_an_own_key_can_be_revoked(attach: Any, scene: Any, command: Any, source: Any) -> None:
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    own = command("key", "show").stdout.split()[-1]
+    done = command("trust", "revoke", own)
+    assert (done.returncode, "your own key" in done.stdout) == (0, True)
+    refused(file, "was revoked")
+    done = command("udf", "attach", file, source("lua", LUA), "more:1:double")
+    assert (done.returncode, "revoked" in done.stderr) == (1, True)
+
+
+def test_a_broken_profile_runs_nothing_and_says_so(ada: Person, adas: Any, command: Any, profile: Any) -> None:
+    path = adas()
+    file = profile("lab", "")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    for text, reason in (
+        ("sandbox = false", "sandbox"),
+        ("[grant]\nread = ['/']", "never granted"),
+        ("[grant]\nconnect = ['example.org:443']", "not there yet"),
+        ("languages = ['perl']", "perl"),
+        ("require = ['landlock>=99']", "requires Landlock 99"),
+        ("[grant]\nread = ['/no/such/folder']", "does not exist"),
+        ("languages = ['python']", "does not run lua"),
+    ):
+        profile("lab", text)
+        assert "lab" in refused(path, reason)
+    file.unlink()
+    refused(path, "there is no profile lab")
+    file.parent.joinpath("profile.toml").write_text("version = 1\n")
+    assert read(path)[0] == 7
+
+
+# Grants.
+
+READS = {
+    "py": """
+def dynamic_dataset():
+    with open({path!r}) as file:
+        lib.getData("out")[0] = float(file.read())
+""",
+    "lua": """
+function dynamic_dataset()
+  local file = assert(io.open("{path}"))
+  lib.getData("out")[1] = file:read("*n")
+  file:close()
+end
+""",
+    "cpp": """
+#include <fstream>
+#include <stdexcept>
+extern "C" void dynamic_dataset() {{
+    std::ifstream file("{path}");
+    if (!(file >> lib.getData<double>("out")[0])) throw std::runtime_error("cannot read it");
+}}
+""",
+}
+WRITES = {
+    "py": """
+def dynamic_dataset():
+    with open({path!r}, "w") as file:
+        file.write("written")
+    lib.getData("out")[0] = 1
+""",
+    "lua": """
+function dynamic_dataset()
+  local file = assert(io.open("{path}", "w"))
+  file:write("written")
+  file:close()
+  lib.getData("out")[1] = 1
+end
+""",
+    "cpp": """
+#include <fstream>
+#include <stdexcept>
+extern "C" void dynamic_dataset() {{
+    std::ofstream file("{path}");
+    file << "written";
+    if (!file.flush()) throw std::runtime_error("cannot write it");
+    lib.getData<double>("out")[0] = 1;
+}}
+""",
+}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder to be granted, and a neighbour that is not."""
+    folder = tmp_path.resolve() / "lookup"
+    folder.mkdir()
+    (folder / "value.txt").write_text("42")
+    (tmp_path.resolve() / "secret.txt").write_text("13")
+    return folder
+
+
+@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
+def test_granted_files_are_read_and_their_neighbours_are_not(
+    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    def asking(path: Path, name: str) -> Path:
+        made: Path = adas(language, READS[language].format(path=str(path)), name=name)
+        return made
+
+    granted = asking(data / "value.txt", "granted.h5")
+    neighbour = asking(data.parent / "secret.txt", "neighbour.h5")
+    around = asking(data / ".." / "secret.txt", "around.h5")
+    profile("lab", f"[grant]\nread = ['{data}']")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    assert read(granted)[0] == 42
+    for path in (neighbour, around):
+        refused(path, "profile lab")
+    # Without the grant, or as a stranger's.
+    profile("lab", "")
+    refused(granted, "profile lab")
+    assert command("trust", "rm", ada.fingerprint).returncode == 0
+    refused(granted, "profile untrusted")
+
+
+@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
+def test_files_are_written_only_where_that_is_granted(
+    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    out = data.parent / "written"
+    out.mkdir()
+
+    def asking(path: Path, name: str) -> Path:
+        made: Path = adas(language, WRITES[language].format(path=str(path)), name=name)
+        return made
+
+    granted = asking(out / "new.txt", "granted.h5")
+    over = asking(data / "value.txt", "over.h5")
+    beside = asking(data.parent / "beside.txt", "beside.h5")
+    profile("lab", f"[grant]\nread = ['{data}']\nwrite = ['{out}']")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    assert read(granted)[0] == 1
+    assert (out / "new.txt").read_text() == "written"
+    for path in (over, beside):
+        refused(path, "profile lab")
+    assert (data / "value.txt").read_text() == "42"
+    assert not (data.parent / "beside.txt").exists()
+
+
+def test_granted_imports_and_threads(ada: Person, adas: Any, command: Any, profile: Any) -> None:
+    # Who attaches it tries it, in a profile of their own.
+    own = ada.config / "hyperchunk" / "profiles" / "self" / "profile.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("version = 1\n[grant]\nimports = ['colorsys']\n")
+    imports = adas("py", 'import colorsys\ndef dynamic_dataset():\n    lib.getData("out")[0] = colorsys.ONE_THIRD\n')
+    text = """
+import threading
+
+def dynamic_dataset():
+    out = lib.getData("out")
+    def work():
+        out[0] = 5
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+"""
+    threads = adas("py", text, name="threads.h5")
+    profile("lab", "")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    refused(imports, "colorsys", "imports")
+    refused(threads, "profile lab")
+    profile("lab", "[grant]\nimports = ['colorsys']\nsyscalls = ['threads']")
+    assert read(imports)[0] == pytest.approx(1 / 3)
+    assert read(threads)[0] == 5
+    profile("lab", "[grant]\nimports = ['no_such_module']")
+    refused(imports, "import no_such_module", "ModuleNotFoundError")
+
+
+def test_a_granted_path_that_leads_elsewhere_is_refused(
+    ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    path = adas("py", READS["py"].format(path=str(data / "value.txt")))
+    link = data.parent / "link"
+    link.symlink_to(data)
+    assert command("trust", "add", ada.fingerprint, "--profile", "default").returncode == 0
+    profile("default", f"[grant]\nread = ['{link}']")
+    refused(path, "symbolic link", f"write {data}", "profile default")
+    profile("default", f"[grant]\nread = ['{data}']")
+    assert read(path)[0] == 42
+
+
+# Commands about live datasets.
+
+
+def test_verify_says_whether_it_runs_here_and_explain_why(
+    ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    native = adas("cpp", CPP)
+    done = command("udf", "verify", native)
+    assert done.returncode == 3
+    assert f"/out\tsigned by {ada.fingerprint}\t1 chunks\tdoes not run here: refused to run" in done.stdout
+    text = command("udf", "explain", f"{native}:/out").stdout
+    assert ada.fingerprint in text
+    assert "It does not run here: refused to run" in text
+
+    profile("lab", f"[grant]\nread = ['{data}']\n[limits]\nwall_s = 5")
+    assert command("trust", "add", f"{native}:/out", "--profile", "lab").returncode == 0
+    done = command("udf", "verify", f"{native}:/out")
+    assert (done.returncode, done.stdout.rstrip().endswith("1 chunks\tprofile lab: runs here")) == (0, True)
+    text = command("udf", "explain", f"{native}:/out").stdout
+    for words in ("calls themselves Ada", "profile lab, since you put that key", "5 s,", f"read {data}", "It runs here"):
+        assert words in text, text
+
+    lua = adas("lua", 'function dynamic_dataset() lib.getData("out")[1] = lib.getData("a")[1] end', name="lua.h5")
+    with h5py.File(lua, "r+") as file:
+        del file["a"]
+        file["a"] = A.astype("f8")
+    done = command("udf", "verify", lua)
+    assert (done.returncode, "attach it again" in done.stdout) == (3, True)
+    with h5py.File(lua, "r+") as file:
+        record = file["out"].attrs["hyperchunk_udf"]
+        file["out"].attrs["hyperchunk_udf"] = record.replace(b"lib", b"bil")
+    done = command("udf", "verify", lua)
+    assert (done.returncode, "INVALID" in done.stdout) == (1, True)
+
+
+def test_rebuild_signs_and_compiles_anew(ada: Person, adas: Any, command: Any, tmp_path: Path) -> None:
+    native = adas("cpp", CPP)
+    with h5py.File(native, "r+") as file:
+        file["out"].attrs["note"] = "mine"
+        file["again"] = file["out"]
+    done = command("udf", "rebuild", native)
+    assert (done.returncode, "--take-over" in done.stderr, ada.fingerprint in done.stderr) == (1, True, True)
+    refused(native, "does not run c++")
+    copy = tmp_path / "copy.h5"
+    copy.write_bytes(native.read_bytes())
+
+    done = command("udf", "rebuild", f"{native}:/out", "--take-over")
+    assert done.returncode == 0, done.stderr
+    own = command("key", "show").stdout.split()[-1]
+    assert done.stdout.startswith("rebuilt /out: c++ for ")
+    assert own in done.stdout
+    assert read(native)[0] == 7
+    assert read(native, "again")[0] == 7
+    with h5py.File(native) as file:
+        assert file["out"].attrs["note"] == "mine"
+    assert command("udf", "verify", native).returncode == 0
+    assert command("udf", "rebuild", native).returncode == 0
+    # The copy that was not rebuilt has the same id and another record.
+    assert command("trust", "add", ada.fingerprint, "--profile", "default").returncode == 0
+    with h5py.File(native) as one, h5py.File(copy) as other:
+        first, second = one["out"], other["out"]
+        assert (first[0], second[0]) == (7, 7)
+    # A record without a compiled form for this machine gets one.
+    done = ada("udf", "rebuild", copy)
+    assert done.returncode == 0, done.stderr
+
+
+def test_profiles_of_the_reference_are_imported(command: Any, config: Path, tmp_path: Path, data: Path) -> None:
+    rules = {
+        "# comment": "",
+        "sandbox": True,
+        "syscalls": [{"brk": True}, {"socket": True}, {"openat": {"arg": 2, "op": "equals", "value": 0}}],
+        "filesystem": [{f"{data}/**": "ro"}, {"/**": "rw"}],
+    }
+    file = tmp_path / "lab.json"
+    file.write_text(json.dumps(rules))
+    done = command("trust", "import-profile", file, "--dry-run")
+    assert (done.returncode, str(data) in done.stdout) == (0, True)
+    assert "network" in done.stderr
+    assert "/**" in done.stderr
+    made = config / "hyperchunk" / "profiles" / "lab" / "profile.toml"
+    assert not made.exists()
+    assert command("trust", "import-profile", file).returncode == 0
+    assert str(data) in made.read_text()
+    assert command("trust", "import-profile", file).returncode == 1
+    rules["syscalls"] = [{"read": False}]
+    file.write_text(json.dumps(rules))
+    assert command("trust", "import-profile", file, "--name", "none").returncode == 0
+    assert str(data) not in (made.parents[1] / "none" / "profile.toml").read_text()
+    for name in ("default", "../x"):
+        assert command("trust", "import-profile", file, "--name", name).returncode == 1
+    file.write_text('{"sandbox": 3}')
+    assert command("trust", "import-profile", file, "--name", "other").returncode == 1
+
+
+def test_doctor_tells_profiles_keys_and_the_log(
+    ada: Person, command: Any, profile: Any, data: Path, config: Path
+) -> None:
+    profile("lab", f"languages = ['lua']\n[grant]\nread = ['{data}']")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    (config / "hyperchunk" / "audit.toml").write_text("version = 1\nenabled = true\nfile = '/var/log/h.jsonl'\n")
+    done = command("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for words in ("keys: 1 in lab", "audit log  /var/log/h.jsonl", f"lab        may read {data}", "lab        lua     runs"):
+        assert words in done.stdout, done.stdout
+    profile("lab", "sandbox = false")
+    done = command("doctor")
+    assert (done.returncode, "lab        not usable" in done.stdout) == (1, True)
+
+
+def test_key_export(command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "me.pub"
+    assert command("key", "export", path).returncode == 0
+    assert path.read_text() == command("key", "show").stdout
+    assert "seed" not in path.read_text()
+    assert command("key", "export", path).returncode == 1
+
+
+# The audit log.
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What the log says."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_log_is_off_unless_it_is_switched_on(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    before = sorted(config.rglob("*"))
+    assert read(file)[0] == 7
+    assert not (tmp_path / "state").exists()
+    assert sorted(config.rglob("*")) == before
+
+
+@pytest.mark.parametrize("how", ["variable", "path", "toml"])
+def test_the_log_has_a_line_for_each_dataset_and_verdict(
+    how: str, attach: Any, scene: Any, adas: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    log = tmp_path / "state" / "hyperchunk" / "audit.jsonl"
+    if how == "variable":
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", "1")
+    elif how == "path":
+        log = tmp_path / "log.jsonl"
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
+    else:
+        (config / "hyperchunk" / "audit.toml").write_text("version = 1\nenabled = true\n")
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    attach(file, "lua", 'function dynamic_dataset() error("no") end', "bad:1:double")
+    native = adas("cpp", CPP)
+    for _ in range(3):
+        assert read(file)[0] == 7
+        with pytest.raises(OSError, match="no"):
+            read(file, "bad")
+        refused(native)
+    rows = lines(log)
+    told = [(row["dataset"], row["verdict"], row["profile"], row["language"]) for row in rows]
+    assert told == [
+        ("/out", "computed", "self", "lua"),
+        ("/bad", "failed", "self", "lua"),
+        ("/out", "refused", "untrusted", "c++"),
+    ]
+    assert rows[0]["file"] == str(file)
+    assert rows[0]["key"].startswith("SHA256:")
+    assert rows[0]["pid"] == os.getpid()
+    assert rows[0]["time"].endswith("Z")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for where in ("/no/such/folder/log", "relative", "/dev/null", str(tmp_path), str(tmp_path / "link")):
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", where)
+        copy = scene(f"{len(where)}.h5", a=A)
+        attach(copy, "lua", LUA, OUT)
+        assert read(copy)[0] == 7
+    assert not (tmp_path / "elsewhere").exists()
+    (config / "hyperchunk" / "audit.toml").write_text("nonsense")
+    monkeypatch.delenv("HYPERCHUNK_AUDIT")
+    assert read(file)[0] == 7
