@@ -12,7 +12,7 @@ use pyo3::types::{PyFloat, PyInt, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 
 /// A dataset's elements in row-major order.
-#[pyclass(module = "hyperchunk._core", unsendable)]
+#[pyclass(module = "hyperchunk._core")]
 pub(crate) struct FlatBuffer {
     data: *mut u8,
     count: usize,
@@ -25,6 +25,12 @@ pub(crate) struct FlatBuffer {
     #[pyo3(get)]
     dims: Py<PyTuple>,
 }
+
+// SAFETY: the memory stays mapped for as long as the process lives, and this type touches it under the interpreter's lock.
+// Threads that race on views of it race in the function's own process, and get what they wrote.
+unsafe impl Send for FlatBuffer {}
+// SAFETY: as above.
+unsafe impl Sync for FlatBuffer {}
 
 impl FlatBuffer {
     pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {

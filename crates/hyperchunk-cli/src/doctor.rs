@@ -96,7 +96,10 @@ fn trusted() -> usize {
         }
     }
     let words: Vec<_> = places.iter().map(|(place, n)| format!("{n} {place}")).collect();
-    say!("trust      keys: {}", if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") });
+    say!(
+        "trust      keys: {}",
+        if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") }
+    );
     bad
 }
 

@@ -98,7 +98,9 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             trust::revoke(&fingerprint, name, &keys::now())?;
             say!("{fingerprint} is revoked: nothing that it signed runs here");
             if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == fingerprint) {
-                say!("it is your own key: move keys/self.key and keys/self.pub away, make a new one (hyperchunk key new), and sign anew what you wrote (hyperchunk udf rebuild --take-over)");
+                say!(
+                    "it is your own key: move keys/self.key and keys/self.pub away, make a new one (hyperchunk key new), and sign anew what you wrote (hyperchunk udf rebuild --take-over)"
+                );
             }
         }
         Command::Rm { fingerprint } => {
@@ -156,11 +158,19 @@ pub(crate) fn about(profile: &Profile) -> String {
     format!(
         "profile {}: {}; at most {} s, {} MiB of memory, {} MiB of inputs and outputs an evaluation; {}",
         profile.name,
-        if languages.is_empty() { "runs nothing".to_owned() } else { format!("runs {}", languages.join(", ")) },
+        if languages.is_empty() {
+            "runs nothing".to_owned()
+        } else {
+            format!("runs {}", languages.join(", "))
+        },
         limits.wall_s,
         limits.memory >> 20,
         limits.data >> 20,
-        if grants.is_empty() { "no files, no network".to_owned() } else { format!("may {grants}; no network") },
+        if grants.is_empty() {
+            "no files, no network".to_owned()
+        } else {
+            format!("may {grants}; no network")
+        },
     )
 }
 
@@ -229,7 +239,9 @@ fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
     let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
     let name = name.or(stem).unwrap_or_default();
     if Profile::NAMES.contains(&name.as_str()) {
-        return Err(format!("{name} is a profile that comes with the program: give the new one a --name").into());
+        return Err(
+            format!("{name} is a profile that comes with the program: give the new one a --name").into()
+        );
     }
     let path = Profile::create(&name, &imported.toml)?;
     say!("made {}", path.display());

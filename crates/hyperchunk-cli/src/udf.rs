@@ -306,7 +306,8 @@ fn rebuild(library: &'static Library, target: &str, take_over: bool) -> Outcome 
             "rebuilt {}: {}, {}",
             escape(&name, 200),
             match &record.compiled {
-                Some(compiled) => format!("{} for {}", record.backend.short_name(), escape(&compiled.target, 40)),
+                Some(compiled) =>
+                    format!("{} for {}", record.backend.short_name(), escape(&compiled.target, 40)),
                 None => record.backend.short_name().to_owned(),
             },
             match &record.signature {

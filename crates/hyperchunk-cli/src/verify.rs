@@ -86,7 +86,8 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
         (Some(s), Some(f)) => {
             let labels = format!("{} {}", escape(&s.name, 80), escape(&s.email, 80));
             let labels = labels.trim();
-            let calls = if labels.is_empty() { String::new() } else { format!(", who calls themselves {labels}") };
+            let calls =
+                if labels.is_empty() { String::new() } else { format!(", who calls themselves {labels}") };
             say!("  Signed by {f}{calls}. Since then nothing of it was changed.");
         }
         _ => say!("  Nobody signed it: anybody could have written it."),
@@ -123,7 +124,9 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
     if record.backend == Backend::Cpp {
         match &record.compiled {
             Some(c) if c.target == TARGET => say!("  Its compiled form is for this kind of machine."),
-            _ => say!("  It is compiled here, in a sandbox, before it runs: it was not built for this kind of machine."),
+            _ => say!(
+                "  It is compiled here, in a sandbox, before it runs: it was not built for this kind of machine."
+            ),
         }
     }
     match runs_here(library, file, &entry, record) {

@@ -316,7 +316,12 @@ fn native_global(datatype: ElementType) -> &'static std::ffi::CStr {
     }
 }
 
-pub(super) fn write_stubs(library: &'static Library, dataset: Hid, record: &Record, digest: RecordDigest) -> Result<()> {
+pub(super) fn write_stubs(
+    library: &'static Library,
+    dataset: Hid,
+    record: &Record,
+    digest: RecordDigest,
+) -> Result<()> {
     for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
         let offset: Vec<u64> = chunk.iter().zip(&record.chunk).map(|(n, c)| n * c).collect();
         let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;

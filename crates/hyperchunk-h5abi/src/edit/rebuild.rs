@@ -55,7 +55,8 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
 /// Loads the source in the sandbox, so that a mistake shows before anything is written.
 fn try_record(record: &Record, programs: &Programs) -> Result<()> {
     let outputs = 1 + record.inputs.len()..;
-    let slot = |n: usize| if n == 0 || outputs.contains(&n) { Source::Output(64) } else { Source::Copied(64) };
+    let slot =
+        |n: usize| if n == 0 || outputs.contains(&n) { Source::Output(64) } else { Source::Copied(64) };
     let slots = record.slots().enumerate().map(|(n, s)| JobSlot {
         name: s.name.clone(),
         datatype: s.datatype,
