@@ -12,6 +12,7 @@ import hyperchunk
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK, environment, read_fresh
+from people import LUA, OUT, A, Person
 
 Record = dict[str, Any]
 
@@ -107,3 +108,47 @@ def read_in_fresh_process(config: Path, tmp_path: Path) -> Callable[..., np.ndar
         return read_fresh(file, dataset, selection, reader, config=config, scratch=tmp_path)
 
     return read
+
+
+@pytest.fixture
+def ada(tmp_path: Path) -> Person:
+    """Somebody else."""
+    return Person(tmp_path / "ada", "Ada")
+
+
+@pytest.fixture
+def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a file with a function that Ada signed: ``adas("lua", text)``."""
+
+    def make(language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5") -> Path:
+        path = tmp_path / name
+        with h5py.File(path, "w") as file:
+            file["a"] = A
+        done = ada("udf", "attach", path, source(language, text), *(outputs or [OUT]))
+        assert done.returncode == 0, done.stderr
+        return path
+
+    return make
+
+
+@pytest.fixture
+def profile(config: Path) -> Callable[[str, str], Path]:
+    """Writes a profile of the user's: ``profile("lab", '[grant]\\nread = ["/data"]')``."""
+
+    def write(name: str, text: str) -> Path:
+        path = config / "hyperchunk" / "profiles" / name / "profile.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"version = 1\n{text}\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder to be granted, and a neighbour that is not."""
+    folder = tmp_path.resolve() / "lookup"
+    folder.mkdir()
+    (folder / "value.txt").write_text("42")
+    (tmp_path.resolve() / "secret.txt").write_text("13")
+    return folder

@@ -1,93 +1,21 @@
-"""Keys, profiles with grants, revocation, and what the commands say about them."""
+"""Keys: strangers, trusted, revoked; what the commands say about them and about live datasets."""
 
 import json
-import os
 import stat
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
-import pytest
-from fresh import HYPERCHUNK, environment
-
-A = np.arange(6.0, dtype="f4").reshape(2, 3)
-LUA = 'function dynamic_dataset() lib.getData("out")[1] = 7 end'
-CPP = 'extern "C" void dynamic_dataset() { lib.getData<double>("out")[0] = 7; }'
-OUT = "out:1:double"
-
-
-class Person:
-    """Somebody with a configuration folder of their own."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.config = folder
-        assert self("key", "new", "--name", name).returncode == 0
-        self.fingerprint = self("key", "show").stdout.split()[-1]
-
-    def __call__(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """Runs the command as this person."""
-        done = [str(HYPERCHUNK), *map(str, words)]
-        return subprocess.run(done, env=environment(self.config), capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def ada(tmp_path: Path) -> Person:
-    """Somebody else."""
-    return Person(tmp_path / "ada", "Ada")
-
-
-@pytest.fixture
-def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
-    """Makes a file with a function that Ada signed: ``adas("lua", text)``."""
-
-    def make(language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5") -> Path:
-        path = tmp_path / name
-        with h5py.File(path, "w") as file:
-            file["a"] = A
-        done = ada("udf", "attach", path, source(language, text), *(outputs or [OUT]))
-        assert done.returncode == 0, done.stderr
-        return path
-
-    return make
-
-
-@pytest.fixture
-def profile(config: Path) -> Callable[[str, str], Path]:
-    """Writes a profile of the user's: ``profile("lab", '[grant]\\nread = ["/data"]')``."""
-
-    def write(name: str, text: str) -> Path:
-        path = config / "hyperchunk" / "profiles" / name / "profile.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"version = 1\n{text}\n")
-        return path
-
-    return write
-
-
-def read(path: Path, dataset: str = "out") -> Any:
-    """The values, read in this process."""
-    with h5py.File(path) as file:
-        return file[dataset][...]
-
-
-def refused(path: Path, *texts: str) -> str:
-    """The read fails, and the error has these texts and names the dataset."""
-    with pytest.raises(OSError, match=r"hyperchunk udf") as caught:
-        read(path)
-    message = str(caught.value)
-    for text in (f"{path}:/out", *texts):
-        assert text in message, message
-    return message
+from people import CPP, LUA, OUT, A, Person, read, refused
 
 
 def test_a_key_goes_from_stranger_to_trusted_to_revoked(
     ada: Person, adas: Any, command: Any, config: Path, tmp_path: Path
 ) -> None:
     native = adas("cpp", CPP)
-    refused(native, ada.fingerprint, "no profile but `untrusted` knows", f"trust add {ada.fingerprint} --profile default")
+    refused(
+        native, ada.fingerprint, "no profile but `untrusted` knows", f"trust add {ada.fingerprint} --profile default"
+    )
     assert not (config / "hyperchunk" / "profiles").exists()
 
     assert ada("key", "export", tmp_path / "ada.pub").returncode == 0
@@ -186,160 +114,6 @@ def test_a_broken_profile_runs_nothing_and_says_so(ada: Person, adas: Any, comma
     assert read(path)[0] == 7
 
 
-# Grants.
-
-READS = {
-    "py": """
-def dynamic_dataset():
-    with open({path!r}) as file:
-        lib.getData("out")[0] = float(file.read())
-""",
-    "lua": """
-function dynamic_dataset()
-  local file = assert(io.open("{path}"))
-  lib.getData("out")[1] = file:read("*n")
-  file:close()
-end
-""",
-    "cpp": """
-#include <fstream>
-#include <stdexcept>
-extern "C" void dynamic_dataset() {{
-    std::ifstream file("{path}");
-    if (!(file >> lib.getData<double>("out")[0])) throw std::runtime_error("cannot read it");
-}}
-""",
-}
-WRITES = {
-    "py": """
-def dynamic_dataset():
-    with open({path!r}, "w") as file:
-        file.write("written")
-    lib.getData("out")[0] = 1
-""",
-    "lua": """
-function dynamic_dataset()
-  local file = assert(io.open("{path}", "w"))
-  file:write("written")
-  file:close()
-  lib.getData("out")[1] = 1
-end
-""",
-    "cpp": """
-#include <fstream>
-#include <stdexcept>
-extern "C" void dynamic_dataset() {{
-    std::ofstream file("{path}");
-    file << "written";
-    if (!file.flush()) throw std::runtime_error("cannot write it");
-    lib.getData<double>("out")[0] = 1;
-}}
-""",
-}
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A folder to be granted, and a neighbour that is not."""
-    folder = tmp_path.resolve() / "lookup"
-    folder.mkdir()
-    (folder / "value.txt").write_text("42")
-    (tmp_path.resolve() / "secret.txt").write_text("13")
-    return folder
-
-
-@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
-def test_granted_files_are_read_and_their_neighbours_are_not(
-    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
-) -> None:
-    def asking(path: Path, name: str) -> Path:
-        made: Path = adas(language, READS[language].format(path=str(path)), name=name)
-        return made
-
-    granted = asking(data / "value.txt", "granted.h5")
-    neighbour = asking(data.parent / "secret.txt", "neighbour.h5")
-    around = asking(data / ".." / "secret.txt", "around.h5")
-    profile("lab", f"[grant]\nread = ['{data}']")
-    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
-    assert read(granted)[0] == 42
-    for path in (neighbour, around):
-        refused(path, "profile lab")
-    # Without the grant, or as a stranger's.
-    profile("lab", "")
-    refused(granted, "profile lab")
-    assert command("trust", "rm", ada.fingerprint).returncode == 0
-    refused(granted, "profile untrusted")
-
-
-@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
-def test_files_are_written_only_where_that_is_granted(
-    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
-) -> None:
-    out = data.parent / "written"
-    out.mkdir()
-
-    def asking(path: Path, name: str) -> Path:
-        made: Path = adas(language, WRITES[language].format(path=str(path)), name=name)
-        return made
-
-    granted = asking(out / "new.txt", "granted.h5")
-    over = asking(data / "value.txt", "over.h5")
-    beside = asking(data.parent / "beside.txt", "beside.h5")
-    profile("lab", f"[grant]\nread = ['{data}']\nwrite = ['{out}']")
-    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
-    assert read(granted)[0] == 1
-    assert (out / "new.txt").read_text() == "written"
-    for path in (over, beside):
-        refused(path, "profile lab")
-    assert (data / "value.txt").read_text() == "42"
-    assert not (data.parent / "beside.txt").exists()
-
-
-def test_granted_imports_and_threads(ada: Person, adas: Any, command: Any, profile: Any) -> None:
-    # Who attaches it tries it, in a profile of their own.
-    own = ada.config / "hyperchunk" / "profiles" / "self" / "profile.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text("version = 1\n[grant]\nimports = ['colorsys']\n")
-    imports = adas("py", 'import colorsys\ndef dynamic_dataset():\n    lib.getData("out")[0] = colorsys.ONE_THIRD\n')
-    text = """
-import threading
-
-def dynamic_dataset():
-    out = lib.getData("out")
-    def work():
-        out[0] = 5
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-"""
-    threads = adas("py", text, name="threads.h5")
-    profile("lab", "")
-    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
-    refused(imports, "colorsys", "imports")
-    refused(threads, "profile lab")
-    profile("lab", "[grant]\nimports = ['colorsys']\nsyscalls = ['threads']")
-    assert read(imports)[0] == pytest.approx(1 / 3)
-    assert read(threads)[0] == 5
-    profile("lab", "[grant]\nimports = ['no_such_module']")
-    refused(imports, "import no_such_module", "ModuleNotFoundError")
-
-
-def test_a_granted_path_that_leads_elsewhere_is_refused(
-    ada: Person, adas: Any, command: Any, profile: Any, data: Path
-) -> None:
-    path = adas("py", READS["py"].format(path=str(data / "value.txt")))
-    link = data.parent / "link"
-    link.symlink_to(data)
-    assert command("trust", "add", ada.fingerprint, "--profile", "default").returncode == 0
-    profile("default", f"[grant]\nread = ['{link}']")
-    refused(path, "symbolic link", f"write {data}", "profile default")
-    profile("default", f"[grant]\nread = ['{data}']")
-    assert read(path)[0] == 42
-
-
-# Commands about live datasets.
-
-
 def test_verify_says_whether_it_runs_here_and_explain_why(
     ada: Person, adas: Any, command: Any, profile: Any, data: Path
 ) -> None:
@@ -356,7 +130,13 @@ def test_verify_says_whether_it_runs_here_and_explain_why(
     done = command("udf", "verify", f"{native}:/out")
     assert (done.returncode, done.stdout.rstrip().endswith("1 chunks\tprofile lab: runs here")) == (0, True)
     text = command("udf", "explain", f"{native}:/out").stdout
-    for words in ("calls themselves Ada", "profile lab, since you put that key", "5 s,", f"read {data}", "It runs here"):
+    for words in (
+        "calls themselves Ada",
+        "profile lab, since you put that key",
+        "5 s,",
+        f"read {data}",
+        "It runs here",
+    ):
         assert words in text, text
 
     lua = adas("lua", 'function dynamic_dataset() lib.getData("out")[1] = lib.getData("a")[1] end', name="lua.h5")
@@ -440,7 +220,12 @@ def test_doctor_tells_profiles_keys_and_the_log(
     (config / "hyperchunk" / "audit.toml").write_text("version = 1\nenabled = true\nfile = '/var/log/h.jsonl'\n")
     done = command("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    for words in ("keys: 1 in lab", "audit log  /var/log/h.jsonl", f"lab        may read {data}", "lab        lua     runs"):
+    for words in (
+        "keys: 1 in lab",
+        "audit log  /var/log/h.jsonl",
+        f"lab        may read {data}",
+        "lab        lua     runs",
+    ):
         assert words in done.stdout, done.stdout
     profile("lab", "sandbox = false")
     done = command("doctor")
@@ -453,76 +238,3 @@ def test_key_export(command: Any, tmp_path: Path) -> None:
     assert path.read_text() == command("key", "show").stdout
     assert "seed" not in path.read_text()
     assert command("key", "export", path).returncode == 1
-
-
-# The audit log.
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    """What the log says."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_the_log_is_off_unless_it_is_switched_on(
-    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    file = scene(a=A)
-    attach(file, "lua", LUA, OUT)
-    before = sorted(config.rglob("*"))
-    assert read(file)[0] == 7
-    assert not (tmp_path / "state").exists()
-    assert sorted(config.rglob("*")) == before
-
-
-@pytest.mark.parametrize("how", ["variable", "path", "toml"])
-def test_the_log_has_a_line_for_each_dataset_and_verdict(
-    how: str, attach: Any, scene: Any, adas: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    log = tmp_path / "state" / "hyperchunk" / "audit.jsonl"
-    if how == "variable":
-        monkeypatch.setenv("HYPERCHUNK_AUDIT", "1")
-    elif how == "path":
-        log = tmp_path / "log.jsonl"
-        monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
-    else:
-        (config / "hyperchunk" / "audit.toml").write_text("version = 1\nenabled = true\n")
-    file = scene(a=A)
-    attach(file, "lua", LUA, OUT)
-    attach(file, "lua", 'function dynamic_dataset() error("no") end', "bad:1:double")
-    native = adas("cpp", CPP)
-    for _ in range(3):
-        assert read(file)[0] == 7
-        with pytest.raises(OSError, match="no"):
-            read(file, "bad")
-        refused(native)
-    rows = lines(log)
-    told = [(row["dataset"], row["verdict"], row["profile"], row["language"]) for row in rows]
-    assert told == [
-        ("/out", "computed", "self", "lua"),
-        ("/bad", "failed", "self", "lua"),
-        ("/out", "refused", "untrusted", "c++"),
-    ]
-    assert rows[0]["file"] == str(file)
-    assert rows[0]["key"].startswith("SHA256:")
-    assert rows[0]["pid"] == os.getpid()
-    assert rows[0]["time"].endswith("Z")
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
-
-
-def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(
-    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
-) -> None:
-    file = scene(a=A)
-    attach(file, "lua", LUA, OUT)
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    for where in ("/no/such/folder/log", "relative", "/dev/null", str(tmp_path), str(tmp_path / "link")):
-        monkeypatch.setenv("HYPERCHUNK_AUDIT", where)
-        copy = scene(f"{len(where)}.h5", a=A)
-        attach(copy, "lua", LUA, OUT)
-        assert read(copy)[0] == 7
-    assert not (tmp_path / "elsewhere").exists()
-    (config / "hyperchunk" / "audit.toml").write_text("nonsense")
-    monkeypatch.delenv("HYPERCHUNK_AUDIT")
-    assert read(file)[0] == 7

@@ -106,8 +106,8 @@ fn attempt(name: &str) -> bool {
         "create-beside" => fs::write(at("beside.txt"), "x").is_ok(),
         "set-user-id" => {
             use std::os::unix::fs::OpenOptionsExt as _;
-            let made = fs::OpenOptions::new().write(true).create(true).mode(0o4755).open(at("write/program"));
-            made.is_ok()
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(0o4755).open(at("write/program")).is_ok()
         }
         other => panic!("{other}"),
     }

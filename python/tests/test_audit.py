@@ -1,0 +1,80 @@
+"""The audit log: off unless it is switched on, and never in the way."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import CPP, LUA, OUT, A, read, refused
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What the log says."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_log_is_off_unless_it_is_switched_on(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    before = sorted(config.rglob("*"))
+    assert read(file)[0] == 7
+    assert not (tmp_path / "state").exists()
+    assert sorted(config.rglob("*")) == before
+
+
+@pytest.mark.parametrize("how", ["variable", "path", "toml"])
+def test_the_log_has_a_line_for_each_dataset_and_verdict(
+    how: str, attach: Any, scene: Any, adas: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    log = tmp_path / "state" / "hyperchunk" / "audit.jsonl"
+    if how == "variable":
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", "1")
+    elif how == "path":
+        log = tmp_path / "log.jsonl"
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
+    else:
+        (config / "hyperchunk" / "audit.toml").write_text("version = 1\nenabled = true\n")
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    attach(file, "lua", 'function dynamic_dataset() error("no") end', "bad:1:double")
+    native = adas("cpp", CPP)
+    for _ in range(3):
+        assert read(file)[0] == 7
+        with pytest.raises(OSError, match="no"):
+            read(file, "bad")
+        refused(native)
+    rows = lines(log)
+    told = [(row["dataset"], row["verdict"], row["profile"], row["language"]) for row in rows]
+    assert told == [
+        ("/out", "computed", "self", "lua"),
+        ("/bad", "failed", "self", "lua"),
+        ("/out", "refused", "untrusted", "c++"),
+    ]
+    assert rows[0]["file"] == str(file)
+    assert rows[0]["key"].startswith("SHA256:")
+    assert rows[0]["pid"] == os.getpid()
+    assert rows[0]["time"].endswith("Z")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path
+) -> None:
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for where in ("/no/such/folder/log", "relative", "/dev/null", str(tmp_path), str(tmp_path / "link")):
+        monkeypatch.setenv("HYPERCHUNK_AUDIT", where)
+        copy = scene(f"{len(where)}.h5", a=A)
+        attach(copy, "lua", LUA, OUT)
+        assert read(copy)[0] == 7
+    assert not (tmp_path / "elsewhere").exists()
+    (config / "hyperchunk" / "audit.toml").write_text("nonsense")
+    monkeypatch.delenv("HYPERCHUNK_AUDIT")
+    assert read(file)[0] == 7

@@ -1,0 +1,145 @@
+"""What a profile grants, its functions get, in each language; what lies beside it they do not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from people import Person, read, refused
+
+READS = {
+    "py": """
+def dynamic_dataset():
+    with open({path!r}) as file:
+        lib.getData("out")[0] = float(file.read())
+""",
+    "lua": """
+function dynamic_dataset()
+  local file = assert(io.open("{path}"))
+  lib.getData("out")[1] = file:read("*n")
+  file:close()
+end
+""",
+    "cpp": """
+#include <fstream>
+#include <stdexcept>
+extern "C" void dynamic_dataset() {{
+    std::ifstream file("{path}");
+    if (!(file >> lib.getData<double>("out")[0])) throw std::runtime_error("cannot read it");
+}}
+""",
+}
+WRITES = {
+    "py": """
+def dynamic_dataset():
+    with open({path!r}, "w") as file:
+        file.write("written")
+    lib.getData("out")[0] = 1
+""",
+    "lua": """
+function dynamic_dataset()
+  local file = assert(io.open("{path}", "w"))
+  file:write("written")
+  file:close()
+  lib.getData("out")[1] = 1
+end
+""",
+    "cpp": """
+#include <fstream>
+#include <stdexcept>
+extern "C" void dynamic_dataset() {{
+    std::ofstream file("{path}");
+    file << "written";
+    if (!file.flush()) throw std::runtime_error("cannot write it");
+    lib.getData<double>("out")[0] = 1;
+}}
+""",
+}
+
+
+@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
+def test_granted_files_are_read_and_their_neighbours_are_not(
+    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    def asking(path: Path, name: str) -> Path:
+        made: Path = adas(language, READS[language].format(path=str(path)), name=name)
+        return made
+
+    granted = asking(data / "value.txt", "granted.h5")
+    neighbour = asking(data.parent / "secret.txt", "neighbour.h5")
+    around = asking(data / ".." / "secret.txt", "around.h5")
+    profile("lab", f"[grant]\nread = ['{data}']")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    assert read(granted)[0] == 42
+    for path in (neighbour, around):
+        refused(path, "profile lab")
+    # Without the grant, or as a stranger's.
+    profile("lab", "")
+    refused(granted, "profile lab")
+    assert command("trust", "rm", ada.fingerprint).returncode == 0
+    refused(granted, "profile untrusted")
+
+
+@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
+def test_files_are_written_only_where_that_is_granted(
+    language: str, ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    out = data.parent / "written"
+    out.mkdir()
+
+    def asking(path: Path, name: str) -> Path:
+        made: Path = adas(language, WRITES[language].format(path=str(path)), name=name)
+        return made
+
+    granted = asking(out / "new.txt", "granted.h5")
+    over = asking(data / "value.txt", "over.h5")
+    beside = asking(data.parent / "beside.txt", "beside.h5")
+    profile("lab", f"[grant]\nread = ['{data}']\nwrite = ['{out}']")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    assert read(granted)[0] == 1
+    assert (out / "new.txt").read_text() == "written"
+    for path in (over, beside):
+        refused(path, "profile lab")
+    assert (data / "value.txt").read_text() == "42"
+    assert not (data.parent / "beside.txt").exists()
+
+
+def test_granted_imports_and_threads(ada: Person, adas: Any, command: Any, profile: Any) -> None:
+    # Who attaches it tries it, in a profile of their own.
+    own = ada.config / "hyperchunk" / "profiles" / "self" / "profile.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("version = 1\n[grant]\nimports = ['colorsys']\n")
+    imports = adas("py", 'import colorsys\ndef dynamic_dataset():\n    lib.getData("out")[0] = colorsys.ONE_THIRD\n')
+    text = """
+import threading
+
+def dynamic_dataset():
+    out = lib.getData("out")
+    def work():
+        out[0] = 5
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+"""
+    threads = adas("py", text, name="threads.h5")
+    profile("lab", "")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    refused(imports, "colorsys", "imports")
+    refused(threads, "profile lab")
+    profile("lab", "[grant]\nimports = ['colorsys']\nsyscalls = ['threads']")
+    assert read(imports)[0] == pytest.approx(1 / 3)
+    assert read(threads)[0] == 5
+    profile("lab", "[grant]\nimports = ['no_such_module']")
+    refused(imports, "import no_such_module", "ModuleNotFoundError")
+
+
+def test_a_granted_path_that_leads_elsewhere_is_refused(
+    ada: Person, adas: Any, command: Any, profile: Any, data: Path
+) -> None:
+    path = adas("py", READS["py"].format(path=str(data / "value.txt")))
+    link = data.parent / "link"
+    link.symlink_to(data)
+    assert command("trust", "add", ada.fingerprint, "--profile", "default").returncode == 0
+    profile("default", f"[grant]\nread = ['{link}']")
+    refused(path, "symbolic link", f"write {data}", "profile default")
+    profile("default", f"[grant]\nread = ['{data}']")
+    assert read(path)[0] == 42
