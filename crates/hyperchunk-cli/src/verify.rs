@@ -65,6 +65,9 @@ fn runs_here(
 ) -> Result<(Profile, String), Error> {
     let profile = entry.profile.clone()?;
     edit::check_inputs(library, file, record)?;
+    if !record.backend.has_worker() {
+        return Ok((profile, "its own nature: it is no program, and can only compute".into()));
+    }
     let (layers, landlock) = probe(record.backend, &profile, &Programs::find()?)?;
     Ok((profile, format!("{layers} (Landlock {landlock})")))
 }
@@ -78,8 +81,11 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
     let inputs: Vec<_> = record.inputs.iter().map(name).collect();
     say!("{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
     say!(
-        "  is computed by a function in {}, which {}, each time that somebody reads it.",
-        record.backend.short_name(),
+        "  is computed by {}, which {}, each time that somebody reads it.",
+        match record.backend {
+            Backend::Expression => "an expression".to_owned(),
+            other => format!("a function in {}", other.short_name()),
+        },
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
     );
     match (&record.signature, signer) {

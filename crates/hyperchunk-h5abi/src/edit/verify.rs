@@ -12,6 +12,7 @@ use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::Record;
+use hyperchunk_udf::spec::ExpressionInput;
 use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
 use std::collections::HashMap;
 use std::path::Path;
@@ -56,9 +57,11 @@ pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> 
         let about = |text: String| {
             Error::new(ErrorKind::Invalid, format!("input {:?} {text}", escape(&input.name, 80)))
         };
-        match look_up(library, file.handle.id, &input.name, &mut HashMap::new())? {
+        match look_up(library, file.handle.id, record.backend, &input.name, &mut HashMap::new())? {
             None => return Err(about("is not in the file".into())),
-            Some(found) if found.dims != input.dims || found.datatype != input.datatype => {
+            Some(ExpressionInput { info: found, .. })
+                if found.dims != input.dims || found.datatype != input.datatype =>
+            {
                 let (now, then) = (found.datatype.name(), input.datatype.name());
                 let text = format!(
                     "is {now} {:?} now, and was {then} {:?} when the function was attached; attach it again",

@@ -70,7 +70,7 @@ pub(super) fn is_too_late() -> bool {
 
 /// The error when it is.
 pub(super) fn too_late(plan: &Plan) -> Error {
-    let (wall, profile) = (plan.profile.limits.wall_s, plan.profile.name);
+    let (wall, profile) = (plan.profile.limits.wall_s, &plan.profile.name);
     let message = format!(
         "over the limit of {wall} s for all live datasets that one read sets off (profile {profile}, `wall_s`)"
     );

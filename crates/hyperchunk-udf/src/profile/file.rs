@@ -91,7 +91,7 @@ impl Profile {
                 let known = Backend::ALL.map(Backend::short_name).join(", ");
                 fail!(Key, "unknown language {language:?} in `languages`; there are {known}")
             };
-            if !self.backends.contains(&backend) {
+            if !self.backends.contains(&backend) && backend.has_worker() {
                 fail!(
                     Key,
                     "profile {} cannot run {language}: native code is for keys that you trust",
