@@ -1,7 +1,7 @@
 //! One chunk, computed.
 
-use crate::inputs;
 use crate::plan::{self, Plan, about_input};
+use crate::{expression, inputs};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
@@ -34,6 +34,9 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
 }
 
 fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
+    if let Some(program) = &plan.program {
+        return expression::compute(file, plan, program, (offset, shape), to);
+    }
     let mut session = plan.session(file)?;
     // A worker that ended by itself while it was idle says so only when it is called.
     match run(file, plan, &mut session, (offset, shape)) {

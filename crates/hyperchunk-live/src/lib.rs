@@ -4,6 +4,7 @@
 //! **Invariant:** nothing from a file is executed, loaded or compiled in this process.
 
 mod evaluate;
+mod expression;
 mod inputs;
 mod plan;
 

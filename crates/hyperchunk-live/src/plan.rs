@@ -1,13 +1,14 @@
 //! How the chunks of one live dataset of one open file are computed: checked once, used for each chunk.
 
-use crate::inputs;
 use crate::of_function;
+use crate::{expression, inputs};
 use hyperchunk::model::{Class, Dataspace};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::expression::Program;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot, bytes_of};
@@ -35,6 +36,8 @@ pub(crate) struct Plan {
     file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`].
     pub(crate) key: Arc<SessionKey>,
+    /// The record's expression, if it has one.
+    pub(crate) program: Option<Program>,
 }
 
 static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
@@ -109,8 +112,13 @@ impl Plan {
             profile,
             name,
             file_path,
+            program: None,
         };
         plan.key = Arc::new(plan.checked(dataset).map_err(|error| plan.explain(&error))?);
+        if plan.record.backend == Backend::Expression {
+            let program = expression::prepare(file, &plan.record).map_err(|error| plan.explain(&error))?;
+            plan.program = Some(program);
+        }
         Ok(plan)
     }
 
@@ -132,6 +140,9 @@ impl Plan {
                 record.chunk
             );
             return fail(ErrorKind::Invalid, message);
+        }
+        if !record.backend.has_worker() {
+            return Ok(SessionKey::clone(&self.key));
         }
         let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
         let output = |slot: &Slot, bytes| JobSlot {

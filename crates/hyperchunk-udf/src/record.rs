@@ -11,6 +11,7 @@ use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The version of the record that we write. HDF5-UDF 2.1 wrote 2.
 pub const API_VERSION: u32 = 3;
@@ -248,6 +249,25 @@ impl Record {
             }
         }
         Ok((offset, shape))
+    }
+
+    /// The rows of a block of this shape, for a chunk that is cut off at the dataset's edges: for each, the byte where it
+    /// begins in the block, and its bytes in the chunk.
+    pub fn rows(&self, shape: &[u64]) -> impl Iterator<Item = (u64, Range<u64>)> {
+        let size = self.output.datatype.size() as u64;
+        let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
+        let rows: u64 = shape.iter().rev().skip(1).product();
+        (0..rows).map(move |n| {
+            // The position of row n in the block, as the position of its first byte in the chunk.
+            let (mut rest, mut stride) = (n, self.chunk.last().copied().unwrap_or(1).saturating_mul(size));
+            let mut at = 0;
+            for (&s, &c) in shape.iter().rev().skip(1).zip(self.chunk.iter().rev().skip(1)) {
+                at += rest % s * stride;
+                rest /= s;
+                stride = stride.saturating_mul(c);
+            }
+            (n * row, at..at + row)
+        })
     }
 
     fn check(&self) -> Result<()> {

@@ -285,26 +285,15 @@ pub(super) fn place_rows(
     to: &mut [MaybeUninit<u8>],
     mut take: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> Option<()>,
 ) -> Result<()> {
-    let size = record.output.datatype.size() as u64;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
     if shape == record.chunk {
         return take(0, to).ok_or_else(lost);
     }
     to.fill(MaybeUninit::new(0));
-    let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
-    let rows: u64 = shape.iter().rev().skip(1).product();
-    for n in 0..rows {
-        // The position of row n in the block, as the position of its first byte in the chunk.
-        let (mut rest, mut stride) = (n, record.chunk.last().copied().unwrap_or(1).saturating_mul(size));
-        let mut at = 0;
-        for (&s, &c) in shape.iter().rev().skip(1).zip(record.chunk.iter().rev().skip(1)) {
-            at += rest % s * stride;
-            rest /= s;
-            stride = stride.saturating_mul(c);
-        }
-        let range =
-            usize::try_from(at).ok().zip(usize::try_from(at + row).ok()).and_then(|(a, b)| to.get_mut(a..b));
-        take(n * row, range.ok_or_else(lost)?).ok_or_else(lost)?;
+    for (from, row) in record.rows(shape) {
+        let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
+        let to = range.and_then(|(start, end)| to.get_mut(start..end)).ok_or_else(lost)?;
+        take(from, to).ok_or_else(lost)?;
     }
     Ok(())
 }

@@ -6,10 +6,10 @@ use crate::filter::ChunkBuffer;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
-use hyperchunk_udf::expression::{Expression, InputBytes, Kind, Program, Scratch};
+use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_room, check_data};
 use hyperchunk_udf::host::{SessionKey, Source, cache};
 use hyperchunk_udf::memory::Map;
-use hyperchunk_udf::record::{Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Slot, bytes_of};
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -17,8 +17,6 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Elements between two looks at the clock.
-const PIECE: usize = 1 << 16;
 /// Files whose inputs stay mapped.
 const MAX_MAPPED: usize = 4;
 /// So long at most: looked at whenever an expression is computed.
@@ -41,26 +39,6 @@ struct Memory {
     block: Vec<u8>,
 }
 
-/// Understands the expression of a record, for inputs that are of these kinds now.
-pub(super) fn prepare(record: &Record, kinds: &[Kind]) -> Result<Program> {
-    let expression = Expression::parse(&record.source)?;
-    let names = record.inputs.iter().map(|i| &i.name);
-    if !expression.inputs().iter().eq(names) {
-        fail!(Invalid, "the record's inputs are not those of its expression")
-    }
-    if !record.scratch.is_empty() || record.compiled.is_some() {
-        fail!(Invalid, "the record of an expression has one output, and no compiled form")
-    }
-    if let Some(input) = record.inputs.iter().find(|i| !is_single(&i.dims) && i.dims != record.output.dims) {
-        fail!(
-            Invalid,
-            "input {:?} has neither the output's shape nor one element",
-            hyperchunk_udf::escape::escape(&input.name, 80)
-        )
-    }
-    expression.compile(kinds, Kind::of(record.output.datatype))
-}
-
 /// The bytes of a chunk: the block at `offset` of shape `shape`.
 pub(super) fn compute(
     library: &'static Library,
@@ -71,7 +49,7 @@ pub(super) fn compute(
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
     let total = bytes_of(&record.chunk, record.output.datatype);
-    check_data(plan, total, shape)?;
+    check_data(record, shape, &plan.profile)?;
     let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
     let mut memory = MEMORY.take();
     let maps = mapped(library, dataset, plan);
@@ -104,24 +82,6 @@ pub(super) fn compute(
     outcome
 }
 
-/// What is computed at once must fit the profile.
-fn check_data(plan: &Plan, chunk: u64, shape: &[u64]) -> Result<()> {
-    let record = &plan.verified.record;
-    let inputs =
-        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, i.datatype));
-    let bytes = inputs.fold(chunk, u64::saturating_add);
-    if bytes > plan.profile.limits.data {
-        fail!(
-            Limit,
-            "one evaluation needs {} MiB for its inputs and outputs, over the limit of {} MiB (profile {}, `data`); attaching with `--chunks auto` makes evaluations small",
-            bytes >> 20,
-            plan.profile.limits.data >> 20,
-            plan.profile.name
-        )
-    }
-    Ok(())
-}
-
 /// Computes piece by piece, so that the time limit holds.
 fn run(
     plan: &Plan,
@@ -130,29 +90,9 @@ fn run(
     to: &mut [MaybeUninit<u8>],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let size = program.output().size();
-    let mut first = 0;
-    let mut part = Vec::with_capacity(inputs.len());
-    for to in to.chunks_mut(PIECE * size) {
-        let count = to.len() / size;
-        part.clear();
-        for (input, kind) in inputs.iter().zip(program.inputs()) {
-            part.push(match input {
-                InputBytes::Each(all) => {
-                    let range = first * kind.size()..(first + count) * kind.size();
-                    let Some(range) = all.get(range) else { fail!(Worker, "an input is too short") };
-                    InputBytes::Each(range)
-                }
-                one @ InputBytes::One(_) => *one,
-            });
-        }
-        program.evaluate_into(&part, to, scratch)?;
-        first += count;
-        if is_too_late() {
-            return Err(too_late(plan));
-        }
-    }
-    Ok(())
+    program.evaluate_in_pieces(inputs, to, scratch, &mut || {
+        if is_too_late() { Err(too_late(plan)) } else { Ok(()) }
+    })
 }
 
 /// The inputs' elements for a block: where they lie if they are mapped, else read into `buffers`.
@@ -195,11 +135,6 @@ fn resize(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
     }
     buffer.resize(bytes, 0);
     Ok(())
-}
-
-fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the same bytes; who fills them writes values only.
-    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
 
 /// A mapped input.

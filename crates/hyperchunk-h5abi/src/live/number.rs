@@ -24,27 +24,26 @@ impl Library {
             let (native, datatype) = self.native(file_type)?;
             return Ok((native, datatype, Kind::of(datatype)));
         }
-        let (memory, kind) = self.number(file_type)?;
-        Ok((memory, kind.element(), kind))
+        self.number(file_type)
     }
 
     /// Any number: half floats become floats, enumerations their integers, and those of FALSE and TRUE bools.
-    fn number(&'static self, file_type: Hid) -> Result<(Handle, Kind)> {
+    fn number(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
         // SAFETY: any identifier may be asked.
         let (class, size) = unsafe { ((self.f.type_class)(file_type), (self.f.type_size)(file_type)) };
         if class == CLASS_FLOAT && size == 2 {
             // SAFETY: a copy of a constant type, closed by its handle.
             let float = unsafe { (self.f.type_copy)(self.global(c"H5T_NATIVE_FLOAT_g")?) };
-            return Ok((self.wrap_type(float, "a float")?, Kind::Float32));
+            return Ok((self.wrap_type(float, "a float")?, ElementType::Float32, Kind::Float32));
         }
         if class == CLASS_ENUM {
             return self.enumeration(file_type);
         }
         let (native, datatype) = self.native(file_type)?;
-        Ok((native, Kind::of(datatype)))
+        Ok((native, datatype, Kind::of(datatype)))
     }
 
-    fn enumeration(&'static self, file_type: Hid) -> Result<(Handle, Kind)> {
+    fn enumeration(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
         type Super = unsafe extern "C" fn(Hid) -> Hid;
         let symbol = self.optional(c"H5Tget_super");
         if symbol.is_null() {
@@ -58,14 +57,9 @@ impl Library {
         if class != CLASS_INTEGER {
             fail!(Unsupported, "its enumeration is not one of integers")
         }
-        if size == 1 && self.member(file_type, 0) == "FALSE" && self.member(file_type, 1) == "TRUE" {
-            // One byte is the same on every machine.
-            // SAFETY: a copy of the type, closed by its handle.
-            let copy = unsafe { (self.f.type_copy)(file_type) };
-            return Ok((self.wrap_type(copy, "a bool")?, Kind::Bool));
-        }
+        let bools = size == 1 && self.member(file_type, 0) == "FALSE" && self.member(file_type, 1) == "TRUE";
         let (native, datatype) = self.native(base.id)?;
-        Ok((native, Kind::of(datatype)))
+        Ok((native, datatype, if bools { Kind::Bool } else { Kind::of(datatype) }))
     }
 
     /// The name of a member of an enumeration of bytes; empty when it has none of this value.

@@ -1,6 +1,5 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
-use super::expression::prepare;
 use super::record::Verified;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -68,7 +67,7 @@ impl Plan {
         inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.version.0);
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
-            Backend::Expression => Some(prepare(&verified.record, &inputs.kinds).map_err(about)?),
+            Backend::Expression => Some(Program::of_record(&verified.record, &inputs.kinds).map_err(about)?),
             _ => None,
         };
         let key = Arc::new(SessionKey {

@@ -48,8 +48,8 @@ pub(super) fn bytes_mut(words: &mut [u64], length: usize) -> Option<&mut [MaybeU
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }.get_mut(..length)
 }
 
-/// Initialised bytes as room to be written.
-pub(super) fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+/// Bytes as memory for [`Program::evaluate_into`](super::Program::evaluate_into).
+pub fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the same memory; the kernels never write what is uninitialised.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }

@@ -16,13 +16,16 @@ mod lower;
 mod number;
 mod parse;
 mod plan;
+mod record;
 mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 pub use kind::Kind;
+pub use lanes::as_room;
 pub use plan::Program;
+pub use record::check_data;
 pub use run::{InputBytes, Scratch};
 
 use crate::error::{Error, Result, fail};

@@ -51,6 +51,22 @@ impl Active {
     }
 }
 
+/// Fails when the time of all live datasets that one read sets off is over.
+///
+/// # Errors
+/// `Limit`.
+pub fn in_time(profile: &Profile) -> Result<()> {
+    if DEADLINE.get().is_none_or(|end| Instant::now() <= end) {
+        return Ok(());
+    }
+    let wall = profile.limits.wall_s;
+    fail!(
+        Limit,
+        "over the limit of {wall} s for all live datasets that one read sets off (profile {}, `wall_s`)",
+        profile.name
+    )
+}
+
 impl Drop for Active {
     fn drop(&mut self) {
         ACTIVE.with_borrow_mut(Vec::pop);

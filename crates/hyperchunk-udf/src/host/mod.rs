@@ -15,7 +15,7 @@ mod session;
 mod verdict;
 mod zygote;
 
-pub use active::Active;
+pub use active::{Active, in_time};
 pub use compile::{compile_cpp, compiled_form};
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};

@@ -165,7 +165,8 @@ pub fn resolve_expression(
     // What cannot be computed is said now, whatever the type.
     expression.compile(&kinds, Kind::of(datatype))?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
-    let dims = match (&spec.dims, many.first().or(inputs.first().as_ref())) {
+    let largest = many.first().copied().or(inputs.iter().max_by_key(|i| i.dims.len()));
+    let dims = match (&spec.dims, largest) {
         (Some(dims), _) => dims.clone(),
         (None, Some(first)) if first.dims.is_empty() => vec![1],
         (None, Some(first)) => first.dims.clone(),

@@ -1,0 +1,161 @@
+//! Expressions: computed here, without a worker.
+
+use crate::of_function;
+use crate::plan::{Plan, about_input};
+use hyperchunk::live::on_this_thread;
+use hyperchunk::model::{Class, Datatype, Layout};
+use hyperchunk::select::{Axis, Choice};
+use hyperchunk::{Dataset, File};
+use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_room, check_data};
+use hyperchunk_udf::host::in_time;
+use hyperchunk_udf::record::{Record, Slot, bytes_of};
+use hyperchunk_udf::spec::is_single;
+use std::cell::RefCell;
+
+thread_local! {
+    /// Memory from one chunk to the next. Taken out while it is used, since an input may be an expression, too.
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// A thread keeps no larger piece between two chunks, in bytes.
+const MAX_KEPT: usize = 32 << 20;
+
+#[derive(Default)]
+struct Memory {
+    scratch: Scratch,
+    inputs: Vec<Vec<u8>>,
+    block: Vec<u8>,
+}
+
+/// Understands the expression of a record.
+pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
+    let kind = |slot: &Slot| open(file, slot).map(|input| input.kind).map_err(|e| about_input(&e, slot));
+    let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
+    Program::of_record(record, &kinds)
+}
+
+/// Computes the block at `offset` of shape `shape` into a chunk.
+pub(crate) fn compute(
+    file: &File,
+    plan: &Plan,
+    program: &Program,
+    (offset, shape): (&[u64], &[u64]),
+    chunk: &mut [u8],
+) -> Result<()> {
+    let record = &plan.record;
+    check_data(record, shape, &plan.profile)?;
+    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
+    if bytes_of(&record.chunk, record.output.datatype) != chunk.len() as u64 {
+        return Err(lost());
+    }
+    let mut memory = MEMORY.take();
+    memory.inputs.resize_with(record.inputs.len(), Vec::new);
+    let outcome = (|| {
+        let mut inputs = Vec::with_capacity(record.inputs.len());
+        let Memory { scratch, block, inputs: buffers } = &mut memory;
+        for (slot, buffer) in record.inputs.iter().zip(buffers) {
+            let single = is_single(&slot.dims);
+            let whole = vec![0; slot.dims.len()];
+            let block = if single { (whole.as_slice(), slot.dims.as_slice()) } else { (offset, shape) };
+            read(file, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
+            inputs.push(if single { InputBytes::One(buffer) } else { InputBytes::Each(buffer) });
+        }
+        let mut go_on = || in_time(&plan.profile);
+        if shape == record.chunk {
+            return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
+        }
+        resize(block, bytes_of(shape, record.output.datatype))?;
+        program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
+        chunk.fill(0);
+        for (from, row) in record.rows(shape) {
+            let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
+            let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
+            let from = usize::try_from(from).unwrap_or(usize::MAX);
+            to.copy_from_slice(block.get(from..from.saturating_add(to.len())).ok_or_else(lost)?);
+        }
+        Ok(())
+    })();
+    memory.inputs.retain(|buffer| buffer.capacity() <= MAX_KEPT);
+    if memory.block.capacity() > MAX_KEPT {
+        memory.block = Vec::new();
+    }
+    MEMORY.set(memory);
+    outcome
+}
+
+/// An input of an expression.
+struct Input {
+    dataset: Dataset,
+    kind: Kind,
+    /// What it is read as.
+    memory: Datatype,
+}
+
+/// An input, if it is what it was when the expression was attached.
+fn open(file: &File, slot: &Slot) -> Result<Input> {
+    let path = format!("/{}", slot.name.trim_start_matches('/'));
+    let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
+    let dataset = found.map_err(|error| of_function(&error))?;
+    let number = number(dataset.datatype());
+    match number {
+        Some((kind, datatype)) if dataset.dims() == slot.dims && datatype == slot.datatype => {
+            // One byte is the same on every machine, and an enumeration has its own type.
+            let memory = if kind == Kind::Bool {
+                dataset.datatype().clone()
+            } else {
+                crate::inputs::in_memory(datatype)
+            };
+            Ok(Input { dataset, kind, memory })
+        }
+        number => {
+            let message = format!(
+                "it is {} {:?} now, and was {} {:?} when the expression was attached; attach it again",
+                number.map_or("of another type", |(_, datatype)| datatype.name()),
+                dataset.dims(),
+                slot.datatype.name(),
+                slot.dims
+            );
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+    }
+}
+
+/// What a dataset's elements are in an expression, and what its record calls them: half floats are floats, enumerations
+/// their integers, and those of FALSE and TRUE bools.
+fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
+    match &datatype.class {
+        Class::Float(_) if datatype.size == 2 => Some((Kind::Float32, ElementType::Float32)),
+        Class::Enum { base, members } => {
+            let (kind, element) = number(base).filter(|(kind, _)| !kind.is_float())?;
+            let has = |name: &[u8], value: u8| {
+                members.iter().any(|m| m.name.as_bytes() == name && m.value == [value])
+            };
+            let bools = base.size == 1 && has(b"FALSE", 0) && has(b"TRUE", 1);
+            Some((if bools { Kind::Bool } else { kind }, element))
+        }
+        _ => crate::inputs::element_type(datatype).map(|element| (Kind::of(element), element)),
+    }
+}
+
+fn read(file: &File, slot: &Slot, (offset, shape): (&[u64], &[u64]), to: &mut Vec<u8>) -> Result<()> {
+    let Input { dataset, memory, .. } = open(file, slot)?;
+    resize(to, bytes_of(shape, slot.datatype))?;
+    let axes =
+        offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
+    let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };
+    let mut read = || dataset.read_as(&block, &memory, to);
+    // What is computed itself stays on this thread, which knows what it is computing.
+    let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });
+    if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))
+}
+
+fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
+    let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+    if buffer.try_reserve_exact(wanted.saturating_sub(buffer.len())).is_err() {
+        return Err(Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes")));
+    }
+    buffer.resize(wanted, 0);
+    Ok(())
+}

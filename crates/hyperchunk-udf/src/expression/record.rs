@@ -1,0 +1,93 @@
+//! Expressions of records: what readers share.
+
+use super::{Expression, InputBytes, Kind, Program, Scratch};
+use crate::error::{Result, fail};
+use crate::escape::escape;
+use crate::profile::Profile;
+use crate::record::{Record, bytes_of};
+use crate::spec::is_single;
+use std::mem::MaybeUninit;
+
+/// Elements between two looks at the clock.
+const PIECE: usize = 1 << 16;
+
+impl Program {
+    /// Understands the expression of a record, for inputs that are of these kinds now.
+    ///
+    /// # Errors
+    /// `Invalid` when the record contradicts its expression, and those of [`Expression::compile`].
+    pub fn of_record(record: &Record, kinds: &[Kind]) -> Result<Self> {
+        let expression = Expression::parse(&record.source)?;
+        if !expression.inputs().iter().eq(record.inputs.iter().map(|i| &i.name)) {
+            fail!(Invalid, "the record's inputs are not those of its expression")
+        }
+        if !record.scratch.is_empty() || record.compiled.is_some() {
+            fail!(Invalid, "the record of an expression has one output, and no compiled form")
+        }
+        if let Some(input) =
+            record.inputs.iter().find(|i| !is_single(&i.dims) && i.dims != record.output.dims)
+        {
+            fail!(
+                Invalid,
+                "input {:?} has neither the output's shape nor one element",
+                escape(&input.name, 80)
+            )
+        }
+        expression.compile(kinds, Kind::of(record.output.datatype))
+    }
+
+    /// [`evaluate_into`](Program::evaluate_into) in pieces, with `go_on` asked after each, so that a time limit holds.
+    ///
+    /// # Errors
+    /// Those of `evaluate_into` and of `go_on`.
+    pub fn evaluate_in_pieces(
+        &self,
+        inputs: &[InputBytes<'_>],
+        out: &mut [MaybeUninit<u8>],
+        scratch: &mut Scratch,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let size = self.output().size();
+        let mut first = 0;
+        let mut part = Vec::with_capacity(inputs.len());
+        for out in out.chunks_mut(PIECE * size) {
+            let count = out.len() / size;
+            part.clear();
+            for (input, kind) in inputs.iter().zip(self.inputs()) {
+                part.push(match input {
+                    InputBytes::Each(all) => {
+                        let range = first * kind.size()..(first + count) * kind.size();
+                        let Some(range) = all.get(range) else { fail!(Worker, "an input is too short") };
+                        InputBytes::Each(range)
+                    }
+                    one @ InputBytes::One(_) => *one,
+                });
+            }
+            self.evaluate_into(&part, out, scratch)?;
+            first += count;
+            go_on()?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a block of this shape, with the inputs that belong to it, is within what the profile allows at once.
+///
+/// # Errors
+/// `Limit`.
+pub fn check_data(record: &Record, shape: &[u64], profile: &Profile) -> Result<()> {
+    let chunk = bytes_of(&record.chunk, record.output.datatype);
+    let inputs =
+        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, i.datatype));
+    let bytes = inputs.fold(chunk, u64::saturating_add);
+    if bytes > profile.limits.data {
+        fail!(
+            Limit,
+            "one evaluation needs {} MiB for its inputs and outputs, over the limit of {} MiB (profile {}, `data`); attaching with `--chunks auto` makes evaluations small",
+            bytes >> 20,
+            profile.limits.data >> 20,
+            profile.name
+        )
+    }
+    Ok(())
+}
