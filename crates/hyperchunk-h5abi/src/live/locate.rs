@@ -7,6 +7,7 @@
 use super::plan::{Plan, check_shape};
 use super::record;
 use crate::errors::Quiet;
+use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
 use crate::{Result, fail};
@@ -48,32 +49,37 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         return Ok(found);
     }
     let _quiet = Quiet::new(library);
-    let mut targets: Vec<Target> = Vec::new();
-    let candidates: Vec<Hid> = open.iter().copied().filter(|&d| is_live(library, d, stub.id)).collect();
-    for &dataset in &candidates {
-        // One of several copies may have been rebuilt: then its record is another, and it is not the one that is read.
-        if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
-            continue;
-        }
+    let mut candidates: Vec<(Hid, Handle, u64)> = Vec::new();
+    for &dataset in open.iter().filter(|&&d| is_live(library, d, stub.id)) {
         let file = library.file_of(dataset)?;
         let instance = library.instance(&file)?;
-        if targets.iter().any(|(_, p)| p.instance == instance) {
-            continue;
+        if candidates.iter().all(|(_, _, other)| *other != instance) {
+            candidates.push((dataset, file, instance));
+        }
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    for (dataset, file, instance) in &candidates {
+        let (dataset, instance) = (*dataset, *instance);
+        // Of several copies, one may have been rebuilt, or changed. Who is read is not known, so none is computed.
+        if candidates.len() > 1 && !record::is_of(library, dataset, stub.record) {
+            let name = library.name_of(file.id, library.f.file_name);
+            fail!(
+                Unsupported,
+                "{} and another file that is open hold the same live dataset with different records: one of them was rebuilt, or changed. HDF5 does not tell which of them is read. Close one",
+                hyperchunk_udf::escape::escape(&name, 200)
+            )
         }
         let plan = match known_plan(library, instance, stub.record) {
             Some(plan) => plan,
             None => {
                 let verified = record::verified(library, dataset, stub.record)?;
-                let plan = Arc::new(Plan::new(library, dataset, &file, instance, verified)?);
+                let plan = Arc::new(Plan::new(library, dataset, file, instance, verified)?);
                 keep_plan(library, &plan);
                 plan
             }
         };
         check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
         targets.push((dataset, plan));
-    }
-    if targets.is_empty() && !candidates.is_empty() {
-        fail!(Invalid, "its record is not the one that its chunks were made for: it was changed")
     }
     if targets.is_empty() {
         fail!(

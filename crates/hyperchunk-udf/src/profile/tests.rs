@@ -143,3 +143,23 @@ fn rules_of_the_reference() {
         assert!(import(bad).is_err(), "{bad}");
     }
 }
+
+/// Damaged texts are errors or other profiles, and never more than that.
+#[test]
+fn no_text_makes_it_panic() {
+    let toml = "version = 1\nlanguages = [\"lua\"]\nrequire = [\"landlock>=4\"]\n[limits]\nmemory = \"1GiB\"\n[grant]\nread = [\"/data\"]\n";
+    let json =
+        "{\"sandbox\": true, \"syscalls\": [{\"read\": false}], \"filesystem\": [{\"/a/**\": \"ro\"}]}";
+    for (text, try_it) in
+        [(toml, (|t| drop(check(Profile::default_profile(), t))) as fn(&str)), (json, |t| drop(import(t)))]
+    {
+        for at in 0..text.len() {
+            try_it(&text[..at]);
+            for byte in [b'"', b'[', b'9', b'\\', 0, b'\n'] {
+                let mut changed = text.as_bytes().to_vec();
+                changed[at] = byte;
+                try_it(&String::from_utf8(changed).unwrap());
+            }
+        }
+    }
+}
