@@ -133,7 +133,7 @@ def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: py
         ((stored, "text"), "strings of any length"),
         ((stored, "nothing"), "no link"),
         ((stored, "a"), "not a dataset"),
-        ((stored, "plain", "-o", "out.h5"), "cannot be written yet"),
+        ((stored, "plain", "-o", "no/out.h5"), "no/out.h5"),
         ((stored, "plain", "--slice", "1,2,3,4"), "4 slices"),
         ((stored, "plain", "--slice", "3"), "3 indices"),
         ((stored, "plain", "-o", "no/out.npy"), "no/out.npy"),
@@ -141,7 +141,56 @@ def test_get_refuses(stored: Path, command: Any, tmp_path: Path, monkeypatch: py
         done = command("get", *arguments)
         assert done.returncode == 1
         assert message in done.stderr
-    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*"))
+    assert not list(tmp_path.glob("*.npy")) + list(tmp_path.glob(".*")) + list(tmp_path.glob("*.h5*"))[1:]
+
+
+@pytest.mark.parametrize("text", ["", "3", "5:180:7", "-20:, 10:20", "..., 5", "0:0"])
+def test_get_into_hdf5(text: str, stored: Path, command: Any, tmp_path: Path) -> None:
+    """The dataset, or a part of it, as it is chunked and compressed, with its attributes."""
+    output = tmp_path / "part.h5"
+    done = command("get", stored, "a/chunks", "-o", output, "--slice", text, "--memory", 1000)
+    assert (done.returncode, done.stderr) == (0, "")
+    with h5py.File(stored) as file, h5py.File(output) as made:
+        old, new = file["a/chunks"], made["a/chunks"]
+        expected = old[eval(f"numpy.s_[{text}]", {"numpy": np}) if text else ...]
+        np.testing.assert_array_equal(new[...], expected)
+        assert (new.dtype, new.shape) == (expected.dtype, expected.shape)
+        assert dict(new.attrs) == dict(old.attrs)
+        if expected.size:
+            assert new.chunks is not None
+            assert new.compression == old.compression
+        assert list(made) == ["a"]
+
+
+def test_every_type_into_hdf5(stored: Path, command: Any, tmp_path: Path) -> None:
+    """Strings and sequences of any length, compounds, and attributes that lead elsewhere."""
+    with h5py.File(stored, "r+") as file:
+        ragged = file.create_dataset("ragged", (3,), h5py.vlen_dtype("i4"))
+        ragged[:] = [np.arange(n, dtype="i4") for n in (2, 0, 3)]
+        file["scale"] = np.arange(4)
+        file["scale"].make_scale("x")
+        file["ragged"].attrs["words"] = ["one", "two"]
+        file["ragged"].attrs["there"] = file["scale"].ref
+        names = [name for name, item in file.items() if isinstance(item, h5py.Dataset) and item.shape is not None]
+    for name in names:
+        output = tmp_path / f"{name}.out.h5"
+        done = command("get", stored, name, "-o", output)
+        assert done.returncode == 0, done.stderr
+        with h5py.File(stored) as file, h5py.File(output) as made:
+            old, new = file[name], made[name]
+            assert (new.dtype, new.shape) == (old.dtype, old.shape)
+            for a, b in zip(np.ravel(old[()]), np.ravel(new[()]), strict=True):
+                np.testing.assert_array_equal(a, b)
+            left_out = {"there", "REFERENCE_LIST", "DIMENSION_LIST"} & set(old.attrs)
+            assert set(new.attrs) == set(old.attrs) - left_out
+            assert all(f"attribute {attribute} leads to other objects" in done.stderr for attribute in left_out)
+            for key in new.attrs:
+                np.testing.assert_array_equal(new.attrs[key], old.attrs[key])
+    with h5py.File(stored, "r+") as file:
+        file["references"] = np.array([file["scale"].ref], h5py.ref_dtype)
+    done = command("get", stored, "references", "-o", tmp_path / "references.h5")
+    assert (done.returncode, "references: what they lead to" in done.stderr) == (1, True)
+    assert not (tmp_path / "references.h5").exists()
 
 
 def test_check(stored: Path, command: Any, tmp_path: Path) -> None:
@@ -161,7 +210,7 @@ def test_check(stored: Path, command: Any, tmp_path: Path) -> None:
 
     bad = tmp_path / "bad.h5"
     with h5py.File(bad, "w") as file:
-        file.create_dataset("x", data=np.arange(100), external=[("raw", 0, 800)])
+        file.create_dataset("x", data=np.arange(100), external=[(str(tmp_path / "raw"), 0, 800)])
         random = np.random.default_rng(1).integers(0, 256, 4 << 20, dtype="u1")
         file.create_dataset("noise", data=random, chunks=(1 << 12,), compression="gzip")
     done = command("check", bad, "--json")

@@ -7,10 +7,11 @@ use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::Args;
 use hyperchunk::npy::Element;
+use hyperchunk::pack::{Part, extract};
 use hyperchunk::slabs::{Steps, slabs_of};
 use hyperchunk::{Dataset, Error};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
@@ -19,7 +20,8 @@ pub(crate) struct Arguments {
     file: String,
     /// The dataset's path.
     path: String,
-    /// The array file to write, .npy; `-` for standard output. Without it, the dataset's name and .npy.
+    /// What to write: an array, .npy, or an HDF5 file with the dataset and its attributes, .h5; `-` for an array to standard
+    /// output. Without it, the dataset's name and .npy.
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     /// Which part: for each axis an index or START:STOP:STEP, as in NumPy; `...` for all axes that are not named.
@@ -36,6 +38,7 @@ const HELP: &str = "\
 Examples:
   hyperchunk get scene.h5 /bands/red
   hyperchunk get s3://bucket/granule.h5 /gt1l/heights/h_ph --slice 1000:2000 -o heights.npy
+  hyperchunk get s3://bucket/granule.h5 /gt1l/heights/h_ph --slice 1000:2000 -o heights.h5
   hyperchunk get scene.h5 /bands/red --slice '0, ::10' -o - > row.npy";
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -48,22 +51,28 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let standard = output.as_os_str() == "-";
     let kind = output.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
-    if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
-        return Err("HDF5 files cannot be written yet: give the output a name that ends with .npy".into());
-    }
     let file = arguments.source.open(&arguments.file)?;
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
-    let element = Element::new(dataset.datatype())
-        .map_err(|error| format!("{}; `hyperchunk dump` prints them", error.object(&path)))?;
-    let (axes, shape) = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
+    if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
+        return Err("the dataset is null: it has no elements and no shape".into());
+    }
+    let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
+    if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
+        return to_hdf5(&dataset, &part, arguments, &output);
+    }
+    let element = Element::new(dataset.datatype()).map_err(|error| {
+        format!(
+            "{}; -o with a name that ends with .h5 keeps them, `hyperchunk dump` prints them",
+            error.object(&path)
+        )
+    })?;
+    let axes: Vec<Steps> = part.iter().map(|(steps, _)| *steps).collect();
+    let shape: Vec<u64> = part.iter().filter(|(_, stays)| *stays).map(|(steps, _)| steps.count).collect();
     let header = element.header(&shape);
     let count = axes.iter().try_fold(1_u64, |count, axis| count.checked_mul(axis.count));
     let total = count.and_then(|count| count.checked_mul(element.datatype.size));
     let total = total.ok_or("more than 2^64 bytes")?;
-    if matches!(dataset.dataspace(), hyperchunk::model::Dataspace::Null) {
-        return Err("the dataset is null: it has no elements and no shape".into());
-    }
     let copy = |out: &mut dyn Write| -> Outcome {
         out.write_all(&header)?;
         stream(&dataset, &element, axes, arguments.memory, total, out)
@@ -83,6 +92,30 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         describe::extent(&shape),
         describe::datatype(&element.datatype),
         progress::bytes(header.len() as u64 + total)
+    );
+    Ok(())
+}
+
+/// Writes an HDF5 file with the dataset in it.
+fn to_hdf5(dataset: &Dataset, part: &Part, arguments: &Arguments, output: &Path) -> Outcome {
+    let stored =
+        part.iter().fold(dataset.datatype().size, |bytes, (steps, _)| bytes.saturating_mul(steps.count));
+    let mut progress = Progress::new(stored);
+    let made = extract(dataset, part, output, arguments.memory, &mut |bytes| progress.add(bytes))?;
+    drop(progress);
+    let shown = |text: &str| hyperchunk_udf::escape::escape(text, 2000);
+    for name in &made.left_out {
+        eprintln!(
+            "hyperchunk: attribute {} leads to other objects, which are not copied: left out",
+            shown(&name.to_string())
+        );
+    }
+    say!(
+        "{}: {} {}, {}",
+        shown(&output.display().to_string()),
+        describe::extent(&made.dims),
+        describe::datatype(dataset.datatype()),
+        progress::bytes(made.bytes)
     );
     Ok(())
 }
@@ -110,8 +143,8 @@ fn stream(
     Ok(())
 }
 
-/// The indices that a text of slices stands for in an extent, and the shape of the result: an axis with an index is gone.
-fn select(text: &str, dims: &[u64]) -> Result<(Vec<Steps>, Vec<u64>), String> {
+/// The indices that a text of slices stands for in an extent: an axis with an index does not stay.
+fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     // A comma at the end is Python's.
     let parts = match parts.split_last() {
@@ -128,14 +161,8 @@ fn select(text: &str, dims: &[u64]) -> Result<(Vec<Steps>, Vec<u64>), String> {
     let all = std::iter::repeat_n(":", left);
     let after = parts.iter().skip(at + usize::from(rest.is_some())).copied();
     let parts = parts.iter().take(at).copied().chain(all).chain(after);
-    let mut axes = Vec::with_capacity(dims.len());
-    let mut shape = Vec::new();
-    for (part, extent) in parts.zip(dims) {
-        let (axis, kept) = slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))?;
-        axes.push(axis);
-        shape.extend(kept.then_some(axis.count));
-    }
-    Ok((axes, shape))
+    let all = parts.zip(dims);
+    all.map(|(part, extent)| slice(part, *extent).map_err(|why| format!("slice `{part}`: {why}"))).collect()
 }
 
 /// One axis, and whether it stays.
@@ -183,7 +210,10 @@ mod tests {
                 .iter()
                 .map(|(start, step, count)| Steps { start: *start, step: *step, count: *count })
                 .collect();
-            assert_eq!(select(text, dims), Ok((axes, shape.to_vec())), "{text}");
+            let part = select(text, dims).unwrap();
+            assert_eq!(part.iter().map(|(steps, _)| *steps).collect::<Vec<_>>(), axes, "{text}");
+            let kept = part.iter().filter(|(_, stays)| *stays).map(|(steps, _)| steps.count);
+            assert_eq!(kept.collect::<Vec<_>>(), shape, "{text}");
         };
         check("", &[10, 5], &[(0, 1, 10), (0, 1, 5)], &[10, 5]);
         check("", &[], &[], &[]);

@@ -7,6 +7,7 @@
 
 pub(crate) mod copy;
 mod data;
+mod extract;
 mod filters;
 pub(crate) mod list;
 pub(crate) mod make;
@@ -16,6 +17,7 @@ pub(crate) mod shape;
 pub(crate) mod translate;
 pub(crate) mod verify;
 
+pub use extract::{Extracted, Part, extract};
 pub use verify::Verified;
 
 use crate::io::RemoteOptions;

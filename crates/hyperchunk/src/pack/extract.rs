@@ -1,0 +1,177 @@
+//! A dataset, or a part of it, in a file of its own.
+
+use super::filters;
+use super::translate::{Ends, Translation};
+use crate::slabs::{Steps, slabs_of};
+use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NodeId, Writer};
+use crate::{Dataset, Error, Result};
+use hyperchunk_format::codec::{self, Target};
+use hyperchunk_format::model::{AllocationTime, Class, Dataspace, FillValue, FillWhen, Name, Pipeline};
+use hyperchunk_format::select::{Axis, Choice};
+use std::path::Path;
+
+/// Which part of a dataset: indices along each axis, and whether the axis stays; one that does not has one index.
+pub type Part = Vec<(Steps, bool)>;
+
+/// What was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extracted {
+    /// The extent of the new dataset.
+    pub dims: Vec<u64>,
+    /// How many bytes its elements have.
+    pub bytes: u64,
+    /// The attributes that lead to other objects, which are not there.
+    pub left_out: Vec<Name>,
+}
+
+/// Makes a file with a dataset, or a part of it, under the same path, of the same type, with its attributes, and as it is chunked
+/// and compressed. A live dataset is computed. `progress` is told how many bytes were copied each time.
+///
+/// # Errors
+/// If something cannot be read or written, or leads to objects that are not there; nothing is left of the new file then.
+pub fn extract(
+    dataset: &Dataset,
+    part: &Part,
+    path: impl AsRef<Path>,
+    memory: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Extracted> {
+    let options = CreateOptions { replace: true, journal: false, ..CreateOptions::default() };
+    let writer = Writer::create(path, &options)?;
+    let made = fill(dataset, part, &writer, memory, progress).and_then(|made| writer.close().map(|()| made));
+    if made.is_err() {
+        drop(writer.discard());
+    }
+    made.map_err(|error| dataset.name(error))
+}
+
+fn fill(
+    dataset: &Dataset,
+    part: &Part,
+    writer: &Writer,
+    memory: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Extracted> {
+    if dataset.datatype().has_reference() {
+        return Err(Error::unsupported("references: what they lead to would not be in the new file"));
+    }
+    let kept = || part.iter().filter(|(_, stays)| *stays);
+    let dims: Vec<u64> = kept().map(|(steps, _)| steps.count).collect();
+    let translation = Translation::new(dataset.datatype(), dataset.object().file().superblock().sizes)?;
+    let size = translation.datatype.size;
+    let bytes = dims.iter().try_fold(size, |bytes, dim| bytes.checked_mul(*dim));
+    let bytes = bytes.ok_or_else(|| Error::limit("more than 2^64 bytes"))?;
+    let made = make(dataset, part, &dims, &translation, writer)?;
+    let nowhere = |_| Ok(None);
+    let file = dataset.object().file();
+    let axes: Vec<Steps> = part.iter().map(|(steps, _)| *steps).collect();
+    let mut buffer = Vec::new();
+    for slab in slabs_of(dataset, axes, memory.max(1)) {
+        let count = slab.count(dataset.dims())?.checked_mul(dataset.datatype().size);
+        let count = count.and_then(|count| usize::try_from(count).ok());
+        buffer.resize(count.ok_or_else(|| Error::limit("larger than the address space"))?, 0);
+        dataset.read(&slab, &mut buffer)?;
+        let to = place(&slab, part);
+        if translation.is_copy() {
+            made.write(&to, &buffer)?;
+        } else {
+            if matches!(dataset.datatype().class, Class::Vlen { .. } | Class::VlenString { .. }) {
+                file.load_heaps(&buffer)?;
+            }
+            let ends = Ends { file, writer, address: &nowhere, attribute: false };
+            made.write(&to, &translation.run(&buffer, &ends)?)?;
+        }
+        progress(buffer.len() as u64);
+    }
+    let left_out = attributes(dataset, writer, made.id())?;
+    Ok(Extracted { dims, bytes, left_out })
+}
+
+/// Where the elements of a slab go.
+fn place(slab: &Choice, part: &Part) -> Choice {
+    let Choice::Axes(axes) = slab else { return Choice::All };
+    let places = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
+        let start = match axis {
+            Axis::Range { start, .. } => {
+                start.saturating_sub(steps.start).checked_div(steps.step).unwrap_or(0)
+            }
+            _ => 0,
+        };
+        Axis::range(start..start.saturating_add(axis.length()))
+    });
+    let places: Vec<Axis> = places.collect();
+    if places.is_empty() { Choice::All } else { Choice::Axes(places) }
+}
+
+/// Makes the dataset, and the groups on the way to it, without data.
+fn make(
+    dataset: &Dataset,
+    part: &Part,
+    dims: &[u64],
+    translation: &Translation,
+    writer: &Writer,
+) -> Result<DatasetWriter> {
+    let path = dataset.object().path().unwrap_or("/dataset").to_owned();
+    let mut names = path.split('/').filter(|name| !name.is_empty());
+    let name = names.next_back().unwrap_or("dataset");
+    let mut group = NodeId::ROOT;
+    for name in names {
+        group = writer.create_group(group, name.as_bytes(), false)?;
+    }
+    let space = if dims.is_empty() {
+        Dataspace::Scalar
+    } else {
+        Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().copied().map(Some).collect() }
+    };
+    let fill = match &dataset.fill().value {
+        FillWhen::User(_) if !translation.is_copy() => FillWhen::Default,
+        value => value.clone(),
+    };
+    let mut options = DatasetOptions::new(translation.datatype.clone(), space);
+    options.fill = FillValue { value: fill, allocation: AllocationTime::Default, ..dataset.fill().clone() };
+    let chunk = dataset.chunked().filter(|_| !dims.is_empty() && !dims.contains(&0)).map(|chunked| {
+        let kept = chunked.dims.iter().zip(part).filter(|(_, (_, stays))| *stays);
+        kept.zip(dims).map(|((chunk, _), dim)| (*chunk).min(*dim)).collect::<Vec<u64>>()
+    });
+    if let Some(chunk) = chunk {
+        let target = Target { datatype: &translation.datatype, chunk: &chunk, fill: &options.fill.value };
+        let pipeline = match dataset.is_live() {
+            true => Pipeline::new(),
+            false => pipeline(dataset, &target)?,
+        };
+        options = options.with_layout(NewLayout::Chunked(chunk)).with_pipeline(pipeline);
+    }
+    writer.create_dataset(group, name.as_bytes(), options)
+}
+
+/// Its filters for other chunks; the usual ones if theirs are not known for those.
+fn pipeline(dataset: &Dataset, target: &Target<'_>) -> Result<Pipeline> {
+    match filters::adapted(dataset.pipeline(), target) {
+        Err(_) => codec::preset("deflate", target),
+        adapted => adapted,
+    }
+}
+
+/// Copies the attributes; the names of those that lead to objects that are not there.
+fn attributes(dataset: &Dataset, writer: &Writer, to: NodeId) -> Result<Vec<Name>> {
+    let nowhere = |_| Ok(None);
+    let file = dataset.object().file();
+    let ends = Ends { file, writer, address: &nowhere, attribute: true };
+    let mut left_out = Vec::new();
+    for mut attribute in dataset.object().attributes()? {
+        // What was computed is computed no more.
+        if dataset.is_live() && attribute.name.as_bytes() == b"hyperchunk_udf" {
+            continue;
+        }
+        if attribute.datatype.has_reference() {
+            left_out.push(attribute.name);
+            continue;
+        }
+        let translation = Translation::new(&attribute.datatype, file.superblock().sizes)?;
+        attribute.data = translation.run(&attribute.data, &ends)?;
+        (attribute.datatype, attribute.committed) = (translation.datatype, None);
+        writer.set_attribute(to, attribute)?;
+    }
+    Ok(left_out)
+}
