@@ -12,6 +12,7 @@ import gc
 import importlib.machinery
 import importlib.util
 import io
+import math
 import os
 import select
 import signal
@@ -87,6 +88,18 @@ def load_core() -> ModuleType:
     return module
 
 
+def load_records() -> ModuleType:
+    """The module of strings and compounds, which lies beside this file, too."""
+    spec = importlib.util.spec_from_file_location("hyperchunk._records", Path(__file__).with_name("_records.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+records = load_records()
+
+
 class Text(bytes):
     """HDF5-UDF gives names of types and files as bytes; this equals the string, too."""
 
@@ -109,8 +122,14 @@ class Ffi:
     @staticmethod
     def buffer(data: Any, size: int = -1) -> memoryview:
         """The bytes of a dataset's buffer."""
-        view = memoryview(data).cast("B")
+        view = records.raw(data)
         return view if size < 0 else view[:size]
+
+    @staticmethod
+    def string(data: Any, size: int = -1) -> bytes:
+        """The bytes of a string."""
+        text: bytes = bytes(data).split(b"\0", 1)[0]
+        return text if size < 0 else text[:size]
 
 
 class Lib:
@@ -144,8 +163,18 @@ class Lib:
     getSize = getDims  # noqa: N815
 
     def getType(self, name: str | bytes) -> Text:  # noqa: N802
-        """The name of the element type."""
+        """The name of the element type; ``string`` or ``compound`` of what is no number."""
         return Text(self._find(name).datatype)
+
+    @staticmethod
+    def string(member: Any) -> str:
+        """The text of a string: an element of a string dataset, or a member."""
+        return records.string(member)
+
+    @staticmethod
+    def setString(member: Any, text: str | bytes) -> None:  # noqa: N802
+        """Set a string of an output. What does not fit is cut off."""
+        records.set_string(member, text)
 
     def getFilePath(self) -> Text:  # noqa: N802
         """The path of the HDF5 file, as its reader opened it."""
@@ -156,7 +185,13 @@ class Lib:
         import numpy as np
 
         slot = self._find(name)
-        return np.asarray(slot).reshape(slot.dims)
+        array = np.asarray(slot)
+        return array.reshape(slot.dims if array.size == math.prod(slot.dims) else (*slot.dims, -1))
+
+    @staticmethod
+    def _slot(buffer: Any, kind: str, layout: Any) -> Any:
+        """What a function gets for a dataset: the buffer of numbers itself, or records over its bytes."""
+        return buffer if layout is None else records.dataset(buffer, kind, layout)
 
 
 class Printer(io.RawIOBase):

@@ -8,7 +8,7 @@ use hyperchunk_udf::worker::CallSlot;
 use pyo3::exceptions::{PyBufferError, PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyTuple};
 use std::ffi::{CStr, c_int, c_void};
 
 /// A dataset's elements in row-major order.
@@ -33,15 +33,18 @@ unsafe impl Send for FlatBuffer {}
 unsafe impl Sync for FlatBuffer {}
 
 impl FlatBuffer {
+    /// The elements of a slot: numbers, flat, or the bytes of what is no number.
     pub(crate) fn new(slot: &CallSlot<'_>, dims: Py<PyTuple>) -> Self {
-        let count = usize::try_from(slot.count).unwrap_or(0);
+        let datatype = slot.datatype.flat_number().unwrap_or(ElementType::UInt8);
+        let elements = usize::try_from(slot.count).unwrap_or(0);
+        let count = elements.saturating_mul(slot.datatype.size() / datatype.size());
         FlatBuffer {
             data: slot.data,
             count,
-            datatype: slot.datatype,
+            datatype,
             writable: slot.output,
             shape: [ffi::Py_ssize_t::try_from(count).unwrap_or(0)],
-            strides: [ffi::Py_ssize_t::try_from(slot.datatype.size()).unwrap_or(1)],
+            strides: [ffi::Py_ssize_t::try_from(datatype.size()).unwrap_or(1)],
             dims,
         }
     }
@@ -179,6 +182,21 @@ impl FlatBuffer {
             }
         }
         Ok(())
+    }
+
+    /// The string at the address that the eight bytes from `at` on hold, and nothing for null.
+    fn text_at<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let inside = at.checked_add(size_of::<usize>()).is_some_and(|end| end <= self.count);
+        if self.datatype != ElementType::UInt8 || self.writable || !inside {
+            return Err(PyIndexError::new_err("no string is here"));
+        }
+        // SAFETY: inside the buffer. The host has put addresses of terminated strings into inputs, which nobody writes;
+        // if it is wrong, only this locked-down process is the victim.
+        let text = unsafe {
+            let pointer = self.data.add(at).cast::<*const std::ffi::c_char>().read_unaligned();
+            if pointer.is_null() { c"" } else { CStr::from_ptr(pointer) }
+        };
+        Ok(PyBytes::new(py, text.to_bytes()))
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,7 @@
 //! Python's part of the worker: runs in a forked child of the warm interpreter, never in a reader.
 
 use crate::flat_buffer::FlatBuffer;
+use hyperchunk_udf::datatype::{Datatype, identifiers};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::protocol::Setup;
 use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
@@ -80,7 +81,9 @@ impl PythonRuntime {
         let buffers = PyDict::new(py);
         for slot in slots {
             let dims = PyTuple::new(py, slot.dims)?.unbind();
-            buffers.set_item(slot.name, Bound::new(py, FlatBuffer::new(slot, dims))?)?;
+            let buffer = Bound::new(py, FlatBuffer::new(slot, dims))?.into_any();
+            let told = (&buffer, slot.datatype.told_name(), layout(py, slot.datatype)?);
+            buffers.set_item(slot.name, self.lib.bind(py).call_method1("_slot", told)?)?;
         }
         self.lib.bind(py).setattr("_slots", buffers)?;
         let Some(entry) = &self.entry else {
@@ -92,6 +95,37 @@ impl PythonRuntime {
         }
         outcome.map(drop)
     }
+}
+
+/// A type as `_records.py` reads it: none for numbers that the buffer itself gives out.
+fn layout<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if datatype.flat_number().is_some() { Ok(None) } else { describe(py, datatype).map(Some) }
+}
+
+fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, PyAny>> {
+    let size = datatype.size();
+    let tuple = match datatype {
+        Datatype::Number(number) => ("number", size, number.struct_format()).into_pyobject(py)?.into_any(),
+        Datatype::Text(_) => ("text", size).into_pyobject(py)?.into_any(),
+        Datatype::Pointer => ("pointer", size).into_pyobject(py)?.into_any(),
+        Datatype::Array(base, dims) => {
+            let dims = PyTuple::new(py, dims)?;
+            ("array", size, describe(py, base)?, dims).into_pyobject(py)?.into_any()
+        }
+        Datatype::Compound(compound) => {
+            let names = identifiers(compound.members().iter().map(|m| m.name.as_str()));
+            let members = compound
+                .members()
+                .iter()
+                .zip(names)
+                .map(|(m, names)| {
+                    (m.name.as_str(), names, m.offset, describe(py, &m.datatype)?).into_pyobject(py)
+                })
+                .collect::<PyResult<Vec<_>>>()?;
+            ("compound", size, members).into_pyobject(py)?.into_any()
+        }
+    };
+    Ok(tuple)
 }
 
 /// `ValueError: text (udf.py, line 7)`: the line is the last one of the function's own.

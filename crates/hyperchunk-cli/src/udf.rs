@@ -13,9 +13,9 @@ pub(crate) enum Command {
     /// Store a program, or an expression, in a file as one dataset or more.
     ///
     /// The datasets that the program names with lib.getData and that the file has are its inputs; the others are its
-    /// outputs. An output is described as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float. Without a
-    /// description, it takes the shape and type of the inputs, if they all have the same. All datasets that an expression
-    /// names are inputs; it has one output, whose type is found as NumPy finds it.
+    /// outputs. An output is described as NAME:RESOLUTION:TYPE, for example NDVI:4000x4000:float, or, a compound, as
+    /// NAME:{MEMBER:TYPE,…}:RESOLUTION. Without a description, it takes the shape and type of the inputs, if they all have
+    /// the same. All datasets that an expression names are inputs; it has one output, whose type is found as NumPy finds it.
     #[command(after_help = ATTACH_HELP)]
     Attach {
         /// The HDF5 file.
@@ -98,7 +98,10 @@ Examples:
   hyperchunk udf attach scene.h5 ndvi.py NDVI:4000x4000:float --chunks auto
   hyperchunk udf attach scene.h5 NDVI --expression '(NIR - Red) / (NIR + Red)'
 
-Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float double";
+  hyperchunk udf attach table.h5 rows.py 'Rows:{id:uint32,place:string(20),height:double}:1000'
+
+Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float double, string (32 bytes), string(SIZE),
+{MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
 
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     let library = || Library::load(library);
@@ -180,7 +183,7 @@ fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         if dry_run { "would attach " } else { "attached " },
         escape(&record.output.name, 200),
         record.backend.short_name(),
-        record.output.datatype.name(),
+        escape(&record.output.datatype.name(), 200),
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
         if record.blockwise {
@@ -220,7 +223,7 @@ fn ls(entries: &[edit::Entry], as_json: bool) {
                 say!(
                     "{path}\t{}\t{} {}\t{}\t{profile}",
                     record.backend.short_name(),
-                    record.output.datatype.name(),
+                    escape(&record.output.datatype.name(), 200),
                     shape(&record.output.dims),
                     signer.map_or_else(|| "unsigned".to_owned(), |f| f.to_string()),
                 );
@@ -260,7 +263,7 @@ fn show(entry: &edit::Entry) -> Outcome {
     let inputs: Vec<_> = record
         .inputs
         .iter()
-        .map(|s| format!("{} ({} {})", escape(&s.name, 80), s.datatype.name(), shape(&s.dims)))
+        .map(|s| format!("{} ({} {})", escape(&s.name, 80), escape(&s.datatype.name(), 200), shape(&s.dims)))
         .collect();
     let who = match (&record.signature, signer) {
         (Some(s), Some(f)) => format!("{f} {} {}", escape(&s.name, 80), escape(&s.email, 80)),
@@ -270,7 +273,7 @@ fn show(entry: &edit::Entry) -> Outcome {
     say!(
         "computes  {} ({} {})",
         escape(&record.output.name, 200),
-        record.output.datatype.name(),
+        escape(&record.output.datatype.name(), 200),
         shape(&record.output.dims)
     );
     say!("language  {}", record.backend.short_name());

@@ -76,7 +76,7 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
     let entry = edit::find(library, file, dataset)?;
     let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
     let name = |s: &hyperchunk_udf::record::Slot| {
-        format!("{} ({} {})", escape(&s.name, 80), s.datatype.name(), shape(&s.dims))
+        format!("{} ({} {})", escape(&s.name, 80), escape(&s.datatype.name(), 200), shape(&s.dims))
     };
     let inputs: Vec<_> = record.inputs.iter().map(name).collect();
     say!("{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));

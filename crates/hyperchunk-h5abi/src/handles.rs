@@ -3,9 +3,8 @@
 use crate::errors::failure;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
-use crate::symbols::{ALL_FILES, CLASS_FLOAT, CLASS_INTEGER, DIR_ASCEND, Herr, Hid, OBJ_DATASET, OBJ_FILE};
+use crate::symbols::{ALL_FILES, Herr, Hid, OBJ_DATASET, OBJ_FILE};
 use crate::{Result, fail};
-use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::stub::MAX_RANK;
 use std::ffi::{CStr, CString, c_char, c_ulong, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -165,58 +164,6 @@ impl Library {
             return Err(failure(self, "its shape"));
         }
         Ok(part.to_vec())
-    }
-
-    /// The type in memory for a type in a file, with our name for it.
-    pub(crate) fn native(&'static self, file_type: Hid) -> Result<(Handle, ElementType)> {
-        // SAFETY: any identifier may be asked.
-        let native = unsafe {
-            if is_absent(self.f.type_native as *const c_void) {
-                self.in_machine_order(file_type)
-            } else {
-                (self.f.type_native)(file_type, DIR_ASCEND)
-            }
-        };
-        // SAFETY: as above.
-        let class = unsafe { (self.f.type_class)(file_type) };
-        if native < 0 {
-            fail!(
-                Unsupported,
-                "its datatype (class {class}) is not one that functions can use yet: numbers only"
-            )
-        }
-        let native = self.wrap_type(native, "its datatype")?;
-        // SAFETY: as above.
-        let (size, sign) = unsafe { ((self.f.type_size)(native.id), (self.f.type_sign)(native.id)) };
-        let element = match (class, size, sign) {
-            (CLASS_FLOAT, 4, _) => ElementType::Float32,
-            (CLASS_FLOAT, 8, _) => ElementType::Float64,
-            (CLASS_INTEGER, 1, 0) => ElementType::UInt8,
-            (CLASS_INTEGER, 2, 0) => ElementType::UInt16,
-            (CLASS_INTEGER, 4, 0) => ElementType::UInt32,
-            (CLASS_INTEGER, 8, 0) => ElementType::UInt64,
-            (CLASS_INTEGER, 1, 1) => ElementType::Int8,
-            (CLASS_INTEGER, 2, 1) => ElementType::Int16,
-            (CLASS_INTEGER, 4, 1) => ElementType::Int32,
-            (CLASS_INTEGER, 8, 1) => ElementType::Int64,
-            _ => fail!(
-                Unsupported,
-                "its datatype (class {class}, {size} bytes) is not one that functions can use yet: integers of 1 to 8 bytes, float and double only"
-            ),
-        };
-        Ok((native, element))
-    }
-
-    /// A number type in the machine's byte order, for a program without `H5Tget_native_type`.
-    unsafe fn in_machine_order(&self, file_type: Hid) -> Hid {
-        const LITTLE: i32 = 0;
-        // SAFETY: any identifier may be asked; the copy is the caller's.
-        unsafe {
-            let whole = (self.f.type_precision)(file_type) == (self.f.type_size)(file_type).saturating_mul(8);
-            let copy = (self.f.type_copy)(file_type);
-            let order = (self.f.type_order)(copy) == LITTLE || (self.f.type_set_order)(copy, LITTLE) >= 0;
-            if whole && order { copy } else { -1 }
-        }
     }
 
     /// The path of an object, or of a file, as the library tells it.

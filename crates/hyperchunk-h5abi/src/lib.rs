@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** no `H5*` symbol is undefined in anything we ship, and no panic crosses into C.
 
+mod datatypes;
 pub mod edit;
 mod errors;
 pub mod filter;

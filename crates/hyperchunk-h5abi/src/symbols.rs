@@ -11,6 +11,11 @@ pub(crate) type LinkVisitor = unsafe extern "C" fn(Hid, *const c_char, *const c_
 /// `H5E_walk2_t`.
 pub(crate) type ErrorVisitor = unsafe extern "C" fn(c_uint, *const ErrorRow, *mut c_void) -> Herr;
 
+/// `H5MM_allocate_t`.
+pub(crate) type Allocate = unsafe extern "C" fn(usize, *mut c_void) -> *mut c_void;
+/// `H5MM_free_t`.
+pub(crate) type Release = unsafe extern "C" fn(*mut c_void, *mut c_void);
+
 /// `H5E_error2_t`.
 #[repr(C)]
 pub(crate) struct ErrorRow {
@@ -123,17 +128,26 @@ functions! {
     plist_set_chunk = "H5Pset_chunk": fn(Hid, c_int, *const u64) -> Herr;
     plist_set_filter = "H5Pset_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_set_sec2 = "H5Pset_fapl_sec2": fn(Hid) -> Herr;
+    plist_set_vlen = "H5Pset_vlen_mem_manager": fn(Hid, Allocate, *mut c_void, Release, *mut c_void) -> Herr;
     space_close = "H5Sclose": fn(Hid) -> Herr;
     space_create = "H5Screate": fn(c_int) -> Hid;
     space_create_simple = "H5Screate_simple": fn(c_int, *const u64, *const u64) -> Hid;
     space_dims = "H5Sget_simple_extent_dims": fn(Hid, *mut u64, *mut u64) -> c_int;
     space_rank = "H5Sget_simple_extent_ndims": fn(Hid) -> c_int;
     space_select = "H5Sselect_hyperslab": fn(Hid, c_int, *const u64, *const u64, *const u64, *const u64) -> Herr;
+    type_array_create = "H5Tarray_create2": fn(Hid, c_uint, *const u64) -> Hid;
+    type_array_dims = "H5Tget_array_dims2": fn(Hid, *mut u64) -> c_int;
+    type_array_rank = "H5Tget_array_ndims": fn(Hid) -> c_int;
     type_class = "H5Tget_class": fn(Hid) -> c_int;
     type_close = "H5Tclose": fn(Hid) -> Herr;
     type_copy = "H5Tcopy": fn(Hid) -> Hid;
+    type_create = "H5Tcreate": fn(c_int, usize) -> Hid;
     type_equal = "H5Tequal": fn(Hid, Hid) -> c_int;
+    type_insert = "H5Tinsert": fn(Hid, *const c_char, usize, Hid) -> Herr;
     type_is_variable_string = "H5Tis_variable_str": fn(Hid) -> c_int;
+    type_member_name = "H5Tget_member_name": fn(Hid, c_uint) -> *mut c_char;
+    type_member_type = "H5Tget_member_type": fn(Hid, c_uint) -> Hid;
+    type_members = "H5Tget_nmembers": fn(Hid) -> c_int;
     type_order = "H5Tget_order": fn(Hid) -> c_int;
     type_precision = "H5Tget_precision": fn(Hid) -> usize;
     type_set_order = "H5Tset_order": fn(Hid, c_int) -> Herr;
@@ -143,6 +157,7 @@ functions! {
     type_set_strpad = "H5Tset_strpad": fn(Hid, c_int) -> Herr;
     type_sign = "H5Tget_sign": fn(Hid) -> c_int;
     type_size = "H5Tget_size": fn(Hid) -> usize;
+    type_super = "H5Tget_super": fn(Hid) -> Hid;
     vlen_reclaim = "H5Treclaim" | "H5Dvlen_reclaim": fn(Hid, Hid, Hid, *mut c_void) -> Herr;
     filter_available = "H5Zfilter_avail": fn(c_int) -> c_int;
     filter_register = "H5Zregister": fn(*const c_void) -> Herr;
@@ -170,6 +185,16 @@ pub(crate) const CLASS_INTEGER: c_int = 0;
 pub(crate) const CLASS_FLOAT: c_int = 1;
 /// `H5T_STRING`.
 pub(crate) const CLASS_STRING: c_int = 3;
+/// `H5T_COMPOUND`.
+pub(crate) const CLASS_COMPOUND: c_int = 6;
+/// `H5T_ENUM`.
+pub(crate) const CLASS_ENUM: c_int = 8;
+/// `H5T_ARRAY`.
+pub(crate) const CLASS_ARRAY: c_int = 10;
+/// `H5T_STR_NULLPAD`.
+pub(crate) const NULL_PADDED: c_int = 1;
+/// `H5T_CSET_UTF8`.
+pub(crate) const UTF8: c_int = 1;
 /// `H5T_DIR_ASCEND`.
 pub(crate) const DIR_ASCEND: c_int = 1;
 /// `HADDR_UNDEF`.

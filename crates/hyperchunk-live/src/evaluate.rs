@@ -90,7 +90,7 @@ fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
 fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], chunk: &mut [u8]) -> Result<()> {
     let record = &plan.record;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if bytes_of(&record.chunk, record.output.datatype) != chunk.len() as u64 {
+    if bytes_of(&record.chunk, &record.output.datatype) != chunk.len() as u64 {
         return Err(lost());
     }
     if shape == record.chunk {

@@ -47,7 +47,7 @@ pub(crate) fn compute(
     let record = &plan.record;
     check_data(record, shape, &plan.profile)?;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if bytes_of(&record.chunk, record.output.datatype) != chunk.len() as u64 {
+    if bytes_of(&record.chunk, &record.output.datatype) != chunk.len() as u64 {
         return Err(lost());
     }
     let mut memory = MEMORY.take();
@@ -66,7 +66,7 @@ pub(crate) fn compute(
         if shape == record.chunk {
             return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
         }
-        resize(block, bytes_of(shape, record.output.datatype))?;
+        resize(block, bytes_of(shape, &record.output.datatype))?;
         program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
         chunk.fill(0);
         for (from, row) in record.rows(shape) {
@@ -100,12 +100,12 @@ fn open(file: &File, slot: &Slot) -> Result<Input> {
     let dataset = found.map_err(|error| of_function(&error))?;
     let number = number(dataset.datatype());
     match number {
-        Some((kind, datatype)) if dataset.dims() == slot.dims && datatype == slot.datatype => {
+        Some((kind, datatype)) if dataset.dims() == slot.dims && slot.datatype == datatype.into() => {
             // One byte is the same on every machine, and an enumeration has its own type.
             let memory = if kind == Kind::Bool {
                 dataset.datatype().clone()
             } else {
-                crate::inputs::in_memory(datatype)
+                crate::inputs::number(datatype).1
             };
             Ok(Input { dataset, kind, memory })
         }
@@ -135,13 +135,16 @@ fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
             let bools = base.size == 1 && has(b"FALSE", 0) && has(b"TRUE", 1);
             Some((if bools { Kind::Bool } else { kind }, element))
         }
-        _ => crate::inputs::element_type(datatype).map(|element| (Kind::of(element), element)),
+        _ => {
+            let (element, _) = crate::inputs::in_memory(datatype).ok()?;
+            element.number().map(|number| (Kind::of(number), number))
+        }
     }
 }
 
 fn read(file: &File, slot: &Slot, (offset, shape): (&[u64], &[u64]), to: &mut Vec<u8>) -> Result<()> {
     let Input { dataset, memory, .. } = open(file, slot)?;
-    resize(to, bytes_of(shape, slot.datatype))?;
+    resize(to, bytes_of(shape, &slot.datatype))?;
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
     let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };

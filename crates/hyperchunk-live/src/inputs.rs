@@ -2,34 +2,96 @@
 
 use crate::of_function;
 use hyperchunk::live::on_this_thread;
-use hyperchunk::model::{ByteOrder, Class, Datatype, Layout};
+use hyperchunk::model::{ByteOrder, Class, Datatype, Layout, Member, StringPadding};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::{Dataset, File};
-use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Slot, bytes_of};
 
-/// What elements are in memory, as functions see them.
-pub(crate) fn element_type(datatype: &Datatype) -> Option<ElementType> {
-    Some(match (&datatype.class, datatype.size) {
-        (Class::Float(_), 4) => ElementType::Float32,
-        (Class::Float(_), 8) => ElementType::Float64,
-        (Class::Integer { signed: true, .. }, 1) => ElementType::Int8,
-        (Class::Integer { signed: true, .. }, 2) => ElementType::Int16,
-        (Class::Integer { signed: true, .. }, 4) => ElementType::Int32,
-        (Class::Integer { signed: true, .. }, 8) => ElementType::Int64,
-        (Class::Integer { signed: false, .. }, 1) => ElementType::UInt8,
-        (Class::Integer { signed: false, .. }, 2) => ElementType::UInt16,
-        (Class::Integer { signed: false, .. }, 4) => ElementType::UInt32,
-        (Class::Integer { signed: false, .. }, 8) => ElementType::UInt64,
-        _ => return None,
+/// What elements are in memory, as functions see them, and the engine's name for that. Small floats become `float`,
+/// enumerations their integers, compounds structures of C.
+///
+/// # Errors
+/// `Unsupported`, with the member.
+pub(crate) fn in_memory(datatype: &Datatype) -> Result<(Element, Datatype)> {
+    in_memory_at(datatype, 0)
+}
+
+fn in_memory_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)> {
+    let unsupported = |message: &str| Err(Error::new(ErrorKind::Unsupported, message));
+    if depth > MAX_DEPTH {
+        return unsupported("its datatype has too many levels");
+    }
+    Ok(match (&datatype.class, datatype.size) {
+        (Class::Float(_), 1..=4) => number(ElementType::Float32),
+        (Class::Float(_), 8) => number(ElementType::Float64),
+        (Class::Integer { signed: true, .. }, 1) => number(ElementType::Int8),
+        (Class::Integer { signed: true, .. }, 2) => number(ElementType::Int16),
+        (Class::Integer { signed: true, .. }, 4) => number(ElementType::Int32),
+        (Class::Integer { signed: true, .. }, 8) => number(ElementType::Int64),
+        (Class::Integer { signed: false, .. }, 1) => number(ElementType::UInt8),
+        (Class::Integer { signed: false, .. }, 2) => number(ElementType::UInt16),
+        (Class::Integer { signed: false, .. }, 4) => number(ElementType::UInt32),
+        (Class::Integer { signed: false, .. }, 8) => number(ElementType::UInt64),
+        (Class::Enum { base, .. }, _) if matches!(base.class, Class::Integer { .. }) => {
+            in_memory_at(base, depth + 1)?
+        }
+        (Class::String { charset, .. }, size) => {
+            let class = Class::String { padding: StringPadding::NullPadded, charset: *charset };
+            let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+            (Element::text(bytes)?, Datatype { size, class })
+        }
+        (Class::Compound { members }, _) => compound(members, depth)?,
+        (Class::Array { dims, base }, _) => {
+            let (element, memory) = in_memory_at(base, depth + 1)?;
+            let element = Element::array(element, dims.clone())?;
+            let class = Class::Array { dims: dims.clone(), base: Box::new(memory) };
+            (element.clone(), Datatype { size: wide(element.size()), class })
+        }
+        (Class::VlenString { .. }, _) => {
+            return unsupported(
+                "strings of variable length are given to functions by HDF5 alone yet: read it with h5py and the plugin",
+            );
+        }
+        _ => return unsupported("its datatype is not one that functions can use"),
     })
 }
 
-/// The datatype of elements in memory.
-pub(crate) fn in_memory(element: ElementType) -> Datatype {
+fn compound(members: &[Member], depth: usize) -> Result<(Element, Datatype)> {
+    let (mut list, mut types) = (Vec::new(), Vec::new());
+    for member in members {
+        let Ok(name) = String::from_utf8(member.name.as_bytes().to_vec()) else {
+            return Err(Error::new(ErrorKind::Unsupported, "a member has a name that is not UTF-8"));
+        };
+        let about = |e: Error| Error::new(e.kind(), format!("member {:?}: {e}", escape(&name, 80)));
+        let (element, memory) = in_memory_at(&member.datatype, depth + 1).map_err(about)?;
+        list.push((name, element));
+        types.push(memory);
+    }
+    let element = Element::compound(list)?;
+    let Element::Compound(compound) = &element else {
+        return Err(Error::new(ErrorKind::Worker, "no compound"));
+    };
+    let placed = compound.members().iter().zip(members).zip(types);
+    let placed = placed.map(|((place, member), datatype)| Member {
+        name: member.name.clone(),
+        offset: wide(place.offset),
+        datatype,
+    });
+    let class = Class::Compound { members: placed.collect() };
+    Ok((element.clone(), Datatype { size: wide(element.size()), class }))
+}
+
+fn wide(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// A number of the machine's own.
+pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
     let order = ByteOrder::Little;
-    match element {
+    let datatype = match element {
         ElementType::Float32 => Datatype::ieee(4, order),
         ElementType::Float64 => Datatype::ieee(8, order),
         ElementType::Int8 => Datatype::integer(1, true, order),
@@ -40,7 +102,8 @@ pub(crate) fn in_memory(element: ElementType) -> Datatype {
         ElementType::UInt16 => Datatype::integer(2, false, order),
         ElementType::UInt32 => Datatype::integer(4, false, order),
         ElementType::UInt64 => Datatype::integer(8, false, order),
-    }
+    };
+    (element.into(), datatype)
 }
 
 /// An input, if it is what it was when the function was attached.
@@ -48,13 +111,13 @@ pub(crate) fn open(file: &File, slot: &Slot) -> Result<Dataset> {
     let path = format!("/{}", slot.name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
     let dataset = found.map_err(|error| of_function(&error))?;
-    let element = element_type(dataset.datatype());
-    if dataset.dims() != slot.dims || element != Some(slot.datatype) {
+    let (element, _) = in_memory(dataset.datatype())?;
+    if dataset.dims() != slot.dims || element != slot.datatype {
         let message = format!(
             "it is {} {:?} now, and was {} {:?} when the function was attached; attach it again",
-            element.map_or("of another type", ElementType::name),
+            escape(&element.name(), 200),
             dataset.dims(),
-            slot.datatype.name(),
+            escape(&slot.datatype.name(), 200),
             slot.dims
         );
         return Err(Error::new(ErrorKind::Invalid, message));
@@ -68,23 +131,24 @@ pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> 
     let plain = dataset.external().is_empty()
         && dataset.store().is_none()
         && dataset.object().file().same(file)
-        && *dataset.datatype() == in_memory(slot.datatype);
+        && in_memory(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
     let offset = file.superblock().base.checked_add(*address)?;
     let inside = offset.checked_add(slot.bytes()).is_some_and(|end| end <= file.size());
-    (plain && inside && offset % slot.datatype.size() as u64 == 0).then_some(offset)
+    (plain && inside && offset % slot.datatype.align() as u64 == 0).then_some(offset)
 }
 
 /// Reads a block of an input, converted to the machine's types. The input may itself be live: then this thread comes back
 /// here.
 pub(crate) fn read(file: &File, slot: &Slot, offset: &[u64], shape: &[u64], to: &mut [u8]) -> Result<()> {
     let dataset = open(file, slot)?;
-    let bytes = usize::try_from(bytes_of(shape, slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
+    let bytes = usize::try_from(bytes_of(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =
         bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
     let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };
-    let mut read = || dataset.read_as(&block, &in_memory(slot.datatype), to);
+    let (_, memory) = in_memory(dataset.datatype())?;
+    let mut read = || dataset.read_as(&block, &memory, to);
     // What is computed itself stays on this thread, which knows what it is computing.
     let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });
     if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))

@@ -126,16 +126,16 @@ impl Plan {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
         let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
-        let element = inputs::element_type(dataset.datatype());
+        let (element, memory) = inputs::in_memory(dataset.datatype())?;
         if dataset.dims() != record.output.dims
-            || element != Some(record.output.datatype)
-            || *dataset.datatype() != inputs::in_memory(record.output.datatype)
+            || element != record.output.datatype
+            || *dataset.datatype() != memory
             || chunk != record.chunk
         {
             let message = format!(
                 "the dataset is {:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
                 dataset.dims(),
-                record.output.datatype.name(),
+                escape(&record.output.datatype.name(), 200),
                 record.output.dims,
                 record.chunk
             );
@@ -147,12 +147,12 @@ impl Plan {
         let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
         let output = |slot: &Slot, bytes| JobSlot {
             name: slot.name.clone(),
-            datatype: slot.datatype,
+            datatype: slot.datatype.clone(),
             source: Source::Output(bytes),
         };
         let block = |slot: &Slot| {
             let cut = record.blockwise && slot.dims == record.output.dims;
-            bytes_of(if cut { &record.chunk } else { &slot.dims }, slot.datatype)
+            bytes_of(if cut { &record.chunk } else { &slot.dims }, &slot.datatype)
         };
         let mut slots = vec![output(&record.output, block(&record.output))];
         for input in &record.inputs {
@@ -164,7 +164,7 @@ impl Plan {
                 }
                 _ => Source::Copied(block(input)),
             };
-            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
         }
         slots.extend(record.scratch.iter().map(|slot| output(slot, block(slot))));
         let mut key = SessionKey { slots, ..SessionKey::clone(&self.key) };

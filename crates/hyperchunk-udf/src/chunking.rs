@@ -1,6 +1,6 @@
 //! The shape of a live dataset's chunks.
 
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::record::bytes_of;
 
@@ -55,12 +55,7 @@ impl Chunking {
     ///
     /// # Errors
     /// `Syntax` when a given shape does not fit, `Limit` when a chunk would reach 4 GiB.
-    pub fn shape(
-        &self,
-        dims: &[u64],
-        datatype: ElementType,
-        inputs: &[Option<Vec<u64>>],
-    ) -> Result<Vec<u64>> {
+    pub fn shape(&self, dims: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Result<Vec<u64>> {
         let shape = match self {
             Chunking::Whole => dims.to_vec(),
             Chunking::Auto => auto(dims, datatype, inputs),
@@ -92,7 +87,7 @@ impl Chunking {
 
 /// The inputs' chunk shape where they are chunked, so that no input chunk is decoded twice; full-width bands otherwise,
 /// so that each block of a contiguous input is one piece of the file.
-fn auto(dims: &[u64], datatype: ElementType, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
+fn auto(dims: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
     let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
     if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
         return chunk.iter().zip(dims).map(|(&c, &d)| c.min(d)).collect();
@@ -145,9 +140,10 @@ pub fn from_option(text: Option<&str>) -> Result<Option<Chunking>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datatype::ElementType;
 
     fn check(dims: &[u64], inputs: &[Option<Vec<u64>>], expected: &[u64]) {
-        let shape = Chunking::Auto.shape(dims, ElementType::Float32, inputs).unwrap();
+        let shape = Chunking::Auto.shape(dims, &ElementType::Float32.into(), inputs).unwrap();
         assert_eq!(shape, expected, "{dims:?} {inputs:?}");
         let count: u64 = dims.iter().zip(&shape).map(|(&d, &s)| d.div_ceil(s)).product();
         assert_eq!(chunk_numbers(dims, &shape).count() as u64, count);
@@ -172,16 +168,16 @@ mod tests {
 
     #[test]
     fn given_shapes() {
-        let shape = |text: &str| Chunking::parse(text)?.shape(&[100, 50], ElementType::Float64, &[]);
+        let shape = |text: &str| Chunking::parse(text)?.shape(&[100, 50], &ElementType::Float64.into(), &[]);
         assert_eq!(shape("16x4000").unwrap(), [16, 50]);
         assert_eq!(shape("whole").unwrap(), [100, 50]);
         for bad in ["", "x", "0x5", "16", "16x16x16", "-1x5", "16X16", "99999999999999999999x1"] {
             assert!(shape(bad).is_err(), "{bad}");
         }
         let big = [40_000, 40_000];
-        let error = Chunking::Whole.shape(&big, ElementType::Float32, &[]).unwrap_err();
+        let error = Chunking::Whole.shape(&big, &ElementType::Float32.into(), &[]).unwrap_err();
         assert!(error.to_string().contains("--chunks auto"));
-        assert!(Chunking::Shape(vec![1, 1]).shape(&big, ElementType::Float32, &[]).is_err());
+        assert!(Chunking::Shape(vec![1, 1]).shape(&big, &ElementType::Float32.into(), &[]).is_err());
     }
 
     #[test]

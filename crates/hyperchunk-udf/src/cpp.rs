@@ -1,5 +1,7 @@
 //! What surrounds a C++ source, and how it is compiled.
 
+use crate::datatype::{Datatype, declarations};
+
 /// The text before every source: the global `lib`.
 pub const PRELUDE: &str = include_str!("cpp/prelude.hpp");
 /// The text after it: the entry point.
@@ -48,7 +50,12 @@ const fn concat_target() -> &'static str {
     }
 }
 
-/// The whole text that is compiled for `source`.
-pub fn assemble(source: &str) -> String {
-    format!("{PRELUDE}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{EPILOGUE}")
+/// The whole text that is compiled for `source`, which uses the datasets `slots`.
+pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> String {
+    let slots: Vec<_> = slots.into_iter().collect();
+    let (mut structures, types) = declarations(slots.iter().copied());
+    for ((_, datatype), name) in slots.iter().zip(types).filter(|((_, d), _)| d.flat_number().is_none()) {
+        structures.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));
+    }
+    format!("{PRELUDE}\n{structures}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{EPILOGUE}")
 }

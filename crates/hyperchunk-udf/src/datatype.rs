@@ -1,6 +1,26 @@
-//! The element types of live datasets and of their inputs.
+//! The element types of live datasets and of their inputs, as functions see them in memory.
+
+mod declare;
+mod notation;
+#[cfg(test)]
+mod tests;
+
+pub use declare::declarations;
+pub use notation::identifiers;
 
 use crate::error::{Result, fail};
+use std::sync::Arc;
+
+/// Bytes that an element has at most.
+pub const MAX_ELEMENT: usize = 16 << 20;
+/// Members that a compound has at most, those of the compounds in it counted in.
+pub const MAX_MEMBERS: usize = 1024;
+/// Levels of compounds and arrays at most.
+pub const MAX_DEPTH: usize = 8;
+/// Bytes of a string whose size is not told, as in HDF5-UDF.
+pub const DEFAULT_STRING: usize = 32;
+/// Variable-length strings that an element has at most.
+const MAX_POINTERS: usize = 4096;
 
 /// A numeric element type, in the machine's byte order when it is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,33 +94,238 @@ impl ElementType {
     }
 
     /// The type called `name`.
-    ///
-    /// # Errors
-    /// `Unsupported` for the strings and compounds of HDF5-UDF, `Syntax` for anything else.
-    pub fn from_name(name: &str) -> Result<Self> {
-        if let Some(row) = ROWS.iter().find(|r| r.1 == name) {
-            return Ok(row.0);
-        }
-        let shown = crate::escape::escape(name, 40);
-        if name == "string" || name.starts_with("string(") || name.starts_with('{') {
-            fail!(Unsupported, "output type {shown:?}: strings and compounds cannot be computed yet")
-        }
-        let known: Vec<_> = ROWS.iter().map(|r| r.1).collect();
-        fail!(Syntax, "unknown type {shown:?}; the types are {}", known.join(", "))
+    pub fn from_name(name: &str) -> Option<Self> {
+        ROWS.iter().find(|r| r.1 == name).map(|r| r.0)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What an element is, in the machine's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Datatype {
+    /// A number.
+    Number(ElementType),
+    /// A string of so many bytes, padded with zeros; it need not end with one.
+    Text(usize),
+    /// The address of a string that ends with a zero.
+    Pointer,
+    /// Named members.
+    Compound(Arc<Compound>),
+    /// Elements in a shape, row-major.
+    Array(Arc<Datatype>, Vec<u64>),
+}
 
-    #[test]
-    fn rows_are_in_the_order_of_the_enum() {
-        for t in ElementType::all() {
-            assert_eq!(t.row().0, t);
-            assert_eq!(ElementType::from_name(t.name()).unwrap(), t);
+/// The members of a compound. They lie in memory as those of a C structure do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Compound {
+    members: Vec<Member>,
+    size: usize,
+    align: usize,
+}
+
+/// A member of a compound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// Its name, as in the file.
+    pub name: String,
+    /// Its type.
+    pub datatype: Datatype,
+    /// Its first byte in the element.
+    pub offset: usize,
+}
+
+impl Compound {
+    /// The members, in their order.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+}
+
+impl From<ElementType> for Datatype {
+    fn from(number: ElementType) -> Self {
+        Datatype::Number(number)
+    }
+}
+
+impl Datatype {
+    /// A compound of named members.
+    ///
+    /// # Errors
+    /// `Unsupported`: no members, one without a name or twice the same, too many, too deep or too large.
+    pub fn compound(list: impl IntoIterator<Item = (String, Datatype)>) -> Result<Self> {
+        let (mut members, mut end, mut align): (Vec<Member>, usize, usize) = (Vec::new(), 0, 1);
+        for (name, datatype) in list {
+            let shown = crate::escape::escape(&name, 80);
+            if name.is_empty() || name.contains('\0') || name.len() > 4096 {
+                fail!(Unsupported, "a compound has a member called {shown:?}")
+            }
+            if members.iter().any(|m| m.name == name) {
+                fail!(Unsupported, "a compound has two members called {shown:?}")
+            }
+            let offset = end.next_multiple_of(datatype.align());
+            // Both are small: every type was checked when it was made.
+            end = offset.saturating_add(datatype.size());
+            align = align.max(datatype.align());
+            if end > MAX_ELEMENT || members.len() >= MAX_MEMBERS {
+                fail!(Unsupported, "an element has more than {MAX_ELEMENT} bytes or {MAX_MEMBERS} members")
+            }
+            members.push(Member { name, datatype, offset });
         }
-        assert!(ElementType::from_name("string(80)").is_err());
-        assert!(ElementType::from_name("float32").is_err());
+        if members.is_empty() {
+            fail!(Unsupported, "a compound has no members")
+        }
+        let size = end.next_multiple_of(align);
+        Datatype::Compound(Arc::new(Compound { members, size, align })).checked()
+    }
+
+    /// An array of `dims` elements of type `base`.
+    ///
+    /// # Errors
+    /// `Unsupported`: an impossible shape, too deep or too large.
+    pub fn array(base: Datatype, dims: Vec<u64>) -> Result<Self> {
+        let bytes = dims.iter().try_fold(base.size() as u64, |a, &d| a.checked_mul(d));
+        if dims.is_empty() || dims.len() > 32 || dims.contains(&0) {
+            fail!(Unsupported, "an array of shape {dims:?}")
+        }
+        if bytes.is_none_or(|b| b > MAX_ELEMENT as u64) {
+            fail!(Unsupported, "an array of shape {dims:?} has more than {MAX_ELEMENT} bytes")
+        }
+        Datatype::Array(Arc::new(base), dims).checked()
+    }
+
+    /// A string of `size` bytes.
+    ///
+    /// # Errors
+    /// `Unsupported`: no bytes, or too many.
+    pub fn text(size: usize) -> Result<Self> {
+        if size == 0 || size > MAX_ELEMENT {
+            fail!(Unsupported, "a string of {size} bytes; 1 to {MAX_ELEMENT} are possible")
+        }
+        Ok(Datatype::Text(size))
+    }
+
+    fn checked(self) -> Result<Self> {
+        if self.depth() > MAX_DEPTH || self.nodes() > MAX_MEMBERS {
+            fail!(Unsupported, "it has more than {MAX_DEPTH} levels or {MAX_MEMBERS} members")
+        }
+        if self.pointer_count() > MAX_POINTERS {
+            fail!(Unsupported, "an element has more than {MAX_POINTERS} variable-length strings")
+        }
+        Ok(self)
+    }
+
+    /// Levels of compounds and arrays.
+    fn depth(&self) -> usize {
+        match self {
+            Datatype::Compound(c) => 1 + c.members.iter().map(|m| m.datatype.depth()).max().unwrap_or(0),
+            Datatype::Array(base, _) => 1 + base.depth(),
+            _ => 0,
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        match self {
+            Datatype::Compound(c) => c.members.iter().map(|m| 1 + m.datatype.nodes()).sum(),
+            Datatype::Array(base, _) => base.nodes(),
+            _ => 0,
+        }
+    }
+
+    fn pointer_count(&self) -> usize {
+        match self {
+            Datatype::Pointer => 1,
+            Datatype::Compound(c) => {
+                c.members.iter().fold(0, |n, m| n.saturating_add(m.datatype.pointer_count()))
+            }
+            Datatype::Array(base, _) => base.pointer_count().saturating_mul(self.elements()),
+            _ => 0,
+        }
+    }
+
+    /// Elements of an array; 1 of anything else.
+    pub fn elements(&self) -> usize {
+        match self {
+            Datatype::Array(_, dims) => {
+                dims.iter().fold(1, |a, &d| a.saturating_mul(usize::try_from(d).unwrap_or(usize::MAX)))
+            }
+            _ => 1,
+        }
+    }
+
+    /// Bytes of one element.
+    pub fn size(&self) -> usize {
+        match self {
+            Datatype::Number(number) => number.size(),
+            Datatype::Text(size) => *size,
+            Datatype::Pointer => size_of::<u64>(),
+            Datatype::Compound(c) => c.size,
+            Datatype::Array(base, _) => base.size().saturating_mul(self.elements()),
+        }
+    }
+
+    /// What the address of an element is a multiple of.
+    pub fn align(&self) -> usize {
+        match self {
+            Datatype::Number(number) => number.size(),
+            Datatype::Text(_) => 1,
+            Datatype::Pointer => size_of::<u64>(),
+            Datatype::Compound(c) => c.align,
+            Datatype::Array(base, _) => base.align(),
+        }
+    }
+
+    /// The number type, if it is one.
+    pub fn number(&self) -> Option<ElementType> {
+        match self {
+            Datatype::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number type that a function gets for it: that of a number, or of an array of numbers.
+    pub fn flat_number(&self) -> Option<ElementType> {
+        match self {
+            Datatype::Number(number) => Some(*number),
+            Datatype::Array(base, _) => base.flat_number(),
+            _ => None,
+        }
+    }
+
+    /// What `lib.getType` tells: `float`, `string`, `compound`, …
+    pub fn told_name(&self) -> &'static str {
+        match self {
+            Datatype::Number(number) => number.name(),
+            Datatype::Text(_) | Datatype::Pointer => "string",
+            Datatype::Compound(_) => "compound",
+            Datatype::Array(base, _) => base.told_name(),
+        }
+    }
+
+    /// Where in an element addresses of strings are.
+    pub fn pointers(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.add_pointers(0, &mut found);
+        found
+    }
+
+    fn add_pointers(&self, at: usize, found: &mut Vec<usize>) {
+        match self {
+            Datatype::Pointer => found.push(at),
+            Datatype::Compound(c) => {
+                for member in &c.members {
+                    member.datatype.add_pointers(at.saturating_add(member.offset), found);
+                }
+            }
+            Datatype::Array(base, _) if base.pointer_count() > 0 => {
+                for n in 0..self.elements() {
+                    base.add_pointers(at.saturating_add(n.saturating_mul(base.size())), found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an element has variable-length strings, which a function can read and not make.
+    pub fn has_pointers(&self) -> bool {
+        self.pointer_count() > 0
     }
 }

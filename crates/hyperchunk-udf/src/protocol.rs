@@ -3,7 +3,7 @@
 //! Messages travel over a `SOCK_SEQPACKET` socket, one message a packet. The first, `Setup`, carries descriptors: the
 //! set-up itself as JSON in a sealed memfd, and the memory that both share.
 
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::profile::Grants;
 use serde::{Deserialize, Serialize};
@@ -122,6 +122,8 @@ pub enum Answer {
         layers: u32,
         /// The kernel's Landlock version.
         landlock_abi: u32,
+        /// Where the worker has mapped the inputs that are copied in: what addresses in them are made with.
+        inputs_at: u64,
     },
     /// The source is loaded.
     Loaded,
@@ -181,7 +183,9 @@ pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
 pub fn encode_answer(answer: &Answer) -> Vec<u8> {
     let words = |list: &[u32]| list.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     match answer {
-        Answer::Ready { layers, landlock_abi } => words(&[READY, *layers, *landlock_abi]),
+        Answer::Ready { layers, landlock_abi, inputs_at } => {
+            [words(&[READY, *layers, *landlock_abi]), inputs_at.to_le_bytes().to_vec()].concat()
+        }
         Answer::Loaded => words(&[LOADED]),
         Answer::Done(seq) => words(&[DONE, *seq]),
         Answer::Failed(text) => {
@@ -201,8 +205,10 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
 pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
     let mut c = Cursor(bytes);
     let answer = match c.word() {
-        Some(READY) => match (c.word(), c.word()) {
-            (Some(layers), Some(landlock_abi)) => Some(Answer::Ready { layers, landlock_abi }),
+        Some(READY) => match (c.word(), c.word(), c.long()) {
+            (Some(layers), Some(landlock_abi), Some(inputs_at)) => {
+                Some(Answer::Ready { layers, landlock_abi, inputs_at })
+            }
             _ => None,
         },
         Some(LOADED) => Some(Answer::Loaded),
@@ -220,7 +226,7 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
 }
 
 /// Bytes of a block, or `None` when its shape overflows.
-pub fn block_bytes(dims: &[u64], datatype: ElementType) -> Option<u64> {
+pub fn block_bytes(dims: &[u64], datatype: &Datatype) -> Option<u64> {
     dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d))
 }
 
@@ -264,7 +270,7 @@ mod tests {
     #[test]
     fn answers_round_trip_and_junk_is_refused() {
         for answer in [
-            Answer::Ready { layers: 7, landlock_abi: 6 },
+            Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46 },
             Answer::Loaded,
             Answer::Done(9),
             Answer::Failed("ü".repeat(10)),

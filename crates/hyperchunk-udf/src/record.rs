@@ -5,7 +5,7 @@
 //! are added. See `docs/formats/live-dataset.md`.
 
 use crate::backend::Backend;
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
@@ -32,7 +32,7 @@ pub struct Slot {
     /// The name in the source: a path in the file.
     pub name: String,
     /// The type of its elements in memory.
-    pub datatype: ElementType,
+    pub datatype: Datatype,
     /// Its shape.
     pub dims: Vec<u64>,
 }
@@ -40,12 +40,12 @@ pub struct Slot {
 impl Slot {
     /// Bytes of the whole dataset in memory.
     pub fn bytes(&self) -> u64 {
-        bytes_of(&self.dims, self.datatype)
+        bytes_of(&self.dims, &self.datatype)
     }
 }
 
 /// Bytes of `dims` elements; shapes of records are checked to fit.
-pub fn bytes_of(dims: &[u64], datatype: ElementType) -> u64 {
+pub fn bytes_of(dims: &[u64], datatype: &Datatype) -> u64 {
     dims.iter().fold(datatype.size() as u64, |a, &d| a.saturating_mul(d))
 }
 
@@ -150,9 +150,7 @@ impl Record {
     /// `Limit` when it is larger than [`MAX_RECORD`].
     pub fn encode(&self) -> Result<Vec<u8>> {
         let slots = |s: &[Slot]| {
-            s.iter()
-                .map(|s| SlotHeader { datatype: s.datatype.name().into(), resolution: s.dims.clone() })
-                .collect()
+            s.iter().map(|s| SlotHeader { datatype: s.datatype.name(), resolution: s.dims.clone() }).collect()
         };
         let header = Header {
             api_version: API_VERSION,
@@ -169,7 +167,7 @@ impl Record {
             input_datasets: self.inputs.iter().map(|s| s.name.clone()).collect(),
             inputs: slots(&self.inputs),
             output_dataset: self.output.name.clone(),
-            output_datatype: self.output.datatype.name().into(),
+            output_datatype: self.output.datatype.name(),
             output_resolution: self.output.dims.clone(),
             scratch: slots(&self.scratch),
             scratch_datasets: self.scratch.iter().map(|s| s.name.clone()).collect(),
@@ -278,11 +276,14 @@ impl Record {
         if rank == 0 || self.chunk.len() != rank || self.chunk.contains(&0) {
             fail!(Invalid, "the record's chunk shape {:?} does not fit {:?}", self.chunk, self.output.dims)
         }
-        if bytes_of(&self.chunk, self.output.datatype) >= 1 << 32 {
+        if bytes_of(&self.chunk, &self.output.datatype) >= 1 << 32 {
             fail!(Limit, "a chunk of {:?} is 4 GiB or more", self.chunk)
         }
         if !self.blockwise && self.chunk != self.output.dims {
             fail!(Invalid, "a whole-array function must be one chunk")
+        }
+        if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
+            fail!(Unsupported, "the record computes strings of variable length")
         }
         let mut names: Vec<_> = self.slots().map(|s| s.name.trim_start_matches('/')).collect();
         names.sort_unstable();
@@ -329,7 +330,12 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
     if name.is_empty() || name.len() > 4096 || name.contains('\0') {
         fail!(Invalid, "the record has a dataset name that HDF5 does not allow")
     }
-    let datatype = ElementType::from_name(datatype)?;
+    let text = datatype;
+    let datatype = Datatype::parse(text)?;
+    // There is one way to write a type in a record.
+    if datatype.name() != text {
+        fail!(Invalid, "the record writes the type {} otherwise", crate::escape::escape(&datatype.name(), 80))
+    }
     let bytes = dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d));
     if dims.len() > MAX_RANK || dims.contains(&0) || bytes.is_none_or(|b| b > 1 << 62) {
         fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&name, 80))

@@ -201,7 +201,7 @@ mod tests {
             ("backend", |r| r.backend = Backend::Python),
             ("output name", |r| r.output.name.push('x')),
             ("output shape", |r| r.output.dims[0] += 1),
-            ("output type", |r| r.output.datatype = crate::datatype::ElementType::Float64),
+            ("output type", |r| r.output.datatype = crate::datatype::ElementType::Float64.into()),
             ("input name", |r| r.inputs[0].name = "secret".into()),
             ("input order", |r| r.inputs.reverse()),
             ("scratch", |r| r.scratch.clear()),

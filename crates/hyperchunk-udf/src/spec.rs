@@ -9,7 +9,7 @@ mod tests;
 pub use resolve::is_single;
 pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
 
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 
@@ -27,7 +27,7 @@ pub struct OutputSpec {
     /// Its dimensions, or none to copy those of the inputs.
     pub dims: Option<Vec<u64>>,
     /// Its element type, or none to copy that of the inputs.
-    pub datatype: Option<ElementType>,
+    pub datatype: Option<Datatype>,
 }
 
 impl OutputSpec {
@@ -37,7 +37,7 @@ impl OutputSpec {
     ///
     /// # Errors
     /// - `Syntax`: the text is none of these, or a dimension or type in it is not valid
-    /// - `Unsupported`: a string or compound type
+    /// - `Unsupported`: an element that is too large
     pub fn parse(text: &str) -> Result<OutputSpec> {
         parse(text).map_err(|e| match e.kind() {
             ErrorKind::Syntax => {
@@ -52,36 +52,20 @@ impl OutputSpec {
     }
 }
 
-pub(crate) const GRAMMAR: &str =
-    "write NAME, or NAME:RESOLUTION:TYPE as in NDVI:1000x1000:float, with up to 32 dimensions";
+pub(crate) const GRAMMAR: &str = "write NAME, or NAME:RESOLUTION:TYPE as in NDVI:1000x1000:float, or NAME:{MEMBER:TYPE,…}:RESOLUTION, with up to 32 dimensions";
 
 fn parse(text: &str) -> Result<OutputSpec> {
     if let Some((name, members, resolution)) = split_compound(text) {
         check_name(name)?;
-        dimensions(resolution)?;
-        for member in members.split(',') {
-            match member.split_once(':') {
-                Some((name, datatype)) if !name.is_empty() && is_type(datatype) => (),
-                _ => fail!(
-                    Syntax,
-                    "{member:?} is not a member of a compound; they look like {{id:int32,height:float}}"
-                ),
-            }
-        }
-        return Err(unsupported(name, "compound"));
+        let dims = dimensions(resolution)?;
+        return described(name, dims, &format!("{{{members}}}"));
     }
     let mut parts = text.rsplitn(3, ':');
     let (last, middle, name) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
     match (name, middle) {
         (Some(name), Some(resolution)) if looks_like_resolution(resolution) => {
             check_name(name)?;
-            let dims = dimensions(resolution)?;
-            if is_string(last) {
-                return Err(unsupported(name, last));
-            }
-            let datatype = ElementType::from_name(last)?;
-            check_extent(&dims, datatype)?;
-            Ok(OutputSpec { name: name.to_owned(), dims: Some(dims), datatype: Some(datatype) })
+            described(name, dimensions(resolution)?, last)
         }
         (Some(_), Some(datatype)) if is_type(datatype) && looks_like_resolution(last) => {
             fail!(Syntax, "the resolution {last:?} comes before the type {datatype:?}")
@@ -102,24 +86,19 @@ fn parse(text: &str) -> Result<OutputSpec> {
 /// The three parts of a compound's description.
 fn split_compound(text: &str) -> Option<(&str, &str, &str)> {
     let (head, resolution) = text.rsplit_once("}:")?;
-    let (name, members) = head.rsplit_once(":{")?;
+    let (name, members) = head.split_once(":{")?;
     Some((name, members, resolution))
 }
 
-fn unsupported(name: &str, datatype: &str) -> Error {
-    let what = escape(datatype, 40);
-    let message = format!("output type {what:?}: strings and compounds cannot be computed yet");
-    Error::new(ErrorKind::Unsupported, message).about(name)
-}
-
-/// `string` or `string(N)`.
-fn is_string(text: &str) -> bool {
-    let size = text.strip_prefix("string(").and_then(|t| t.strip_suffix(')'));
-    text == "string" || size.is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 0))
+fn described(name: &str, dims: Vec<u64>, datatype: &str) -> Result<OutputSpec> {
+    let datatype = Datatype::parse(datatype)?;
+    check_extent(&dims, &datatype)?;
+    check_output(&datatype).map_err(|e| e.about(name))?;
+    Ok(OutputSpec { name: name.to_owned(), dims: Some(dims), datatype: Some(datatype) })
 }
 
 fn is_type(text: &str) -> bool {
-    is_string(text) || ElementType::from_name(text).is_ok()
+    Datatype::parse(text).is_ok()
 }
 
 /// Whether `text` is meant as a resolution, right or wrong.
@@ -139,7 +118,7 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn dimensions(text: &str) -> Result<Vec<u64>> {
+pub(crate) fn dimensions(text: &str) -> Result<Vec<u64>> {
     let mut dims = Vec::new();
     for part in text.split('x') {
         if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
@@ -160,7 +139,7 @@ fn dimensions(text: &str) -> Result<Vec<u64>> {
 ///
 /// # Errors
 /// `Syntax`: not 1 to 32 dimensions, one of 0, or more than 2^62 bytes together.
-pub fn check_extent(dims: &[u64], datatype: ElementType) -> Result<u64> {
+pub fn check_extent(dims: &[u64], datatype: &Datatype) -> Result<u64> {
     if dims.is_empty() || dims.len() > MAX_RANK {
         fail!(Syntax, "it has {} dimensions; 1 to {MAX_RANK} are possible", dims.len())
     }
@@ -173,6 +152,20 @@ pub fn check_extent(dims: &[u64], datatype: ElementType) -> Result<u64> {
         Some(count) => Ok(count),
         None => fail!(Syntax, "{} elements of {size} bytes are too many", resolution(dims)),
     }
+}
+
+/// A function computes no strings of variable length.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn check_output(datatype: &Datatype) -> Result<()> {
+    if datatype.has_pointers() {
+        fail!(
+            Unsupported,
+            "strings of variable length cannot be computed; give them a size, such as string(40)"
+        )
+    }
+    Ok(())
 }
 
 /// Dimensions as they are written in a description: `1000x1000`.

@@ -13,7 +13,7 @@ use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{Chunking, chunk_numbers};
-use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
 use hyperchunk_udf::keys;
@@ -112,7 +112,11 @@ pub fn attach(
     };
     let resolved = resolved.map_err(|e| e.about(path.display().to_string()))?;
     let compiled = match backend {
-        Backend::Cpp => Some(compile_cpp(&source, &programs).map_err(in_source)?),
+        Backend::Cpp => {
+            let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
+            let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
+            Some(compile_cpp(&source, outputs.chain(inputs), &programs).map_err(in_source)?)
+        }
         _ => None,
     };
     if backend.has_worker() {
@@ -126,7 +130,7 @@ pub fn attach(
             .filter(|i| i.dims == output.dims)
             .map(|i| input_chunks.get(&i.name).cloned())
             .collect();
-        let chunk = chunking.shape(&output.dims, output.datatype, &chunks)?;
+        let chunk = chunking.shape(&output.dims, &output.datatype, &chunks)?;
         let record =
             record(backend, &source, compiled.as_ref(), &resolved, output, (chunk, &chunking), key.as_ref())?;
         let one = store(library, file.handle.id, record, options)
@@ -204,10 +208,13 @@ fn try_source(
     resolved: &Resolved,
     programs: &Programs,
 ) -> Result<()> {
-    let slot =
-        |name: &str, datatype: ElementType, source| JobSlot { name: name.to_owned(), datatype, source };
-    let outputs = resolved.outputs.iter().map(|o| slot(&o.name, o.datatype, Source::Output(64)));
-    let inputs = resolved.inputs.iter().map(|i| slot(&i.name, i.datatype, Source::Copied(64)));
+    let slot = |name: &str, datatype: &Datatype, source| JobSlot {
+        name: name.to_owned(),
+        datatype: datatype.clone(),
+        source,
+    };
+    let outputs = resolved.outputs.iter().map(|o| slot(&o.name, &o.datatype, Source::Output(64)));
+    let inputs = resolved.inputs.iter().map(|i| slot(&i.name, &i.datatype, Source::Copied(64)));
     let job = Job {
         backend,
         source,
@@ -229,7 +236,11 @@ fn record(
     (chunk, chunking): (Vec<u64>, &Chunking),
     key: Option<&SigningKey>,
 ) -> Result<Record> {
-    let slot = |o: &ResolvedOutput| Slot { name: o.name.clone(), datatype: o.datatype, dims: o.dims.clone() };
+    let slot = |o: &ResolvedOutput| Slot {
+        name: o.name.clone(),
+        datatype: o.datatype.clone(),
+        dims: o.dims.clone(),
+    };
     let mut record = Record {
         id: LiveId::random()?,
         backend,
@@ -237,7 +248,7 @@ fn record(
         inputs: resolved
             .inputs
             .iter()
-            .map(|i| Slot { name: i.name.clone(), datatype: i.datatype, dims: i.dims.clone() })
+            .map(|i| Slot { name: i.name.clone(), datatype: i.datatype.clone(), dims: i.dims.clone() })
             .collect(),
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
         chunk,
@@ -281,7 +292,7 @@ fn store(library: &'static Library, file: Hid, record: Record, options: &Options
 }
 
 fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handle> {
-    let datatype = library.global(native_global(record.output.datatype))?;
+    let datatype = library.file_type(&record.output.datatype)?;
     let space = library.space(&record.output.dims)?;
     let plist = library.new_plist(c"H5P_CLS_DATASET_CREATE_ID_g")?;
     let rank = i32::try_from(record.chunk.len()).unwrap_or(i32::MAX);
@@ -297,23 +308,8 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
         return Err(failure(library, "the chunks"));
     }
     // SAFETY: open identifiers; 0 is the default access list.
-    let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype, space.id, plist.id, 0) };
+    let dataset = unsafe { (library.f.dataset_create_anonymous)(file, datatype.id, space.id, plist.id, 0) };
     library.wrap_dataset(dataset, "cannot make the dataset")
-}
-
-fn native_global(datatype: ElementType) -> &'static std::ffi::CStr {
-    match datatype {
-        ElementType::Int8 => c"H5T_STD_I8LE_g",
-        ElementType::Int16 => c"H5T_STD_I16LE_g",
-        ElementType::Int32 => c"H5T_STD_I32LE_g",
-        ElementType::Int64 => c"H5T_STD_I64LE_g",
-        ElementType::UInt8 => c"H5T_STD_U8LE_g",
-        ElementType::UInt16 => c"H5T_STD_U16LE_g",
-        ElementType::UInt32 => c"H5T_STD_U32LE_g",
-        ElementType::UInt64 => c"H5T_STD_U64LE_g",
-        ElementType::Float32 => c"H5T_IEEE_F32LE_g",
-        ElementType::Float64 => c"H5T_IEEE_F64LE_g",
-    }
 }
 
 pub(super) fn write_stubs(

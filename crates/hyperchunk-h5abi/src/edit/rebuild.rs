@@ -39,7 +39,13 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
     }
     let programs = Programs::find()?;
     record.compiled = match record.backend {
-        Backend::Cpp => Some(compile_cpp(&record.source, &programs).map_err(about)?),
+        Backend::Cpp => Some(
+            {
+                let slots = record.slots().map(|s| (s.name.as_str(), &s.datatype));
+                compile_cpp(&record.source, slots, &programs)
+            }
+            .map_err(about)?,
+        ),
         _ => None,
     };
     if record.backend.has_worker() {
@@ -61,7 +67,7 @@ fn try_record(record: &Record, programs: &Programs) -> Result<()> {
         |n: usize| if n == 0 || outputs.contains(&n) { Source::Output(64) } else { Source::Copied(64) };
     let slots = record.slots().enumerate().map(|(n, s)| JobSlot {
         name: s.name.clone(),
-        datatype: s.datatype,
+        datatype: s.datatype.clone(),
         source: slot(n),
     });
     let job = Job {

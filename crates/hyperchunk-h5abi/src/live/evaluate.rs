@@ -2,6 +2,7 @@
 
 use super::locate::{is_client_data_of, locate};
 use super::plan::{Plan, absolute};
+use super::texts::{self, Texts};
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
@@ -10,7 +11,7 @@ use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::host::{Pool, Session, Source};
+use hyperchunk_udf::host::{Pool, Session, SessionKey, Source};
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, Stub};
 use std::cell::{Cell, RefCell};
@@ -131,18 +132,20 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
     if let Some(program) = &plan.program {
         return super::expression::compute(library, dataset, plan, program, (&offset, &shape));
     }
-    let mut session = plan.session(library, dataset)?;
+    let texts = read_texts(library, dataset, plan, (&offset, &shape))?;
+    let key = if texts.is_empty() { Arc::clone(&plan.key) } else { with_room(plan, &texts) };
+    let mut session = plan.session(library, dataset, &key)?;
     // A worker that ended by itself while it was idle says so only when it is called.
-    let outcome = match run(library, dataset, plan, &mut session, (&offset, &shape)) {
+    let outcome = match run(library, dataset, plan, &mut session, &texts, (&offset, &shape)) {
         Err(_) if session.ended_idle() => {
-            session = plan.session(library, dataset)?;
-            run(library, dataset, plan, &mut session, (&offset, &shape))
+            session = plan.session(library, dataset, &key)?;
+            run(library, dataset, plan, &mut session, &texts, (&offset, &shape))
         }
         outcome => outcome,
     };
     outcome?;
     let chunk = take_output(library, plan, &mut session, &shape)?;
-    Pool::global().put(Arc::clone(&plan.key), session);
+    Pool::global().put(key, session);
     Ok(chunk)
 }
 
@@ -151,11 +154,18 @@ fn run(
     dataset: Hid,
     plan: &Plan,
     session: &mut Session,
+    texts: &[(usize, Texts)],
     (offset, shape): (&[u64], &[u64]),
 ) -> Result<()> {
     let record = &plan.verified.record;
+    for (n, texts) in texts {
+        let Some((to, at)) = session.input_address(*n).and_then(|at| Some((session.input(*n)?, at))) else {
+            fail!(Worker, "no memory for an input")
+        };
+        texts.place(to, at)?;
+    }
     for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
-        if !matches!(source.source, Source::Copied(_)) {
+        if !matches!(source.source, Source::Copied(_)) || slot.datatype.has_pointers() {
             continue;
         }
         let whole = vec![0; slot.dims.len()];
@@ -182,6 +192,42 @@ fn run(
     session.call(blocks)
 }
 
+/// Reads the inputs that have strings of variable length: how long they are decides what memory a worker needs.
+fn read_texts(
+    library: &'static Library,
+    dataset: Hid,
+    plan: &Plan,
+    (offset, shape): (&[u64], &[u64]),
+) -> Result<Vec<(usize, Texts)>> {
+    let record = &plan.verified.record;
+    let mut left = plan.profile.limits.data;
+    let mut found = Vec::new();
+    for (n, slot) in record.slots().enumerate().filter(|(_, s)| s.datatype.has_pointers()) {
+        let whole = vec![0; slot.dims.len()];
+        let cut = record.is_cut(slot);
+        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
+        let texts =
+            Texts::read(library, &slot.datatype, bytes_of(shape, &slot.datatype), left, |to, transfer| {
+                read_block(library, dataset, record.backend, slot, (offset, shape), to, transfer)
+            })
+            .map_err(|e| of_input(&texts::over(e, &plan.profile), plan, slot))?;
+        left = left.saturating_sub(texts.bytes());
+        found.push((n, texts));
+    }
+    Ok(found)
+}
+
+/// The plan's key with memory for these strings. Sizes are rounded up, so that the next call may have the same.
+fn with_room(plan: &Plan, texts: &[(usize, Texts)]) -> Arc<SessionKey> {
+    let mut key = SessionKey::clone(&plan.key);
+    for (n, texts) in texts {
+        if let Some(slot) = key.slots.get_mut(*n) {
+            slot.source = Source::Copied(texts.bytes().checked_next_power_of_two().unwrap_or(u64::MAX));
+        }
+    }
+    Arc::new(key)
+}
+
 /// The byte in a row-major array where the block at `offset` begins.
 pub(super) fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
     let element =
@@ -199,19 +245,21 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    read_block(library, live, plan.verified.record.backend, slot, block, to).map_err(|e| {
-        let about = format!("{}:{}", plan.file_path, plan.name);
-        match e.message().rsplit_once(PREFIX) {
-            // The reason of a live dataset in the chain, without the messages of those between.
-            Some((_, reason)) => {
-                Error::new(e.kind(), format!("an input failed: {PREFIX}{reason}")).about(about)
-            }
-            None => {
-                let name = escape(&slot.name, 80);
-                Error::new(e.kind(), format!("input {name:?}: {e}"))
-            }
+    read_block(library, live, plan.verified.record.backend, slot, block, to, 0)
+        .map_err(|e| of_input(&e, plan, slot))
+}
+
+/// An error of reading an input, which may be live itself.
+fn of_input(error: &Error, plan: &Plan, slot: &Slot) -> Error {
+    match error.message().rsplit_once(PREFIX) {
+        // The reason of a live dataset in the chain, without the messages of those between.
+        Some((_, reason)) => Error::new(error.kind(), format!("an input failed: {PREFIX}{reason}"))
+            .about(format!("{}:{}", plan.file_path, plan.name)),
+        None => {
+            let name = escape(&slot.name, 80);
+            Error::new(error.kind(), format!("input {name:?}: {error}"))
         }
-    })
+    }
 }
 
 fn read_block(
@@ -221,6 +269,7 @@ fn read_block(
     slot: &Slot,
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
+    transfer: Hid,
 ) -> Result<()> {
     let _quiet = Quiet::new(library);
     let name = c_name(&absolute(&slot.name))?;
@@ -237,7 +286,7 @@ fn read_block(
     if datatype != slot.datatype || library.dims(space.id)? != slot.dims {
         fail!(Invalid, "it changed while it was read")
     }
-    if bytes_of(shape, datatype) > to.len() as u64 {
+    if bytes_of(shape, &datatype) > to.len() as u64 {
         fail!(Worker, "no room for a block of {shape:?}")
     }
     // The memory space has the rank of the selection: HDF5 is far slower otherwise.
@@ -256,8 +305,14 @@ fn read_block(
                 ones.as_ptr(),
             ) >= 0
             || shape.is_empty())
-            && (library.f.dataset_read)(dataset.id, native.id, memory.id, space.id, 0, to.as_mut_ptr().cast())
-                >= 0
+            && (library.f.dataset_read)(
+                dataset.id,
+                native.id,
+                memory.id,
+                space.id,
+                transfer,
+                to.as_mut_ptr().cast(),
+            ) >= 0
     };
     if done { Ok(()) } else { Err(failure(library, "cannot read it")) }
 }
@@ -270,7 +325,7 @@ fn take_output(
     shape: &[u64],
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
-    let bytes = bytes_of(&record.chunk, record.output.datatype);
+    let bytes = bytes_of(&record.chunk, &record.output.datatype);
     let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
     let mut chunk = ChunkBuffer::new(library, total)?;
     place_rows(record, shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;

@@ -48,7 +48,7 @@ pub(super) fn compute(
     (offset, shape): (&[u64], &[u64]),
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
-    let total = bytes_of(&record.chunk, record.output.datatype);
+    let total = bytes_of(&record.chunk, &record.output.datatype);
     check_data(record, shape, &plan.profile)?;
     let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
     let mut memory = MEMORY.take();
@@ -62,7 +62,7 @@ pub(super) fn compute(
             run(plan, program, &inputs, to, &mut memory.scratch)?;
             return Ok(chunk);
         }
-        let bytes = usize::try_from(bytes_of(shape, record.output.datatype)).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
         resize(&mut memory.block, bytes)?;
         run(plan, program, &inputs, as_room(&mut memory.block), &mut memory.scratch)?;
         place_rows(record, shape, to, |from, to| {
@@ -117,7 +117,7 @@ fn gather<'a>(
         let bytes = match window.and_then(|w| w.part(slot, offset, shape)) {
             Some(bytes) => bytes,
             None => {
-                let length = usize::try_from(bytes_of(shape, slot.datatype)).unwrap_or(usize::MAX);
+                let length = usize::try_from(bytes_of(shape, &slot.datatype)).unwrap_or(usize::MAX);
                 resize(buffer, length)?;
                 read_input(library, dataset, plan, slot, (offset, shape), buffer)?;
                 buffer.as_slice()
@@ -146,7 +146,7 @@ unsafe impl Sync for Window {}
 impl Window {
     /// The elements of a block, which is one piece of the array.
     fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
-        let bytes = bytes_of(shape, slot.datatype);
+        let bytes = bytes_of(shape, &slot.datatype);
         let first = self.0.at(first_byte(slot, offset), bytes)?;
         // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.
         Some(unsafe { std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?) })

@@ -9,6 +9,7 @@ mod locate;
 mod number;
 mod plan;
 pub(crate) mod record;
+mod texts;
 
 pub(crate) use evaluate::evaluate;
 pub(crate) use locate::{CLIENT_DATA_VERSION, is_written};

@@ -2,44 +2,36 @@
 
 use crate::handles::Handle;
 use crate::library::Library;
-use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, Hid};
+use crate::symbols::{CLASS_ENUM, CLASS_INTEGER, Hid};
 use crate::{Result, fail};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::expression::Kind;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-/// `H5T_ENUM`.
-const CLASS_ENUM: c_int = 8;
-
 impl Library {
-    /// For an input of this type in the file: its type in memory, what its record calls that, and what it is for an
-    /// expression.
+    /// For an input of this type in the file: its type in memory, what its record calls that, and for an expression what
+    /// it is there.
     pub(crate) fn input_type(
         &'static self,
         backend: Backend,
         file_type: Hid,
-    ) -> Result<(Handle, ElementType, Kind)> {
+    ) -> Result<(Handle, Datatype, Option<Kind>)> {
         if backend != Backend::Expression {
-            let (native, datatype) = self.native(file_type)?;
-            return Ok((native, datatype, Kind::of(datatype)));
+            let (memory, datatype) = self.memory_type(file_type)?;
+            return Ok((memory, datatype, None));
         }
-        self.number(file_type)
+        let (memory, number, kind) = self.number(file_type)?;
+        Ok((memory, number.into(), Some(kind)))
     }
 
     /// Any number: half floats become floats, enumerations their integers, and those of FALSE and TRUE bools.
     fn number(&'static self, file_type: Hid) -> Result<(Handle, ElementType, Kind)> {
         // SAFETY: any identifier may be asked.
-        let (class, size) = unsafe { ((self.f.type_class)(file_type), (self.f.type_size)(file_type)) };
-        if class == CLASS_FLOAT && size == 2 {
-            // SAFETY: a copy of a constant type, closed by its handle.
-            let float = unsafe { (self.f.type_copy)(self.global(c"H5T_NATIVE_FLOAT_g")?) };
-            return Ok((self.wrap_type(float, "a float")?, ElementType::Float32, Kind::Float32));
-        }
-        if class == CLASS_ENUM {
+        if unsafe { (self.f.type_class)(file_type) } == CLASS_ENUM {
             return self.enumeration(file_type);
         }
-        let (native, datatype) = self.native(file_type)?;
+        let (native, datatype) = self.plain_number(file_type)?;
         Ok((native, datatype, Kind::of(datatype)))
     }
 
@@ -58,7 +50,7 @@ impl Library {
             fail!(Unsupported, "its enumeration is not one of integers")
         }
         let bools = size == 1 && self.member(file_type, 0) == "FALSE" && self.member(file_type, 1) == "TRUE";
-        let (native, datatype) = self.native(base.id)?;
+        let (native, datatype) = self.plain_number(base.id)?;
         Ok((native, datatype, if bools { Kind::Bool } else { Kind::of(datatype) }))
     }
 

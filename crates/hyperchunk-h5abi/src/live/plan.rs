@@ -6,16 +6,17 @@ use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::{Kind, Program};
-use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compile_cpp};
+use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compiled_form};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{Slot, bytes_of};
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A plan for the live dataset of one open file.
 pub(crate) struct Plan {
@@ -95,14 +96,21 @@ impl Plan {
     /// A worker for this plan: a warm one, or a new one.
     ///
     /// A descriptor of the file is opened only to start one: kept, it would keep a file that the reader has closed.
-    pub(crate) fn session(&self, library: &'static Library, dataset: Hid) -> Result<Session> {
-        if let Some(session) = Pool::global().take(&self.key) {
+    ///
+    /// `key` is the plan's own, or one with room for the strings of one call.
+    pub(crate) fn session(
+        &self,
+        library: &'static Library,
+        dataset: Hid,
+        key: &Arc<SessionKey>,
+    ) -> Result<Session> {
+        if let Some(session) = Pool::global().take(key) {
             return Ok(session);
         }
         let record = &self.verified.record;
         let programs = Programs::find()?;
         let compiled = match record.backend {
-            Backend::Cpp => Some(self.compiled(&programs)?),
+            Backend::Cpp => Some(compiled_form(record, &programs)?),
             _ => None,
         };
         let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
@@ -117,33 +125,10 @@ impl Plan {
             compiled: compiled.as_deref().map(Vec::as_slice),
             profile: &self.profile,
             file_path: &self.file_path,
-            slots: self.key.slots.clone(),
+            slots: key.slots.clone(),
             files: fd,
         };
         Session::start(&job, &programs)
-    }
-
-    /// The compiled form: the record's if it is for this machine, else one that is compiled here once.
-    fn compiled(&self, programs: &Programs) -> Result<Arc<Vec<u8>>> {
-        static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
-        let record = &self.verified.record;
-        if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
-            return Ok(Arc::new(stored.object.clone()));
-        }
-        let known = cache(&COMPILED).and_then(|list| {
-            list.iter().find(|(source, _)| *source == record.source).map(|(_, object)| Arc::clone(object))
-        });
-        if let Some(object) = known {
-            return Ok(object);
-        }
-        let object = Arc::new(compile_cpp(&record.source, programs)?.object);
-        if let Some(mut list) = cache(&COMPILED) {
-            if list.len() >= 16 {
-                list.remove(0);
-            }
-            list.push((record.source.clone(), Arc::clone(&object)));
-        }
-        Ok(object)
     }
 
     /// `error` with the file, the dataset, the language, the key and the profile.
@@ -161,18 +146,24 @@ impl Plan {
 pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Verified) -> Result<()> {
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
-    let (_, datatype) = library.native(library.dataset_type(dataset)?.id)?;
+    let file_type = library.dataset_type(dataset)?;
+    let (memory, datatype) = library.memory_type(file_type.id)?;
     let chunk = library.chunk_shape(library.create_plist(dataset)?.id).unwrap_or_default();
-    let told = (&record.output.dims, record.output.datatype, &record.chunk);
-    if told != (&dims, datatype, &chunk) {
+    let told = (&record.output.dims, &record.output.datatype, &record.chunk);
+    if told != (&dims, &datatype, &chunk) {
         fail!(
             Invalid,
             "the dataset is {} {dims:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
-            datatype.name(),
-            told.1.name(),
+            shown(&datatype),
+            shown(told.1),
             told.0,
             told.2
         )
+    }
+    // What a function computes is put into the chunk as it is.
+    // SAFETY: open identifiers.
+    if unsafe { (library.f.type_equal)(memory.id, file_type.id) } == 0 {
+        fail!(Invalid, "the dataset is stored in another byte order or layout than its function computes")
     }
     Ok(())
 }
@@ -231,24 +222,21 @@ impl Inputs<'_> {
         let record = &verified.record;
         let block = |slot: &Slot| {
             let cut = record.blockwise && slot.dims == record.output.dims;
-            bytes_of(if cut { &record.chunk } else { &slot.dims }, slot.datatype)
+            bytes_of(if cut { &record.chunk } else { &slot.dims }, &slot.datatype)
         };
         let mut slots = Vec::new();
         let output = |s: &Slot| JobSlot {
             name: s.name.clone(),
-            datatype: s.datatype,
+            datatype: s.datatype.clone(),
             source: Source::Output(block(s)),
         };
         slots.push(output(&record.output));
         for input in &record.inputs {
-            let source = self.source(verified, input).map_err(|e| {
-                Error::new(
-                    e.kind(),
-                    format!("input {:?}: {}", hyperchunk_udf::escape::escape(&input.name, 80), e),
-                )
-            })?;
+            let source = self
+                .source(verified, input)
+                .map_err(|e| Error::new(e.kind(), format!("input {:?}: {}", escape(&input.name, 80), e)))?;
             let source = source.unwrap_or(Source::Copied(block(input)));
-            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype, source });
+            slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
         }
         slots.extend(record.scratch.iter().map(output));
         Ok(slots)
@@ -264,13 +252,13 @@ impl Inputs<'_> {
         let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
         let file_type = library.dataset_type(dataset.id)?;
         let (native, datatype, kind) = library.input_type(verified.record.backend, file_type.id)?;
-        self.kinds.push(kind);
+        self.kinds.extend(kind);
         if dims != input.dims || datatype != input.datatype {
             fail!(
                 Invalid,
                 "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
-                datatype.name(),
-                input.datatype.name(),
+                shown(&datatype),
+                shown(&input.datatype),
                 input.dims
             )
         }
@@ -292,14 +280,26 @@ impl Inputs<'_> {
         };
         let bytes = input.bytes();
         let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
-        let aligned = offset % input.datatype.size() as u64 == 0;
+        let aligned = offset % input.datatype.align() as u64 == 0;
         let record = &verified.record;
         let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
-        if contiguous && external == 0 && same > 0 && inside && aligned && whole_pieces {
+        if !datatype.has_pointers()
+            && contiguous
+            && external == 0
+            && same > 0
+            && inside
+            && aligned
+            && whole_pieces
+        {
             return Ok(Some(Source::Mapped { file: 0, offset, bytes }));
         }
         Ok(None)
     }
+}
+
+/// A type in a message: names of members are from a file.
+fn shown(datatype: &Datatype) -> String {
+    escape(&datatype.name(), 200)
 }
 
 /// The name in a file for a name in a source: from the root on.

@@ -1,4 +1,5 @@
 // What a C++ function sees: the global `lib`. Indices start at 0.
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace hyperchunk {
@@ -34,6 +36,28 @@ static const slot &find(const char *name) {
     throw std::runtime_error(std::string("lib: no dataset ") + name +
                              " was recorded when this function was attached");
 }
+
+// Of a fixed string that fills its size, a copy that lives for the next 64.
+static const char *terminated(const char *text, size_t size) {
+    if (memchr(text, 0, size)) return text;
+    static std::string copies[64];
+    static unsigned next;
+    return (copies[next++ % 64] = std::string(text, size)).c_str();
+}
+
+static void print(char *to, size_t size, const char *format, va_list list) {
+    va_list again;
+    va_copy(again, list);
+    int length = vsnprintf(nullptr, 0, format, again);
+    va_end(again);
+    if (length < 0) throw std::runtime_error("lib.setString: the format cannot be printed");
+    std::string text(size_t(length) + 1, 0);
+    vsnprintf(&text[0], text.size(), format, list);
+    text.resize(length);
+    size_t kept = text.size() < size ? text.size() : size;
+    memcpy(to, text.data(), kept);
+    memset(to + kept, 0, size - kept);
+}
 } // namespace hyperchunk
 
 class UserDefinedLibrary {
@@ -48,6 +72,25 @@ class UserDefinedLibrary {
     std::vector<size_t> getSize(const char *name) { return getDims(name); }
     const char *getType(const char *name) { return hyperchunk::find(name).datatype; }
     const char *getType(const std::string &name) { return getType(name.c_str()); }
+    // A string, of an element of a string dataset or of a member. Fixed ones that fill their size are copied.
+    template <class T> const char *string(const T &from) {
+        if constexpr (std::is_pointer<T>::value)
+            return from ? from : "";
+        else if constexpr (std::is_array<T>::value)
+            return hyperchunk::terminated(from, sizeof from);
+        else
+            return string(from.value);
+    }
+    // Sets a string of an output. What does not fit is cut off; what is left over is cleared.
+    template <class T> void setString(T &to, const char *format, ...) {
+        va_list list;
+        va_start(list, format);
+        if constexpr (std::is_array<T>::value)
+            hyperchunk::print(to, sizeof to, format, list);
+        else
+            hyperchunk::print(to.value, sizeof to.value, format, list);
+        va_end(list);
+    }
     const char *getFilePath() { return hyperchunk::current->file_path; }
 };
 static UserDefinedLibrary lib;

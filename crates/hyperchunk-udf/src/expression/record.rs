@@ -33,7 +33,10 @@ impl Program {
                 escape(&input.name, 80)
             )
         }
-        expression.compile(kinds, Kind::of(record.output.datatype))
+        let Some(number) = record.output.datatype.number() else {
+            fail!(Invalid, "the record of an expression computes no number")
+        };
+        expression.compile(kinds, Kind::of(number))
     }
 
     /// [`evaluate_into`](Program::evaluate_into) in pieces, with `go_on` asked after each, so that a time limit holds.
@@ -76,9 +79,9 @@ impl Program {
 /// # Errors
 /// `Limit`.
 pub fn check_data(record: &Record, shape: &[u64], profile: &Profile) -> Result<()> {
-    let chunk = bytes_of(&record.chunk, record.output.datatype);
+    let chunk = bytes_of(&record.chunk, &record.output.datatype);
     let inputs =
-        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, i.datatype));
+        record.inputs.iter().map(|i| bytes_of(if is_single(&i.dims) { &[] } else { shape }, &i.datatype));
     let bytes = inputs.fold(chunk, u64::saturating_add);
     if bytes > profile.limits.data {
         fail!(

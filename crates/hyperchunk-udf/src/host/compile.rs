@@ -5,6 +5,7 @@ use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::record::{Compiled, MAX_COMPILED, Record};
@@ -30,27 +31,33 @@ pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>
     if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
         return Ok(Arc::new(stored.object.clone()));
     }
+    let slots = || record.slots().map(|s| (s.name.as_str(), &s.datatype));
+    let text = assemble(&record.source, slots());
     let known = cache(&COMPILED).and_then(|list| {
-        list.iter().find(|(source, _)| *source == record.source).map(|(_, object)| Arc::clone(object))
+        list.iter().find(|(compiled, _)| *compiled == text).map(|(_, object)| Arc::clone(object))
     });
     if let Some(object) = known {
         return Ok(object);
     }
-    let object = Arc::new(compile_cpp(&record.source, programs)?.object);
+    let object = Arc::new(compile_cpp(&record.source, slots(), programs)?.object);
     if let Some(mut list) = cache(&COMPILED) {
         if list.len() >= KEPT {
             list.remove(0);
         }
-        list.push((record.source.clone(), Arc::clone(&object)));
+        list.push((text, Arc::clone(&object)));
     }
     Ok(object)
 }
 
-/// Compiles `source` for this machine.
+/// Compiles `source`, which uses the datasets `slots`, for this machine.
 ///
 /// # Errors
 /// `Failed` with the compiler's first messages; `NotFound` when there is no compiler, with how to get one.
-pub fn compile_cpp(source: &str, programs: &Programs) -> Result<Compiled> {
+pub fn compile_cpp<'a>(
+    source: &str,
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    programs: &Programs,
+) -> Result<Compiled> {
     if TARGET == "unsupported" {
         fail!(Unsupported, "C++ functions do not run on this kind of machine yet")
     }
@@ -59,7 +66,7 @@ pub fn compile_cpp(source: &str, programs: &Programs) -> Result<Compiled> {
     };
     let folder = Scratch::new()?;
     let path = folder.0.join(SOURCE);
-    std::fs::write(&path, assemble(source)).map_err(|e| Error::io(path.display(), &e))?;
+    std::fs::write(&path, assemble(source, slots)).map_err(|e| Error::io(path.display(), &e))?;
     let (mut printed, pipe) = Printed::new()?;
     let worker = programs.worker()?;
     let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];

@@ -80,11 +80,7 @@ pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_
             .slots
             .iter()
             .zip(regions)
-            .map(|(s, r)| SetupSlot {
-                name: s.name.clone(),
-                datatype: s.datatype.name().into(),
-                output: r.output,
-            })
+            .map(|(s, r)| SetupSlot { name: s.name.clone(), datatype: s.datatype.name(), output: r.output })
             .collect(),
         segments,
         source: job.source.into(),

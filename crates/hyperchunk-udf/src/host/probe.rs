@@ -21,7 +21,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         Backend::Expression => "7",
     };
     let compiled = match backend {
-        Backend::Cpp => Some(super::compile_cpp(source, programs)?),
+        Backend::Cpp => Some(super::compile_cpp(source, [("x", &ElementType::UInt8.into())], programs)?),
         _ => None,
     };
     let job = Job {
@@ -30,7 +30,11 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         compiled: compiled.as_ref().map(|c| c.object.as_slice()),
         profile,
         file_path: "",
-        slots: vec![JobSlot { name: "x".into(), datatype: ElementType::UInt8, source: Source::Output(1) }],
+        slots: vec![JobSlot {
+            name: "x".into(),
+            datatype: ElementType::UInt8.into(),
+            source: Source::Output(1),
+        }],
         files: Vec::new(),
     };
     let mut session = Session::start(&job, programs)?;

@@ -7,7 +7,7 @@ use super::process::{self, Exit, Process};
 use super::processor;
 use super::{verdict, zygote};
 use crate::backend::Backend;
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
@@ -54,7 +54,7 @@ pub struct JobSlot {
     /// Its name in the source.
     pub name: String,
     /// The type of its elements.
-    pub datatype: ElementType,
+    pub datatype: Datatype,
     /// Its data.
     pub source: Source,
 }
@@ -91,6 +91,7 @@ pub struct Session {
     profile: Profile,
     layers: Layers,
     landlock_abi: u32,
+    inputs_at: u64,
     places: Vec<Place>,
     outgoing: Vec<u8>,
     message: Vec<u8>,
@@ -162,6 +163,7 @@ impl Session {
             profile: job.profile.clone(),
             layers: Layers(0),
             landlock_abi: 0,
+            inputs_at: 0,
             outgoing: Vec::new(),
             message: vec![0; MAX_MESSAGE],
             seq: 0,
@@ -193,7 +195,8 @@ impl Session {
     fn handshake(&mut self) -> Result<()> {
         socket::set_timeout(self.socket.as_fd(), START)?;
         match self.receive(START)? {
-            Answer::Ready { layers, landlock_abi } => {
+            Answer::Ready { layers, landlock_abi, inputs_at } => {
+                self.inputs_at = inputs_at;
                 self.layers = Layers(layers);
                 self.landlock_abi = landlock_abi;
             }
@@ -238,7 +241,7 @@ impl Session {
         self.places.clear();
         for ((block, region), slot) in blocks.into_iter().zip(&self.regions).zip(&self.slots) {
             let (skip, dims) = block;
-            let end = protocol::block_bytes(dims, slot.datatype).and_then(|b| b.checked_add(skip));
+            let end = protocol::block_bytes(dims, &slot.datatype).and_then(|b| b.checked_add(skip));
             let (Some(end), Some(offset)) = (end, region.offset.checked_add(skip)) else {
                 fail!(Limit, "a block of {dims:?} is too large")
             };
@@ -297,6 +300,13 @@ impl Session {
         let pointer = shared.map.at(region.offset, region.bytes)?;
         // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
+    }
+
+    /// Where the worker sees the memory of an input that is copied in.
+    pub fn input_address(&self, slot: usize) -> Option<u64> {
+        let region =
+            self.regions.get(slot).filter(|r| !r.output && self.inputs.is_some() && r.segment == 1)?;
+        self.inputs_at.checked_add(region.offset)
     }
 
     /// Fills `to` from an output, from byte `from` on, and clears what it has taken, so that the next call begins with
@@ -481,7 +491,7 @@ impl Session {
         else {
             return true;
         };
-        protocol::block_bytes(&place.dims, slot.datatype) != Some(region.bytes)
+        protocol::block_bytes(&place.dims, &slot.datatype) != Some(region.bytes)
     }
 
     /// Puts the worker on the processor of the caller.

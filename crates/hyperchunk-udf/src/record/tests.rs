@@ -1,7 +1,9 @@
 use super::*;
+use crate::datatype::ElementType;
 
 pub(crate) fn sample() -> Record {
-    let slot = |name: &str| Slot { name: name.into(), datatype: ElementType::Float32, dims: vec![10, 7] };
+    let slot =
+        |name: &str| Slot { name: name.into(), datatype: ElementType::Float32.into(), dims: vec![10, 7] };
     Record {
         id: LiveId([3; 16]),
         backend: Backend::Lua,
@@ -65,7 +67,10 @@ fn damaged_records_are_refused() {
     check("\"NDVI\"", "\"\"", "does not allow");
     check("[\"NIR\",\"/g/Red\"]", "[\"NIR\"]", "describes 2");
     check("\"public_key\":\"AQEB", "\"public_key\":\"AQ", "damaged");
-    check("\"float\"", "\"string\"", "strings and compounds");
+    check("\"float\"", "\"quaternion\"", "unknown type");
+    check("\"float\"", "\"string\"", "writes the type string(32) otherwise");
+    check("\"output_datatype\":\"float\"", "\"output_datatype\":\"string(*)\"", "variable length");
+    check("\"float\"", "\"string(99999999)\"", "a string of 99999999 bytes");
 }
 
 #[test]

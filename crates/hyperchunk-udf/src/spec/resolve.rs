@@ -1,7 +1,7 @@
 //! Which datasets a function reads and which it computes.
 
-use super::{GRAMMAR, OutputSpec, check_extent, normal_name, resolution};
-use crate::datatype::ElementType;
+use super::{GRAMMAR, OutputSpec, check_extent, check_output, normal_name, resolution};
+use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::expression::{Expression, Kind};
@@ -16,7 +16,7 @@ pub struct InputInfo {
     /// Its dimensions.
     pub dims: Vec<u64>,
     /// Its element type.
-    pub datatype: ElementType,
+    pub datatype: Datatype,
 }
 
 /// A dataset that a function computes.
@@ -27,7 +27,7 @@ pub struct ResolvedOutput {
     /// Its dimensions.
     pub dims: Vec<u64>,
     /// Its element type.
-    pub datatype: ElementType,
+    pub datatype: Datatype,
 }
 
 /// The datasets of a function.
@@ -97,7 +97,7 @@ pub fn resolve(
                 list(&scan.names, |n| format!("{:?}", escape(n, 100)))
             )
         };
-        outputs.push(output(name, spec.dims.as_deref(), spec.datatype, &inputs)?);
+        outputs.push(output(name, spec.dims.as_deref(), spec.datatype.as_ref(), &inputs)?);
     }
     if outputs.is_empty() {
         no_output(scan)?;
@@ -110,8 +110,8 @@ pub fn resolve(
 pub struct ExpressionInput {
     /// What its record tells.
     pub info: InputInfo,
-    /// What its values are in the expression: a bool is stored as an integer.
-    pub kind: Kind,
+    /// What its values are in the expression: a bool is stored as an integer. Nothing for what is no number.
+    pub kind: Option<Kind>,
 }
 
 /// The datasets of an expression: its one output is what is described; all that it names are inputs.
@@ -158,10 +158,23 @@ pub fn resolve_expression(
         let Some(found) = lookup(name).map_err(|e| e.about(name))? else {
             fail!(Syntax, "there is no dataset {:?} in the file", escape(name, 200))
         };
-        kinds.push(found.kind);
+        let Some(kind) = found.kind else {
+            fail!(
+                Unsupported,
+                "input {:?} is no number, and expressions compute with numbers",
+                escape(name, 100)
+            )
+        };
+        kinds.push(kind);
         inputs.push(InputInfo { name: name.clone(), ..found.info });
     }
-    let datatype = spec.datatype.map_or_else(|| expression.infer(&kinds).map(Kind::element), Ok)?;
+    let datatype = match spec.datatype.as_ref().map(Datatype::number) {
+        None => expression.infer(&kinds)?.element(),
+        Some(Some(number)) => number,
+        Some(None) => {
+            fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
+        }
+    };
     // What cannot be computed is said now, whatever the type.
     expression.compile(&kinds, Kind::of(datatype))?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
@@ -185,7 +198,8 @@ pub fn resolve_expression(
             resolution(&dims)
         )
     }
-    check_extent(&dims, datatype).map_err(|e| e.about(&spec.name))?;
+    let datatype = datatype.into();
+    check_extent(&dims, &datatype).map_err(|e| e.about(&spec.name))?;
     let outputs = vec![ResolvedOutput { name: spec.name.clone(), dims, datatype }];
     Ok(Resolved { inputs, outputs })
 }
@@ -225,7 +239,7 @@ fn no_output(scan: &Scan) -> Result<()> {
 fn output(
     name: &str,
     dims: Option<&[u64]>,
-    datatype: Option<ElementType>,
+    datatype: Option<&Datatype>,
     inputs: &[InputInfo],
 ) -> Result<ResolvedOutput> {
     let shown = escape(name, 200);
@@ -239,7 +253,12 @@ fn output(
             };
             if inputs.iter().any(|i| i.dims != first.dims || i.datatype != first.datatype) {
                 let all = list(inputs, |i| {
-                    format!("{}:{}:{}", escape(&i.name, 100), resolution(&i.dims), i.datatype.name())
+                    format!(
+                        "{}:{}:{}",
+                        escape(&i.name, 100),
+                        resolution(&i.dims),
+                        escape(&i.datatype.name(), 200)
+                    )
                 });
                 fail!(
                     Syntax,
@@ -247,11 +266,11 @@ fn output(
                      {describe}"
                 )
             }
-            (dims.unwrap_or(&first.dims), datatype.unwrap_or(first.datatype))
+            (dims.unwrap_or(&first.dims), datatype.unwrap_or(&first.datatype))
         }
     };
-    check_extent(dims, datatype).map_err(|e| e.about(name))?;
-    Ok(ResolvedOutput { name: name.to_owned(), dims: dims.to_vec(), datatype })
+    check_extent(dims, datatype).and_then(|_| check_output(datatype)).map_err(|e| e.about(name))?;
+    Ok(ResolvedOutput { name: name.to_owned(), dims: dims.to_vec(), datatype: datatype.clone() })
 }
 
 /// Up to 12 items for a message.

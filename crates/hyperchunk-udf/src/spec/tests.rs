@@ -55,10 +55,15 @@ fn descriptions() {
         (":100:float", "!it has no name"),
         ("a\0b", "!it has no name"),
         ("a:100:float:100:float", "!where its name ends"),
-        ("a:100:string", "!strings and compounds cannot be computed yet"),
-        ("a:100:string(80)", "!strings and compounds cannot be computed yet"),
-        ("a:{id:uint32,location:string,t:float}:1000", "!strings and compounds cannot be computed yet"),
-        ("a:{id:uint32,t}:1000", "!\"t\" is not a member"),
+        ("a:100:string", "a 100 string(32)"),
+        ("a:100:string(80)", "a 100 string(80)"),
+        ("a:100:string(*)", "!strings of variable length cannot be computed; give them a size"),
+        ("a.py:100x2:int16[3]", "a.py 100x2 int16[3]"),
+        ("a:{id:uint32,location:string,t:float}:1000", "a 1000 {id:uint32,location:string(32),t:float}"),
+        ("a:{T (F):float,\"x:y\":{z:int8}}:2x5", "a 2x5 {\"T (F)\":float,\"x:y\":{z:int8}}"),
+        ("a:{id:uint32,t:string(*)}:1000", "!strings of variable length"),
+        ("a:{id:uint32,t}:1000", "!\":\" is missing after a member's name"),
+        ("a:{id:uint32,t:}:1000", "!unknown type"),
         ("a:{id:uint32}:x", "!not a resolution"),
         ("a:{id:uint32}", "!where its name ends"),
     ] {
@@ -80,7 +85,7 @@ fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
         Ok(found.map(|f| InputInfo {
             name: f.name.clone(),
             dims: f.dims.clone().unwrap(),
-            datatype: f.datatype.unwrap(),
+            datatype: f.datatype.clone().unwrap(),
         }))
     };
     match (resolve(&scan, &parse(specs), &mut lookup), expected.strip_prefix('!')) {
@@ -97,7 +102,8 @@ fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
     }
 }
 
-const FILE: [&str; 3] = ["Red:100x50:float", "NIR:100x50:float", "Elevation:7:int16"];
+const FILE: [&str; 4] =
+    ["Red:100x50:float", "NIR:100x50:float", "Elevation:7:int16", "Table:{a:int8,b:string(5)}:4"];
 
 #[test]
 fn inputs_and_outputs() {
@@ -123,6 +129,7 @@ fn inputs_and_outputs() {
             &["A", "B"],
             "!the source does not use the described dataset \"B\"; it uses \"Red\", \"A\"",
         ),
+        ("Table A", &[], "Table -> A:4:{a:int8,b:string(5)}"),
         ("Red NIR", &["B:1:int8"], "!it uses \"Red\", \"NIR\""),
         ("", &["B:1:int8"], " -> B:1:int8"),
         ("Red A", &["A", "/A"], "!dataset \"/A\" is described twice"),

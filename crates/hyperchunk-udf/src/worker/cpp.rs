@@ -1,6 +1,7 @@
 //! The C++ back end: a shared object, loaded and run locked down.
 
 use super::{CallSlot, Runtime, lockdown};
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -46,7 +47,11 @@ impl CppRuntime {
         let c = |text: &str| {
             CString::new(text).map_err(|_| Error::new(ErrorKind::Worker, "a name with a NUL".to_owned()))
         };
-        let names = setup.slots.iter().map(|s| Ok((c(&s.name)?, c(&s.datatype)?))).collect::<Result<_>>()?;
+        let names = setup
+            .slots
+            .iter()
+            .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
+            .collect::<Result<_>>()?;
         Ok(CppRuntime { run: None, names, file_path: c(&setup.file_path)? })
     }
 }

@@ -1,6 +1,7 @@
 //! The Lua back end: LuaJIT, source only. Bytecode from a file is never loaded.
 
 use super::{CallSlot, Runtime, lockdown};
+use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
 use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
@@ -71,21 +72,26 @@ impl LuaRuntime {
 
     fn prelude(&self, setup: &Setup) -> mlua::Result<()> {
         let list = self.lua.create_table()?;
-        for (i, slot) in setup.slots.iter().enumerate() {
+        let types: Vec<_> = setup
+            .slots
+            .iter()
+            .map(|s| Datatype::parse(&s.datatype))
+            .collect::<Result<_>>()
+            .map_err(mlua::Error::external)?;
+        let (structures, names) = declarations(setup.slots.iter().map(|s| s.name.as_str()).zip(&types));
+        for (i, ((slot, datatype), c_type)) in setup.slots.iter().zip(&types).zip(names).enumerate() {
             let row = self.lua.create_table()?;
             row.set("name", slot.name.as_str())?;
-            row.set("type", slot.datatype.as_str())?;
-            row.set(
-                "c_type",
-                crate::datatype::ElementType::from_name(&slot.datatype).map_or("char", |t| t.c_type()),
-            )?;
+            row.set("type", datatype.told_name())?;
+            row.set("c_type", c_type)?;
+            row.set("size", datatype.flat_number().map_or(datatype.size(), |n| n.size()))?;
             list.set(i + 1, row)?;
         }
         // A user-space address has at most 52 bits on the machines that we run on, so a number holds it.
         #[expect(clippy::cast_precision_loss, reason = "addresses have fewer than 53 bits")]
         let address = self.slots.as_ptr() as usize as f64;
         let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
-        prelude.call::<()>((list, address, setup.file_path.as_str(), self.jit))
+        prelude.call::<()>((list, structures, address, setup.file_path.as_str(), self.jit))
     }
 }
 

@@ -1,14 +1,18 @@
 -- What a Lua function sees: the global `lib`. Indices start at 1, as in HDF5-UDF.
-local slots, address, file_path, jit_allowed = ...
+local slots, structures, address, file_path, jit_allowed = ...
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct { void *data; uint64_t rank; uint64_t dims[32]; } hyperchunk_slot;
 ]]
+if structures ~= "" then
+  ffi.cdef(structures)
+end
 local array = ffi.cast("hyperchunk_slot *", ffi.cast("uintptr_t", address))
 local by_name = {}
 for i, slot in ipairs(slots) do
   slot.index = i - 1
   slot.pointer = ffi.typeof(slot.c_type .. " *")
+  assert(ffi.sizeof(slot.c_type) == slot.size, "layout")
   by_name[slot.name] = slot
   by_name["/" .. slot.name] = by_name["/" .. slot.name] or slot
 end
@@ -44,6 +48,42 @@ end
 
 function lib.getFilePath()
   return file_path
+end
+
+-- A string, of an element of a string dataset or of a member: fixed ones end at their size or at a zero.
+function lib.string(from)
+  if type(from) == "string" then
+    return from
+  end
+  if type(from) ~= "cdata" then
+    error("lib.string: this is a " .. type(from) .. ", not a string of a dataset", 2)
+  end
+  if ffi.istype("char *", from) or ffi.istype("const char *", from) then
+    return ffi.string(from)
+  end
+  local found, value = pcall(function() return from.value end)
+  if found and value ~= nil then
+    return lib.string(value)
+  end
+  local text = ffi.string(from, ffi.sizeof(from))
+  local zero = string.find(text, "\0", 1, true)
+  return zero and string.sub(text, 1, zero - 1) or text
+end
+
+-- Sets a string of an output. What does not fit is cut off; what is left over is cleared.
+function lib.setString(to, text)
+  local found, value = pcall(function() return to.value end)
+  if found and value ~= nil then
+    to = value
+  end
+  if type(to) ~= "cdata" or ffi.istype("char *", to) then
+    error("lib.setString needs a string of an output: an element of a string dataset, or a member", 2)
+  end
+  text = tostring(text)
+  local size = ffi.sizeof(to)
+  local length = math.min(size, #text)
+  ffi.copy(to, text, length)
+  ffi.fill(ffi.cast("char *", to) + length, size - length)
 end
 
 -- Nothing may be loaded from files, and bytecode never.

@@ -13,7 +13,7 @@ pub mod lockdown;
 pub mod lua;
 
 use crate::backend::Backend;
-use crate::datatype::ElementType;
+use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::protocol::{
@@ -34,7 +34,7 @@ pub struct CallSlot<'a> {
     /// Its name in the source.
     pub name: &'a str,
     /// The type of its elements.
-    pub datatype: ElementType,
+    pub datatype: &'a Datatype,
     /// Its first element.
     pub data: *mut u8,
     /// The number of its elements.
@@ -98,11 +98,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         fail!(Worker, "no status page")
     };
     let backend = Backend::from_json_name(&setup.backend)?;
-    let types = setup
-        .slots
-        .iter()
-        .map(|s| ElementType::from_name(&s.datatype))
-        .collect::<Result<Vec<ElementType>>>()?;
+    let types =
+        setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
     let mut runtime = make(&setup, backend)?;
     socket::set_timeout(socket, IDLE)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
@@ -118,7 +115,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         keep_descriptors: keep,
     })?;
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
-    answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi })?;
+    let inputs_at = segments.get(1).map_or(0, |s| s.region().0 as u64);
+    answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi, inputs_at })?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
     // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are atomics.
@@ -141,7 +139,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
 
 fn locate<'a>(
     setup: &'a Setup,
-    types: &[ElementType],
+    types: &'a [Datatype],
     segments: &[Map],
     places: &'a [Place],
 ) -> Result<Vec<CallSlot<'a>>> {
@@ -149,7 +147,7 @@ fn locate<'a>(
         fail!(Worker, "a call with {} of {} slots", places.len(), setup.slots.len())
     }
     let mut slots = Vec::with_capacity(places.len());
-    for ((slot, &datatype), place) in setup.slots.iter().zip(types).zip(places) {
+    for ((slot, datatype), place) in setup.slots.iter().zip(types).zip(places) {
         let data = protocol::block_bytes(&place.dims, datatype)
             .and_then(|bytes| segments.get(place.segment as usize)?.at(place.offset, bytes));
         let Some(data) = data else { fail!(Worker, "a call outside the shared memory") };

@@ -1,0 +1,188 @@
+//! Inputs with strings of variable length.
+//!
+//! HDF5 allocates each such string by itself. Here it allocates them from an arena that counts, so that a file cannot ask
+//! for more memory than the profile allows. For the worker they are put together behind the elements, in memory that it
+//! can only read, and the elements get the addresses that the worker sees them at. It never sees one of ours.
+
+use crate::errors::Quiet;
+use crate::library::Library;
+use crate::static_symbols::is_absent;
+use crate::symbols::Hid;
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::profile::Profile;
+use std::ffi::{CStr, c_char, c_void};
+
+/// Bytes of an address.
+const ADDRESS: usize = size_of::<u64>();
+/// Bytes of an arena's block.
+const BLOCK: usize = 1 << 20;
+/// What this module says of an input that needs too much memory.
+const TOO_LARGE: &str = "its strings need more memory than the limit";
+
+/// An input as HDF5 has read it: elements, and the strings that they point at.
+pub(super) struct Texts {
+    elements: Vec<u8>,
+    /// Bytes of an element, and where in it addresses are.
+    size: usize,
+    pointers: Vec<usize>,
+    /// Keeps the strings.
+    _arena: Box<Arena>,
+    /// Bytes of the strings, each with its zero.
+    text_bytes: u64,
+}
+
+impl Texts {
+    /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list. All together
+    /// needs at most `limit` bytes.
+    pub(super) fn read(
+        library: &'static Library,
+        datatype: &Datatype,
+        bytes: u64,
+        limit: u64,
+        read: impl FnOnce(&mut [u8], Hid) -> Result<()>,
+    ) -> Result<Self> {
+        let _quiet = Quiet::new(library);
+        if is_absent(library.f.plist_set_vlen as *const c_void) {
+            fail!(
+                Unsupported,
+                "this statically linked program has no functions for strings of variable length"
+            )
+        }
+        let too_large = || Error::new(ErrorKind::Limit, TOO_LARGE.to_owned());
+        let length = usize::try_from(bytes).ok().filter(|_| bytes < limit).ok_or_else(too_large)?;
+        let mut elements = Vec::new();
+        elements.try_reserve_exact(length).map_err(|_| too_large())?;
+        elements.resize(length, 0);
+        let mut arena =
+            Box::new(Arena { blocks: Vec::new(), left: limit.saturating_sub(bytes), refused: false });
+        let transfer = library.new_plist(c"H5P_CLS_DATASET_XFER_ID_g")?;
+        let info = (&raw mut *arena).cast::<c_void>();
+        // SAFETY: the functions have HDF5's signatures, and the arena outlives the list's use.
+        if unsafe { (library.f.plist_set_vlen)(transfer.id, allocate, info, release, info) } < 0 {
+            fail!(Worker, "no transfer list")
+        }
+        let outcome = read(&mut elements, transfer.id);
+        if arena.refused {
+            return Err(too_large());
+        }
+        outcome?;
+        let mut texts = Texts {
+            elements,
+            size: datatype.size(),
+            pointers: datatype.pointers(),
+            _arena: arena,
+            text_bytes: 1,
+        };
+        let mut text_bytes = 1u64;
+        texts.each(|_, text| text_bytes = text_bytes.saturating_add(text.map_or(0, |t| t.len() as u64)));
+        texts.text_bytes = text_bytes;
+        if texts.bytes() > limit {
+            return Err(too_large());
+        }
+        Ok(texts)
+    }
+
+    /// Bytes of elements and strings together.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.elements.len() as u64).saturating_add(self.text_bytes)
+    }
+
+    /// Gives each address's place in the elements, and its string with the zero; none where the address is null.
+    fn each(&self, mut give: impl FnMut(usize, Option<&[u8]>)) {
+        for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
+            for &at in &self.pointers {
+                let Some(Ok(bytes)) =
+                    element.get(at..).and_then(|e| e.get(..ADDRESS)).map(<[u8; 8]>::try_from)
+                else {
+                    continue;
+                };
+                let pointer = usize::try_from(u64::from_ne_bytes(bytes)).unwrap_or(0) as *const c_char;
+                // SAFETY: HDF5 has put the address of a terminated string of the arena here, or null.
+                let text =
+                    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_bytes_with_nul());
+                give(n.saturating_mul(self.size).saturating_add(at), text);
+            }
+        }
+    }
+
+    /// Puts elements and strings into `to`, which the worker sees at address `at`.
+    pub(super) fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
+        let length = self.elements.len();
+        let Some((elements, heap)) =
+            to.split_at_mut_checked(length).filter(|(_, h)| h.len() as u64 >= self.text_bytes)
+        else {
+            fail!(Worker, "no room for strings")
+        };
+        elements.copy_from_slice(&self.elements);
+        // The first byte is the string for null.
+        let mut next = 1usize;
+        if let Some(first) = heap.first_mut() {
+            *first = 0;
+        }
+        let start = at.saturating_add(length as u64);
+        self.each(|place, text| {
+            let mut address = start;
+            if let Some(text) = text
+                && let Some(room) = heap.get_mut(next..).and_then(|h| h.get_mut(..text.len()))
+            {
+                room.copy_from_slice(text);
+                address = start.saturating_add(next as u64);
+                next = next.saturating_add(text.len());
+            }
+            if let Some(room) = elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+                room.copy_from_slice(&address.to_ne_bytes());
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The limit's name in the message.
+pub(super) fn over(error: Error, profile: &Profile) -> Error {
+    if error.message() != TOO_LARGE {
+        return error;
+    }
+    let (limit, name) = (profile.limits.data >> 20, &profile.name);
+    Error::new(ErrorKind::Limit, format!("{TOO_LARGE} of {limit} MiB (profile {name}, `data`)"))
+}
+
+/// Memory for strings, which is freed at once.
+struct Arena {
+    blocks: Vec<Vec<u8>>,
+    left: u64,
+    refused: bool,
+}
+
+impl Arena {
+    fn allocate(&mut self, bytes: usize) -> Option<*mut u8> {
+        self.left = self.left.checked_sub(bytes as u64)?;
+        let full = |b: &Vec<u8>| b.capacity() - b.len() < bytes;
+        if self.blocks.last().is_none_or(full) {
+            let mut block = Vec::new();
+            block.try_reserve_exact(bytes.max(BLOCK)).ok()?;
+            self.blocks.push(block);
+        }
+        let block = self.blocks.last_mut()?;
+        let at = block.len();
+        // Within the capacity, so that nothing moves.
+        block.resize(at + bytes, 0);
+        Some(block.get_mut(at..)?.as_mut_ptr())
+    }
+}
+
+/// `H5MM_allocate_t`: null makes the read fail.
+unsafe extern "C" fn allocate(bytes: usize, info: *mut c_void) -> *mut c_void {
+    // SAFETY: the arena that the list was made with.
+    let arena = unsafe { &mut *info.cast::<Arena>() };
+    match arena.allocate(bytes) {
+        Some(memory) => memory.cast(),
+        None => {
+            arena.refused = true;
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// `H5MM_free_t`.
+unsafe extern "C" fn release(_: *mut c_void, _: *mut c_void) {}

@@ -1,0 +1,91 @@
+//! C declarations of the structures that Lua and C++ functions use.
+
+use super::{Compound, Datatype, identifiers};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+/// The structures for slots that are not numbers, as C and C++ both understand, and the C type of each slot's elements.
+/// They do not depend on the order of the slots: `dataset1_t` is always that of `Dataset1`.
+pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> (String, Vec<String>) {
+    let slots: Vec<_> = slots.into_iter().collect();
+    let mut order: Vec<usize> = (0..slots.len()).collect();
+    order.sort_by_key(|&n| slots.get(n).map(|s| s.0));
+    let sorted: Vec<_> = order.iter().filter_map(|&n| slots.get(n)).collect();
+    let names: Vec<String> = identifiers(sorted.iter().map(|s| s.0))
+        .into_iter()
+        .filter_map(|all| all.into_iter().next())
+        .map(|name| format!("{name}_t"))
+        .collect();
+    let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect() };
+    let mut types = vec![String::new(); slots.len()];
+    for ((&(_, datatype), name), &place) in sorted.into_iter().zip(names).zip(&order) {
+        let c_type = match (datatype.flat_number(), datatype) {
+            (Some(number), _) => number.c_type().to_owned(),
+            (None, Datatype::Compound(compound)) => writer.structure(name, compound),
+            (None, other) => {
+                let (kind, shape) = writer.parts(&name, "value", other);
+                writer.put(&format!("typedef struct {{ {kind} value{shape}; }} {name};"));
+                name
+            }
+        };
+        if let Some(to) = types.get_mut(place) {
+            *to = c_type;
+        }
+    }
+    (writer.out, types)
+}
+
+struct Writer {
+    out: String,
+    taken: HashSet<String>,
+}
+
+impl Writer {
+    fn put(&mut self, line: &str) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.out, "{line}");
+    }
+
+    /// Declares a structure; returns its name.
+    fn structure(&mut self, name: String, compound: &Compound) -> String {
+        let mut text = "typedef struct {".to_owned();
+        let all = identifiers(compound.members().iter().map(|m| m.name.as_str()));
+        for (member, names) in compound.members().iter().zip(all) {
+            let (Some(first), second) = (names.first(), names.get(1)) else { continue };
+            let (kind, shape) = self.parts(&name, first, &member.datatype);
+            // Writing to a string does not fail.
+            let _ = match second {
+                None => write!(text, " {kind} {first}{shape};"),
+                Some(second) => {
+                    write!(text, " union {{ {kind} {first}{shape}; {kind} {second}{shape}; }};")
+                }
+            };
+        }
+        self.put(&format!("{text} }} {name};"));
+        name
+    }
+
+    /// What stands before and after a member's name, once the structures that it needs are declared.
+    fn parts(&mut self, outer: &str, name: &str, datatype: &Datatype) -> (String, String) {
+        match datatype {
+            Datatype::Number(number) => (number.c_type().to_owned(), String::new()),
+            Datatype::Text(size) => ("char".to_owned(), format!("[{size}]")),
+            Datatype::Pointer => ("char *".to_owned(), String::new()),
+            Datatype::Compound(compound) => {
+                let stem = format!("{}_{name}", outer.strip_suffix("_t").unwrap_or(outer));
+                let mut unique = format!("{stem}_t");
+                let mut n = 2;
+                while !self.taken.insert(unique.clone()) {
+                    unique = format!("{stem}_{n}_t");
+                    n += 1;
+                }
+                (self.structure(unique, compound), String::new())
+            }
+            Datatype::Array(base, dims) => {
+                let (kind, shape) = self.parts(outer, name, base);
+                let dims: String = dims.iter().map(|d| format!("[{d}]")).collect();
+                (kind, format!("{dims}{shape}"))
+            }
+        }
+    }
+}
