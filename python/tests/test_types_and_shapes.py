@@ -146,25 +146,74 @@ def test_a_compact_and_an_unwritten_input(tmp_path: Path, attach: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (np.array([b"text"]), "string"),
-        (np.array([(1, 2.0)], [("a", "i4"), ("b", "f4")]), "compound"),
-        (np.array([1], "f2"), "float"),
-        (np.array([True]), "enum"),
-        (np.array([1 + 2j], "c8"), "complex"),
+        (np.array([b"text"], "V4"), "opaque"),
+        (np.array([1 + 2j], "c8"), "complex|double|a compound"),
     ],
 )
 def test_inputs_of_other_types_are_refused_when_attaching(data: np.ndarray, what: str, scene: Any, attach: Any) -> None:
+    """A complex number is a compound in the files of most versions of h5py, and then its parts can be read."""
     file = scene(a=data)
-    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match='input "a"'):
+    with h5py.File(file) as opened:
+        if opened["a"].id.get_type().get_class() == h5py.h5t.COMPOUND:
+            return
+    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match=what):
         attach(file, "lua", elementwise("lua", "1", inputs=["a"]), "out:3:float")
 
 
-@pytest.mark.parametrize("kind", ["string", "string(20)", "{id:int32,name:string}"])
-def test_outputs_of_other_types_are_refused(kind: str, scene: Any, attach: Any) -> None:
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_small_floats_are_read_as_floats(language: str, scene: Any, attach: Any) -> None:
+    """Every number of 16 bits, infinite and subnormal ones and NaN among them."""
+    every = np.arange(65536, dtype="u2").view("f2")
+    file = scene(a=every, b=every.astype(">f2"))
+    attach(file, language, elementwise(language, "a[i]", "x", ["a"]), "x:65536:float")
+    attach(file, language, elementwise(language, "a[i]", "y", ["b"]), "y:65536:float")
+    for name in "xy":
+        np.testing.assert_array_equal(read(file, name), every.astype("f4"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_enumerations_are_read_as_their_integers(language: str, scene: Any, attach: Any) -> None:
+    file = scene(a=np.array([True, False, True]))
+    with h5py.File(file, "r+") as opened:
+        kind = h5py.enum_dtype({"RED": 1000, "GREEN": -5}, ">i2")
+        opened.create_dataset("colour", data=np.array([1000, -5, 1000], ">i2"), dtype=kind)
+    for name, kind, values in (("a", "int8", [1, 0, 1]), ("colour", "int16", [1000, -5, 1000])):
+        text = elementwise(language, "a[i]", "out", [name], "int32", [kind])
+        attach(file, language, text, "out:3:int32", overwrite=True)
+        assert read(file, "out").tolist() == values
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_arrays_of_numbers_are_flat(language: str, scene: Any, attach: Any) -> None:
+    """An element that is an array gives all its numbers, one after the other."""
+    values = np.arange(24, dtype="i4").reshape(4, 2, 3)
     file = scene()
-    description = f"out:{kind}:3" if kind.startswith("{") else f"out:3:{kind}"
-    with pytest.raises(hyperchunk.exceptions.UnsupportedError, match="cannot be computed yet"):
-        attach(file, "lua", elementwise("lua", "1"), description)
+    with h5py.File(file, "r+") as opened:
+        opened.create_dataset("a", (4,), np.dtype(("i4", (2, 3))))[...] = values
+    body = {
+        "py": "def dynamic_dataset():\n    a, out = lib.getData('a'), lib.getData('out')\n"
+        "    for i in range(24): out[i] = a[i] * 2\n    assert lib.array('a').shape == (4, 6)\n",
+        "lua": "function dynamic_dataset() local a, out = lib.getData('a'), lib.getData('out')\n"
+        "for i = 1, 24 do out[i] = a[i] * 2 end end",
+        "cpp": 'extern "C" void dynamic_dataset() { auto a = lib.getData<int32_t>("a"), out = lib.getData<int32_t>("out");'
+        " for (int i = 0; i < 24; i++) out[i] = a[i] * 2; }",
+    }[language]
+    attach(file, language, body, "out:4:int32[2x3]")
+    np.testing.assert_array_equal(read(file, "out"), values * 2)
+
+
+@pytest.mark.parametrize(
+    ("description", "message"),
+    [
+        ("out:3:string(*)", "strings of variable length cannot be computed"),
+        ("out:{id:int32,name:string(*)}:3", "strings of variable length cannot be computed"),
+        ("out:3:string(0)", "a string of 0 bytes"),
+        ("out:3:int8[20000000]", "more than 16777216 bytes"),
+    ],
+)
+def test_outputs_of_other_types_are_refused(description: str, message: str, scene: Any, attach: Any) -> None:
+    with pytest.raises(hyperchunk.exceptions.HyperchunkError, match=message):
+        attach(scene(), "lua", elementwise("lua", "1"), description)
 
 
 def test_an_input_that_was_reshaped_is_an_error(scene: Any, attach: Any) -> None:

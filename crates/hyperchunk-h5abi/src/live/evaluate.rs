@@ -200,7 +200,8 @@ fn read_texts(
     (offset, shape): (&[u64], &[u64]),
 ) -> Result<Vec<(usize, Texts)>> {
     let record = &plan.verified.record;
-    let mut left = plan.profile.limits.data;
+    // Copies in this process and in shared memory, not maps of a file.
+    let mut left = plan.profile.limits.data.min(plan.profile.limits.memory);
     let mut found = Vec::new();
     for (n, slot) in record.slots().enumerate().filter(|(_, s)| s.datatype.has_pointers()) {
         let whole = vec![0; slot.dims.len()];

@@ -143,8 +143,9 @@ pub(super) fn over(error: Error, profile: &Profile) -> Error {
     if error.message() != TOO_LARGE {
         return error;
     }
-    let (limit, name) = (profile.limits.data >> 20, &profile.name);
-    Error::new(ErrorKind::Limit, format!("{TOO_LARGE} of {limit} MiB (profile {name}, `data`)"))
+    let (limits, name) = (&profile.limits, &profile.name);
+    let limit = limits.data.min(limits.memory) >> 20;
+    Error::new(ErrorKind::Limit, format!("{TOO_LARGE} of {limit} MiB (profile {name}, `memory` and `data`)"))
 }
 
 /// Memory for strings, which is freed at once.

@@ -1,7 +1,7 @@
 //! C declarations of the structures that Lua and C++ functions use.
 
 use super::{Compound, Datatype, identifiers};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 /// The structures for slots that are not numbers, as C and C++ both understand, and the C type of each slot's elements.
@@ -18,16 +18,25 @@ pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>
         .collect();
     let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect() };
     let mut types = vec![String::new(); slots.len()];
+    let mut known: HashMap<&Datatype, String> = HashMap::new();
     for ((&(_, datatype), name), &place) in sorted.into_iter().zip(names).zip(&order) {
-        let c_type = match (datatype.flat_number(), datatype) {
-            (Some(number), _) => number.c_type().to_owned(),
-            (None, Datatype::Compound(compound)) => writer.structure(name, compound),
-            (None, other) => {
+        let c_type = match (datatype.flat_number(), known.get(datatype), datatype) {
+            (Some(number), _, _) => number.c_type().to_owned(),
+            // One structure under both names, so that an element can be assigned whole.
+            (None, Some(same), _) => {
+                writer.put(&format!("typedef {same} {name};"));
+                name
+            }
+            (None, None, Datatype::Compound(compound)) => writer.structure(name, compound),
+            (None, None, other) => {
                 let (kind, shape) = writer.parts(&name, "value", other);
                 writer.put(&format!("typedef struct {{ {kind} value{shape}; }} {name};"));
                 name
             }
         };
+        if datatype.flat_number().is_none() {
+            known.entry(datatype).or_insert_with(|| c_type.clone());
+        }
         if let Some(to) = types.get_mut(place) {
             *to = c_type;
         }

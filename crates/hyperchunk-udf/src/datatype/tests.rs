@@ -112,15 +112,17 @@ fn structures() {
         "{\"Serial number\":int32,Where:{x:double[2],N:string(3)},\"tags\":string(*)[2]}",
         "int16[3]",
         "string(4)[2]",
+        "string(20)",
     ]
     .map(|t| Datatype::parse(t).unwrap())
     .to_vec();
-    let names = ["a", "Dataset1", "/g/Data.set-2", "Table", "b", "c"];
+    let names = ["a", "Dataset1", "/g/Data.set-2", "Table", "b", "c", "same"];
     let (text, types) = declarations(names.into_iter().zip(&parsed));
-    assert_eq!(types, ["float", "dataset1_t", "g_data_set_2_t", "table_t", "int16_t", "c_t"]);
+    assert_eq!(types, ["float", "dataset1_t", "g_data_set_2_t", "table_t", "int16_t", "c_t", "same_t"]);
     let mut lines: Vec<_> = text.lines().collect();
     lines.sort_unstable();
     let expected = [
+        "typedef dataset1_t same_t;",
         "typedef struct { char * value; } g_data_set_2_t;",
         "typedef struct { char value[20]; } dataset1_t;",
         "typedef struct { char value[2][4]; } c_t;",

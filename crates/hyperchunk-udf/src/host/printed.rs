@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// Kept of what one evaluation prints.
-const MAX_BYTES: usize = 64 << 10;
+/// Kept of what one evaluation prints: a thousand lines and more, and no large part of the pipes that a user may have.
+const MAX_BYTES: usize = 256 << 10;
 
 /// A pipe from a worker.
 #[derive(Debug)]
@@ -23,6 +23,9 @@ impl Printed {
         }
         // SAFETY: the kernel just gave us both.
         let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+        // Where the system does not allow more, a pipe keeps its 64 KiB.
+        // SAFETY: plain system call on a descriptor that we own.
+        unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETPIPE_SZ, MAX_BYTES) };
         Ok((Printed(File::from(ours)), theirs))
     }
 
