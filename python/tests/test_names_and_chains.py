@@ -71,7 +71,7 @@ INFERENCE: list[tuple[str, tuple[str, ...], type[Exception], str]] = [
     ("a out", (":2x3:float",), UdfSyntaxError, "no name"),
     ("a out", ("out:" + "x".join(["2"] * 33) + ":float",), UdfSyntaxError, "more than 32 dimensions"),
     ("a out", ("out:9999999999x9999999999:float",), UdfSyntaxError, "too many"),
-    ("a out", ("out:2x3:string",), UnsupportedError, "strings and compounds"),
+    ("a out", ("out:2x3:string(*)",), UnsupportedError, "strings of variable length"),
 ]
 
 
