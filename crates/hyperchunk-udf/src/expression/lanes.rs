@@ -19,7 +19,7 @@ lanes!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 /// The elements in `bytes`: none when they are not aligned, or do not end with an element.
 pub(super) fn view<T: Lane>(bytes: &[u8]) -> Option<&[T]> {
     let pointer = bytes.as_ptr().cast::<T>();
-    if !pointer.is_aligned() || bytes.len() % size_of::<T>() != 0 {
+    if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
     // SAFETY: aligned, inside the bytes, and any bits are a value of a plain type.
@@ -29,7 +29,7 @@ pub(super) fn view<T: Lane>(bytes: &[u8]) -> Option<&[T]> {
 /// The room for elements in `bytes`, on the same conditions.
 pub(super) fn view_mut<T: Lane>(bytes: &mut [MaybeUninit<u8>]) -> Option<&mut [MaybeUninit<T>]> {
     let pointer = bytes.as_mut_ptr().cast::<MaybeUninit<T>>();
-    if !pointer.is_aligned() || bytes.len() % size_of::<T>() != 0 {
+    if !pointer.is_aligned() || !bytes.len().is_multiple_of(size_of::<T>()) {
         return None;
     }
     // SAFETY: aligned, inside the bytes, borrowed as long as they are; what is written has no padding.
