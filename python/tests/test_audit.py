@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import h5py
+import hyperchunk
 import pytest
 from people import CPP, LUA, OUT, A, read, refused
 
@@ -61,6 +63,25 @@ def test_the_log_has_a_line_for_each_dataset_and_verdict(
     assert rows[0]["pid"] == os.getpid()
     assert rows[0]["time"].endswith("Z")
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+def test_a_changed_record_is_in_the_log(
+    attach: Any, scene: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = scene(a=A)
+    attach(file, "lua", LUA, OUT)
+    with h5py.File(file, "r+") as opened:
+        record = opened["out"].attrs["hyperchunk_udf"]
+        opened["out"].attrs["hyperchunk_udf"] = record.replace(b"= 7", b"= 8")
+    log = tmp_path / "log.jsonl"
+    monkeypatch.setenv("HYPERCHUNK_AUDIT", str(log))
+    refused(file, "it was changed")
+    with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.HyperchunkError, match="it was changed"):
+        opened["out"][0]
+    # The plugin and the engine are two libraries with a log each; the same file, so the lines are in one.
+    for row in lines(log):
+        assert (row["verdict"], row["dataset"], row["key"]) == ("refused", "/out", None)
+        assert "it was changed" in row["reason"]
 
 
 def test_a_log_that_cannot_be_written_keeps_nobody_from_reading(

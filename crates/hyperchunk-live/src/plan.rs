@@ -73,13 +73,10 @@ impl Plan {
         let file_path =
             file.path().map_or_else(|| "(in memory)".to_owned(), |path| path.display().to_string());
         let named = |error: Error| error.about(format!("{file_path}:{name}"));
-        let bytes = record_of(dataset).map_err(named)?;
-        if RecordDigest::of(&bytes) != stub.record {
-            let message = "its record is not the one that its chunks were made for: it was changed";
-            return fail(ErrorKind::Invalid, message).map_err(named);
-        }
-        let record = Record::parse(&bytes).map_err(named)?;
-        let signer = signature::verify(&record).map_err(named)?;
+        let (record, signer) = verified(dataset, stub).map_err(|error| {
+            audit::note(&audit::Event::invalid(&file_path, &name, stub.record, &error));
+            named(error)
+        })?;
         let note = |profile: Option<&str>, error: &Error| {
             let language = record.backend.short_name();
             let error = Some(error);
@@ -224,6 +221,18 @@ impl Plan {
         Error::new(error.kind(), format!("({language}, {key}, profile {profile}): {error}"))
             .about(format!("{}:{}", self.file_path, self.name))
     }
+}
+
+/// The record of a dataset and who signed it, if both hold.
+fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprint>)> {
+    let bytes = record_of(dataset)?;
+    if RecordDigest::of(&bytes) != stub.record {
+        let message = "its record is not the one that its chunks were made for: it was changed";
+        return fail(ErrorKind::Invalid, message);
+    }
+    let record = Record::parse(&bytes)?;
+    let signer = signature::verify(&record)?;
+    Ok((record, signer))
 }
 
 /// The error with the name of the input that it is about.

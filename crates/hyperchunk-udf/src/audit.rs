@@ -53,7 +53,12 @@ pub struct Event<'a> {
     pub error: Option<&'a Error>,
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
+    /// Of a dataset whose record or signature does not hold: what it says of itself means nothing.
+    pub fn invalid(file: &'a str, dataset: &'a str, record: RecordDigest, error: &'a Error) -> Self {
+        Event { file, dataset, record, signer: None, profile: None, language: "unknown", error: Some(error) }
+    }
+
     fn verdict(&self) -> &'static str {
         match self.error.map(Error::kind) {
             None => "computed",

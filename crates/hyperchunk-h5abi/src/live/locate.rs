@@ -11,6 +11,7 @@ use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
 use crate::{Result, fail};
+use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::sync::{Arc, Mutex};
@@ -72,7 +73,12 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
         let plan = match known_plan(library, instance, stub.record) {
             Some(plan) => plan,
             None => {
-                let verified = record::verified(library, dataset, stub.record)?;
+                let verified = record::verified(library, dataset, stub.record).map_err(|error| {
+                    let path = library.name_of(file.id, library.f.file_name);
+                    let name = library.name_of(dataset, library.f.id_name);
+                    audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
+                    error.about(format!("{path}:{name}"))
+                })?;
                 let plan = Arc::new(Plan::new(library, dataset, file, instance, verified)?);
                 keep_plan(library, &plan);
                 plan
