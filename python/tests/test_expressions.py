@@ -246,6 +246,34 @@ def test_a_file_that_was_changed_is_read_anew(scene: Any) -> None:
         np.testing.assert_array_equal(read(file, "out"), np.full(SHAPE, n + 1, "f4"))
 
 
+CUT = """
+import os, sys, time, h5py
+file = h5py.File(sys.argv[1])
+out = file["out"]
+assert out[0, 0] == 2
+os.truncate(sys.argv[1], os.path.getsize(sys.argv[1]) // 2)
+time.sleep(float(sys.argv[2]))
+try:
+    print(out[-1])
+except OSError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 0.05])
+def test_a_file_that_is_cut_short_while_it_is_open(pause: float, tmp_path: Path) -> None:
+    """An error, as with any dataset; not a signal, though the input was mapped."""
+    file, ones = tmp_path / "a.h5", np.ones((3000, 1000), "f4")
+    with h5py.File(file, "w") as opened:
+        opened["a"] = ones
+    attach(file, "a + 1")
+    with h5py.File(file, "r+") as opened:
+        del opened["a"]
+        opened["rest"] = np.zeros((3000, 1000), "f4")
+        opened["a"] = ones
+    assert "refused" in run_python(CUT, file, pause).stdout
+
+
 # Random expressions, in our grammar and in NumPy's.
 
 ROUNDED = ["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "log2", "log10"]

@@ -42,7 +42,7 @@ pub enum Program<'a> {
 }
 
 /// How to attach.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Replace datasets of the outputs' names.
     pub overwrite: bool,
@@ -52,12 +52,6 @@ pub struct Options {
     pub chunking: Option<Chunking>,
     /// Check everything, write nothing.
     pub dry_run: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { overwrite: false, unsigned: false, chunking: None, dry_run: false }
-    }
 }
 
 /// What was attached.

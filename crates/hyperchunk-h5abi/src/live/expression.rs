@@ -147,7 +147,8 @@ impl Window {
     /// The elements of a block, which is one piece of the array.
     fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
         let bytes = bytes_of(shape, &slot.datatype);
-        let first = self.0.at(first_byte(slot, offset), bytes)?;
+        let at = first_byte(slot, offset);
+        let first = self.0.at(at, bytes).filter(|_| self.0.populate(at, bytes))?;
         // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.
         Some(unsafe { std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?) })
     }
@@ -163,8 +164,8 @@ static MAPPED: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
 
 /// The inputs that can be used where they lie in the file, as long as it is as it was when the plan was made.
 ///
-/// Kept from chunk to chunk, since mapping anew costs more than reading. A file that is made shorter while it is read ends
-/// the process (SIGBUS), as with any mapping; its size is looked at whenever somebody begins to read.
+/// Kept from chunk to chunk, since mapping anew costs more than reading. The file is looked at whenever somebody begins to
+/// read, and each piece before it is used: only a file that is made shorter in the very moment ends the process (SIGBUS).
 fn mapped(library: &'static Library, dataset: Hid, plan: &Plan) -> Option<Arc<Vec<Option<Window>>>> {
     if !plan.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. })) {
         return None;

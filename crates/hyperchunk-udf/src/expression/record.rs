@@ -9,7 +9,7 @@ use crate::spec::is_single;
 use std::mem::MaybeUninit;
 
 /// Elements between two looks at the clock.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 15;
 
 impl Program {
     /// Understands the expression of a record, for inputs that are of these kinds now.

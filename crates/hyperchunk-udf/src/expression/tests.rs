@@ -271,7 +271,7 @@ fn any_words_in_any_order() {
         state ^= state << 17;
         usize::try_from(state % n as u64).unwrap()
     };
-    let bytes: Vec<u8> = (0..80).map(|n| (n * 37 % 256) as u8).collect();
+    let bytes: Vec<u8> = (0..80_u8).map(|n| n.wrapping_mul(37)).collect();
     let mut understood = 0;
     let mut scratch = Scratch::default();
     for _ in 0..60_000 {
