@@ -18,23 +18,36 @@ enum Operand {
     Value(Id),
 }
 
+/// What a part gives.
+#[derive(Clone, Copy, Debug)]
+enum Meaning {
+    /// What a comparison of numbers gives.
+    Truth(bool),
+    Operand(Operand),
+}
+
+impl From<Operand> for Meaning {
+    fn from(operand: Operand) -> Self {
+        Meaning::Operand(operand)
+    }
+}
+
 pub(super) fn lower(parsed: &Parsed, inputs: &[Kind]) -> Result<Steps> {
     if inputs.len() != parsed.names.len() {
         fail!(Syntax, "{} types for {} inputs", inputs.len(), parsed.names.len())
     }
     let mut lower = Lower { steps: Steps::default() };
-    let mut operands: Vec<Operand> = Vec::with_capacity(parsed.parts.len());
+    let mut operands: Vec<Meaning> = Vec::with_capacity(parsed.parts.len());
     for part in &parsed.parts {
         let operand = match *part {
-            Part::Number(n) => Operand::Number(n),
-            Part::Truth(truth) => lower.truth(truth),
+            Part::Number(n) => Operand::Number(n).into(),
+            Part::Truth(truth) => Meaning::Truth(truth),
             Part::Input(n) => {
                 let kind = inputs.get(n).copied().unwrap_or(Kind::Float64);
-                Operand::Value(lower.steps.push(Origin::Input(n), kind))
+                Operand::Value(lower.steps.push(Origin::Input(n), kind)).into()
             }
             Part::Call(op, three, count) => {
-                let get =
-                    |id: usize| operands.get(id).copied().unwrap_or(Operand::Number(Number::Integer(0)));
+                let get = |id: usize| operands.get(id).copied().unwrap_or(Meaning::Truth(false));
                 let arguments = three.map(get);
                 let used = arguments.get(..usize::from(count)).unwrap_or_default();
                 lower.call(op, used)?
@@ -43,8 +56,9 @@ pub(super) fn lower(parsed: &Parsed, inputs: &[Kind]) -> Result<Steps> {
         operands.push(operand);
     }
     let result = match operands.last() {
-        Some(&Operand::Value(id)) => id,
-        Some(&Operand::Number(n)) => lower.strong(n)?,
+        Some(&Meaning::Operand(Operand::Value(id))) => id,
+        Some(&Meaning::Operand(Operand::Number(n))) => lower.strong(n)?,
+        Some(&Meaning::Truth(truth)) => lower.bool_constant(truth),
         None => fail!(Syntax, "the expression is empty"),
     };
     lower.steps.finish(result);
@@ -56,24 +70,37 @@ struct Lower {
 }
 
 impl Lower {
-    fn call(&mut self, op: Op, operands: &[Operand]) -> Result<Operand> {
-        let numbers: Vec<Number> = operands
-            .iter()
-            .filter_map(|o| if let Operand::Number(n) = o { Some(*n) } else { None })
-            .collect();
+    fn call(&mut self, op: Op, operands: &[Meaning]) -> Result<Meaning> {
+        if let (Op::Invert, [Meaning::Truth(truth)]) = (op, operands) {
+            return Ok(Meaning::Truth(!truth));
+        }
+        let number = |meaning: &Meaning| match *meaning {
+            Meaning::Operand(Operand::Number(n)) => Some(n),
+            // As in Python, where True is 1.
+            Meaning::Truth(truth) => Some(Number::Integer(truth.into())),
+            Meaning::Operand(Operand::Value(_)) => None,
+        };
+        let numbers: Vec<Number> = operands.iter().filter_map(number).collect();
         // A cast gives a type; the branches of `where` get theirs even from a condition of numbers.
         if numbers.len() == operands.len() && !matches!(op, Op::Cast(_)) {
             return Ok(match fold(op, &numbers)? {
-                Folded::Number(n) => Operand::Number(n),
-                Folded::Truth(truth) => self.truth(truth),
+                Folded::Number(n) => Operand::Number(n).into(),
+                Folded::Truth(truth) => Meaning::Truth(truth),
             });
         }
-        let id = match *operands {
+        let mut typed = Vec::with_capacity(3);
+        for meaning in operands {
+            typed.push(match *meaning {
+                Meaning::Truth(truth) => Operand::Value(self.bool_constant(truth)),
+                Meaning::Operand(operand) => operand,
+            });
+        }
+        let id = match *typed {
             [Operand::Value(a)] => self.unary(op, a)?,
             [Operand::Number(n)] => {
                 let kind = if let Op::Cast(kind) = op { kind } else { Kind::Float64 };
                 let from = if kind.range().is_some() && matches!(n, Number::Integer(_)) {
-                    return self.constant(n, kind).map(Operand::Value);
+                    return Ok(Operand::Value(self.constant(n, kind)?).into());
                 } else {
                     self.strong(Number::Real(n.real()))?
                 };
@@ -92,7 +119,7 @@ impl Lower {
             }
             _ => fail!(Syntax, "an operator without values"),
         };
-        Ok(Operand::Value(id))
+        Ok(Operand::Value(id).into())
     }
 
     fn unary(&mut self, op: Op, a: Id) -> Result<Id> {
@@ -308,10 +335,6 @@ impl Lower {
             Number::Real(_) => Kind::Float64,
         };
         self.constant(number, kind)
-    }
-
-    fn truth(&mut self, truth: bool) -> Operand {
-        Operand::Value(self.bool_constant(truth))
     }
 
     fn bool_constant(&mut self, truth: bool) -> Id {

@@ -74,6 +74,9 @@ fn operators_bind_as_in_python() {
         ("a # the rest is a comment\n + b", 1.0),
         ("7", 7.0),
         ("True", 1.0),
+        ("~True + a", 3.0),
+        ("(1 < 2) + (3 > 2) + a", 5.0),
+        ("where(1 > 2, a, b)", -2.0),
     ] {
         check(text, expected);
     }
@@ -157,6 +160,8 @@ fn types_are_those_of_numpy() {
         ("where(a, b, nan)", &[Bool, Float32], Float32),
         ("where(a, b, nan)", &[Bool, Int32], Float64),
         ("isnan(a)", &[Int32], Bool),
+        ("a * (2 + (1 < 2))", &[Float32], Float32),
+        ("a and 1 < 2", &[Float32], Bool),
         ("2", &[], Int64),
         ("2 / 2", &[], Float64),
         ("int16(a) * float32(b)", &[Float64, Float64], Float32),
