@@ -1,4 +1,4 @@
-use super::{Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Scratch};
+use super::{Expression, InputBytes, Kind, MAX_DEPTH, MAX_PARTS, Program, Scratch, as_room, check_data};
 use crate::error::{ErrorKind, Result};
 
 /// The values of an expression of `a`, `b`, … that are float64.
@@ -295,4 +295,57 @@ fn any_words_in_any_order() {
         }
     }
     assert!(understood > 1000, "{understood}");
+}
+
+/// A record that contradicts its expression is refused before anything is computed.
+#[test]
+fn records_that_lie() {
+    use crate::record::{Record, tests::sample};
+    let good =
+        || Record { source: "(NIR - '/g/Red') / 2".into(), scratch: Vec::new(), compiled: None, ..sample() };
+    let kinds = [Kind::Float32; 2];
+    let program = Program::of_record(&good(), &kinds).unwrap();
+    assert_eq!((program.inputs(), program.output()), (&kinds[..], Kind::Float32));
+    let check = |change: fn(&mut Record), part: &str| {
+        let mut record = good();
+        change(&mut record);
+        let error = Program::of_record(&record, &kinds[..record.inputs.len()]).unwrap_err();
+        assert!(error.message().contains(part), "{part}: {error}");
+    };
+    check(|r| r.source = "NIR -".into(), "it ends where");
+    check(|r| r.source = "NIR".into(), "inputs are not those");
+    check(|r| r.source = "'/g/Red' - NIR".into(), "inputs are not those");
+    check(|r| r.inputs.truncate(1), "inputs are not those");
+    check(|r| r.scratch = sample().scratch, "one output");
+    check(|r| r.compiled = sample().compiled, "no compiled form");
+    check(|r| r.inputs[1].dims = vec![10, 8], "neither the output's shape");
+    check(|r| r.inputs[1].dims = vec![70], "neither the output's shape");
+    check(|r| r.output.datatype = crate::datatype::Datatype::Text(4), "computes no number");
+    let mut single = good();
+    single.inputs[1].dims = Vec::new();
+    assert!(Program::of_record(&single, &kinds).is_ok());
+    assert!(Program::of_record(&good(), &kinds[..1]).is_err());
+    // A limit of the profile on what is held at once.
+    let mut profile = crate::profile::Profile::untrusted();
+    check_data(&good(), &[4, 7], &profile).unwrap();
+    profile.limits.data = 335;
+    assert_eq!(check_data(&good(), &[4, 7], &profile).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+/// The time limit is asked for between pieces.
+#[test]
+fn time_is_looked_at() {
+    let program = Expression::parse("a + 1").unwrap().compile(&[Kind::UInt8], Kind::UInt8).unwrap();
+    let (input, mut out) = (vec![1; 200_000], vec![0; 200_000]);
+    let mut asked = 0;
+    let mut go_on = || {
+        asked += 1;
+        if asked < 3 { Ok(()) } else { Err(crate::error::Error::new(ErrorKind::Limit, "late")) }
+    };
+    let inputs = [InputBytes::Each(&input)];
+    let mut scratch = Scratch::default();
+    let error = program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut go_on).unwrap_err();
+    assert_eq!((error.kind(), asked), (ErrorKind::Limit, 3));
+    program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut || Ok(())).unwrap();
+    assert!(out.iter().all(|&x| x == 2));
 }
