@@ -276,7 +276,7 @@ class Record:
 
     def __eq__(self, other: object) -> bool:
         mine = self._layout.plain(self._memory, self._at)
-        return mine == (tuple(other) if isinstance(other, (Record, list)) else other)
+        return bool(mine == (tuple(other) if isinstance(other, (Record, list)) else other))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -122,7 +122,7 @@ class Ffi:
     @staticmethod
     def buffer(data: Any, size: int = -1) -> memoryview:
         """The bytes of a dataset's buffer."""
-        view = records.raw(data)
+        view: memoryview = records.raw(data)
         return view if size < 0 else view[:size]
 
     @staticmethod
@@ -169,7 +169,8 @@ class Lib:
     @staticmethod
     def string(member: Any) -> str:
         """The text of a string: an element of a string dataset, or a member."""
-        return records.string(member)
+        text: str = records.string(member)
+        return text
 
     @staticmethod
     def setString(member: Any, text: str | bytes) -> None:  # noqa: N802

@@ -195,8 +195,9 @@ def test_arrays_of_numbers_are_flat(language: str, scene: Any, attach: Any) -> N
         "    for i in range(24): out[i] = a[i] * 2\n    assert lib.array('a').shape == (4, 6)\n",
         "lua": "function dynamic_dataset() local a, out = lib.getData('a'), lib.getData('out')\n"
         "for i = 1, 24 do out[i] = a[i] * 2 end end",
-        "cpp": 'extern "C" void dynamic_dataset() { auto a = lib.getData<int32_t>("a"), out = lib.getData<int32_t>("out");'
-        " for (int i = 0; i < 24; i++) out[i] = a[i] * 2; }",
+        "cpp": 'extern "C" void dynamic_dataset() {\n'
+        'auto a = lib.getData<int32_t>("a"), out = lib.getData<int32_t>("out");\n'
+        "for (int i = 0; i < 24; i++) out[i] = a[i] * 2; }",
     }[language]
     attach(file, language, body, "out:4:int32[2x3]")
     np.testing.assert_array_equal(read(file, "out"), values * 2)

@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
     name: String,
-    /// The path or URL of the file, for messages and `lib.getFilePath`.
+    /// The path or URL of the file, for messages.
     file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`].
     pub(crate) key: Arc<SessionKey>,
@@ -166,6 +166,9 @@ impl Plan {
         slots.extend(record.scratch.iter().map(|slot| output(slot, block(slot))));
         let mut key = SessionKey { slots, ..SessionKey::clone(&self.key) };
         if let Some(m) = on_disk {
+            if let Ok(path) = std::path::absolute(&key.file_path) {
+                key.file_path = path.display().to_string();
+            }
             (key.file, key.version) = ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()));
         }
         Ok(key)
@@ -190,7 +193,7 @@ impl Plan {
             source: &record.source,
             compiled: compiled.as_deref().map(Vec::as_slice),
             profile: &self.profile,
-            file_path: &self.file_path,
+            file_path: &self.key.file_path,
             slots: self.key.slots.clone(),
             files: on_disk.iter().map(|file| file.as_fd()).collect(),
         };

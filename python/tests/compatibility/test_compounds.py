@@ -6,8 +6,10 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from compatibility.inputs import LANGUAGES, ROWS, compounds, run, words
 from fresh import failure, read, run_python
+from hyperchunk.hdf5_udf import UserDefinedFunction
+
+from compatibility.inputs import LANGUAGES, ROWS, compounds, run, words
 
 LINE = "serial: {}, temperature: {:.6f}, pressure: {:.6f}"
 READ = {
@@ -167,6 +169,20 @@ def test_compound_output(language: str, how: int, tmp_path: Path) -> None:
     got = read(file, f"Observations.{language}")
     assert got.dtype == np.dtype([("id", "u4"), ("location", "S32"), ("temperature", "f4")])
     assert got.tolist() == [(n, b"location_%d" % n, 100.0 + n) for n in range(ROWS)]
+
+
+def test_the_class_of_hdf5_udf(tmp_path: Path) -> None:
+    file, source = tmp_path / "out.h5", tmp_path / "case.lua"
+    h5py.File(file, "w").close()
+    source.write_text(OUTPUT["lua"].format(ASSIGN["lua"][0]))
+    members = {"id": "uint32", "location": "string(8)", "temperature": "float"}
+    with UserDefinedFunction(hdf5_file=str(file), udf_file=str(source)) as function:
+        description = {"name": "Observations.lua", "datatype": "compound", "resolution": [3]}
+        parts = [{"name": name, "datatype": kind} for name, kind in members.items()]
+        function.push_dataset(description | {"members": parts})
+        assert function.compile()
+        assert [header["output_resolution"] for header in function.store()] == [[3]]
+    assert read(file, "Observations.lua").tolist() == [(n, b"location", 100.0 + n) for n in range(3)]
 
 
 TABLE = """number,year,album,artist
@@ -460,3 +476,22 @@ extern "C" void dynamic_dataset() {
     run(tmp_path, file, "lua", second.replace("double", "Double"), "Second:{Double:double,text:string(10)}:4")
     run(tmp_path, file, "cpp", third, "Third:4:string(20)")
     assert read(file, "Third").tolist() == [b"ROW %d is %d" % (n, 2 * n) for n in range(4)]
+
+
+def test_without_libhdf5(tmp_path: Path) -> None:
+    """Our own reader gives functions the same compounds. Strings of variable length are an error that says so."""
+    file = tmp_path / "a.h5"
+    compounds(file, "fixed", "mixed")
+    text = READ["lua"].format(*LOCATION["lua"]).replace("print(", "local _ = (")
+    run(tmp_path, file, "lua", text, f"Temperature.lua:{ROWS}:double")
+    members = "{id:uint32,location:string,temperature:float}"
+    run(tmp_path, file, "py", OUTPUT["py"].format(ASSIGN["py"][0]), f"Observations.py:{members}:{ROWS}")
+    with hyperchunk.open(file) as opened:
+        np.testing.assert_array_equal(opened["Temperature.lua"][...], read(file, "Temperature.lua"))
+        np.testing.assert_array_equal(opened["Observations.py"][...], read(file, "Observations.py"))
+    compounds(file, "variable", "mixed")
+    run(tmp_path, file, "lua", text, f"Temperature.lua:{ROWS}:double")
+    read(file, "Temperature.lua")
+    message = r"member .Location.*read it with h5py and the plugin"
+    with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.exceptions.HyperchunkError, match=message):
+        opened["Temperature.lua"][...]

@@ -5,8 +5,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from compatibility.inputs import LANGUAGES, run, strings, words
 from fresh import failure, read
+
+from compatibility.inputs import LANGUAGES, run, strings, words
 
 READ = {
     "py": """
@@ -285,7 +286,8 @@ def test_a_string_that_is_shared_many_times_is_bounded(tmp_path: Path, config: P
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened.create_dataset("a", (2000,), h5py.string_dtype(), fillvalue="y" * 50_000)
-    run(tmp_path, file, "lua", "function dynamic_dataset() lib.getData('a') lib.getData('out')[1] = 1 end", "out:1:float")
+    text = "function dynamic_dataset() lib.getData('a') lib.getData('out')[1] = 1 end"
+    run(tmp_path, file, "lua", text, "out:1:float")
     assert read(file, "out").tolist() == [1]
     folder = config / "hyperchunk" / "profiles" / "self"
     folder.mkdir(parents=True, exist_ok=True)

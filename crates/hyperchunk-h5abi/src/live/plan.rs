@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
     pub(crate) name: String,
-    /// The path of the file, for messages and `lib.getFilePath`.
+    /// The path of the file, for messages.
     pub(crate) file_path: String,
     /// Where each slot's data comes from, in the order of [`Record::slots`](hyperchunk_udf::record::Record::slots).
     pub(crate) key: Arc<SessionKey>,
@@ -77,7 +77,10 @@ impl Plan {
             version: on_disk.as_ref().map_or((0, 0, 0), |d| d.version),
             record: verified.digest,
             profile: profile.clone(),
-            file_path: file_path.clone(),
+            file_path: match &on_disk {
+                Some(_) => absolute_path(&file_path),
+                None => file_path.clone(),
+            },
             slots,
         });
         Ok(Plan {
@@ -124,7 +127,7 @@ impl Plan {
             source: &record.source,
             compiled: compiled.as_deref().map(Vec::as_slice),
             profile: &self.profile,
-            file_path: &self.file_path,
+            file_path: &key.file_path,
             slots: key.slots.clone(),
             files: fd,
         };
@@ -300,6 +303,11 @@ impl Inputs<'_> {
 /// A type in a message: names of members are from a file.
 fn shown(datatype: &Datatype) -> String {
     escape(&datatype.name(), 200)
+}
+
+/// The path of a file with its folders, whatever folder its reader works in.
+fn absolute_path(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 /// The name in a file for a name in a source: from the root on.
