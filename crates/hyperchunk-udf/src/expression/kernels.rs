@@ -81,7 +81,25 @@ fn map2<T: Lane, U: Lane, R: Lane>(a: &[u8], b: &[u8], out: &mut Room, f: impl F
     Ok(())
 }
 
-fn choose<T: Lane>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+/// Words of bits, of which one of two is taken without a branch.
+trait Bits: Lane {
+    fn pick(condition: u8, a: Self, b: Self) -> Self;
+}
+
+macro_rules! bits {
+    ($($t:ty)*) => {$(
+        impl Bits for $t {
+            fn pick(condition: u8, a: Self, b: Self) -> Self {
+                let mask = <$t>::from(condition).wrapping_neg();
+                (a & mask) | (b & !mask)
+            }
+        }
+    )*};
+}
+bits!(u8 u16 u32 u64);
+
+/// Conditions are bools: 0 or 1.
+fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<T>(b), view_mut::<T>(out)) else {
         return Err(misfit());
     };
@@ -89,7 +107,7 @@ fn choose<T: Lane>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Resu
         return Err(misfit());
     }
     for (((out, &c), &a), &b) in out.iter_mut().zip(condition).zip(a).zip(b) {
-        out.write(if c != 0 { a } else { b });
+        out.write(T::pick(c, a, b));
     }
     Ok(())
 }
