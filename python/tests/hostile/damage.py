@@ -232,11 +232,24 @@ def _malformed() -> Iterator[Damage]:
     escapes = stored(lambda h: h | {"\x1b]52;c;aGk=\x07\u202e\r\n": 1})
     yield Damage("unknown key, escapes", escapes, DAMAGED)
     yield Damage("unknown key, long", stored(lambda h: h | {"x" * 1_000_000: 1}), DAMAGED)
-    kind = r"unknown type|cannot be computed"
+    kind = r"unknown type|a type of more than"
     for what, start in {"unknown": "x", "string": "string("}.items():
         long = stored(lambda h, start=start: h | {"output_datatype": start + "1" * 1_000_000})
         yield Damage(f"{what} type, long", long, kind)
     yield Damage("unknown type, escapes", stored(lambda h: h | {"output_datatype": "\x1b[31m\u202e"}), kind)
+    types = {
+        "deep": ("{a:" * 40_000, "more than 8 levels"),
+        "wide": ("{" + ",".join(f"m{n}:int8" for n in range(5000)) + "}", "more than 1024 members"),
+        "large string": ("string(4294967296)", "a string of 4294967296 bytes"),
+        "large array": ("int8[4294967296x4294967296]", "has more than 16777216 bytes"),
+        "escapes in a member": ('{"\x1b[31m\u202e":int8}', "its record says"),
+        "an address": ("string(*)", "computes strings of variable length"),
+        "an address in a member": ("{a:string(*)}", "computes strings of variable length"),
+        "written otherwise": ("string", r"writes the type string\(32\) otherwise"),
+        "another compound": ("{a:int8,b:double}", "its record says"),
+    }
+    for what, (text, cause) in types.items():
+        yield Damage(f"type, {what}", stored(lambda h, text=text: h | {"output_datatype": text}), cause)
 
 
 def _absurd() -> Iterator[Damage]:
