@@ -243,7 +243,7 @@ static bool attack() {
         return send_raw(text.data(), text.size()) && false;
     }
     if (is("forged_ready")) {
-        uint32_t words[] = {0x81, 0xff, 99};
+        uint32_t words[] = {0x81, 0xff, 99, 0, 0};
         return send_raw(words, sizeof words) && false;
     }
     if (is("forged_done_spin")) {
