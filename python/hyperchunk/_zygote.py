@@ -91,7 +91,8 @@ def load_core() -> ModuleType:
 def load_records() -> ModuleType:
     """The module of strings and compounds, which lies beside this file, too."""
     spec = importlib.util.spec_from_file_location("hyperchunk._records", Path(__file__).with_name("_records.py"))
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
