@@ -5,7 +5,7 @@ use crate::{expression, inputs};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
-use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::record::bytes_of;
 use hyperchunk_udf::stub::Stub;
 use std::sync::Arc;
 
@@ -71,19 +71,12 @@ fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64]
     let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
         let cut = n == 0 || record.is_cut(slot);
         let skip = match job.source {
-            Source::Mapped { .. } if cut => first_byte(slot, offset),
+            Source::Mapped { .. } if cut => slot.first_byte(offset),
             _ => 0,
         };
         (skip, if cut { shape } else { slot.dims.as_slice() })
     });
     session.call(blocks)
-}
-
-/// The byte in a row-major array where the block at `offset` begins.
-fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
-    let element =
-        slot.dims.iter().zip(offset).fold(0_u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
-    element.saturating_mul(slot.datatype.size() as u64)
 }
 
 /// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
@@ -97,21 +90,10 @@ fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], chunk: &mut [u
         return session.copy_output(0, 0, chunk).ok_or_else(lost);
     }
     chunk.fill(0);
-    let size = record.output.datatype.size() as u64;
-    let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
-    let rows: u64 = shape.iter().rev().skip(1).product();
-    for n in 0..rows {
-        // The position of row n in the block, as the position of its first byte in the chunk.
-        let (mut rest, mut stride) = (n, record.chunk.last().copied().unwrap_or(1).saturating_mul(size));
-        let mut at = 0;
-        for (&s, &c) in shape.iter().rev().skip(1).zip(record.chunk.iter().rev().skip(1)) {
-            at += rest % s * stride;
-            rest /= s;
-            stride = stride.saturating_mul(c);
-        }
-        let range = usize::try_from(at).ok().zip(usize::try_from(at + row).ok());
+    for (from, row) in record.rows(shape) {
+        let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
         let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
-        session.copy_output(0, n * row, to).ok_or_else(lost)?;
+        session.copy_output(0, from, to).ok_or_else(lost)?;
     }
     Ok(())
 }

@@ -154,7 +154,7 @@ impl Plan {
         let mut slots = vec![output(&record.output, block(&record.output))];
         for input in &record.inputs {
             let opened = inputs::open(file, input).map_err(|error| about_input(&error, input))?;
-            let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
+            let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
                 Some(offset) if on_disk.is_some() && whole_pieces => {
                     Source::Mapped { file: 0, offset, bytes: input.bytes() }
@@ -266,13 +266,6 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(end);
     Ok(bytes)
-}
-
-/// Whether every block is one contiguous piece of a row-major array: after the first dimension in which a block has
-/// more than one element, it has them all.
-fn blocks_are_pieces(dims: &[u64], chunk: &[u64]) -> bool {
-    let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
-    dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
 }
 
 /// Whether the client data of the dataset's filter is of this id.

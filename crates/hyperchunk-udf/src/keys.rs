@@ -225,15 +225,20 @@ pub(crate) fn list_folder(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Writes a file of ours, whole or not at all, in place of one that is there. Folders are made as needed.
-pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+/// Makes the folders of a file of ours that are not there; those that are must be safe.
+fn make_folders(path: &Path) -> Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
         .map_err(|e| Error::io(dir.display(), &e))?;
-    check_folders(path)?;
+    check_folders(path)
+}
+
+/// Writes a file of ours, whole or not at all, in place of one that is there. Folders are made as needed.
+pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
+    make_folders(path)?;
     let new = path.with_extension(format!("new-{}", std::process::id()));
     delete(&new)?;
     write_new(&new, 0o600, text)?;
@@ -242,13 +247,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<()> {
 
 /// Writes a new file of ours.
 pub(crate) fn create(path: &Path, text: &str) -> Result<()> {
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| Error::io(dir.display(), &e))?;
-    check_folders(path)?;
+    make_folders(path)?;
     write_new(path, 0o600, text)
 }
 

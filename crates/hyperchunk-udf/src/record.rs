@@ -42,6 +42,13 @@ impl Slot {
     pub fn bytes(&self) -> u64 {
         bytes_of(&self.dims, &self.datatype)
     }
+
+    /// The byte in the row-major array where the block at `offset` begins.
+    pub fn first_byte(&self, offset: &[u64]) -> u64 {
+        let element =
+            self.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
+        element.saturating_mul(self.datatype.size() as u64)
+    }
 }
 
 /// Bytes of `dims` elements; shapes of records are checked to fit.
@@ -266,6 +273,14 @@ impl Record {
             }
             (n * row, at..at + row)
         })
+    }
+
+    /// Whether every block of the output's shape is one contiguous piece of a row-major array: after the first dimension in
+    /// which a block has more than one element, it has them all.
+    pub fn blocks_are_pieces(&self) -> bool {
+        let (dims, chunk) = (&self.output.dims, &self.chunk);
+        let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
+        dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
     }
 
     fn check(&self) -> Result<()> {

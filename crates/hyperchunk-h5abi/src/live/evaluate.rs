@@ -11,22 +11,11 @@ use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::host::{Pool, Session, SessionKey, Source};
+use hyperchunk_udf::host::{Active, Pool, Session, SessionKey, Source};
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
-use hyperchunk_udf::stub::{LiveId, Stub};
-use std::cell::{Cell, RefCell};
+use hyperchunk_udf::stub::Stub;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-const CIRCLE: &str = "it reads itself: the inputs of live datasets form a circle";
-
-thread_local! {
-    /// The live datasets that this thread is computing, the outermost first.
-    static ACTIVE: RefCell<Vec<LiveId>> = const { RefCell::new(Vec::new()) };
-    /// Until when: those inside share the time of the outermost.
-    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
-}
 
 /// The bytes of the chunk that `stub` stands for.
 ///
@@ -41,7 +30,7 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
     }
     let targets = locate(library, &stub)?;
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
-    let _active = Active::enter(stub.id, first)?;
+    let _active = Active::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
     let mut chunk = compute_and_note(library, &stub, *dataset, first)?;
     for (dataset, other) in others {
         // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
@@ -62,55 +51,6 @@ fn same(a: &mut ChunkBuffer, b: &mut ChunkBuffer) -> bool {
     let (a, b) = (a.uninitialised(), b.uninitialised());
     // SAFETY: compute() has filled every byte of both.
     a.len() == b.len() && unsafe { libc::memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) } == 0
-}
-
-/// Whether the time of all live datasets that one read sets off is over.
-pub(super) fn is_too_late() -> bool {
-    DEADLINE.get().is_some_and(|end| Instant::now() > end)
-}
-
-/// The error when it is.
-pub(super) fn too_late(plan: &Plan) -> Error {
-    let (wall, profile) = (plan.profile.limits.wall_s, &plan.profile.name);
-    let message = format!(
-        "over the limit of {wall} s for all live datasets that one read sets off (profile {profile}, `wall_s`)"
-    );
-    Error::new(ErrorKind::Limit, message)
-}
-
-struct Active;
-
-impl Active {
-    fn enter(id: LiveId, plan: &Plan) -> Result<Self> {
-        ACTIVE.with_borrow_mut(|active| {
-            if active.contains(&id) {
-                return Err(plan.explain(&Error::new(ErrorKind::Invalid, CIRCLE)));
-            }
-            let depth = plan.profile.limits.chain_depth;
-            if active.len() >= depth {
-                let message = format!(
-                    "more than {depth} live datasets read each other (profile {}, `chain_depth`)",
-                    plan.profile.name
-                );
-                return Err(plan.explain(&Error::new(ErrorKind::Limit, message)));
-            }
-            let now = Instant::now();
-            let wall = plan.profile.limits.wall_s;
-            if active.is_empty() {
-                DEADLINE.set(now.checked_add(Duration::from_secs(wall)));
-            } else if DEADLINE.get().is_some_and(|end| now > end) {
-                return Err(plan.explain(&too_late(plan)));
-            }
-            active.push(id);
-            Ok(Active)
-        })
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        ACTIVE.with_borrow_mut(Vec::pop);
-    }
 }
 
 /// Computes a chunk, and notes in the audit log, if there is one, that it was or why not.
@@ -184,7 +124,7 @@ fn run(
         let cut = output || record.is_cut(slot);
         let dims = if cut { shape } else { slot.dims.as_slice() };
         let skip = match job.source {
-            Source::Mapped { .. } if cut => first_byte(slot, offset),
+            Source::Mapped { .. } if cut => slot.first_byte(offset),
             _ => 0,
         };
         (skip, dims)
@@ -229,13 +169,6 @@ fn with_room(plan: &Plan, texts: &[(usize, Texts)]) -> Arc<SessionKey> {
     Arc::new(key)
 }
 
-/// The byte in a row-major array where the block at `offset` begins.
-pub(super) fn first_byte(slot: &Slot, offset: &[u64]) -> u64 {
-    let element =
-        slot.dims.iter().zip(offset).fold(0u64, |a, (&d, &o)| a.saturating_mul(d).saturating_add(o));
-    element.saturating_mul(slot.datatype.size() as u64)
-}
-
 /// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
 /// live: then this thread comes back here.
 pub(super) fn read_input(
@@ -278,9 +211,8 @@ fn read_block(
     let dataset = library.open_dataset(file.id, &name)?;
     // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
     let words = library.live_filter(library.create_plist(dataset.id)?.id);
-    if words.is_some_and(|w| ACTIVE.with_borrow(|active| active.iter().any(|&id| is_client_data_of(&w, id))))
-    {
-        fail!(Invalid, "{CIRCLE}")
+    if let Some(words) = words {
+        Active::check(|id| is_client_data_of(&words, id))?;
     }
     let (native, datatype, _) = library.input_type(backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;

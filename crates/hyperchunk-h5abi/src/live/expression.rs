@@ -1,13 +1,13 @@
 //! Computing expressions, in the reading process.
 
-use super::evaluate::{first_byte, is_too_late, place_rows, read_input, too_late};
+use super::evaluate::{place_rows, read_input};
 use super::plan::{Plan, on_disk};
 use crate::filter::ChunkBuffer;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
 use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_room, check_data};
-use hyperchunk_udf::host::{SessionKey, Source, cache};
+use hyperchunk_udf::host::{SessionKey, Source, cache, in_time};
 use hyperchunk_udf::memory::Map;
 use hyperchunk_udf::record::{Slot, bytes_of};
 use hyperchunk_udf::spec::is_single;
@@ -90,9 +90,7 @@ fn run(
     to: &mut [MaybeUninit<u8>],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    program.evaluate_in_pieces(inputs, to, scratch, &mut || {
-        if is_too_late() { Err(too_late(plan)) } else { Ok(()) }
-    })
+    program.evaluate_in_pieces(inputs, to, scratch, &mut || in_time(&plan.profile))
 }
 
 /// The inputs' elements for a block: where they lie if they are mapped, else read into `buffers`.
@@ -147,7 +145,7 @@ impl Window {
     /// The elements of a block, which is one piece of the array.
     fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
         let bytes = bytes_of(shape, &slot.datatype);
-        let at = first_byte(slot, offset);
+        let at = slot.first_byte(offset);
         let first = self.0.at(at, bytes).filter(|_| self.0.populate(at, bytes))?;
         // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.
         Some(unsafe { std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?) })

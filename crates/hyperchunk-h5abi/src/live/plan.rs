@@ -285,7 +285,7 @@ impl Inputs<'_> {
         let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
         let aligned = offset % input.datatype.align() as u64 == 0;
         let record = &verified.record;
-        let whole_pieces = !record.is_cut(input) || blocks_are_pieces(&record.output.dims, &record.chunk);
+        let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
         if !datatype.has_pointers()
             && contiguous
             && external == 0
@@ -313,31 +313,4 @@ fn absolute_path(path: &str) -> String {
 /// The name in a file for a name in a source: from the root on.
 pub(crate) fn absolute(name: &str) -> String {
     format!("/{}", name.trim_start_matches('/'))
-}
-
-/// Whether every block is one contiguous piece of a row-major array: after the first dimension in which a block has
-/// more than one element, it has them all.
-fn blocks_are_pieces(dims: &[u64], chunk: &[u64]) -> bool {
-    let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
-    dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::blocks_are_pieces;
-
-    #[test]
-    fn pieces() {
-        for (dims, chunk, expected) in [
-            (&[4000, 4000][..], &[16, 4000][..], true),
-            (&[4000, 4000], &[16, 2000], false),
-            (&[4000, 4000], &[1, 2000], true),
-            (&[5, 6, 7], &[1, 2, 7], true),
-            (&[5, 6, 7], &[2, 2, 7], false),
-            (&[9], &[3], true),
-            (&[5, 5], &[1, 1], true),
-        ] {
-            assert_eq!(blocks_are_pieces(dims, chunk), expected, "{dims:?} {chunk:?}");
-        }
-    }
 }

@@ -23,10 +23,8 @@ impl Active {
     /// # Errors
     /// `Invalid` for a circle, `Limit` when the profile's `chain_depth` or the outermost's `wall_s` is reached.
     pub fn enter(id: LiveId, profile: &Profile) -> Result<Self> {
+        Self::check(|active| active == id)?;
         ACTIVE.with_borrow_mut(|active| {
-            if active.contains(&id) {
-                fail!(Invalid, "it reads itself: the inputs of live datasets form a circle")
-            }
             let (depth, wall) = (profile.limits.chain_depth, profile.limits.wall_s);
             if active.len() >= depth {
                 fail!(
@@ -35,19 +33,25 @@ impl Active {
                     profile.name
                 )
             }
-            let now = Instant::now();
             if active.is_empty() {
-                DEADLINE.set(now.checked_add(Duration::from_secs(wall)));
-            } else if DEADLINE.get().is_some_and(|end| now > end) {
-                fail!(
-                    Limit,
-                    "over the limit of {wall} s for all live datasets that one read sets off (profile {}, `wall_s`)",
-                    profile.name
-                )
+                DEADLINE.set(Instant::now().checked_add(Duration::from_secs(wall)));
+            } else {
+                in_time(profile)?;
             }
             active.push(id);
             Ok(Active(()))
         })
+    }
+
+    /// Fails when this thread is computing one of which `is` is true: to read it would be a circle.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub fn check(is: impl Fn(LiveId) -> bool) -> Result<()> {
+        if ACTIVE.with_borrow(|active| active.iter().any(|&id| is(id))) {
+            fail!(Invalid, "it reads itself: the inputs of live datasets form a circle")
+        }
+        Ok(())
     }
 }
 

@@ -81,3 +81,20 @@ fn junk_is_refused() {
     let deep = "[".repeat(100_000);
     assert!(Record::parse(deep.as_bytes()).is_err());
 }
+
+#[test]
+fn blocks_that_are_one_piece() {
+    for (dims, chunk, expected) in [
+        (&[4000, 4000][..], &[16, 4000][..], true),
+        (&[4000, 4000], &[16, 2000], false),
+        (&[4000, 4000], &[1, 2000], true),
+        (&[5, 6, 7], &[1, 2, 7], true),
+        (&[5, 6, 7], &[2, 2, 7], false),
+        (&[9], &[3], true),
+        (&[5, 5], &[1, 1], true),
+    ] {
+        let mut record = sample();
+        (record.output.dims, record.chunk) = (dims.to_vec(), chunk.to_vec());
+        assert_eq!(record.blocks_are_pieces(), expected, "{dims:?} {chunk:?}");
+    }
+}
