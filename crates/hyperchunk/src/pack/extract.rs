@@ -72,7 +72,7 @@ fn fill(
         let count = count.and_then(|count| usize::try_from(count).ok());
         buffer.resize(count.ok_or_else(|| Error::limit("larger than the address space"))?, 0);
         dataset.read(&slab, &mut buffer)?;
-        let to = place(&slab, part);
+        let to = place(&slab, part)?;
         if translation.is_copy() {
             made.write(&to, &buffer)?;
         } else {
@@ -89,19 +89,17 @@ fn fill(
 }
 
 /// Where the elements of a slab go.
-fn place(slab: &Choice, part: &Part) -> Choice {
-    let Choice::Axes(axes) = slab else { return Choice::All };
+fn place(slab: &Choice, part: &Part) -> Result<Choice> {
+    let Choice::Axes(axes) = slab else { return Ok(Choice::All) };
     let places = axes.iter().zip(part).filter(|(_, (_, stays))| *stays).map(|(axis, (steps, _))| {
-        let start = match axis {
-            Axis::Range { start, .. } => {
-                start.saturating_sub(steps.start).checked_div(steps.step).unwrap_or(0)
-            }
-            _ => 0,
+        let Axis::Range { start, .. } = axis else {
+            return Err(Error::invalid("a slab that is no range of indices"));
         };
-        Axis::range(start..start.saturating_add(axis.length()))
+        let start = start.saturating_sub(steps.start).checked_div(steps.step).unwrap_or(0);
+        Ok(Axis::range(start..start.saturating_add(axis.length())))
     });
-    let places: Vec<Axis> = places.collect();
-    if places.is_empty() { Choice::All } else { Choice::Axes(places) }
+    let places: Vec<Axis> = places.collect::<Result<_>>()?;
+    Ok(if places.is_empty() { Choice::All } else { Choice::Axes(places) })
 }
 
 /// Makes the dataset, and the groups on the way to it, without data.

@@ -38,16 +38,24 @@ pub(super) fn read(
         jobs.push((piece, chunk));
         Ok(())
     })?;
-    let notes = notes(dataset, &jobs)?;
+    let notes = if dataset.object().file().is_remote() { Some(fetched(dataset, &jobs)?) } else { None };
     let threads = dataset.object().file().options().thread_count().min(jobs.len());
-    spread(threads, jobs.into_iter(), Scratch::default, |scratch, (piece, chunk)| {
+    let state = || (Scratch::default(), Vec::new());
+    spread(threads, jobs.into_iter(), state, |(scratch, own), (piece, chunk)| {
         let key = (dataset.object().address(), chunk.address);
         let cache = &dataset.object().file().0.chunks;
         let kept = !reading.is_whole(&piece) && ChunkCache::takes(reading.chunk_bytes());
         if let Some(bytes) = kept.then(|| cache.get(key)).flatten() {
             return reading.scatter(&piece, &bytes, &mut scratch.gathered);
         }
-        let note = notes.get(&chunk.address).ok_or_else(|| Error::invalid("a note did not come"))?;
+        let note = match &notes {
+            Some(notes) => notes.get(&chunk.address).ok_or_else(|| Error::invalid("a note did not come"))?,
+            None => {
+                read_at(dataset, chunk.address, chunk.size, own)
+                    .map_err(|error| named(error, Some(chunk)))?;
+                &*own
+            }
+        };
         scratch.stored.resize(reading.chunk_bytes(), 0);
         evaluator.evaluate(dataset, note, &mut scratch.stored)?;
         if kept {
@@ -57,16 +65,16 @@ pub(super) fn read(
     })
 }
 
-/// What chunks hold.
-fn notes(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
-    if !dataset.object().file().is_remote() {
-        let note = |(_, chunk): &(Piece, StoredChunk)| {
-            let mut bytes = Vec::new();
-            read_at(dataset, chunk.address, chunk.size, &mut bytes)
-                .map_err(|error| named(error, Some(*chunk)))?;
-            Ok((chunk.address, bytes))
-        };
-        return jobs.iter().map(note).collect();
+/// What chunks of a file over a network hold, fetched together.
+fn fetched(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
+    let limits = &dataset.object().file().options().limits;
+    let total = jobs.iter().fold(0_u64, |total, (_, chunk)| total.saturating_add(chunk.size));
+    if total > limits.in_flight_bytes {
+        let message = format!(
+            "notes of {total} bytes in the chunks of a live dataset; the limit (`in_flight_bytes`) is {}",
+            limits.in_flight_bytes
+        );
+        return Err(Error::limit(message));
     }
     let notes = Mutex::new(Notes::new());
     let mut parts = Parts::default();
@@ -78,6 +86,6 @@ fn notes(dataset: &Dataset, jobs: &[(Piece, StoredChunk)]) -> Result<Notes> {
         };
         parts.add(&dataset.object().file().0.source, Part { range, work: Box::new(work) });
     }
-    parts.run(1, dataset.object().file().options().limits.in_flight_bytes)?;
+    parts.run(1, limits.in_flight_bytes)?;
     Ok(notes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
