@@ -1,0 +1,82 @@
+"""Functions in Python are tested with another Python, too, if this machine has one: `make test` calls this.
+
+What a function in Python sees depends on the interpreter of its worker. The environment with the other one is kept
+beside the other build outputs and used again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk"
+PACKAGES = ("h5py==3.16.*", "numpy>=1.26,<3", "pytest>=8.3,<10", "pytest-timeout>=2.3,<3")
+TESTS = ("python/tests/compatibility", "python/tests/test_lib.py", "python/tests/test_attach_and_read.py")
+OLDEST, NEWEST = 11, 14
+SCRIPT = "#!{python}\nimport sys\nfrom hyperchunk._command import main\nsys.exit(main())\n"
+
+
+def candidates() -> list[Path]:
+    """Programs that may be a Python of another minor version, the newest first."""
+    found = []
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    for minor in range(NEWEST, OLDEST - 1, -1):
+        if minor == sys.version_info.minor:
+            continue
+        found += sorted(pyenv.glob(f"3.{minor}.*/bin/python3.{minor}"), reverse=True)
+        on_path = shutil.which(f"python3.{minor}")
+        found += [Path(on_path)] if on_path else []
+    return found
+
+
+def usable(python: Path) -> bool:
+    """Whether it runs and can make environments."""
+    code = "import sys, venv, ensurepip; sys.exit(sys.implementation.name != 'cpython')"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def environment(python: Path) -> Path | None:
+    """The interpreter of an environment of it that has what the tests need and this checkout's package."""
+    key = hashlib.sha256(f"{python} {PACKAGES}".encode()).hexdigest()[:12]
+    folder = CACHE / f"python-{key}"
+    inside = folder / "bin" / "python"
+    done = folder / "complete"
+    if not done.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        pip = [inside, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q", "--only-binary=:all:"]
+        for words in ([python, "-m", "venv", folder], [*pip, *PACKAGES]):
+            result = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                said = (result.stderr or result.stdout).strip().splitlines()
+                print(f"another Python: {python} is left out: {said[-1] if said else 'no environment'}")
+                return None
+        done.touch()
+    return inside
+
+
+def main() -> int:
+    """Runs the tests of functions in Python; 0 also where no other Python is found."""
+    for python in candidates():
+        if not usable(python) or (inside := environment(python)) is None:
+            continue
+        script = inside.with_name("hyperchunk")
+        script.write_text(SCRIPT.format(python=inside))
+        script.chmod(0o755)
+        variables = os.environ | {"PYTHONPATH": str(ROOT / "python"), "HYPERCHUNK_PYTHON": str(inside)}
+        print(f"another Python: {python}", flush=True)
+        words = [inside, "-m", "pytest", "-q", *TESTS, "-k", "[py", "-p", "no:cacheprovider"]
+        return subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode
+    print("another Python: none on this machine")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
