@@ -51,8 +51,18 @@ def environment(python: Path) -> Path | None:
     done = folder / "complete"
     if not done.exists():
         shutil.rmtree(folder, ignore_errors=True)
-        pip = [inside, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q", "--only-binary=:all:"]
-        for words in ([python, "-m", "venv", folder], [*pip, *PACKAGES]):
+        pip: list[str | Path] = [
+            inside,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--no-input",
+            "install",
+            "-q",
+            "--only-binary=:all:",
+        ]
+        steps: list[list[str | Path]] = [[python, "-m", "venv", folder], [*pip, *PACKAGES]]
+        for words in steps:
             result = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if result.returncode != 0:
                 said = (result.stderr or result.stdout).strip().splitlines()
@@ -72,7 +82,7 @@ def main() -> int:
         script.chmod(0o755)
         variables = os.environ | {"PYTHONPATH": str(ROOT / "python"), "HYPERCHUNK_PYTHON": str(inside)}
         print(f"another Python: {python}", flush=True)
-        words = [inside, "-m", "pytest", "-q", *TESTS, "-k", "[py", "-p", "no:cacheprovider"]
+        words: list[str | Path] = [inside, "-m", "pytest", "-q", *TESTS, "-k", "[py", "-p", "no:cacheprovider"]
         return subprocess.run(words, cwd=ROOT, env=variables, check=False).returncode
     print("another Python: none on this machine")
     return 0

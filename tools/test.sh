@@ -9,5 +9,6 @@ state=${CI_STATE:-$(tools/warmth.sh)}
 tools/setup.sh system test package s3
 cargo test --locked --workspace --features hyperchunk-udf/worker-bin
 .venv/bin/python -m pytest python/tests
+.venv/bin/python tools/another_python.py
 elapsed=$(($(date +%s) - start))
 echo "CI time: $((elapsed / 60)) min $((elapsed % 60)) s, $state, on $(nproc) cores"
