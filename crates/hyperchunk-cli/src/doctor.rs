@@ -8,6 +8,7 @@ use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::system;
 use hyperchunk_udf::trust::{self, Listed, Place};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +35,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),
         Err(error) => say!("key        not usable: {error}"),
     }
-    let mut failures = trusted();
+    let mut failures = administrator() + trusted();
     log();
     for name in Profile::names()? {
         // It is as `self` is, unless the user has set it.
@@ -72,7 +73,27 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     if failures > 0 { Err(format!("{failures} things do not work here").into()) } else { Ok(()) }
 }
 
-/// Tells the keys that the user listed; returns how many are not usable.
+/// Tells what holds for everybody on this machine; returns how much of it is not usable.
+fn administrator() -> usize {
+    let folder = system::folder();
+    if !folder.exists() {
+        return 0;
+    }
+    match system::Policy::load() {
+        Ok(policy) => {
+            let words = policy.describe();
+            let words = if words.is_empty() { "no policy" } else { &words };
+            say!("system     {}: {words}", folder.display());
+            0
+        }
+        Err(error) => {
+            say!("system     {}: not usable, so nothing runs: {error}", folder.display());
+            1
+        }
+    }
+}
+
+/// Tells the keys that are listed; returns how many are not usable.
 fn trusted() -> usize {
     let listed = match trust::list() {
         Ok(listed) => listed,

@@ -88,6 +88,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 return Err(format!("{fingerprint} is in no profile: hyperchunk trust add").into());
             };
             listed.place = Place::Profile(profile.clone());
+            listed.shared = false;
             trust::add(&listed, false)?;
             say!("{} is in profile {profile}", label(&listed));
         }
@@ -106,9 +107,13 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rm { fingerprint } => {
             let fingerprint = Fingerprint::parse(&fingerprint)?;
             if !trust::remove(&fingerprint)? {
-                return Err(format!("{fingerprint} is in no profile").into());
+                return Err(match trust::find(&fingerprint)? {
+                    Some(_) => format!("{fingerprint} is in a profile for everybody, which its administrator keeps; to distrust it: hyperchunk trust move {fingerprint} untrusted"),
+                    None => format!("{fingerprint} is in no profile"),
+                }
+                .into());
             }
-            say!("{fingerprint} is in no profile any more");
+            say!("{fingerprint} is in no profile of yours any more");
         }
         Command::ImportProfile { file, name, dry_run } => import(&file, name, dry_run)?,
     }
@@ -137,12 +142,13 @@ fn find(key: &str, profile: &str, library: Option<&Path>) -> Result<Listed, Box<
     };
     let known = trust::find(&fingerprint)?;
     let place = Place::Profile(profile.to_owned());
-    Ok(known.map(|l| Listed { place: place.clone(), ..l }).unwrap_or(Listed {
+    Ok(known.map(|l| Listed { place: place.clone(), shared: false, ..l }).unwrap_or(Listed {
         fingerprint,
         key: None,
         name: String::new(),
         email: String::new(),
         place,
+        shared: false,
     }))
 }
 
@@ -197,6 +203,7 @@ fn ls(as_json: bool) -> Outcome {
                 Place::Profile(profile) => profile.clone(),
                 Place::Revoked(since) => format!("revoked {}", escape(since, 40)).trim_end().to_owned(),
             };
+            let place = if row.shared { format!("{place} (for everybody)") } else { place };
             say!("{}\t{place}\t{}\t{}", row.fingerprint, escape(&row.name, 80), escape(&row.email, 80));
         }
     }
@@ -216,6 +223,7 @@ fn row_json(row: &Listed) -> Value {
         "fingerprint": row.fingerprint.to_string(),
         "profile": profile,
         "revoked": revoked,
+        "shared": row.shared,
         "name": row.name,
         "email": row.email,
     })

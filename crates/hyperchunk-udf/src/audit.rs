@@ -1,6 +1,6 @@
 //! The audit log: which live datasets were computed, on whose word. Off unless the user switches it on.
 //!
-//! `audit.toml` in the configuration folder or `$HYPERCHUNK_AUDIT` switches it on. One line of JSON for each live dataset
+//! `audit.toml` in the user's folder, else in the administrator's, or `$HYPERCHUNK_AUDIT` switches it on. One line of JSON for each live dataset
 //! and verdict in each process, appended by one write. A full file becomes `….1`, whose predecessor is gone.
 //!
 //! **Invariant:** reading a dataset never fails and never waits because of the log.
@@ -10,6 +10,7 @@ use crate::host::cache;
 use crate::keys;
 use crate::signature::Fingerprint;
 use crate::stub::RecordDigest;
+use crate::system;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -117,7 +118,13 @@ pub fn setting() -> Result<Option<Setting>> {
     let Ok(config) = keys::config_dir() else { return Ok(None) };
     let mut setting = None;
     let path = config.join("audit.toml");
-    if let Some(text) = keys::read_own(&path, 0o022)? {
+    let shared = system::folder().join("audit.toml");
+    // The user's own word counts before the administrator's.
+    let (path, text) = match keys::read_own(&path, 0o022)? {
+        Some(text) => (path, Some(text)),
+        None => (shared.clone(), system::read(&shared)?),
+    };
+    if let Some(text) = text {
         setting = read_setting(&text).map_err(|e| e.about(path.display().to_string()))?;
     }
     let Some(word) = std::env::var_os(VARIABLE) else { return Ok(setting) };

@@ -26,5 +26,6 @@ pub mod signature;
 pub mod socket;
 pub mod spec;
 pub mod stub;
+pub mod system;
 pub mod trust;
 pub mod worker;

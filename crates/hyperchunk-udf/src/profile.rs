@@ -1,6 +1,7 @@
 //! Trust profiles: what a function may do, decided by the key that signed it.
 //!
-//! Three come with the program (`untrusted`, `default`, `self`); a folder `profiles/NAME` with a `profile.toml` is another.
+//! Three come with the program (`untrusted`, `default`, `self`); a folder `profiles/NAME` with a
+//! `profile.toml` is another, of the user's or of the administrator's.
 //! What a profile does not grant, its functions do not get: there is no switch that turns the sandbox off.
 
 mod file;
@@ -11,10 +12,12 @@ use crate::backend::Backend;
 use crate::error::{Error, Result, fail};
 use crate::keys;
 use crate::signature::Fingerprint;
+use crate::system::{self, Policy};
 use crate::trust;
 use crate::worker::lockdown::Layers;
 use std::path::PathBuf;
 
+pub(crate) use file::size;
 pub(crate) use grants::open;
 pub use grants::{Grants, LANDLOCK_FOR_FILES};
 pub use import::{Imported, import};
@@ -113,27 +116,42 @@ impl Profile {
         Profile::named(&name)
     }
 
-    /// The profile called `name`.
+    /// The profile called `name`: the program's, changed by the administrator's file, by the user's, and bounded by the
+    /// administrator's policy.
     ///
     /// # Errors
-    /// `NotFound` when there is none; `Key` when its file is unsafe or malformed.
+    /// `NotFound` when there is none; `Key` when a file is unsafe or malformed.
     pub fn named(name: &str) -> Result<Self> {
         let mut profile = match name {
             "untrusted" => Profile::untrusted(),
             _ => Profile::like_default(name),
         };
+        let own = Profile::path(name);
         let stock = Profile::NAMES.contains(&name);
-        let path = match Profile::path(name) {
-            Ok(path) => path,
-            // Without a home of our own there are the stock profiles, as they are.
-            Err(_) if stock => return Ok(profile),
-            Err(error) => return Err(error),
-        };
-        match keys::read_own(&path, 0o022)? {
-            Some(text) => profile.apply(&text).map_err(|e| e.about(path.display().to_string()))?,
-            None if stock => {}
-            None => fail!(NotFound, "there is no profile {name}: {} does not exist", path.display()),
+        let policy = Policy::load()?;
+        let shared = system::folder().join("profiles").join(name).join("profile.toml");
+        let mut known = stock;
+        if is_name(name)
+            && let Some(text) = system::read(&shared)?
+        {
+            profile.apply(&text).map_err(|e| e.about(shared.display().to_string()))?;
+            known = true;
         }
+        match &own {
+            Ok(path) if policy.user_profiles => {
+                if let Some(text) = keys::read_own(path, 0o022)? {
+                    profile.apply(&text).map_err(|e| e.about(path.display().to_string()))?;
+                    known = true;
+                }
+            }
+            // Without a home of our own there are the other two's.
+            _ => {}
+        }
+        if !known {
+            let path = own?;
+            fail!(NotFound, "there is no profile {name}: {} does not exist", path.display())
+        }
+        policy.bound(&mut profile)?;
         Ok(profile)
     }
 
@@ -163,20 +181,21 @@ impl Profile {
         Ok(path)
     }
 
-    /// The profiles that there are: the stock ones, then the user's.
+    /// The profiles that there are: the stock ones, then the administrator's and the user's.
     ///
     /// # Errors
     /// `Io` when the folder of profiles cannot be listed.
     pub fn names() -> Result<Vec<String>> {
-        let mut names: Vec<String> = Profile::NAMES.map(String::from).to_vec();
-        let Ok(config) = keys::config_dir() else { return Ok(names) };
-        let mut own: Vec<String> = keys::list_folder(&config.join("profiles"))?
-            .into_iter()
-            .filter(|n| is_name(n) && !Profile::NAMES.contains(&n.as_str()))
-            .collect();
-        own.sort();
-        names.extend(own);
-        Ok(names)
+        let mut found = keys::list_folder(&system::folder().join("profiles"))?;
+        if Policy::load()?.user_profiles
+            && let Ok(config) = keys::config_dir()
+        {
+            found.extend(keys::list_folder(&config.join("profiles"))?);
+        }
+        found.retain(|n| is_name(n) && !Profile::NAMES.contains(&n.as_str()));
+        found.sort();
+        found.dedup();
+        Ok(Profile::NAMES.map(String::from).into_iter().chain(found).collect())
     }
 
     /// Whether `backend` may run here.
@@ -194,6 +213,15 @@ impl Profile {
             fail!(
                 Refused,
                 "refused to run: profile {name} does not run {language}; {file} lists the languages that it runs"
+            )
+        }
+        if self.backends.is_empty() {
+            let policy = system::folder().join("policy.toml");
+            fail!(
+                Refused,
+                "refused to run: profile {name} runs nothing ({who}), as this machine's administrator decided: {}",
+                policy.display(),
+                who = signer.map_or("unsigned".into(), |f| format!("signed by {f}, which is unknown here")),
             )
         }
         let (who, how) = match signer {

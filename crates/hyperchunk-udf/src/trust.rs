@@ -1,6 +1,7 @@
 //! Which keys are in which profile, and which were revoked.
 //!
-//! `profiles/<name>/keys/<fingerprint>.pub` puts a key into a profile, `revoked/<fingerprint>` takes all trust from it.
+//! `profiles/<name>/keys/<fingerprint>.pub` puts a key into a profile, `revoked/<fingerprint>` takes all trust from it; in
+//! the user's folder, and for everybody in the administrator's (see `system`).
 //! Only the commands of [`add`], [`revoke`] and [`remove`] write here; reading a dataset never does.
 
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -8,7 +9,8 @@ use crate::escape::escape;
 use crate::keys::{self, PublicKey};
 use crate::profile::{Profile, is_name};
 use crate::signature::Fingerprint;
-use std::path::PathBuf;
+use crate::system::{self, Policy};
+use std::path::{Path, PathBuf};
 
 const FINGERPRINT: &str = "hyperchunk-fingerprint-v1";
 const REVOKED: &str = "hyperchunk-revoked-key-v1";
@@ -26,6 +28,8 @@ pub struct Listed {
     pub email: String,
     /// Where it is: a profile's name, or that it was revoked and when.
     pub place: Place,
+    /// Whether the administrator listed it, for everybody.
+    pub shared: bool,
 }
 
 /// Where a key is listed.
@@ -46,6 +50,7 @@ impl Listed {
             name: key.name.clone(),
             email: key.email.clone(),
             place: Place::Profile(profile.to_owned()),
+            shared: false,
         }
     }
 
@@ -71,45 +76,103 @@ impl Listed {
             name: field("name"),
             email: field("email"),
             place: Place::Profile(profile.to_owned()),
+            shared: false,
         })
     }
 }
 
-fn list_path(profile: &str, fingerprint: &Fingerprint) -> Result<PathBuf> {
-    let keys = keys::config_dir()?.join("profiles").join(profile).join("keys");
-    Ok(keys.join(format!("{}.pub", fingerprint.file_stem())))
+/// A folder with `profiles` and `revoked`: the user's own, or the administrator's.
+struct Lists {
+    folder: PathBuf,
+    shared: bool,
 }
 
-fn revoked_path(fingerprint: &Fingerprint) -> Result<PathBuf> {
-    Ok(keys::config_dir()?.join("revoked").join(fingerprint.file_stem()))
+impl Lists {
+    fn own() -> Result<Self> {
+        keys::config_dir().map(|folder| Lists { folder, shared: false })
+    }
+
+    fn shared() -> Self {
+        Lists { folder: system::folder(), shared: true }
+    }
+
+    /// Both. Without a home of our own (a service, a set-uid program) there is only what holds for everybody.
+    fn all() -> Vec<Self> {
+        Lists::own().into_iter().chain([Lists::shared()]).collect()
+    }
+
+    fn path(&self, profile: &str, fingerprint: &Fingerprint) -> PathBuf {
+        let keys = self.folder.join("profiles").join(profile).join("keys");
+        keys.join(format!("{}.pub", fingerprint.file_stem()))
+    }
+
+    fn revoked_path(&self, fingerprint: &Fingerprint) -> PathBuf {
+        self.folder.join("revoked").join(fingerprint.file_stem())
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>> {
+        if self.shared { system::read(path) } else { keys::read_own(path, 0o022) }
+    }
+
+    /// Whether the profile called `profile` lists this key; `None` when its list cannot be looked at.
+    ///
+    /// # Errors
+    /// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
+    fn lists(&self, profile: &str, fingerprint: &Fingerprint) -> Result<Option<bool>> {
+        let path = self.path(profile, fingerprint);
+        let Some(text) = self.read(&path)? else {
+            let hidden =
+                std::fs::symlink_metadata(&path).is_err_and(|e| e.kind() != std::io::ErrorKind::NotFound);
+            return Ok((!hidden).then_some(false));
+        };
+        read_listed(&text, profile, &path, fingerprint).map(|_| Some(true))
+    }
+
+    /// The one profile that lists this key.
+    fn profile_of(&self, fingerprint: &Fingerprint) -> Result<Option<String>> {
+        let mut found = Vec::new();
+        for profile in keys::list_folder(&self.folder.join("profiles"))? {
+            if is_name(&profile) && self.lists(&profile, fingerprint)? == Some(true) {
+                found.push(profile);
+            }
+        }
+        found.sort();
+        if let [first, second, ..] = found.as_slice() {
+            let choose = match self.shared {
+                false => format!("choose: hyperchunk trust move {fingerprint} PROFILE"),
+                true => format!("its administrator chooses, in {}", self.folder.display()),
+            };
+            fail!(
+                Key,
+                "refused to run: its key {fingerprint} is in two profiles, {first} and {second}; {choose}"
+            )
+        }
+        Ok(found.pop())
+    }
 }
 
-/// The name of the profile in which functions of this key run.
+/// The name of the profile in which functions of this key run: the one where the user has it, else the administrator.
 ///
 /// # Errors
 /// `Refused` when it was revoked; `Key` when a file that decides is unsafe, or two profiles list it.
 pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
-    // Without a home of our own (a service, a set-uid program) nobody is known.
-    let Ok(config) = keys::config_dir() else { return Ok("untrusted".into()) };
+    let policy = Policy::load()?;
     check_revoked(fingerprint)?;
-    // A list of distrust that cannot be read may have this key.
-    if lists("untrusted", fingerprint)? != Some(false) {
-        return Ok("untrusted".into());
-    }
-    let mut found = Vec::new();
-    for profile in keys::list_folder(&config.join("profiles"))? {
-        if is_name(&profile) && lists(&profile, fingerprint)? == Some(true) {
-            found.push(profile);
+    let all = Lists::all();
+    for lists in &all {
+        // A list of distrust that cannot be read may have this key.
+        if lists.lists("untrusted", fingerprint)? != Some(false) {
+            return Ok("untrusted".into());
         }
     }
-    found.sort();
-    match found.as_slice() {
-        [] => {}
-        [one] => return Ok(one.clone()),
-        [first, second, ..] => fail!(
-            Key,
-            "refused to run: its key {fingerprint} is in two profiles, {first} and {second}; choose: hyperchunk trust move {fingerprint} PROFILE"
-        ),
+    for lists in all.iter().filter(|l| l.shared || policy.user_profiles) {
+        if let Some(profile) = lists.profile_of(fingerprint)? {
+            return Ok(profile);
+        }
+    }
+    // Without a home of our own, no key is.
+    if keys::config_dir().is_err() {
+        return Ok("untrusted".into());
     }
     match keys::own_public_key()? {
         Some(own) if Fingerprint::of(&own.key) == *fingerprint => Ok("self".into()),
@@ -117,62 +180,56 @@ pub(crate) fn profile_of(fingerprint: &Fingerprint) -> Result<String> {
     }
 }
 
-/// Fails when the key was revoked.
+/// Fails when the key was revoked, by the user or for everybody.
 ///
 /// # Errors
 /// `Refused`, with when and with the way out.
 pub fn check_revoked(fingerprint: &Fingerprint) -> Result<()> {
-    let path = revoked_path(fingerprint)?;
-    match std::fs::symlink_metadata(&path) {
-        // Whatever the file is like: revoking is on the safe side.
-        Ok(_) => {
-            let (name, since) = revocation(fingerprint).unwrap_or_default();
-            let who = if name.is_empty() { String::new() } else { format!(" ({})", escape(&name, 80)) };
-            let when = if since.is_empty() { String::new() } else { format!(" on {}", escape(&since, 40)) };
-            fail!(
-                Refused,
-                "refused to run: its key {fingerprint}{who} was revoked{when} (profile: none). If that was a mistake: hyperchunk trust add {fingerprint} --profile PROFILE --even-if-revoked"
-            )
+    for lists in Lists::all() {
+        let path = lists.revoked_path(fingerprint);
+        match std::fs::symlink_metadata(&path) {
+            // Whatever the file is like: revoking is on the safe side.
+            Ok(_) => {
+                let (name, since) = revocation(&lists, fingerprint).unwrap_or_default();
+                let who = if name.is_empty() { String::new() } else { format!(" ({})", escape(&name, 80)) };
+                let when =
+                    if since.is_empty() { String::new() } else { format!(" on {}", escape(&since, 40)) };
+                let out = match lists.shared {
+                    false => {
+                        format!("hyperchunk trust add {fingerprint} --profile PROFILE --even-if-revoked")
+                    }
+                    true => format!("this machine's administrator removes {}", path.display()),
+                };
+                fail!(
+                    Refused,
+                    "refused to run: its key {fingerprint}{who} was revoked{when} (profile: none). If that was a mistake: {out}"
+                )
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e)
+                if lists.shared
+                    || path.parent().is_some_and(|dir| std::fs::symlink_metadata(dir).is_ok()) =>
+            {
+                let why = format!("refused to run: the list of revoked keys cannot be read: {e}");
+                return Err(Error::new(ErrorKind::Refused, why).about(path.display().to_string()));
+            }
+            // Nothing of the folder can be looked at: then nobody is known.
+            Err(_) => {}
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) if path.parent().is_some_and(|dir| std::fs::symlink_metadata(dir).is_ok()) => {
-            let why = format!("refused to run: the list of revoked keys cannot be read: {e}");
-            Err(Error::new(ErrorKind::Refused, why).about(path.display().to_string()))
-        }
-        // Nothing of the folder can be looked at: then nobody is known.
-        Err(_) => Ok(()),
     }
+    Ok(())
 }
 
 /// The label of a revoked key, and since when it is.
-fn revocation(fingerprint: &Fingerprint) -> Option<(String, String)> {
-    let text = keys::read_own(&revoked_path(fingerprint).ok()?, 0o022).ok()??;
+fn revocation(lists: &Lists, fingerprint: &Fingerprint) -> Option<(String, String)> {
+    let text = keys::read_own(&lists.revoked_path(fingerprint), 0o022).ok()??;
     let field = |label: &str| {
         text.lines().find_map(|l| l.strip_prefix(label)?.strip_prefix(' ')).unwrap_or_default().to_owned()
     };
     Some((field("name"), field("since")))
 }
 
-/// Whether the profile called `profile` lists this key; `None` when its list cannot be looked at.
-///
-/// # Errors
-/// `Key` when the key's file could have been written by somebody else, or holds another key than its name says.
-fn lists(profile: &str, fingerprint: &Fingerprint) -> Result<Option<bool>> {
-    let path = list_path(profile, fingerprint)?;
-    let Some(text) = keys::read_own(&path, 0o022)? else {
-        let hidden =
-            std::fs::symlink_metadata(&path).is_err_and(|e| e.kind() != std::io::ErrorKind::NotFound);
-        return Ok((!hidden).then_some(false));
-    };
-    read_listed(&text, profile, &path, fingerprint).map(|_| Some(true))
-}
-
-fn read_listed(
-    text: &str,
-    profile: &str,
-    path: &std::path::Path,
-    fingerprint: &Fingerprint,
-) -> Result<Listed> {
+fn read_listed(text: &str, profile: &str, path: &Path, fingerprint: &Fingerprint) -> Result<Listed> {
     let listed = Listed::from_text(text, profile).map_err(|e| e.about(path.display().to_string()))?;
     if listed.fingerprint != *fingerprint {
         fail!(Key, "{} does not hold the key that it is named after", path.display())
@@ -180,34 +237,43 @@ fn read_listed(
     Ok(listed)
 }
 
-/// Every key that is listed anywhere, and why others are not usable.
+/// Every key that is listed anywhere, the user's before the administrator's, and why others are not usable.
 ///
 /// # Errors
 /// Those of [`keys::config_dir`], and `Io`.
 pub fn list() -> Result<Vec<Result<Listed>>> {
-    let config = keys::config_dir()?;
     let mut found = Vec::new();
-    for profile in Profile::names()? {
-        let mut files = keys::list_folder(&config.join("profiles").join(&profile).join("keys"))?;
-        files.sort();
-        for file in files {
-            let Some(stem) = file.strip_suffix(".pub") else { continue };
-            found.push(Fingerprint::parse(stem).and_then(|fingerprint| {
-                let path = list_path(&profile, &fingerprint)?;
-                match keys::read_own(&path, 0o022)? {
-                    Some(text) => read_listed(&text, &profile, &path, &fingerprint),
-                    None => fail!(Key, "{} cannot be read", path.display()),
-                }
+    for lists in [Lists::own()?, Lists::shared()] {
+        let mut profiles = keys::list_folder(&lists.folder.join("profiles"))?;
+        profiles.retain(|name| is_name(name));
+        profiles
+            .sort_by_key(|name| (Profile::NAMES.iter().position(|n| n == name).unwrap_or(9), name.clone()));
+        for profile in profiles {
+            let mut files = keys::list_folder(&lists.folder.join("profiles").join(&profile).join("keys"))?;
+            files.sort();
+            for file in files {
+                let Some(stem) = file.strip_suffix(".pub") else { continue };
+                found.push(Fingerprint::parse(stem).and_then(|fingerprint| {
+                    let path = lists.path(&profile, &fingerprint);
+                    match lists.read(&path)? {
+                        Some(text) => {
+                            let listed = read_listed(&text, &profile, &path, &fingerprint)?;
+                            Ok(Listed { shared: lists.shared, ..listed })
+                        }
+                        None => fail!(Key, "{} cannot be read", path.display()),
+                    }
+                }));
+            }
+        }
+        let mut revoked = keys::list_folder(&lists.folder.join("revoked"))?;
+        revoked.sort();
+        for stem in revoked {
+            found.push(Fingerprint::parse(&stem).map(|fingerprint| {
+                let (name, since) = revocation(&lists, &fingerprint).unwrap_or_default();
+                let place = Place::Revoked(since);
+                Listed { fingerprint, key: None, name, email: String::new(), place, shared: lists.shared }
             }));
         }
-    }
-    let mut revoked = keys::list_folder(&config.join("revoked"))?;
-    revoked.sort();
-    for stem in revoked {
-        found.push(Fingerprint::parse(&stem).map(|fingerprint| {
-            let (name, since) = revocation(&fingerprint).unwrap_or_default();
-            Listed { fingerprint, key: None, name, email: String::new(), place: Place::Revoked(since) }
-        }));
     }
     Ok(found)
 }
@@ -228,6 +294,13 @@ pub fn find(fingerprint: &Fingerprint) -> Result<Option<Listed>> {
 /// that are no labels; `Io`.
 pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
     let Place::Profile(profile) = &listed.place else { fail!(Key, "a revoked key is in no profile") };
+    if profile != "untrusted" && !Policy::load()?.user_profiles {
+        fail!(
+            Refused,
+            "this machine's administrator keeps the lists of trusted keys: {}; yours do not count",
+            system::folder().join("policy.toml").display()
+        )
+    }
     keys::check_label(&listed.name)?;
     keys::check_label(&listed.email)?;
     Profile::named(profile)?;
@@ -238,15 +311,15 @@ pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
         )
     }
     let fingerprint = &listed.fingerprint;
-    let revoked = revoked_path(fingerprint)?;
+    let lists = Lists::own()?;
     if !even_if_revoked {
         check_revoked(fingerprint)?;
     }
     // First where it shall be, then not elsewhere: what fails in between leaves a key in two profiles, which runs nothing.
-    keys::replace(&list_path(profile, fingerprint)?, &listed.to_text())?;
+    keys::replace(&lists.path(profile, fingerprint), &listed.to_text())?;
     unlist(fingerprint, Some(profile))?;
     if even_if_revoked {
-        keys::delete(&revoked)?;
+        keys::delete(&lists.revoked_path(fingerprint))?;
     }
     Ok(())
 }
@@ -258,23 +331,27 @@ pub fn add(listed: &Listed, even_if_revoked: bool) -> Result<()> {
 pub fn revoke(fingerprint: &Fingerprint, name: &str, now: &str) -> Result<()> {
     keys::check_label(name)?;
     let text = format!("{REVOKED}\nfingerprint {fingerprint}\nname {name}\nsince {now}\n");
-    keys::replace(&revoked_path(fingerprint)?, &text)?;
+    keys::replace(&Lists::own()?.revoked_path(fingerprint), &text)?;
     unlist(fingerprint, None)
 }
 
-/// Takes a key out of every profile: it is then unknown. Returns whether it was in one.
+/// Takes a key out of every profile of the user's: it is then unknown, unless the administrator lists it. Returns
+/// whether it was in one.
 ///
 /// # Errors
 /// `Io`.
 pub fn remove(fingerprint: &Fingerprint) -> Result<bool> {
-    let known = find(fingerprint)?.is_some();
+    let in_profile = |l: &Listed| l.fingerprint == *fingerprint && matches!(l.place, Place::Profile(_));
+    let known = list()?.into_iter().flatten().any(|l| in_profile(&l) && !l.shared);
     unlist(fingerprint, None)?;
     Ok(known)
 }
 
 fn unlist(fingerprint: &Fingerprint, but: Option<&String>) -> Result<()> {
-    for profile in Profile::names()?.iter().filter(|p| Some(*p) != but) {
-        keys::delete(&list_path(profile, fingerprint)?)?;
+    let lists = Lists::own()?;
+    let profiles = keys::list_folder(&lists.folder.join("profiles"))?;
+    for profile in profiles.iter().filter(|p| is_name(p) && Some(*p) != but) {
+        keys::delete(&lists.path(profile, fingerprint))?;
     }
     Ok(())
 }

@@ -72,9 +72,9 @@ impl Profile {
         let set = |to: &mut u64, from: Option<u64>| *to = from.unwrap_or(*to);
         set(&mut limits.wall_s, from.wall_s);
         set(&mut limits.cpu_s, from.cpu_s);
-        set(&mut limits.memory, size(from.memory)?);
-        set(&mut limits.data, size(from.data)?);
-        set(&mut limits.file, size(from.file)?);
+        set(&mut limits.memory, size(from.memory.as_deref())?);
+        set(&mut limits.data, size(from.data.as_deref())?);
+        set(&mut limits.file, size(from.file.as_deref())?);
         if let Some(depth) = from.chain_depth {
             limits.chain_depth = depth.min(64);
         }
@@ -171,7 +171,8 @@ fn is_module(name: &str) -> bool {
     name.len() <= 200 && name.split('.').all(part)
 }
 
-fn size(text: Option<String>) -> Result<Option<u64>> {
+/// Bytes, of a text such as `512MiB`.
+pub(crate) fn size(text: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let unit = match text.get(digits.len()..).unwrap_or("").trim() {

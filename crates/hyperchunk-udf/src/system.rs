@@ -1,0 +1,215 @@
+//! What the administrator of a machine decided for everybody on it, in `/etc/hyperchunk`.
+//!
+//! The folder looks like a user's own: `profiles/<name>/profile.toml`, `profiles/<name>/keys/<fingerprint>.pub`,
+//! `revoked/<fingerprint>`, `audit.toml`. Its `policy.toml` bounds every profile. Only root (or the reading user) can
+//! have written what is read here.
+//!
+//! **Invariant:** what is there and cannot be read is an error, never as if it were not there.
+
+use crate::backend::Backend;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::keys;
+use crate::profile::{Limits, Profile, size};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Where it is, unless `$HYPERCHUNK_SYSTEM_CONFIG` names another folder.
+pub const FOLDER: &str = "/etc/hyperchunk";
+const VARIABLE: &str = "HYPERCHUNK_SYSTEM_CONFIG";
+
+/// The folder, whether it exists or not. In a set-uid program, whose environment is somebody else's, it is [`FOLDER`].
+pub fn folder() -> PathBuf {
+    // SAFETY: getauxval reads a value that the kernel gave this process.
+    let own_environment = unsafe { libc::getauxval(libc::AT_SECURE) } == 0;
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| own_environment && p.is_absolute());
+    named.unwrap_or_else(|| FOLDER.into())
+}
+
+/// The text of a file in [`folder`]; `None` when there is none.
+///
+/// # Errors
+/// `Key` when somebody else could have written it, or it is there and cannot be read.
+pub(crate) fn read(path: &Path) -> Result<Option<String>> {
+    if let Some(text) = keys::read_own(path, 0o022)? {
+        return Ok(Some(text));
+    }
+    match std::fs::symlink_metadata(path) {
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        _ => Err(Error::new(
+            ErrorKind::Key,
+            "is the administrator's, and cannot be read; they run: chmod -R a+rX /etc/hyperchunk",
+        )
+        .about(path.display().to_string())),
+    }
+}
+
+/// What holds for everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether users' own profiles and lists of trusted keys count. What they distrust or revoke counts always.
+    pub user_profiles: bool,
+    /// Whether functions run that nobody known has signed.
+    pub strangers: bool,
+    languages: Option<Vec<Backend>>,
+    limits: FileLimits,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    user_profiles: Option<bool>,
+    strangers: Option<String>,
+    languages: Option<Vec<String>>,
+    #[serde(default)]
+    limits: FileLimits,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLimits {
+    wall_s: Option<u64>,
+    cpu_s: Option<u64>,
+    memory: Option<String>,
+    data: Option<String>,
+    chain_depth: Option<usize>,
+    file: Option<String>,
+}
+
+impl Policy {
+    /// The policy of this machine; without a file, the one that changes nothing.
+    ///
+    /// # Errors
+    /// `Key` when the file is unsafe or malformed: nothing runs then.
+    pub fn load() -> Result<Self> {
+        let path = folder().join("policy.toml");
+        match read(&path)? {
+            Some(text) => Policy::parse(&text).map_err(|e| e.about(path.display().to_string())),
+            None => Ok(Policy {
+                user_profiles: true,
+                strangers: true,
+                languages: None,
+                limits: FileLimits::default(),
+            }),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let file: File = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(error) => fail!(Key, "{}", error.to_string().trim_end()),
+        };
+        if file.version != 1 {
+            fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
+        }
+        let strangers = match file.strangers.as_deref() {
+            None | Some("run") => true,
+            Some("refuse") => false,
+            Some(other) => fail!(Key, "`strangers` is \"run\" or \"refuse\", not {other:?}"),
+        };
+        let language = |name: String| match Backend::ALL.into_iter().find(|b| b.short_name() == name) {
+            Some(backend) => Ok(backend),
+            None => fail!(
+                Key,
+                "unknown language {name:?} in `languages`; there are {}",
+                Backend::ALL.map(Backend::short_name).join(", ")
+            ),
+        };
+        let languages = file.languages.map(|l| l.into_iter().map(language).collect()).transpose()?;
+        let policy = Policy {
+            user_profiles: file.user_profiles.unwrap_or(true),
+            strangers,
+            languages,
+            limits: file.limits,
+        };
+        policy.bound_limits(&mut Profile::untrusted().limits)?;
+        Ok(policy)
+    }
+
+    /// Makes `profile` no wider than this.
+    pub(crate) fn bound(&self, profile: &mut Profile) -> Result<()> {
+        if let Some(languages) = &self.languages {
+            profile.backends.retain(|b| languages.contains(b));
+        }
+        if !self.strangers && profile.name == "untrusted" {
+            profile.backends.clear();
+        }
+        self.bound_limits(&mut profile.limits)
+    }
+
+    fn bound_limits(&self, limits: &mut Limits) -> Result<()> {
+        let most = &self.limits;
+        if most.wall_s == Some(0) || most.cpu_s == Some(0) {
+            fail!(Key, "a limit of 0 seconds lets nothing run")
+        }
+        let bound = |limit: &mut u64, most: Option<u64>| *limit = most.map_or(*limit, |m| m.min(*limit));
+        bound(&mut limits.wall_s, most.wall_s);
+        bound(&mut limits.cpu_s, most.cpu_s);
+        bound(&mut limits.memory, size(most.memory.as_deref())?);
+        bound(&mut limits.data, size(most.data.as_deref())?);
+        bound(&mut limits.file, size(most.file.as_deref())?);
+        limits.chain_depth = most.chain_depth.map_or(limits.chain_depth, |m| m.min(limits.chain_depth));
+        Ok(())
+    }
+
+    /// What it says, in words; nothing when it changes nothing.
+    pub fn describe(&self) -> String {
+        let mut words = Vec::new();
+        if !self.user_profiles {
+            words.push("users' own profiles do not count".to_owned());
+        }
+        if !self.strangers {
+            words.push("strangers' functions are refused".to_owned());
+        }
+        if let Some(languages) = &self.languages {
+            let names: Vec<_> = languages.iter().map(|b| b.short_name()).collect();
+            words.push(format!("languages: {}", names.join(", ")));
+        }
+        if self.limits != FileLimits::default() {
+            words.push("limits are bounded".to_owned());
+        }
+        words.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, of: Profile) -> Result<Profile> {
+        let mut profile = of;
+        Policy::parse(&format!("version = 1\n{text}"))?.bound(&mut profile)?;
+        Ok(profile)
+    }
+
+    #[test]
+    fn a_policy_only_takes_away() {
+        let own = Profile::own();
+        assert_eq!(check("", own.clone()).unwrap(), own);
+        let less = check("[limits]\nwall_s = 20\nmemory = \"1GiB\"\nchain_depth = 2", own.clone()).unwrap();
+        assert_eq!((less.limits.wall_s, less.limits.memory, less.limits.chain_depth), (20, 1 << 30, 2));
+        assert_eq!(less.limits.cpu_s, own.limits.cpu_s);
+        let more = check("[limits]\nwall_s = 2000\ndata = \"999GiB\"", own.clone()).unwrap();
+        assert_eq!(more, own);
+        assert_eq!(check("languages = [\"lua\"]", own.clone()).unwrap().backends, [Backend::Lua]);
+        // What a profile does not run, a policy does not add.
+        let none = check("languages = [\"c++\"]", Profile::untrusted()).unwrap();
+        assert_eq!(none.backends, []);
+        assert_eq!(check("strangers = \"refuse\"", Profile::untrusted()).unwrap().backends, []);
+        assert_eq!(check("strangers = \"refuse\"", own.clone()).unwrap(), own);
+    }
+
+    #[test]
+    fn a_policy_that_is_wrong_lets_nothing_run() {
+        for bad in
+            ["stranger = \"refuse\"", "strangers = \"no\"", "languages = [\"perl\"]", "[limits]\nwall_s = 0"]
+        {
+            assert!(check(bad, Profile::own()).is_err(), "{bad}");
+        }
+        assert!(Policy::parse("").is_err());
+        assert!(Policy::parse("version = 2").unwrap_err().message().contains("version 2"));
+        assert!(check("[limits]\nmemory = \"1 kB\"", Profile::own()).is_err());
+    }
+}
