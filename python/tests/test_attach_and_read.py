@@ -365,3 +365,28 @@ def test_writing_into_a_live_dataset_fails_and_leaves_it_intact(when: str, scene
     np.testing.assert_array_equal(read(file, "NDVI"), expected)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("refused")
+
+
+# The paper's Table I: bytes of a function that does nothing. Ours hold the source, too.
+TABLE_1 = {"lua": 2241, "cpp": 3904, "py": 6245}
+EMPTY = {
+    "lua": 'function dynamic_dataset()\n  local out = lib.getData("out")\nend\n',
+    "cpp": 'extern "C" void dynamic_dataset() { lib.getData<float>("out"); }\n',
+    "py": 'def dynamic_dataset():\n    lib.getData("out")\n',
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("chunks", [None, "auto"])
+def test_a_function_takes_no_more_room_than_in_the_paper(
+    language: str, chunks: str | None, scene: Any, attach: Any
+) -> None:
+    file = scene()
+    attach(file, language, EMPTY[language], "out:4000x4000:float", chunks=chunks)
+    with h5py.File(file) as opened:
+        dataset = opened["out"]
+        record = dataset.attrs.get_id("hyperchunk_udf").get_storage_size()
+        stubs, number = dataset.id.get_storage_size(), dataset.id.get_num_chunks()
+    assert stubs <= 128 * number
+    assert number == 1 if chunks is None else number > 100
+    assert record + stubs // number <= TABLE_1[language]

@@ -20,6 +20,7 @@ pub const ARGUMENTS: &[&str] = &[
     "-ffp-contract=off",
     "-fvisibility=hidden",
     "-fno-plt",
+    "-fno-ident",
     "-Wno-unused-function",
     "-fmax-errors=5",
     "-fno-diagnostics-show-caret",

@@ -33,8 +33,10 @@ static const char *bare(const char *name) { return *name == '/' ? name + 1 : nam
 static const slot &find(const char *name) {
     for (uint64_t i = 0; i < current->count; i++)
         if (strcmp(bare(current->slots[i].name), bare(name)) == 0) return current->slots[i];
-    throw std::runtime_error(std::string("lib: no dataset ") + name +
-                             " was recorded when this function was attached");
+    // A third of the size of an object that would add strings.
+    char message[512];
+    snprintf(message, sizeof message, "lib: no dataset %s was recorded when this function was attached", name);
+    throw std::runtime_error(message);
 }
 
 // Of a fixed string that fills its size, a copy that lives for the next 64.
