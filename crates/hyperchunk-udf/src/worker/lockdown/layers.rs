@@ -40,7 +40,7 @@ impl Layers {
     /// Every layer.
     pub const ALL: Layers = Layers(0xff);
     /// The layers without which nothing runs.
-    pub const MANDATORY: Layers = Layers(0b1111);
+    pub const MANDATORY: Layers = if super::UNCONTAINED { Layers::NONE } else { Layers(0b1111) };
 
     /// Whether every layer of `other` is in this set.
     pub fn contains(self, other: Layers) -> bool {

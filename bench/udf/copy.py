@@ -1,0 +1,2 @@
+def dynamic_dataset():
+    lib.array("NDVI")[...] = lib.array("Red")
