@@ -88,9 +88,9 @@ def load_core() -> ModuleType:
     return module
 
 
-def load_records() -> ModuleType:
-    """The module of strings and compounds, which lies beside this file, too."""
-    spec = importlib.util.spec_from_file_location("hyperchunk._records", Path(__file__).with_name("_records.py"))
+def load_beside(name: str) -> ModuleType:
+    """A module that lies beside this file, too."""
+    spec = importlib.util.spec_from_file_location(f"hyperchunk.{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -98,7 +98,7 @@ def load_records() -> ModuleType:
     return module
 
 
-records = load_records()
+records = load_beside("_records")
 
 
 class Text(bytes):
@@ -141,6 +141,7 @@ class Lib:
     def __init__(self) -> None:
         self._slots: dict[str, Any] = {}
         self._file_path = ""
+        self._network: Any = None
 
     def _find(self, name: str | bytes) -> Any:
         text = name.decode() if isinstance(name, bytes) else name
@@ -189,6 +190,24 @@ class Lib:
         slot = self._find(name)
         array = np.asarray(slot)
         return array.reshape(slot.dims if array.size == math.prod(slot.dims) else (*slot.dims, -1))
+
+    def connect(self, target: str, tls: Any = False) -> Any:
+        """A connected socket for ``"host:port"``, where the profile grants it; ``tls=True`` or a context for TLS."""
+        return self._granted_network().connect(target, tls)
+
+    def http_get(self, url: str, headers: dict[str, str] | None = None) -> bytes:
+        """What a web server gives for a URL whose host and port the profile grants."""
+        body: bytes = self._granted_network().http_get(url, headers)
+        return body
+
+    def _granted_network(self) -> Any:
+        if self._network is None:
+            raise ConnectionError("lib.connect: the profile grants no connections (`connect`)")
+        return self._network
+
+    def _grant_network(self, connect: Any) -> None:
+        """Before the sandbox closes: loads what connections need."""
+        self._network = load_beside("_network").Network(connect)
 
     @staticmethod
     def _slot(buffer: Any, kind: str, layout: Any) -> Any:

@@ -5,16 +5,20 @@ use hyperchunk_udf::datatype::{Datatype, identifiers};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::protocol::Setup;
 use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
+use pyo3::exceptions::PyConnectionError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use std::os::fd::OwnedFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 
 /// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     worker::serve(&mut |setup, _| {
         // Not locked down yet: only what the profile names is imported, nothing that the function says.
-        Python::attach(|py| preload(py, &setup.grants.imports))?;
+        Python::attach(|py| {
+            preload(py, &setup.grants.imports)?;
+            if setup.grants.connect.is_empty() { Ok(()) } else { grant_network(&lib) }
+        })?;
         Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() })
             as Box<dyn Runtime>)
     })
@@ -30,6 +34,24 @@ fn preload(py: Python<'_>, modules: &[String]) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Loads what connections need, and lets the function ask for them.
+fn grant_network(lib: &Bound<'_, PyAny>) -> Result<()> {
+    wrap_pyfunction!(connect, lib.py())
+        .and_then(|connect| lib.call_method1("_grant_network", (connect,)))
+        .map(drop)
+        .map_err(|e| {
+            Error::new(ErrorKind::Worker, format!("the worker's Python cannot use the network: {e}"))
+        })
+}
+
+/// A connected descriptor for `host:port`.
+#[pyfunction]
+fn connect(py: Python<'_>, target: &str) -> PyResult<i32> {
+    py.detach(|| worker::connect(target))
+        .map(IntoRawFd::into_raw_fd)
+        .map_err(|e| PyConnectionError::new_err(e.message().to_owned()))
 }
 
 struct PythonRuntime {

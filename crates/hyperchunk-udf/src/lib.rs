@@ -18,6 +18,7 @@ pub mod host;
 pub mod keys;
 pub mod legacy;
 pub mod memory;
+pub mod network;
 pub mod profile;
 pub mod protocol;
 pub mod record;

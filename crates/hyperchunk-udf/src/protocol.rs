@@ -5,12 +5,13 @@
 
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
+use crate::network::Endpoint;
 use crate::profile::Grants;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// No error text is longer.
@@ -131,6 +132,8 @@ pub enum Answer {
     Done(u32),
     /// The function or the worker failed; the worker ends.
     Failed(String),
+    /// During a call: the function asks for a connection.
+    Connect(String),
 }
 
 const CALL: u32 = 2;
@@ -138,6 +141,41 @@ const READY: u32 = 0x81;
 const LOADED: u32 = 0x82;
 const DONE: u32 = 0x83;
 const FAILED: u32 = 0x84;
+const CONNECT: u32 = 0x85;
+/// To the worker: the connection that it asked for comes with this packet.
+const CONNECTED: u32 = 3;
+/// To the worker: there is no connection, for the reason that follows.
+const NOT_CONNECTED: u32 = 4;
+
+/// Encodes the answer to [`Answer::Connect`]: the descriptor goes beside it, or the reason why there is none.
+pub fn encode_connection(refused: Option<&str>) -> Vec<u8> {
+    match refused {
+        None => CONNECTED.to_le_bytes().to_vec(),
+        Some(text) => [&NOT_CONNECTED.to_le_bytes(), cut(text).as_bytes()].concat(),
+    }
+}
+
+/// Decodes it: `None` when there is a connection, else the reason.
+///
+/// # Errors
+/// `Worker` when it is no such answer.
+pub fn decode_connection(bytes: &[u8]) -> Result<Option<String>> {
+    let mut c = Cursor(bytes);
+    match c.word() {
+        Some(CONNECTED) if c.0.is_empty() => Ok(None),
+        Some(NOT_CONNECTED) => Ok(Some(String::from_utf8_lossy(c.0).into_owned())),
+        _ => fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len()),
+    }
+}
+
+/// What of a text fits a message.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
 
 /// Encodes call number `seq` with a place for each slot.
 pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
@@ -188,13 +226,8 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
         }
         Answer::Loaded => words(&[LOADED]),
         Answer::Done(seq) => words(&[DONE, *seq]),
-        Answer::Failed(text) => {
-            let mut end = text.len().min(MAX_TEXT);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            [words(&[FAILED]), text.as_bytes()[..end].to_vec()].concat()
-        }
+        Answer::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
+        Answer::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
     }
 }
 
@@ -216,6 +249,9 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
         Some(FAILED) if c.0.len() <= MAX_TEXT => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Answer::Failed(text))
+        }
+        Some(CONNECT) if c.0.len() <= Endpoint::MAX_TEXT => {
+            String::from_utf8(std::mem::take(&mut c.0).to_vec()).ok().map(Answer::Connect)
         }
         _ => None,
     };
@@ -274,13 +310,29 @@ mod tests {
             Answer::Loaded,
             Answer::Done(9),
             Answer::Failed("ü".repeat(10)),
+            Answer::Connect("example.org:443".into()),
         ] {
             assert_eq!(decode_answer(&encode_answer(&answer)).unwrap(), answer);
         }
-        for junk in [&b""[..], b"junk", &[0x83, 0, 0, 0], &[0x82, 0, 0, 0, 1], &[0xff; 100]] {
+        for junk in [
+            &b""[..],
+            b"junk",
+            &[0x83, 0, 0, 0],
+            &[0x82, 0, 0, 0, 1],
+            &[0xff; 100],
+            b"\x85\0\0\0\xff",
+            &[0x85; 300],
+        ] {
             assert!(decode_answer(junk).is_err(), "{junk:?}");
         }
         let long = decode_answer(&encode_answer(&Answer::Failed("é".repeat(MAX_TEXT)))).unwrap();
         assert!(matches!(long, Answer::Failed(text) if text.len() <= MAX_TEXT));
+        let mut long = encode_answer(&Answer::Connect("a".repeat(Endpoint::MAX_TEXT)));
+        assert!(decode_answer(&long).is_ok());
+        long.push(b'a');
+        assert!(decode_answer(&long).is_err());
+        assert_eq!(decode_connection(&encode_connection(None)).unwrap(), None);
+        assert_eq!(decode_connection(&encode_connection(Some("no"))).unwrap().unwrap(), "no");
+        assert!(decode_connection(b"\x03\0\0\0x").is_err() && decode_connection(b"").is_err());
     }
 }

@@ -146,6 +146,28 @@ pub fn receive_within(socket: BorrowedFd<'_>, buffer: &mut [u8], limit: Duration
     }
 }
 
+/// Whether something is there to be received, or the other side is gone, before `limit` has passed.
+///
+/// # Errors
+/// `Io`.
+pub fn readable_within(socket: BorrowedFd<'_>, limit: Duration) -> Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // Rounded up, or it would spin through the last millisecond.
+        let milliseconds = libc::c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
+        let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live row.
+        match unsafe { libc::poll(&raw mut poll, 1, milliseconds) } {
+            0 if left.is_zero() => return Ok(false),
+            0 => {}
+            1.. => return Ok(true),
+            _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
+            _ => return Err(Error::last_os("waiting for a message")),
+        }
+    }
+}
+
 /// Receives a packet with its descriptors; `None` when the other side is gone.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind};
+use hyperchunk_udf::network::connect;
 use hyperchunk_udf::worker::{Runtime, compile, cpp::CppRuntime, lua::LuaRuntime, serve};
 
 fn main() {
@@ -13,6 +14,7 @@ fn main() {
             Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a worker of its own")),
             Backend::Expression => Err(Error::new(ErrorKind::Worker, "expressions need no worker")),
         }),
+        Some("connect") => connect::run(&arguments.collect::<Vec<_>>()),
         Some("compile") => {
             let error = compile::run(&arguments.collect::<Vec<_>>());
             report(&format!("hyperchunk-udf-worker: {error}"));

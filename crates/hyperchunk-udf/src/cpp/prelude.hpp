@@ -25,6 +25,7 @@ struct table {
     uint64_t count;
     const slot *slots;
     const char *file_path;
+    int (*connect)(const char *target, char *message, size_t size);
 };
 static const table *current;
 
@@ -94,5 +95,12 @@ class UserDefinedLibrary {
         va_end(list);
     }
     const char *getFilePath() { return hyperchunk::current->file_path; }
+    // A connected socket for "host:port", where the profile grants it: for read, write, send, recv, poll, shutdown and close.
+    int connect(const std::string &target) {
+        char message[1024];
+        int fd = hyperchunk::current->connect(target.c_str(), message, sizeof message);
+        if (fd < 0) throw std::runtime_error(message);
+        return fd;
+    }
 };
 static UserDefinedLibrary lib;

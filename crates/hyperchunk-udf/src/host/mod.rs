@@ -9,7 +9,7 @@ mod locate;
 mod pool;
 mod printed;
 mod probe;
-mod process;
+pub(crate) mod process;
 mod processor;
 mod session;
 mod verdict;

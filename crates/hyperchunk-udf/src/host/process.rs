@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// A process that we can signal without ever hitting another that got its number.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) pid: libc::pid_t,
+pub(crate) struct Process {
+    pub(crate) pid: libc::pid_t,
     handle: Option<OwnedFd>,
     /// Whether it is our child, so that we must reap it; else its parent does.
     child: bool,
@@ -19,7 +19,7 @@ pub(super) struct Process {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// With this status.
     Status(i32),
     /// By this signal.
@@ -29,7 +29,7 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    pub(super) fn from_wait(status: i32) -> Self {
+    pub(crate) fn from_wait(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Exit::Signal(libc::WTERMSIG(status))
         } else {
@@ -57,7 +57,7 @@ fn environment() -> Vec<CString> {
 }
 
 /// Starts `program`. `fds` become descriptors 3, 4, …; `stdout` and `stderr` the standard ones; all others close.
-pub(super) fn spawn(
+pub(crate) fn spawn(
     program: &Path,
     arguments: &[&std::ffi::OsStr],
     fds: &[BorrowedFd<'_>],
@@ -142,17 +142,17 @@ fn open_handle(pid: libc::pid_t) -> Option<OwnedFd> {
 
 impl Process {
     /// A process that another of ours started and reaps.
-    pub(super) fn foreign(pid: libc::pid_t) -> Self {
+    pub(crate) fn foreign(pid: libc::pid_t) -> Self {
         Process { pid, handle: open_handle(pid), child: false, reaped: None }
     }
 
     /// Whether this process started it.
-    pub(super) fn is_child(&self) -> bool {
+    pub(crate) fn is_child(&self) -> bool {
         self.child
     }
 
     /// Ends it, whatever it is doing.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if self.reaped.is_some() {
             return;
         }
@@ -176,7 +176,7 @@ impl Process {
     }
 
     /// Waits until it ends, for at most `limit`. Only a child of ours can be waited for.
-    pub(super) fn wait(&mut self, limit: Duration) -> Option<Exit> {
+    pub(crate) fn wait(&mut self, limit: Duration) -> Option<Exit> {
         if !self.child {
             return None;
         }
@@ -211,13 +211,13 @@ impl Process {
     }
 
     /// Restricts it to one processor, or to all of `cpus`.
-    pub(super) fn set_affinity(&self, cpus: &libc::cpu_set_t) {
+    pub(crate) fn set_affinity(&self, cpus: &libc::cpu_set_t) {
         // SAFETY: the set is live and of that size. A failure costs speed only.
         unsafe { libc::sched_setaffinity(self.pid, size_of::<libc::cpu_set_t>(), cpus) };
     }
 
     /// Allows it `seconds` of processor time from now on.
-    pub(super) fn allow_cpu(&self, seconds: u64) {
+    pub(crate) fn allow_cpu(&self, seconds: u64) {
         let clock = (!self.pid << 3) | 2;
         let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the clock of a process; all buffers are live.

@@ -11,6 +11,7 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
+use crate::network::Broker;
 use crate::profile::Profile;
 use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES};
 use crate::socket::{self, Received};
@@ -103,6 +104,7 @@ pub struct Session {
     owner: u32,
     ended_idle: bool,
     locked_down: bool,
+    broker: Option<Broker>,
     /// The caller's note of what is in the inputs.
     pub stamp: u64,
 }
@@ -135,6 +137,11 @@ impl Session {
         if !job.backend.has_worker() {
             fail!(Worker, "no worker runs {}", job.backend.short_name())
         }
+        let (granted, name) = (&job.profile.grants.connect, &job.profile.name);
+        let broker = match granted.is_empty() {
+            true => None,
+            false => Some(Broker::new(programs.worker()?, granted, name)),
+        };
         let (socket, theirs) = socket::pair()?;
         let (out, out_theirs) = Printed::new()?;
         let (err, err_theirs) = Printed::new()?;
@@ -174,6 +181,7 @@ impl Session {
             owner: std::process::id(),
             ended_idle: false,
             locked_down: false,
+            broker,
             stamp: u64::MAX,
         };
         let mut fds = vec![setup.as_fd(), session.arena.fd.as_fd()];
@@ -259,6 +267,9 @@ impl Session {
         self.clear_outputs(was_partial);
         self.seq = self.seq.wrapping_add(1);
         let start = Instant::now();
+        if let Some(broker) = &mut self.broker {
+            broker.next_evaluation();
+        }
         let together = self.slow_calls <= 2;
         if together {
             self.follow_caller(processor::current());
@@ -412,13 +423,25 @@ impl Session {
             Ok(Answer::Done(self.seq))
         } else {
             let wall = Duration::from_secs(self.profile.limits.wall_s);
+            // With connections, a call is many messages, and the limit is that of all together.
+            let mut left = wall;
             loop {
-                match self.receive(wall) {
+                match self.receive(left) {
+                    Ok(Answer::Connect(asked)) => {
+                        left = wall.saturating_sub(start.elapsed());
+                        if left.is_zero() {
+                            break Err(self.too_slow());
+                        }
+                        if let Err(error) = self.connect(&asked, left) {
+                            break Err(error);
+                        }
+                        left = wall.saturating_sub(start.elapsed());
+                    }
                     // The message of an earlier call that was seen without it: one at most, unless it means harm.
                     Ok(Answer::Done(seq))
                         if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall => {}
                     Ok(Answer::Done(seq)) if seq != self.seq && !doorbell.is_done(self.seq) => {
-                        break Err(self.too_slow(wall));
+                        break Err(self.too_slow());
                     }
                     Ok(Answer::Done(_)) => break Ok(Answer::Done(self.seq)),
                     other => break other,
@@ -426,7 +449,31 @@ impl Session {
             }
         };
         doorbell.asleep.store(0, Ordering::SeqCst);
+        if self.broker.is_some() {
+            socket::set_timeout(self.socket.as_fd(), Duration::from_secs(self.profile.limits.wall_s))?;
+        }
         answer
+    }
+
+    /// Answers a function that asks for a connection, which takes of the function's time.
+    fn connect(&mut self, asked: &str, left: Duration) -> Result<()> {
+        let Some(broker) = &mut self.broker else {
+            return Err(self.unexpected(&Answer::Connect(escape(asked, 80))));
+        };
+        let start = Instant::now();
+        let made = broker.connect(asked, left).inspect_err(|_| self.process.kill())?;
+        // A little is left even if it took all: the next message then ends it.
+        let left = left.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
+        socket::set_timeout(self.socket.as_fd(), left)?;
+        let (text, fd) = match made {
+            Ok(fd) => (protocol::encode_connection(None), Some(fd)),
+            Err(error) => (protocol::encode_connection(Some(error.message())), None),
+        };
+        let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|f| f.as_fd()).collect();
+        if socket::send(self.socket.as_fd(), &text, &fds).is_err() {
+            return Err(self.ended());
+        }
+        Ok(())
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
@@ -436,7 +483,7 @@ impl Session {
             Received::Closed => Err(self.ended()),
             Received::TimedOut | Received::Interrupted => {
                 if self.locked_down {
-                    return Err(self.too_slow(limit));
+                    return Err(self.too_slow());
                 }
                 self.process.kill();
                 fail!(Limit, "the worker did not get ready within {} s", limit.as_secs())
@@ -444,9 +491,9 @@ impl Session {
         }
     }
 
-    fn too_slow(&self, limit: Duration) -> Error {
+    fn too_slow(&self) -> Error {
         self.process.kill();
-        let (seconds, profile) = (limit.as_secs(), &self.profile.name);
+        let (seconds, profile) = (self.profile.limits.wall_s, &self.profile.name);
         let text =
             format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)");
         Error::new(ErrorKind::Limit, text)

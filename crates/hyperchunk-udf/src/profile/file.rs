@@ -3,8 +3,12 @@
 use super::{Grants, Profile, wrong};
 use crate::backend::Backend;
 use crate::error::{Result, fail};
+use crate::network::Endpoint;
 use crate::worker::lockdown::Layers;
 use serde::Deserialize;
+
+/// What one profile may connect to; each evaluation carries the list along.
+const MAX_ENDPOINTS: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -124,13 +128,16 @@ impl Profile {
     }
 
     fn grant(&mut self, from: FileGrants) -> Result<()> {
-        if let Some(host) = from.connect.first() {
-            fail!(
-                Key,
-                "`connect` ({host:?}) is not there yet: functions of this version cannot use the network; take the line out"
-            )
-        }
         let mut grants = Grants::default();
+        for text in &from.connect {
+            let endpoint = Endpoint::parse(text).map_err(|e| wrong(format!("`connect`: {}", e.message())))?;
+            if !grants.connect.contains(&endpoint) {
+                grants.connect.push(endpoint);
+            }
+        }
+        if grants.connect.len() > MAX_ENDPOINTS {
+            fail!(Key, "`connect` lists more than {MAX_ENDPOINTS} endpoints")
+        }
         for path in &from.read {
             grants.read.push(Grants::path(path, false)?);
         }
@@ -151,6 +158,12 @@ impl Profile {
                     "unknown group {group:?} in `syscalls`; there is \"threads\" (files: `read` and `write`)"
                 ),
             }
+        }
+        if self.name == "default" && !grants.connect.is_empty() {
+            fail!(
+                Key,
+                "profile default cannot grant the network; make a profile of its own for the keys that need it: hyperchunk trust move FINGERPRINT PROFILE"
+            )
         }
         if self.name == "untrusted" && grants != Grants::default() {
             fail!(

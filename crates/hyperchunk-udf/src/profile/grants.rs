@@ -6,6 +6,7 @@
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys;
+use crate::network::Endpoint;
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -33,6 +34,8 @@ pub struct Grants {
     pub imports: Vec<String>,
     /// Whether threads may be started.
     pub threads: bool,
+    /// What may be connected to.
+    pub connect: Vec<Endpoint>,
 }
 
 impl Grants {
@@ -97,6 +100,7 @@ impl Grants {
         let paths = |list: &[PathBuf]| list.iter().map(|p| escape(&p.display().to_string(), 300)).collect();
         add("read", paths(&self.read));
         add("read and write", paths(&self.write));
+        add("connect to", self.connect.iter().map(Endpoint::to_string).collect());
         add("import", self.imports.clone());
         add("start", if self.threads { vec!["threads".into()] } else { Vec::new() });
         words

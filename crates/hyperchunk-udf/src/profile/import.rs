@@ -143,7 +143,7 @@ impl Rules {
             return;
         }
         if NETWORK.contains(&name) {
-            self.warn("the network is not granted yet: socket calls were left out".into());
+            self.warn("socket calls were left out: what may be connected to is written into [grant], as connect = [\"host:port\"]".into());
         } else if PROCESSES.contains(&name) {
             self.warn(format!("{shown}: no profile lets functions start or signal processes"));
         } else if name == "clone" || name == "clone3" {

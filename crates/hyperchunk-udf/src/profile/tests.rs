@@ -34,8 +34,8 @@ fn untrusted_runs_no_native_code() {
 fn a_profile_says_what_it_grants_and_requires() {
     let toml = "version = 1\nlanguages = [\"lua\"]\nlua_compiler = false\nrequire = [\"netns\", \"landlock>=4\"]\n\
         [grant]\nread = [\"/data/lookup\", \"/srv/a b\"]\nwrite = [\"/data/out\"]\nimports = [\"scipy.ndimage\"]\n\
-        syscalls = [\"threads\"]\n[limits]\nfile = \"1MiB\"\n";
-    let profile = check(Profile::default_profile(), toml).unwrap();
+        connect = [\"Example.org:443\", \"[::1]:80\"]\nsyscalls = [\"threads\"]\n[limits]\nfile = \"1MiB\"\n";
+    let profile = check(Profile::like_default("lab"), toml).unwrap();
     assert_eq!(profile.backends, [Backend::Lua]);
     assert!(!profile.jit);
     assert_eq!(profile.require, Require { layers: Layers::NETNS, landlock: 4 });
@@ -43,7 +43,7 @@ fn a_profile_says_what_it_grants_and_requires() {
     assert_eq!(profile.limits.file, 1 << 20);
     assert_eq!(
         profile.grants.describe(),
-        "read /data/lookup, /srv/a b; read and write /data/out; import scipy.ndimage; start threads"
+        "read /data/lookup, /srv/a b; read and write /data/out; connect to example.org:443, [::1]:80; import scipy.ndimage; start threads"
     );
     assert!(profile.allow(Backend::Python, None).unwrap_err().to_string().contains("languages"));
 }
@@ -65,7 +65,9 @@ fn what_is_never_granted() {
         read("~/.ssh/config"),
     ]);
     bad.push("version = 1\n[grant]\nwrite = [\"~/.bashrc\"]".into());
-    bad.push("version = 1\n[grant]\nconnect = [\"example.org:443\"]".into());
+    for endpoint in ["example.org", "*.example.org:443", "127.1:80", "example.org:0"] {
+        bad.push(format!("version = 1\n[grant]\nconnect = [\"{endpoint}\"]"));
+    }
     bad.push("version = 1\n[grant]\nsyscalls = [\"ptrace\"]".into());
     bad.push("version = 1\n[grant]\nimports = [\"os; import sys\"]".into());
     bad.push("version = 1\n[grant]\ndelete = [\"/data\"]".into());
@@ -79,6 +81,16 @@ fn what_is_never_granted() {
         let toml = format!("version = 1\n{toml}");
         assert!(check(Profile::default_profile(), &toml).is_ok());
         assert!(check(Profile::untrusted(), &toml).unwrap_err().message().contains("untrusted"), "{toml}");
+    }
+    // The network is not for whoever is in the profile that everybody is put into.
+    let toml = "version = 1\n[grant]\nconnect = [\"example.org:443\"]";
+    for (profile, may) in [
+        (Profile::untrusted(), false),
+        (Profile::default_profile(), false),
+        (Profile::own(), true),
+        (Profile::like_default("lab"), true),
+    ] {
+        assert_eq!(check(profile, toml).is_ok(), may);
     }
 }
 
@@ -116,7 +128,7 @@ fn rules_of_the_reference() {
     let grants = check(Profile::default_profile(), &denied.toml).unwrap().grants;
     assert_eq!((grants.read.len(), grants.write.len()), (1, 0));
     for (syscalls, files, warning) in [
-        ("{\"socket\": true}", "", "network"),
+        ("{\"socket\": true}", "", "connect"),
         ("{\"fork\": true}", "", "processes"),
         ("{\"bpf\": true}", "", "single system calls"),
         ("{\"read\": false}", "", "every function has it"),

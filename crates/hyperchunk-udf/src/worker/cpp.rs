@@ -5,7 +5,7 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
 
 /// As `cpp/prelude.hpp` declares it.
 #[repr(C)]
@@ -23,8 +23,11 @@ struct CppTable {
     count: u64,
     slots: *const CppSlot,
     file_path: *const c_char,
+    connect: Connect,
 }
 
+/// Gives a connected descriptor, or −1 and a text.
+type Connect = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> c_int;
 type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
 
 /// A loaded function.
@@ -53,6 +56,25 @@ impl CppRuntime {
             .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
             .collect::<Result<_>>()?;
         Ok(CppRuntime { run: None, names, file_path: c(&setup.file_path)? })
+    }
+}
+
+/// `lib.connect` of the prelude.
+unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: usize) -> c_int {
+    // SAFETY: the prelude gives a NUL-terminated text.
+    let target = unsafe { CStr::from_ptr(target) };
+    match super::connect(&target.to_string_lossy()) {
+        Ok(fd) => fd.into_raw_fd(),
+        Err(error) => {
+            let text = error.message().as_bytes();
+            let length = text.len().min(size.saturating_sub(1));
+            // SAFETY: the prelude gives room for `size` bytes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(text.as_ptr().cast(), message, length);
+                message.add(length).write(0);
+            }
+            -1
+        }
     }
 }
 
@@ -108,8 +130,12 @@ impl Runtime for CppRuntime {
                 dims: s.dims.as_ptr(),
             })
             .collect();
-        let table =
-            CppTable { count: rows.len() as u64, slots: rows.as_ptr(), file_path: self.file_path.as_ptr() };
+        let table = CppTable {
+            count: rows.len() as u64,
+            slots: rows.as_ptr(),
+            file_path: self.file_path.as_ptr(),
+            connect,
+        };
         let mut text = [0u8; 1024];
         let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };
         // SAFETY: the table and the text buffer outlive the call; see load() for the function itself.

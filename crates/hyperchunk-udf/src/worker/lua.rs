@@ -5,7 +5,7 @@ use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
 use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
-use std::os::fd::OwnedFd;
+use std::os::fd::{IntoRawFd as _, OwnedFd};
 
 const PRELUDE: &str = include_str!("lua_prelude.lua");
 const MAX_RANK: usize = 32;
@@ -91,7 +91,14 @@ impl LuaRuntime {
         #[expect(clippy::cast_precision_loss, reason = "addresses have fewer than 53 bits")]
         let address = self.slots.as_ptr() as usize as f64;
         let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
-        prelude.call::<()>((list, structures, address, setup.file_path.as_str(), self.jit))
+        let connect = self.lua.create_function(|_, target: String| {
+            // An error is a value here: what functions see is the prelude's.
+            Ok(match super::connect(&target) {
+                Ok(fd) => (Some(fd.into_raw_fd()), None),
+                Err(error) => (None, Some(error.message().to_owned())),
+            })
+        })?;
+        prelude.call::<()>((list, structures, address, setup.file_path.as_str(), self.jit, connect))
     }
 }
 

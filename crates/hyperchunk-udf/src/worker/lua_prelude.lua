@@ -1,5 +1,5 @@
 -- What a Lua function sees: the global `lib`. Indices start at 1, as in HDF5-UDF.
-local slots, structures, address, file_path, jit_allowed = ...
+local slots, structures, address, file_path, jit_allowed, host_connect = ...
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct { void *data; uint64_t rank; uint64_t dims[32]; } hyperchunk_slot;
@@ -84,6 +84,95 @@ function lib.setString(to, text)
   local length = math.min(size, #text)
   ffi.copy(to, text, length)
   ffi.fill(ffi.cast("char *", to) + length, size - length)
+end
+
+-- A connection to "host:port", where the profile grants it.
+local connection = {}
+connection.__index = connection
+
+function lib.connect(target)
+  local fd, reason = host_connect(tostring(target))
+  if not fd then
+    error(reason, 2)
+  end
+  ffi.cdef [[
+  long send(int, const void *, size_t, int);
+  long recv(int, void *, size_t, int);
+  int close(int);
+  char *strerror(int);
+  ]]
+  return setmetatable({fd = fd, waiting = "", ended = false}, connection)
+end
+
+local function broken(what)
+  error("connection: " .. what .. ": " .. ffi.string(ffi.C.strerror(ffi.errno())), 3)
+end
+
+-- Sends all of a string.
+function connection:send(text)
+  local bytes, sent = ffi.cast("const char *", text), 0
+  while sent < #text do
+    local n = tonumber(ffi.C.send(self.fd, bytes + sent, #text - sent, 0x4000)) -- MSG_NOSIGNAL
+    if n < 0 then
+      broken("send")
+    end
+    sent = sent + n
+  end
+end
+
+-- Brings what comes next; false at the end.
+function connection:fill()
+  if self.ended then
+    return false
+  end
+  self.buffer = self.buffer or ffi.new("char[?]", 65536)
+  local n = tonumber(ffi.C.recv(self.fd, self.buffer, 65536, 0))
+  if n < 0 then
+    broken("receive")
+  end
+  self.ended = n == 0
+  self.waiting = self.waiting .. ffi.string(self.buffer, n)
+  return n > 0
+end
+
+-- So many bytes; with "*l" a line without its end, with "*a" all until the other side closes. nil at the end.
+function connection:receive(what)
+  if what == "*l" then
+    local at = string.find(self.waiting, "\n", 1, true)
+    while not at and self:fill() do
+      at = string.find(self.waiting, "\n", 1, true)
+    end
+    if not at then
+      return self:take(#self.waiting)
+    end
+    return (string.gsub(self:take(at), "\r?\n$", ""))
+  end
+  if what == "*a" then
+    local pieces = {}
+    repeat
+      pieces[#pieces + 1], self.waiting = self.waiting, ""
+    until not self:fill()
+    return table.concat(pieces)
+  end
+  while #self.waiting < what and self:fill() do
+  end
+  return self:take(math.min(what, #self.waiting))
+end
+
+function connection:take(n)
+  if n == 0 then
+    return nil
+  end
+  local text = string.sub(self.waiting, 1, n)
+  self.waiting = string.sub(self.waiting, n + 1)
+  return text
+end
+
+function connection:close()
+  if self.fd >= 0 then
+    ffi.C.close(self.fd)
+    self.fd = -1
+  end
 end
 
 -- Nothing may be loaded from files, and bytecode never.

@@ -6,6 +6,7 @@
 //! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has returned.
 
 pub mod compile;
+mod connections;
 #[cfg(feature = "worker-bin")]
 pub mod cpp;
 pub mod lockdown;
@@ -22,6 +23,8 @@ use crate::protocol::{
 use crate::socket::{self, Received};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+pub use connections::connect;
 
 /// The descriptor of the socket to the host.
 pub const SOCKET: i32 = 3;
@@ -130,7 +133,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
             Received::Closed | Received::TimedOut => return Ok(()),
         };
         let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
-        runtime.call(&locate(&setup, &types, &segments, &places)?)?;
+        let slots = locate(&setup, &types, &segments, &places)?;
+        connections::during(!setup.grants.connect.is_empty(), || runtime.call(&slots))?;
         if doorbell.ring(seq) {
             answer(&Answer::Done(seq))?;
         }

@@ -145,6 +145,10 @@ pub(super) const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// Which addresses a connection has. Kept where a profile grants connections; else answered with "not permitted" for Python,
+/// whose text form of a socket asks, in the warning about one that was not closed.
+pub(super) const ENDS: &[c_long] = &[libc::SYS_getpeername, libc::SYS_getsockname];
+
 /// Answered with "no such call" for Python: what numerical libraries do to run faster and can do without (OpenBLAS binds
 /// its buffers to a node, and asks for processors before it makes threads).
 pub(super) const PYTHON_TUNING: &[c_long] = &[

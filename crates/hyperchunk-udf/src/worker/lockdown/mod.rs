@@ -154,10 +154,16 @@ struct Access {
     read: bool,
     write: bool,
     threads: bool,
+    connect: bool,
 }
 
 impl Access {
     fn of(grants: &Grants) -> Self {
-        Access { read: grants.has_files(), write: !grants.write.is_empty(), threads: grants.threads }
+        Access {
+            read: grants.has_files(),
+            write: !grants.write.is_empty(),
+            threads: grants.threads,
+            connect: !grants.connect.is_empty(),
+        }
     }
 }

@@ -59,10 +59,10 @@ pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result
 
 fn build(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>, BackendError> {
     let mut programs = Vec::new();
-    let mut answers = answered(runtime, phase, access);
+    let mut answers = answered(runtime, phase, access)?;
     if phase == Phase::Final {
         // Those of the first phase are still in force.
-        let before = answered(runtime, Phase::First, access);
+        let before = answered(runtime, Phase::First, access)?;
         answers.retain(|errno, table| before.get(errno) != Some(table));
     } else {
         programs.extend(no_foreign_numbers());
@@ -85,7 +85,7 @@ fn never(runtime: Runtime) -> Table {
 }
 
 /// The calls that are answered with an errno instead of ending the process, by that errno.
-fn answered(runtime: Runtime, phase: Phase, access: Access) -> BTreeMap<c_int, Table> {
+fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c_int, Table>, BackendError> {
     let mut answers = BTreeMap::<c_int, Table>::new();
     // An answer would win over the list of what is allowed.
     let granted = granted(runtime, access);
@@ -97,7 +97,7 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> BTreeMap<c_int, T
     answer(libc::ENOSYS, &[libc::SYS_clone3]);
     if runtime == Runtime::Compiler {
         answer(libc::EPERM, calls::COMPILER_ATTRIBUTES);
-        return answers;
+        return Ok(answers);
     }
     // An input can be a mapped piece of the reader's file: grown, the mapping would show the rest of it. Allocators fall
     // back to a copy.
@@ -107,7 +107,9 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> BTreeMap<c_int, T
     answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);
     // printf() asks, before its first line, what kind of file it writes to and whether it is a terminal, and does not mind
     // getting no answer. (For the first, newer C libraries use fstat, which is allowed.)
-    answer(libc::ENOTTY, &[libc::SYS_ioctl]);
+    if !access.connect {
+        answer(libc::ENOTTY, &[libc::SYS_ioctl]);
+    }
     if runtime != Runtime::Python && !is_loading(runtime, phase) {
         answer(libc::EACCES, &[libc::SYS_newfstatat]);
     }
@@ -117,12 +119,17 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> BTreeMap<c_int, T
     }
     if runtime == Runtime::Python {
         answer(libc::EPERM, &[libc::SYS_rt_sigaction]);
-        // Asked for by the text form of a socket, in the warning about one that was not closed.
-        answer(libc::EPERM, &[libc::SYS_getsockname, libc::SYS_getpeername]);
+        answer(libc::EPERM, calls::ENDS);
         answer(libc::EACCES, calls::PYTHON_PATHS);
         answer(libc::ENOSYS, calls::PYTHON_TUNING);
     }
-    answers
+    if access.connect {
+        // But for what switches a connection to not waiting.
+        let table = answers.entry(libc::ENOTTY).or_default();
+        table.when(libc::SYS_ioctl, &[at_most(0, CONTROL_SOCKET)])?;
+        table.when(libc::SYS_ioctl, &[not_equal(1, NON_BLOCKING)])?;
+    }
+    Ok(answers)
 }
 
 /// The calls that the grants bring, whatever their arguments but for `openat`.
@@ -138,6 +145,9 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
     if access.write {
         granted.extend(calls::WRITING);
     }
+    if access.connect {
+        granted.extend(calls::ENDS);
+    }
     granted
 }
 
@@ -145,7 +155,7 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
 fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
-    for answered in answered(runtime, phase, access).into_values() {
+    for answered in answered(runtime, phase, access)?.into_values() {
         table.0.extend(answered.0);
     }
     if runtime == Runtime::Compiler {
@@ -171,6 +181,9 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(call, &[equals(0, CONTROL_SOCKET)])?;
     }
     table.when(libc::SYS_sendto, &[equals(0, CONTROL_SOCKET), is_null(4)])?;
+    if access.connect {
+        connections(&mut table, access)?;
+    }
     // The Rust library asks in debug builds whether a descriptor that it closes is open.
     table.when(libc::SYS_fcntl, &[equals(1, libc::F_GETFD)])?;
     // The end of abort(): a signal to nobody but this process.
@@ -214,6 +227,30 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     }
     Ok(table)
 }
+
+/// Descriptors above the control socket are, beside granted files, connections that the host made: what is done with those,
+/// and never to another address.
+fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
+    let mine = || above(0, CONTROL_SOCKET);
+    if !access.write {
+        table.when(libc::SYS_write, &[mine()])?;
+    }
+    table.when(libc::SYS_recvfrom, &[mine()])?;
+    table.when(libc::SYS_sendto, &[mine(), is_null(4)])?;
+    table.when(libc::SYS_shutdown, &[mine()])?;
+    table.when(libc::SYS_ioctl, &[mine(), equals(1, NON_BLOCKING)])?;
+    // What Python's `ssl` asks before it takes a socket, and what network libraries set on theirs.
+    for option in [libc::SO_TYPE, libc::SO_ERROR, libc::SO_PROTOCOL, libc::SO_DOMAIN] {
+        table.when(libc::SYS_getsockopt, &[mine(), equals(1, libc::SOL_SOCKET), equals(2, option)])?;
+    }
+    for (level, option) in [(libc::SOL_SOCKET, libc::SO_KEEPALIVE), (libc::IPPROTO_TCP, libc::TCP_NODELAY)] {
+        table.when(libc::SYS_setsockopt, &[mine(), equals(1, level), equals(2, option)])?;
+    }
+    Ok(())
+}
+
+/// `FIONBIO`.
+const NON_BLOCKING: c_int = 0x5421;
 
 /// What makes a new task a thread, and not a process.
 const THREAD: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
@@ -293,6 +330,19 @@ impl Condition {
 /// An `int` argument: the kernel ignores the upper half of the register, so the filter has to.
 fn equals(index: u8, value: c_int) -> Condition {
     Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value.cast_unsigned()))
+}
+
+fn not_equal(index: u8, value: c_int) -> Condition {
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, u64::from(value.cast_unsigned()))
+}
+
+/// A descriptor with a larger number. One that is negative is none, and an error.
+fn above(index: u8, fd: c_int) -> Condition {
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Gt, u64::from(fd.cast_unsigned()))
+}
+
+fn at_most(index: u8, fd: c_int) -> Condition {
+    Condition(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, u64::from(fd.cast_unsigned()))
 }
 
 fn no_bits(index: u8, bits: c_int) -> Condition {

@@ -55,6 +55,11 @@ fn lock(shared: &Shared, runtime: Runtime) {
 
 fn lock_with(shared: &Shared, runtime: Runtime, grants: Grants) {
     worker_start(shared);
+    lock_keeping(runtime, grants);
+}
+
+/// The same, with the descriptors as they are.
+fn lock_keeping(runtime: Runtime, grants: Grants) {
     restrict(&Policy { grants: grants.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
     if runtime == Runtime::Cpp {
         end_loading(&grants).unwrap();

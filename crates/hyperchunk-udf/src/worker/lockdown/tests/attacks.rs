@@ -84,6 +84,14 @@ pub(super) fn attacks() -> Vec<Attack> {
     add("send-address", libc::SYS_sendto, &[3, scratch, 1, 0x40, scratch, 16], Denied, Denied);
     add("sendmsg-elsewhere", libc::SYS_sendmsg, &[4, scratch, 0x40], Denied, Denied);
     add("receive-elsewhere", libc::SYS_recvfrom, &[4, scratch, 1, 0x40, 0, 0], Denied, Denied);
+    add("send-elsewhere-address", libc::SYS_sendto, &[4, scratch, 1, 0x40, scratch, 16], Denied, Denied);
+    add("receive-message-elsewhere", libc::SYS_recvmsg, &[4, scratch, 0x40], Denied, Denied);
+    add("bind", libc::SYS_bind, &[4, scratch, 16], Denied, Denied);
+    add("listen", libc::SYS_listen, &[4, 1], Denied, Denied);
+    add("accept", libc::SYS_accept4, &[4, 0, 0, 0], Denied, Denied);
+    add("setsockopt", libc::SYS_setsockopt, &[4, 1, 2, scratch, 4], Denied, Denied);
+    add("getsockopt", libc::SYS_getsockopt, &[4, 1, 17, scratch, scratch], Denied, Denied);
+    add("setsockopt-control", libc::SYS_setsockopt, &[3, 1, 9, scratch, 4], Denied, Denied);
     // Processes.
     #[cfg(target_arch = "x86_64")]
     add("fork", libc::SYS_fork, &[], Denied, Denied);
@@ -155,6 +163,15 @@ impl Attack {
             "unlink" => Fate::Errno(libc::ENOENT),
             // Of the pipe.
             "ftruncate" => Fate::Errno(libc::EINVAL),
+            _ => self.fate(runtime),
+        }
+    }
+
+    /// Where connections are granted: descriptors that are not the control socket can be used as such. The host gave them.
+    pub(super) fn fate_with_network(&self, runtime: Runtime) -> Fate {
+        match self.name {
+            "write-elsewhere" | "send-elsewhere" => Fate::Allowed,
+            "receive-elsewhere" => Fate::Errno(libc::EAGAIN),
             _ => self.fate(runtime),
         }
     }

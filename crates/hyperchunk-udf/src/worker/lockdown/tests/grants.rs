@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
+use crate::network::Endpoint;
 use crate::profile::Grants;
 
 use super::super::{Runtime, restrict};
 use super::attacks::attacks;
-use super::harness::{Outcome, SURVIVED, policy, run, step};
+use super::harness::{Outcome, PAYLOAD, PEER, SURVIVED, Shared, call, policy, run, step};
 use super::languages::{DIRECTORY, Directory};
 use super::{FUNCTIONS, each_attack, lock, lock_with, met};
 
@@ -46,6 +47,18 @@ pub(super) fn scenario(name: &str) -> bool {
                 });
             }
         }
+        "attacks-with-network" => {
+            for (name, runtime) in FUNCTIONS {
+                each_attack(|attack, index| {
+                    step(&format!("{name}/{attack}"), |shared| {
+                        let attack = &attacks()[index];
+                        lock_with(shared, runtime, network_grants());
+                        shared.put(0, attack.run());
+                    });
+                });
+                step(&format!("{name}/use"), |shared| use_a_connection(shared, runtime));
+            }
+        }
         "threads" => thread_scenario(),
         "odd-paths" => odd_paths(),
         _ => return false,
@@ -56,6 +69,39 @@ pub(super) fn scenario(name: &str) -> bool {
 fn file_grants() -> Grants {
     let at = |name: &str| Directory::in_scenario().join(name);
     Grants { read: vec![at("read"), at("single.txt")], write: vec![at("write")], ..Grants::default() }
+}
+
+fn network_grants() -> Grants {
+    Grants { connect: vec![Endpoint::parse("example.org:443").unwrap()], ..Grants::default() }
+}
+
+/// What functions do with a connection, on a descriptor that stands for one.
+fn use_a_connection(shared: &Shared, runtime: Runtime) {
+    super::worker_start(shared);
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr()) }, 0);
+    for (end, to) in ends.into_iter().zip([PAYLOAD, PEER]) {
+        // SAFETY: neither descriptor belongs to anybody that is used again in this child.
+        assert_eq!(unsafe { libc::dup2(end, to) }, to);
+    }
+    super::lock_keeping(runtime, network_grants());
+    let (mut text, mut length) = ([0_u8; 4], 4_u32);
+    let at = text.as_mut_ptr() as usize;
+    let lengths = [&raw mut length as usize, 0];
+    let (fd, other) = (PAYLOAD as usize, PEER as usize);
+    assert_eq!(call(libc::SYS_sendto, [fd, c"abc".as_ptr() as usize, 3, 0x4000, 0, 0]), 3);
+    assert_eq!(call(libc::SYS_recvfrom, [other, at, 4, 0, 0, 0]), 3);
+    assert_eq!(call(libc::SYS_write, [other, c"xyz".as_ptr() as usize, 3, 0, 0, 0]), 3);
+    assert_eq!(call(libc::SYS_read, [fd, at, 4, 0, 0, 0]), 3);
+    assert_eq!(call(libc::SYS_getsockopt, [fd, 1, libc::SO_TYPE as usize, at, lengths[0], 0]), 0);
+    text = [1, 0, 0, 0];
+    assert_eq!(call(libc::SYS_ioctl, [fd, 0x5421, text.as_mut_ptr() as usize, 0, 0, 0]), 0);
+    assert_eq!(call(libc::SYS_setsockopt, [fd, 1, libc::SO_KEEPALIVE as usize, at, 4, 0]), 0);
+    assert_eq!(call(libc::SYS_ioctl, [fd, 0x5401, at, 0, 0, 0]), -i64::from(libc::ENOTTY));
+    assert_eq!(call(libc::SYS_shutdown, [fd, 1, 0, 0, 0, 0]), 0);
+    assert_eq!(call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]), 0);
+    shared.put(0, 1);
 }
 
 fn file_scenario() {
@@ -209,6 +255,25 @@ fn every_attack_meets_its_fate_where_files_are_granted() {
                 wrong.push(format!("{fate:?} expected: {outcome:?}"));
             }
         }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// And as that of one that grants connections: no socket of its own.
+#[test]
+fn every_attack_meets_its_fate_where_connections_are_granted() {
+    let Some(outcomes) = run("attacks-with-network", &[]) else { return };
+    let mut wrong = Vec::new();
+    for (language, runtime) in FUNCTIONS {
+        for attack in attacks() {
+            let outcome = find(&outcomes, &format!("{language}/{}", attack.name));
+            let fate = attack.fate_with_network(runtime);
+            if !met(outcome, fate, attack.number) {
+                wrong.push(format!("{fate:?} expected: {outcome:?}"));
+            }
+        }
+        let used = find(&outcomes, &format!("{language}/use"));
+        assert_eq!((used.code, used.values[0]), (i64::from(SURVIVED), 1), "{used:?}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

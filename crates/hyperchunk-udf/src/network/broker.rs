@@ -1,0 +1,93 @@
+//! The reader's side: what a function asks for is checked, and a connector is started.
+
+use super::{Endpoint, MAX_CONNECTIONS};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+use crate::host::process;
+use crate::protocol::{MAX_MESSAGE, MAX_TEXT};
+use crate::socket;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Makes the connections that one profile grants.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    connector: PathBuf,
+    granted: Vec<Endpoint>,
+    profile: String,
+    asked: u32,
+}
+
+impl Broker {
+    /// A broker for the endpoints that `profile` grants. `connector` is the worker's program.
+    pub(crate) fn new(connector: PathBuf, granted: &[Endpoint], profile: &str) -> Self {
+        Broker { connector, granted: granted.to_vec(), profile: profile.into(), asked: 0 }
+    }
+
+    /// Begins to count anew.
+    pub(crate) fn next_evaluation(&mut self) {
+        self.asked = 0;
+    }
+
+    /// A connection to what the function asks for, made within `limit`. The inner error is for the function.
+    ///
+    /// # Errors
+    /// `Limit` when it has asked too often: the function is to be stopped.
+    pub(crate) fn connect(&mut self, asked: &str, limit: Duration) -> Result<Result<OwnedFd>> {
+        self.asked = self.asked.saturating_add(1);
+        if self.asked > MAX_CONNECTIONS {
+            fail!(
+                Limit,
+                "stopped: it asked for more than {MAX_CONNECTIONS} connections in one evaluation (profile {})",
+                self.profile
+            )
+        }
+        Ok(self.one(asked, limit))
+    }
+
+    fn one(&self, asked: &str, limit: Duration) -> Result<OwnedFd> {
+        let endpoint = Endpoint::parse(asked)?;
+        if !self.granted.contains(&endpoint) {
+            fail!(Refused, "profile {} does not grant {endpoint} (`connect`)", self.profile)
+        }
+        // Addresses that a name may lead to though they are not public.
+        let literal: Vec<String> = self
+            .granted
+            .iter()
+            .filter(|e| e.port() == endpoint.port())
+            .filter_map(|e| e.address().map(|a| a.to_string()))
+            .collect();
+        let (ours, theirs) = socket::pair()?;
+        let null =
+            std::fs::File::options().write(true).open("/dev/null").map_err(|e| Error::io("/dev/null", &e))?;
+        let (target, milliseconds) = (endpoint.to_string(), limit.as_millis().max(1).to_string());
+        let literal = literal.join(",");
+        let arguments = ["connect", &target, &milliseconds, &literal].map(std::ffi::OsStr::new);
+        let mut connector =
+            process::spawn(&self.connector, &arguments, &[theirs.as_fd()], null.as_fd(), null.as_fd())?;
+        drop(theirs);
+        let answer = receive(&ours, limit, &endpoint);
+        connector.kill();
+        connector.wait(Duration::from_secs(1));
+        answer
+    }
+}
+
+fn receive(socket: &OwnedFd, limit: Duration, endpoint: &Endpoint) -> Result<OwnedFd> {
+    if !socket::readable_within(socket.as_fd(), limit)? {
+        fail!(Limit, "{endpoint}: no connection within the function's time")
+    }
+    let Some((text, mut fds)) = socket::receive_with_descriptors(socket.as_fd())? else {
+        fail!(Worker, "{endpoint}: the connector ended")
+    };
+    match (fds.pop(), fds.is_empty()) {
+        (Some(fd), true) => Ok(fd),
+        _ => {
+            let text = String::from_utf8_lossy(text.get(..text.len().min(MAX_TEXT)).unwrap_or_default());
+            Err(Error::new(ErrorKind::Io, format!("{endpoint}: {}", escape(&text, 400))))
+        }
+    }
+}
+
+const _: () = assert!(Endpoint::MAX_TEXT < MAX_MESSAGE);

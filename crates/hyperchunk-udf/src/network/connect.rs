@@ -1,0 +1,112 @@
+//! The connector: a process that makes one connection, hands it to the reader and ends.
+//!
+//! It runs with the reader's rights and knows nothing of the function but where it wants to go. The name services of a
+//! system are modules and daemons of its own; here they can neither hold up nor harm the reader.
+
+use super::address::is_public;
+use super::endpoint::Endpoint;
+use crate::error::{Error, Result, fail};
+use crate::protocol::MAX_TEXT;
+use crate::socket;
+use crate::worker::SOCKET;
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// So many addresses of a name are tried.
+const MAX_ADDRESSES: usize = 8;
+
+/// Connects to `arguments[0]` within `arguments[1]` milliseconds and answers on [`SOCKET`]; returns the exit status. The
+/// third argument lists addresses that a name may lead to though they are not public.
+pub fn run(arguments: &[OsString]) -> i32 {
+    // SAFETY: the reader gave us this descriptor, and nobody closes it while we run.
+    let socket = unsafe { BorrowedFd::borrow_raw(SOCKET) };
+    // SAFETY: integers only; they change attributes of this process.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        // The thread that started us waits for the answer.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+    }
+    let sent = match connection(arguments) {
+        Ok(stream) => socket::send(socket, b"connected", &[stream.as_fd()]),
+        Err(error) => {
+            let text = error.message();
+            socket::send(socket, text.as_bytes().get(..MAX_TEXT).unwrap_or(text.as_bytes()), &[])
+        }
+    };
+    i32::from(sent.is_err())
+}
+
+fn connection(arguments: &[OsString]) -> Result<TcpStream> {
+    let [target, milliseconds, literal] = arguments else { fail!(Worker, "not started by hyperchunk") };
+    let (Some(target), Some(Ok(milliseconds)), Some(literal)) =
+        (target.to_str(), milliseconds.to_str().map(str::parse), literal.to_str())
+    else {
+        fail!(Worker, "not started by hyperchunk")
+    };
+    let deadline = Instant::now() + Duration::from_millis(milliseconds);
+    let endpoint = Endpoint::parse(target)?;
+    let literal: Vec<IpAddr> = literal.split(',').filter_map(|a| a.parse().ok()).collect();
+    connect(&choose(&endpoint, look_up(&endpoint)?, &literal)?, deadline)
+}
+
+fn look_up(endpoint: &Endpoint) -> Result<Vec<SocketAddr>> {
+    match (endpoint.address(), endpoint.name()) {
+        (Some(address), _) => Ok(vec![SocketAddr::new(address, endpoint.port())]),
+        (None, name) => match (name.unwrap_or_default(), endpoint.port()).to_socket_addrs() {
+            Ok(addresses) => Ok(addresses.collect()),
+            Err(error) => fail!(Io, "the name cannot be looked up: {error}"),
+        },
+    }
+}
+
+/// The addresses that may be connected: what was written as an address, and what a name leads to in the public network.
+pub(super) fn choose(
+    endpoint: &Endpoint,
+    found: Vec<SocketAddr>,
+    literal: &[IpAddr],
+) -> Result<Vec<SocketAddr>> {
+    let first = found.first().copied();
+    // This machine, by the name that every system has for it (RFC 6761), which no server is asked for.
+    let local = endpoint.name() == Some("localhost");
+    let may = |address: IpAddr| {
+        endpoint.address() == Some(address)
+            || literal.contains(&address)
+            || if local { address.is_loopback() } else { is_public(address) }
+    };
+    let chosen: Vec<_> = found.into_iter().filter(|a| may(a.ip())).take(MAX_ADDRESSES).collect();
+    match first {
+        _ if !chosen.is_empty() => Ok(chosen),
+        Some(SocketAddr::V4(first)) => fail!(Refused, "{}", not_public(&first)),
+        Some(SocketAddr::V6(first)) => fail!(Refused, "{}", not_public(&first)),
+        None => fail!(Io, "the name leads nowhere"),
+    }
+}
+
+fn not_public(address: &impl std::fmt::Display) -> String {
+    format!(
+        "the name leads to {address}, which is not in the public network; if that is meant, `connect` has to list \"{address}\", too"
+    )
+}
+
+fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream> {
+    let mut left = u32::try_from(addresses.len()).unwrap_or(1);
+    let mut last = None;
+    for address in addresses {
+        let time = deadline.saturating_duration_since(Instant::now()) / left.max(1);
+        left = left.saturating_sub(1);
+        match TcpStream::connect_timeout(address, time.max(Duration::from_millis(1))) {
+            Ok(stream) => {
+                // What functions send is requests: each is to leave at once.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.map_or_else(
+        || Error::new(crate::error::ErrorKind::Io, "the name leads nowhere"),
+        |error| Error::io("connecting", &error),
+    ))
+}

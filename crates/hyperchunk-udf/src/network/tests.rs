@@ -1,0 +1,153 @@
+use super::address::is_public;
+use super::connect::choose;
+use super::*;
+use std::net::SocketAddr;
+
+#[test]
+fn endpoints() {
+    for (text, same) in [
+        ("api.example.org:443", "api.example.org:443"),
+        ("API.Example.org:443", "api.example.org:443"),
+        ("127.0.0.1:8080", "127.0.0.1:8080"),
+        ("[::1]:80", "[::1]:80"),
+        ("[0:0::1]:080", "[::1]:80"),
+        ("localhost:65535", "localhost:65535"),
+        ("a_b-c.d:1", "a_b-c.d:1"),
+    ] {
+        let endpoint = Endpoint::parse(text).unwrap();
+        assert_eq!(endpoint.to_string(), same);
+        assert_eq!(Endpoint::parse(same).unwrap(), endpoint);
+    }
+    let long = format!("{}:80", "a".repeat(64));
+    let longer = format!("{}b:80", "a.".repeat(127));
+    for bad in [
+        "",
+        ":",
+        ":80",
+        "host",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:+80",
+        "host:http",
+        "host:80:80",
+        "::1:80",
+        "[::1]",
+        "[::1:80",
+        "[127.0.0.1]:80",
+        "[fe80::1%eth0]:80",
+        "*:443",
+        "*.example.org:443",
+        "exa mple.org:443",
+        "example.org:443\0",
+        "exämple.org:443",
+        "example.org/:443",
+        "http://example.org:443",
+        "user@example.org:443",
+        ".example.org:443",
+        "example..org:443",
+        "example.org.:443",
+        "-x:443",
+        // What the C library takes for addresses.
+        "127.1:80",
+        "2130706433:80",
+        "0x7f000001:80",
+        "0x7f.1:80",
+        "127.0.0.01:80",
+        "1.2.3.4.5:80",
+        "example.0x7f:80",
+        &long,
+        &longer,
+    ] {
+        assert!(Endpoint::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn public_addresses() {
+    for (address, public) in [
+        ("8.8.8.8", true),
+        ("93.184.216.34", true),
+        ("0.0.0.0", false),
+        ("10.1.2.3", false),
+        ("100.64.0.1", false),
+        ("100.128.0.1", true),
+        ("127.0.0.1", false),
+        ("127.255.255.254", false),
+        ("169.254.169.254", false),
+        ("172.15.0.1", true),
+        ("172.31.255.255", false),
+        ("192.0.0.8", false),
+        ("192.0.1.8", true),
+        ("192.168.0.1", false),
+        ("198.19.0.1", false),
+        ("224.0.0.1", false),
+        ("255.255.255.255", false),
+        ("2606:2800:220:1::1", true),
+        ("::", false),
+        ("::1", false),
+        ("::127.0.0.1", false),
+        ("::ffff:127.0.0.1", false),
+        ("::ffff:8.8.8.8", true),
+        ("64:ff9b::7f00:1", false),
+        ("64:ff9b::808:808", true),
+        ("64:ff9b:1::808:808", false),
+        ("2002:7f00:1::1", false),
+        ("2002:0a00:1::1", false),
+        ("2001::1", false),
+        ("2001:db8::1", false),
+        ("3fff::1", false),
+        ("fe80::1", false),
+        ("fec0::1", false),
+        ("fc00::1", false),
+        ("fd12:3456::1", false),
+        ("ff02::1", false),
+    ] {
+        assert_eq!(is_public(address.parse().unwrap()), public, "{address}");
+    }
+}
+
+#[test]
+fn a_name_leads_into_the_public_network_or_where_an_address_is_granted() {
+    let of = |endpoint: &str, found: &[&str], literal: &[&str]| {
+        let found = found.iter().map(|a| SocketAddr::new(a.parse().unwrap(), 80)).collect();
+        let literal: Vec<_> = literal.iter().map(|a| a.parse().unwrap()).collect();
+        choose(&Endpoint::parse(endpoint).unwrap(), found, &literal)
+            .map(|chosen| chosen.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>())
+    };
+    let name = "example.org:80";
+    assert_eq!(of(name, &["8.8.8.8"], &[]).unwrap(), ["8.8.8.8"]);
+    assert_eq!(of(name, &["127.0.0.1", "8.8.8.8", "::1"], &[]).unwrap(), ["8.8.8.8"]);
+    let refused = of(name, &["127.0.0.1"], &[]).unwrap_err();
+    assert!(refused.message().contains("\"127.0.0.1:80\""), "{refused}");
+    assert!(of(name, &["::1"], &["127.0.0.1"]).unwrap_err().message().contains("\"[::1]:80\""));
+    assert_eq!(of(name, &["10.0.0.5", "10.0.0.6"], &["10.0.0.5"]).unwrap(), ["10.0.0.5"]);
+    assert_eq!(of("10.0.0.5:80", &["10.0.0.5"], &[]).unwrap(), ["10.0.0.5"]);
+    assert_eq!(of("localhost:80", &["::1", "127.0.0.1"], &[]).unwrap(), ["::1", "127.0.0.1"]);
+    // Not even a public one: it is no other's name.
+    assert!(of("localhost:80", &["8.8.8.8"], &[]).is_err());
+    assert!(of(name, &[], &[]).is_err());
+}
+
+#[test]
+fn what_is_not_granted_is_refused_and_too_much_ends_it() {
+    let granted = [Endpoint::parse("example.org:443").unwrap()];
+    // There is no such program: nothing is started for what is refused.
+    let mut broker = Broker::new("/nonexistent".into(), &granted, "lab");
+    let second = std::time::Duration::from_secs(1);
+    for asked in ["example.org:80", "example.com:443", "sub.example.org:443", "127.0.0.1:443", "junk\0", ""] {
+        let error = broker.connect(asked, second).unwrap().unwrap_err();
+        assert!(
+            error.message().contains("does not grant") || error.message().contains("no endpoint"),
+            "{error}"
+        );
+    }
+    for _ in 6..MAX_CONNECTIONS {
+        assert!(broker.connect("example.com:443", second).unwrap().is_err());
+    }
+    assert!(broker.connect("example.com:443", second).is_err());
+    broker.next_evaluation();
+    assert!(
+        broker.connect("EXAMPLE.org:443", second).unwrap().unwrap_err().message().contains("nonexistent")
+    );
+}
