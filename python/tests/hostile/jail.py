@@ -9,6 +9,7 @@ This file is both: imported, the outside; run as a program, the inside while it 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -128,6 +129,7 @@ def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
     _loopback()
     home = WORK / "home"
     home.mkdir(parents=True)
+    _resolver()
     for path in (WORK, home):
         path.chmod(0o700)
         if not nested:
@@ -209,6 +211,17 @@ def _loopback() -> None:
         row = struct.pack("16sH14s", b"lo", 0, b"")
         (flags,) = struct.unpack_from("16xH", fcntl.ioctl(anything, get_flags, row))
         fcntl.ioctl(anything, set_flags, struct.pack("16sH14s", b"lo", flags | up, b""))
+
+
+def _resolver() -> None:
+    """Names are looked up on the jail's loopback, where a test may answer: on port 53, which is not root's here."""
+    conf = WORK / "resolv.conf"
+    conf.write_text("nameserver 127.0.0.1\noptions timeout:5 attempts:2\n")
+    there = Path("/etc/resolv.conf")
+    if there.exists():
+        _mount("--bind", conf, there.resolve())
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("53")
 
 
 def die_with_parent() -> None:

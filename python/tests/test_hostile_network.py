@@ -1,0 +1,62 @@
+"""Functions that abuse the connections that they were granted, names that lie, and the proof that each lie would work.
+
+HDF5-UDF's functions had sockets of their own where a profile allowed `socket`, and went wherever they liked.
+"""
+
+import functools
+import re
+from typing import Any
+
+import pytest
+from hostile import jail
+from hostile import network_cases as cases
+
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(240)]
+
+REASON = jail.missing()
+if REASON:
+    pytestmark.append(pytest.mark.skip(reason=REASON))
+
+
+@functools.cache
+def batch() -> Any:
+    """Everything in one jail."""
+    return jail.run(jail.TESTS / "hostile" / "network_batch.py", seconds=180)
+
+
+CAUSES = {name: cause for name, (_, _, cause) in cases.sources().items()} | cases.OTHERS
+
+
+@pytest.mark.parametrize("name", list(CAUSES))
+def test_attack(name: str) -> None:
+    """Nothing is reached but what was granted; the error says why, and the reader goes on."""
+    result, cause = batch()["cases"][name], CAUSES[name]
+    text = result.get("text", "")
+    if cause is None:
+        assert result["outcome"] == "value", text
+        assert result["value"][0] == 0
+    else:
+        assert result["outcome"] == "OSError", result
+        assert re.search(cause, text), text
+        assert f"net-{name}.h5:/out" in text
+        assert len(text) < 1500
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", text), repr(text)
+    assert result["seconds"] <= 4
+    assert not result["left"], "a process was left behind"
+    assert result["descriptors"] == 0, "a descriptor was left open"
+    assert result["memory"]
+    assert not result["canary"]
+    assert result["good"], "the reader cannot read on"
+
+
+def test_who_was_reached() -> None:
+    """What is not granted heard of nobody; what is granted heard of the good ones; names were looked up outside."""
+    assert batch()["forbidden"] == 0
+    assert batch()["packets"] == 0
+    assert batch()["granted"] >= 3
+    assert {"loop.test", "rebind.test", "silent.test"} <= set(batch()["asked"])
+
+
+def test_controls() -> None:
+    """Without what stops them, the same names and sockets lead to the listener."""
+    assert all(batch()["controls"].values()), batch()["controls"]
