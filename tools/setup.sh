@@ -43,6 +43,7 @@ missing() {
     command -v cc >/dev/null && command -v c++ >/dev/null && command -v g++ >/dev/null || echo gcc g++ libc6-dev
     command -v make >/dev/null || echo make
     command -v h5cc >/dev/null || echo libhdf5-dev
+    command -v luajit >/dev/null || echo luajit
     command -v h5dump >/dev/null && command -v h5repack >/dev/null || echo hdf5-tools
 }
 

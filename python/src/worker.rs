@@ -65,8 +65,9 @@ impl Runtime for PythonRuntime {
         lockdown::Runtime::Python
     }
 
-    fn load(&mut self, setup: &Setup, _: Option<OwnedFd>) -> Result<()> {
-        Python::attach(|py| self.load_source(py, setup).map_err(|e| failed(py, &e)))
+    fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+        let compiled = compiled.map(worker::read_compiled).transpose()?;
+        Python::attach(|py| self.load_source(py, setup, compiled).map_err(|e| failed(py, &e)))
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
@@ -75,7 +76,7 @@ impl Runtime for PythonRuntime {
 }
 
 impl PythonRuntime {
-    fn load_source(&mut self, py: Python<'_>, setup: &Setup) -> PyResult<()> {
+    fn load_source(&mut self, py: Python<'_>, setup: &Setup, compiled: Option<Vec<u8>>) -> PyResult<()> {
         let lib = self.lib.bind(py);
         lib.setattr("_file_path", &setup.file_path)?;
         let globals = PyDict::new(py);
@@ -83,8 +84,15 @@ impl PythonRuntime {
         globals.set_item("lib", lib)?;
         let builtins = py.import("builtins")?;
         globals.set_item("__builtins__", &builtins)?;
-        let code = builtins.getattr("compile")?.call1((&setup.source, "udf.py", "exec", 0, true))?;
+        let code = match &compiled {
+            None => builtins.getattr("compile")?.call1((&setup.source, "udf.py", "exec", 0, true))?,
+            Some(bytes) => code_of(py, bytes)?,
+        };
         builtins.getattr("exec")?.call1((code, &globals))?;
+        if compiled.is_some() {
+            // HDF5-UDF puts its own before the function, and fills it later.
+            globals.set_item("lib", lib)?;
+        }
         match globals.get_item("dynamic_dataset")? {
             Some(entry) if entry.is_callable() => self.entry = Some(entry.unbind()),
             _ => {
@@ -117,6 +125,21 @@ impl PythonRuntime {
         }
         outcome.map(drop)
     }
+}
+
+/// The code in the bytes of a `.pyc` file, which only HDF5-UDF stored: they must be of this version of Python.
+fn code_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    const HEADER: usize = 16;
+    let magic: Vec<u8> = py.import("importlib.util")?.getattr("MAGIC_NUMBER")?.extract()?;
+    if !bytes.starts_with(&magic) {
+        let version: String = py.import("sys")?.getattr("version")?.extract()?;
+        let version = version.split(' ').next().unwrap_or_default();
+        let text = format!(
+            "the bytecode was made by another version of Python than {version}, which runs functions here; set HYPERCHUNK_PYTHON to one of that version, or attach the source anew"
+        );
+        return Err(pyo3::exceptions::PyImportError::new_err(text));
+    }
+    py.import("marshal")?.getattr("loads")?.call1((bytes.get(HEADER..).unwrap_or_default(),))
 }
 
 /// A type as `_records.py` reads it: none for numbers that the buffer itself gives out.

@@ -97,33 +97,3 @@ def test_class(scene: Any, source: Any) -> None:
 def test_descriptions_that_make_no_sense(description: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         described(description)
-
-
-def written_by_hdf5_udf(path: Path, **changes: Any) -> None:
-    """A file as HDF5-UDF 2.1 lays it out: the whole dataset is one chunk, a header and a compiled form."""
-    code = b"\x1bLJ\x02 compiled"
-    header = {
-        "api_version": 2, "backend": "LuaJIT", "bytecode_size": len(code), "input_datasets": ["Red"],
-        "output_dataset": "old", "output_datatype": "float", "output_resolution": [30, 40],
-        "scratch_datasets": [], "source_code": "", "signature": None,
-    } | changes  # fmt: skip
-    with h5py.File(path, "r+") as file:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((30, 40))
-        plist.set_filter(31300, h5py.h5z.FLAG_MANDATORY, ())
-        space = h5py.h5s.create_simple((30, 40))
-        dataset = h5py.h5d.create(file.id, b"old", h5py.h5t.IEEE_F32LE, space, plist)
-        dataset.write_direct_chunk((0, 0), json.dumps(header).encode() + b"\0" + code)
-
-
-@pytest.mark.parametrize("signature", [None, {"name": "A", "email": "a@b.c", "public_key": "A" * 43 + "="}])
-def test_files_of_hdf5_udf_say_what_they_are(scene: Any, signature: Any) -> None:
-    """They are told of and never run: what they sign is not enough."""
-    file = scene()
-    written_by_hdf5_udf(file, signature=signature)
-    trust = "not signed" if signature is None else "a signature that does not hold"
-    pattern = rf'written by HDF5-UDF \(LuaJIT for "old", .*{trust}.*hdf5-udf --overwrite'
-    with h5py.File(file) as opened, pytest.raises(OSError, match=pattern):
-        opened["old"][...]
-    with hyperchunk.open(file) as opened, pytest.raises(hyperchunk.exceptions.UnsupportedError, match=pattern):
-        opened["old"][...]

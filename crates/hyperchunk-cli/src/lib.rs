@@ -18,6 +18,7 @@ mod get;
 mod index;
 mod json;
 mod key;
+mod legacy;
 mod link;
 mod ls;
 mod output;

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::keys::{self, PublicKey};
+use hyperchunk_udf::legacy;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::trust::{self, Listed, Place};
@@ -22,7 +23,7 @@ pub(crate) enum Command {
     /// Put somebody's key into a profile: what they signed then runs with that profile's rights.
     #[command(after_help = ADD_HELP)]
     Add {
-        /// A public key file, a fingerprint, or FILE:/DATASET for the key that signed it.
+        /// A public key file (ours, or HDF5-UDF's), a fingerprint, or FILE:/DATASET for the key that signed it.
         key: String,
         /// The profile: untrusted, default, or one of yours.
         #[arg(long)]
@@ -124,16 +125,17 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
 fn find(key: &str, profile: &str, library: Option<&Path>) -> Result<Listed, Box<dyn std::error::Error>> {
     if Path::new(key).is_file() {
         let text = std::fs::read_to_string(key).map_err(|e| format!("{}: {e}", escape(key, 300)))?;
-        let public = PublicKey::from_text(&text).map_err(|e| e.about(key))?;
+        let public = match legacy::public_key(&text) {
+            Some(public) => public,
+            None => PublicKey::from_text(&text).map_err(|e| e.about(key))?,
+        };
         return Ok(Listed::new(&public, profile));
     }
     if let Ok((file, dataset)) = edit::split_target(key) {
         let entry = edit::find(Library::load(library)?, Path::new(file), dataset)?;
-        let (record, _) = entry.record?;
-        let Some(signature) = record.signature else {
+        let Some(key) = entry.key()? else {
             return Err(format!("{}: nobody signed it", escape(key, 300)).into());
         };
-        let key = PublicKey { key: signature.public_key, name: signature.name, email: signature.email };
         return Ok(Listed::new(&key, profile));
     }
     let Ok(fingerprint) = Fingerprint::parse(key) else {

@@ -85,6 +85,15 @@ pub(crate) enum Command {
         #[arg(long)]
         take_over: bool,
     },
+    /// Make a live dataset of one that HDF5-UDF wrote, from the source that it stored: signed by you, so look at it first
+    /// (hyperchunk udf show --source).
+    Convert {
+        /// FILE or FILE:/DATASET
+        target: String,
+        /// Check everything, write nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Remove a live dataset from a file.
     Rm {
         /// FILE:/DATASET
@@ -153,7 +162,11 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             if json {
                 say!("{}", entry.json);
             } else if source {
-                crate::print_text(&escape_lines(&entry.record?.0.source, usize::MAX));
+                let text = match &entry.legacy {
+                    Some(legacy) => legacy.own_source()?.to_owned(),
+                    None => entry.record?.0.source,
+                };
+                crate::print_text(&escape_lines(&text, usize::MAX));
             } else {
                 show(&entry)?;
             }
@@ -164,6 +177,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             crate::verify::explain(library()?, Path::new(file), dataset)?;
         }
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
+        Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -173,7 +187,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     Ok(())
 }
 
-fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
+pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
     let record = &one.record;
     let list = |slots: &[hyperchunk_udf::record::Slot]| {
         slots.iter().map(|s| escape(&s.name, 80)).collect::<Vec<_>>().join(", ")
@@ -228,7 +242,10 @@ fn ls(entries: &[edit::Entry], as_json: bool) {
                     signer.map_or_else(|| "unsigned".to_owned(), |f| f.to_string()),
                 );
             }
-            Err(error) => say!("{path}\tinvalid: {error}"),
+            Err(error) => match &entry.legacy {
+                Some(legacy) => crate::legacy::ls(entry, legacy),
+                None => say!("{path}\tinvalid: {error}"),
+            },
         }
     }
 }
@@ -250,7 +267,10 @@ fn row_json(entry: &edit::Entry) -> Value {
             "inputs": record.inputs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
             "signer": signer.map(|f| f.to_string()),
         }),
-        Err(error) => json!({ "error": error.to_string() }),
+        Err(error) => match &entry.legacy {
+            Some(legacy) => crate::legacy::row(legacy),
+            None => json!({ "error": error.to_string() }),
+        },
     };
     if let (Value::Object(row), Value::Object(more)) = (&mut row, more) {
         row.extend(more);
@@ -259,6 +279,10 @@ fn row_json(entry: &edit::Entry) -> Value {
 }
 
 fn show(entry: &edit::Entry) -> Outcome {
+    if let Some(legacy) = &entry.legacy {
+        crate::legacy::show(entry, legacy);
+        return Ok(());
+    }
     let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
     let inputs: Vec<_> = record
         .inputs

@@ -23,6 +23,14 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     let (mut invalid, mut refused) = (0, 0);
     for entry in &entries {
         let path = escape(&entry.path, 200);
+        if let Some(legacy) = &entry.legacy {
+            match crate::legacy::verify(library, file, entry, legacy) {
+                Verdict::Runs => {}
+                Verdict::Refused => refused += 1,
+                Verdict::Invalid => invalid += 1,
+            }
+            continue;
+        }
         let checked = entry.record.as_ref().map_err(Clone::clone).and_then(|(record, signer)| {
             edit::verify_stubs(library, file, &entry.path, record, &entry.json).map(|n| (n, signer, record))
         });
@@ -44,6 +52,9 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
         let who = signer.map_or_else(|| "not signed".to_owned(), |f| format!("signed by {f}"));
         say!("{path}\t{who}\t{chunks} chunks\t{runs}");
     }
+    if entries.iter().any(|entry| entry.legacy.as_ref().is_some_and(|l| l.fingerprint().is_some())) {
+        say!("note: {}", crate::legacy::COVERS);
+    }
     let all = entries.len();
     if invalid > 0 {
         return Err(format!("{invalid} of {all} live datasets are invalid").into());
@@ -52,6 +63,13 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
         return Err(Status(DOES_NOT_RUN, format!("{refused} of {all} live datasets do not run here")).into());
     }
     Ok(())
+}
+
+/// What became of one dataset.
+pub(crate) enum Verdict {
+    Runs,
+    Refused,
+    Invalid,
 }
 
 type Error = hyperchunk_udf::error::Error;
@@ -74,6 +92,10 @@ fn runs_here(
 
 pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> Outcome {
     let entry = edit::find(library, file, dataset)?;
+    if let Some(legacy) = &entry.legacy {
+        crate::legacy::explain(library, file, &entry, legacy);
+        return Ok(());
+    }
     let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
     let name = |s: &hyperchunk_udf::record::Slot| {
         format!("{} ({} {})", escape(&s.name, 80), escape(&s.datatype.name(), 200), shape(&s.dims))

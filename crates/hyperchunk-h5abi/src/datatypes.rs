@@ -36,10 +36,15 @@ impl Library {
     /// integers: HDF5 converts either without loss. Strings of fixed size keep it, and are padded with zeros. Compounds
     /// get the layout of a C structure.
     pub(crate) fn memory_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
-        self.memory_type_at(file_type, 0)
+        self.memory_type_at(file_type, 0, true)
     }
 
-    fn memory_type_at(&'static self, file_type: Hid, depth: usize) -> Result<(Handle, Datatype)> {
+    /// The same, with strings as the file pads them: equal to the type in the file if that lies as in memory otherwise.
+    pub(crate) fn unpadded_type(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
+        self.memory_type_at(file_type, 0, false)
+    }
+
+    fn memory_type_at(&'static self, file_type: Hid, depth: usize, pad: bool) -> Result<(Handle, Datatype)> {
         if depth > MAX_DEPTH {
             fail!(Unsupported, "its datatype has more than {MAX_DEPTH} levels")
         }
@@ -55,9 +60,9 @@ impl Library {
                 let (number, element) = self.plain_number(base.id)?;
                 Ok((number, element.into()))
             }
-            CLASS_STRING => self.string(file_type),
-            CLASS_COMPOUND => self.compound(file_type, depth),
-            CLASS_ARRAY => self.array(file_type, depth),
+            CLASS_STRING => self.string(file_type, pad),
+            CLASS_COMPOUND => self.compound(file_type, depth, pad),
+            CLASS_ARRAY => self.array(file_type, depth, pad),
             class => {
                 let what = usize::try_from(class).ok().and_then(|c| CLASSES.get(c)).unwrap_or(&"unknown");
                 fail!(
@@ -124,7 +129,7 @@ impl Library {
     }
 
     /// HDF5 does not convert between character sets, so the copy keeps the file's.
-    fn string(&'static self, file_type: Hid) -> Result<(Handle, Datatype)> {
+    fn string(&'static self, file_type: Hid, pad: bool) -> Result<(Handle, Datatype)> {
         // SAFETY: an open type; the copy is ours.
         let copy = self.wrap_type(unsafe { (self.f.type_copy)(file_type) }, "its string type")?;
         // SAFETY: an open type.
@@ -135,13 +140,13 @@ impl Library {
         // SAFETY: as above.
         let size = unsafe { (self.f.type_size)(file_type) };
         // SAFETY: an open type that is ours.
-        if variable < 0 || unsafe { (self.f.type_set_strpad)(copy.id, NULL_PADDED) } < 0 {
+        if variable < 0 || (pad && unsafe { (self.f.type_set_strpad)(copy.id, NULL_PADDED) } < 0) {
             return Err(failure(self, "its string type"));
         }
         Ok((copy, Datatype::text(size)?))
     }
 
-    fn compound(&'static self, file_type: Hid, depth: usize) -> Result<(Handle, Datatype)> {
+    fn compound(&'static self, file_type: Hid, depth: usize, pad: bool) -> Result<(Handle, Datatype)> {
         // SAFETY: any identifier may be asked.
         let count = unsafe { (self.f.type_members)(file_type) };
         let Some(count) = u32::try_from(count).ok().filter(|&n| n as usize <= MAX_MEMBERS) else {
@@ -154,7 +159,7 @@ impl Library {
             let id = unsafe { (self.f.type_member_type)(file_type, n) };
             let (handle, datatype) = self
                 .wrap_type(id, "the type of a member")
-                .and_then(|member| self.memory_type_at(member.id, depth + 1))
+                .and_then(|member| self.memory_type_at(member.id, depth + 1, pad))
                 .map_err(|e| Error::new(e.kind(), format!("member {:?}: {e}", escape(&name, 80))))?;
             list.push((name, datatype));
             handles.push(handle);
@@ -183,7 +188,7 @@ impl Library {
         })
     }
 
-    fn array(&'static self, file_type: Hid, depth: usize) -> Result<(Handle, Datatype)> {
+    fn array(&'static self, file_type: Hid, depth: usize, pad: bool) -> Result<(Handle, Datatype)> {
         let mut dims = [0; 32];
         // SAFETY: an open type; HDF5 has no more than 32 dimensions.
         let (base, rank) = unsafe { ((self.f.type_super)(file_type), (self.f.type_array_rank)(file_type)) };
@@ -195,7 +200,7 @@ impl Library {
         if unsafe { (self.f.type_array_dims)(file_type, dims.as_mut_ptr()) } < 0 {
             return Err(failure(self, "the shape of an array"));
         }
-        let (handle, element) = self.memory_type_at(base.id, depth + 1)?;
+        let (handle, element) = self.memory_type_at(base.id, depth + 1, pad)?;
         Ok((self.array_of(&handle, dims)?, Datatype::array(element, dims.to_vec())?))
     }
 

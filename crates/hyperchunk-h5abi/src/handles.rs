@@ -143,6 +143,10 @@ impl Library {
         self.own(id, self.f.attr_close, what)
     }
 
+    pub(crate) fn wrap_space(&'static self, id: Hid, what: &str) -> Result<Handle> {
+        self.own(id, self.f.space_close, what)
+    }
+
     pub(crate) fn wrap_dataset(&'static self, id: Hid, what: &str) -> Result<Handle> {
         self.own(id, self.f.dataset_close, what)
     }

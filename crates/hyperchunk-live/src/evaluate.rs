@@ -5,6 +5,7 @@ use crate::{expression, inputs};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
+use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::bytes_of;
 use hyperchunk_udf::stub::Stub;
 use std::sync::Arc;
@@ -19,18 +20,29 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
         let message = "live datasets are not computed on big-endian machines yet";
         return Err(about(Error::new(ErrorKind::Unsupported, message)));
     }
-    let stub = Stub::parse(stub).map_err(about)?;
-    if !plan::is_of(dataset, &stub) {
-        let message = "the chunk holds the stub of another live dataset than the one that is read";
-        return Err(about(Error::new(ErrorKind::Invalid, message)));
-    }
-    let plan = plan::of(dataset, &stub)?;
+    let (stub, legacy) = noted(dataset, stub).map_err(about)?;
+    let plan = plan::of(dataset, &stub, legacy.as_ref())?;
     let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
         let (offset, shape) = plan.record.block(&stub.chunk)?;
         compute(dataset.object().file(), &plan, (&offset, &shape), to)
     });
     plan.note(computed.as_ref().err());
     computed.map_err(|error| plan.explain(&error))
+}
+
+/// The stub that a chunk holds, or that stands for what HDF5-UDF wrote there.
+fn noted(dataset: &Dataset, bytes: &[u8]) -> Result<(Stub, Option<Legacy>)> {
+    if is_legacy(bytes) && plan::client_data(dataset).is_some_and(<[u32]>::is_empty) {
+        let legacy = Legacy::parse(bytes)?;
+        let chunk = vec![0; dataset.dims().len()];
+        return Ok((Stub { id: legacy.id(), record: legacy.digest, chunk }, Some(legacy)));
+    }
+    let stub = Stub::parse(bytes)?;
+    if !plan::is_of(dataset, &stub) {
+        let message = "the chunk holds the stub of another live dataset than the one that is read";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok((stub, None))
 }
 
 fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {

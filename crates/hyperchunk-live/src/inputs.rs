@@ -106,11 +106,63 @@ pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
     (element.into(), datatype)
 }
 
+/// The same of a type that lies in the file as it does in memory, however strings are padded.
+///
+/// # Errors
+/// `Unsupported` for others.
+pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
+    let (element, memory) = in_memory(datatype)?;
+    if padded(datatype) == memory {
+        return Ok(element);
+    }
+    let message = format!(
+        "it is {} in another layout than C's, or in another byte order, which functions of HDF5-UDF are not given yet: attach the source anew",
+        escape(&element.name(), 200)
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// The type with its strings padded with zeros.
+fn padded(datatype: &Datatype) -> Datatype {
+    let class = match &datatype.class {
+        Class::String { charset, .. } => Class::String { padding: StringPadding::NullPadded, charset: *charset },
+        Class::Compound { members } => Class::Compound {
+            members: members
+                .iter()
+                .map(|member| Member { datatype: padded(&member.datatype), ..member.clone() })
+                .collect(),
+        },
+        Class::Array { dims, base } => Class::Array { dims: dims.clone(), base: Box::new(padded(base)) },
+        other => other.clone(),
+    };
+    Datatype { size: datatype.size, class }
+}
+
+/// What the dataset of this name is now.
+///
+/// # Errors
+/// `Unsupported` when it is `exact` that is wanted, and a structure of C lies otherwise.
+pub(crate) fn slot(file: &File, name: &str, exact: bool) -> Result<Slot> {
+    let read = || {
+        let dataset = find(file, name)?;
+        let (datatype, _) = in_memory(dataset.datatype())?;
+        if exact && datatype.flat_number().is_none() {
+            as_in_file(dataset.datatype())?;
+        }
+        Ok(Slot { name: name.to_owned(), datatype, dims: dataset.dims().to_vec() })
+    };
+    read().map_err(|e: Error| Error::new(e.kind(), format!("{:?}: {e}", escape(name, 80))))
+}
+
+fn find(file: &File, name: &str) -> Result<Dataset> {
+    let path = format!("/{}", name.trim_start_matches('/'));
+    let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
+    found.map_err(|error| of_function(&error))
+}
+
 /// An input, if it is what it was when the function was attached.
 pub(crate) fn open(file: &File, slot: &Slot) -> Result<Dataset> {
-    let path = format!("/{}", slot.name.trim_start_matches('/'));
-    let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
-    let dataset = found.map_err(|error| of_function(&error))?;
+    let dataset = find(file, &slot.name)?;
     let (element, _) = in_memory(dataset.datatype())?;
     if dataset.dims() != slot.dims || element != slot.datatype {
         let message = format!(

@@ -10,6 +10,7 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Program;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
+use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot, bytes_of};
 use hyperchunk_udf::signature::{self, Fingerprint};
@@ -38,12 +39,14 @@ pub(crate) struct Plan {
     pub(crate) key: Arc<SessionKey>,
     /// The record's expression, if it has one.
     pub(crate) program: Option<Program>,
+    /// Whether HDF5-UDF wrote it.
+    legacy: bool,
 }
 
 static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
 
 /// The plan for a dataset and one of its stubs.
-pub(crate) fn of(dataset: &Dataset, stub: &Stub) -> Result<Arc<Plan>> {
+pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Arc<Plan>> {
     let instance = dataset.object().file().instance();
     let same = |plan: &&Arc<Plan>| {
         plan.instance == instance && plan.digest == stub.record && plan.record.id == stub.id
@@ -51,7 +54,7 @@ pub(crate) fn of(dataset: &Dataset, stub: &Stub) -> Result<Arc<Plan>> {
     if let Some(plan) = cache(&PLANS).and_then(|plans| plans.iter().find(same).map(Arc::clone)) {
         return Ok(plan);
     }
-    let plan = Arc::new(Plan::new(dataset, stub)?);
+    let plan = Arc::new(Plan::new(dataset, stub, legacy)?);
     if let Some(mut plans) = cache(&PLANS) {
         if plans.len() >= KEPT {
             plans.remove(0);
@@ -67,15 +70,25 @@ fn fail<T>(kind: ErrorKind, message: impl Into<String>) -> Result<T> {
 
 impl Plan {
     /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
-    fn new(dataset: &Dataset, stub: &Stub) -> Result<Self> {
+    fn new(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Self> {
         let file = dataset.object().file();
         let name = dataset.object().path().unwrap_or("(no name)").to_owned();
         let file_path =
             file.path().map_or_else(|| "(in memory)".to_owned(), |path| path.display().to_string());
         let named = |error: Error| error.about(format!("{file_path}:{name}"));
-        let (record, signer) = verified(dataset, stub).map_err(|error| {
+        let verified = match legacy {
+            Some(legacy) => of_legacy(dataset, legacy),
+            None => verified(dataset, stub),
+        };
+        let (record, signer) = verified.map_err(|error| {
             audit::note(&audit::Event::invalid(&file_path, &name, stub.record, &error));
-            named(error)
+            match legacy {
+                Some(legacy) => {
+                    let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
+                    named(Error::new(error.kind(), text))
+                }
+                None => named(error),
+            }
         })?;
         let note = |profile: Option<&str>, error: &Error| {
             let language = record.backend.short_name();
@@ -83,7 +96,7 @@ impl Plan {
             let (file, dataset, record) = (file_path.as_str(), name.as_str(), stub.record);
             audit::note(&audit::Event { file, dataset, record, signer, profile, language, error });
         };
-        let profile = Profile::of(signer).map_err(|error| {
+        let profile = legacy.map_or_else(|| Profile::of(signer), Legacy::profile).map_err(|error| {
             note(None, &error);
             let key = signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
             named(Error::new(error.kind(), format!("({}, {key}): {error}", record.backend.short_name())))
@@ -110,6 +123,7 @@ impl Plan {
             name,
             file_path,
             program: None,
+            legacy: legacy.is_some(),
         };
         plan.key = Arc::new(plan.checked(dataset).map_err(|error| plan.explain(&error))?);
         if plan.record.backend == Backend::Expression {
@@ -123,7 +137,11 @@ impl Plan {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
         let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
-        let (element, memory) = inputs::in_memory(dataset.datatype())?;
+        let (element, memory) = if self.legacy {
+            (inputs::as_in_file(dataset.datatype())?, dataset.datatype().clone())
+        } else {
+            inputs::in_memory(dataset.datatype())?
+        };
         if dataset.dims() != record.output.dims
             || element != record.output.datatype
             || *dataset.datatype() != memory
@@ -183,6 +201,8 @@ impl Plan {
         let programs = Programs::find()?;
         let compiled = match record.backend {
             Backend::Cpp => Some(compiled_form(record, &programs)?),
+            // Bytecode, which only HDF5-UDF stored.
+            _ if self.legacy => record.compiled.as_ref().map(|c| Arc::new(c.object.clone())),
             _ => None,
         };
         let mapped = self.key.slots.iter().any(|slot| matches!(slot.source, Source::Mapped { .. }));
@@ -238,6 +258,21 @@ fn verified(dataset: &Dataset, stub: &Stub) -> Result<(Record, Option<Fingerprin
     Ok((record, signer))
 }
 
+/// What HDF5-UDF wrote as a record, and who signed it.
+fn of_legacy(dataset: &Dataset, legacy: &Legacy) -> Result<(Record, Option<Fingerprint>)> {
+    // Nobody's file is looked at further before its signer is known to be trusted.
+    legacy.profile()?;
+    let file = dataset.object().file();
+    // Native code has the layout of structures in it; interpreters go by names.
+    let exact = legacy.language()? == Backend::Cpp;
+    let slots =
+        |names: &[String]| names.iter().map(|name| inputs::slot(file, name, exact)).collect::<Result<Vec<_>>>();
+    let datatype = inputs::as_in_file(dataset.datatype())?;
+    let record =
+        legacy.record(dataset.dims().to_vec(), datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
+    Ok((record, legacy.fingerprint()))
+}
+
 /// The error with the name of the input that it is about.
 pub(crate) fn about_input(error: &Error, input: &Slot) -> Error {
     Error::new(error.kind(), format!("input {:?}: {error}", escape(&input.name, 80)))
@@ -270,8 +305,12 @@ fn record_of(dataset: &Dataset) -> Result<Vec<u8>> {
 
 /// Whether the client data of the dataset's filter is of this id.
 pub(crate) fn is_of(dataset: &Dataset, stub: &Stub) -> bool {
+    client_data(dataset)
+        .is_some_and(|words| words.first() == Some(&1) && words.get(1..) == Some(&stub.id.to_words()[..]))
+}
+
+/// The client data of the dataset's filter.
+pub(crate) fn client_data(dataset: &Dataset) -> Option<&[u32]> {
     let filter = dataset.pipeline().iter().find(|filter| i32::from(filter.id) == FILTER_ID);
-    filter.is_some_and(|filter| {
-        filter.parameters.first() == Some(&1) && filter.parameters.get(1..) == Some(&stub.id.to_words()[..])
-    })
+    filter.map(|filter| filter.parameters.as_slice())
 }

@@ -1,10 +1,19 @@
-//! Datasets that HDF5-UDF 2 wrote: told of, never run. Their chunk is a JSON header, a NUL and the compiled form, which a signature of
+//! Datasets that HDF5-UDF 2 wrote. Their one chunk is a JSON header, a NUL and the compiled form, which a signature of
 //! libsodium's `crypto_sign` precedes. It covers the compiled form alone: the header may have been changed by anybody.
-//! `docs/formats/live-dataset.md` has the fields.
+//!
+//! A compiled form is native code in effect, whatever its language: bytecode of LuaJIT and of CPython can do in their
+//! interpreters what it likes. So it runs only if its signer is in a profile that runs C++, and it gets none of that
+//! profile's grants. `docs/formats/live-dataset.md` has the fields.
 
+use crate::backend::Backend;
+use crate::cpp::TARGET;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::record::MAX_RECORD;
+use crate::keys::PublicKey;
+use crate::profile::{Grants, Profile};
+use crate::record::{Compiled, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Record, Slot};
+use crate::signature::Fingerprint;
+use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -21,16 +30,26 @@ pub struct Legacy {
     pub backend: String,
     /// The name of the dataset in the source.
     pub output: String,
+    /// Its shape.
+    pub dims: Vec<u64>,
+    /// Its type, without the size of a string or the members of a compound.
+    pub datatype: String,
     /// What it reads.
     pub inputs: Vec<String>,
+    /// Its other outputs.
+    pub scratch: Vec<String>,
     /// The source, if it was stored: with all that HDF5-UDF puts around it.
     pub source: Option<String>,
     /// The version of the header.
     pub api_version: u64,
-    /// The size of the compiled form with its signature, in bytes.
-    pub compiled_bytes: u64,
+    /// The header, as it is stored.
+    pub header: String,
+    /// The compiled form, without its signature.
+    pub code: Vec<u8>,
     /// Who signed.
     pub signer: Signer,
+    /// The digest of all of it.
+    pub digest: RecordDigest,
 }
 
 /// Who signed a dataset of HDF5-UDF.
@@ -39,14 +58,7 @@ pub enum Signer {
     /// Nobody.
     Nobody,
     /// Somebody, and the signature holds.
-    Known {
-        /// A label; nothing vouches for it.
-        name: String,
-        /// A label; nothing vouches for it.
-        email: String,
-        /// The ed25519 public key.
-        public_key: [u8; 32],
-    },
+    Known(PublicKey),
     /// Somebody, and the signature does not hold.
     Broken,
 }
@@ -56,7 +68,13 @@ struct Header {
     backend: String,
     output_dataset: String,
     #[serde(default)]
+    output_datatype: String,
+    #[serde(default)]
+    output_resolution: Vec<u64>,
+    #[serde(default)]
     input_datasets: Vec<String>,
+    #[serde(default)]
+    scratch_datasets: Vec<String>,
     #[serde(default)]
     source_code: String,
     #[serde(default)]
@@ -79,6 +97,11 @@ pub fn is_legacy(chunk: &[u8]) -> bool {
     chunk.first() == Some(&b'{')
 }
 
+/// The public key of a key file of HDF5-UDF, such as `~/.config/hdf5-udf/LOGIN.pub`.
+pub fn public_key(text: &str) -> Option<PublicKey> {
+    serde_json::from_str::<SignatureHeader>(text).ok()?.key()
+}
+
 impl Legacy {
     /// What the chunk of a dataset says.
     ///
@@ -92,45 +115,235 @@ impl Legacy {
             Error::new(ErrorKind::Invalid, format!("a dataset of HDF5-UDF that is damaged: {what}"))
         };
         let end = chunk.iter().position(|&byte| byte == 0).ok_or_else(|| damaged("its header has no end"))?;
-        let (header, rest) = chunk.split_at_checked(end).ok_or_else(|| damaged("its header has no end"))?;
+        let (text, rest) = chunk.split_at_checked(end).ok_or_else(|| damaged("its header has no end"))?;
+        let text = std::str::from_utf8(text).map_err(|_| damaged("its header is not UTF-8"))?;
         let header: Header =
-            serde_json::from_slice(header).map_err(|error| damaged(&escape(&error.to_string(), 200)))?;
+            serde_json::from_str(text).map_err(|error| damaged(&escape(&error.to_string(), 200)))?;
         let size = usize::try_from(header.bytecode_size).unwrap_or(usize::MAX);
         // The rest begins with the NUL.
         let start = rest.len().checked_sub(size).filter(|start| *start >= 1);
         let compiled = start
             .and_then(|start| rest.get(start..))
             .ok_or_else(|| damaged("its compiled form is cut short"))?;
-        let signer = match header.signature {
-            None => Signer::Nobody,
-            Some(signature) => signature.check(compiled),
+        let (signer, code) = match header.signature {
+            None => (Signer::Nobody, compiled),
+            Some(signature) => {
+                (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default())
+            }
         };
         Ok(Legacy {
             backend: header.backend,
             output: header.output_dataset,
+            dims: header.output_resolution,
+            datatype: header.output_datatype,
             inputs: header.input_datasets,
+            scratch: header.scratch_datasets,
             source: Some(header.source_code).filter(|source| !source.is_empty()),
             api_version: header.api_version,
-            compiled_bytes: header.bytecode_size,
+            header: text.to_owned(),
+            code: code.to_vec(),
             signer,
+            digest: RecordDigest::of(chunk),
         })
+    }
+
+    /// What stands for the id that datasets of ours have.
+    pub fn id(&self) -> LiveId {
+        LiveId(self.digest.0)
+    }
+
+    /// The key that signed, if the signature holds.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        match &self.signer {
+            Signer::Known(key) => Some(Fingerprint::of(&key.key)),
+            _ => None,
+        }
+    }
+
+    /// The language, if it is one that this version runs.
+    ///
+    /// # Errors
+    /// `Unsupported`, with what can be done.
+    pub fn language(&self) -> Result<Backend> {
+        let found = Backend::from_json_name(&self.backend);
+        match found.ok().filter(|b| matches!(b, Backend::Python | Backend::Lua | Backend::Cpp)) {
+            Some(backend) => Ok(backend),
+            None => fail!(
+                Unsupported,
+                "it was written by HDF5-UDF in {}, which is not run here. {}",
+                escape(&self.backend, 20),
+                self.way_out()
+            ),
+        }
+    }
+
+    /// The rights that it has here: those of its signer's profile, without the grants.
+    ///
+    /// # Errors
+    /// `Invalid` when the signature does not hold, `Refused` with the way out.
+    pub fn profile(&self) -> Result<Profile> {
+        let backend = self.language()?;
+        let way = self.way_out();
+        let fingerprint = match &self.signer {
+            Signer::Known(key) => Fingerprint::of(&key.key),
+            Signer::Broken => {
+                fail!(Invalid, "its signature (of HDF5-UDF) does not hold: the compiled form was changed")
+            }
+            Signer::Nobody => fail!(
+                Refused,
+                "refused to run: it was written by HDF5-UDF and nobody signed it; compiled forms run only if you listed their signer. {way}"
+            ),
+        };
+        let mut profile = Profile::of(Some(fingerprint))?;
+        if profile.name == "untrusted" {
+            fail!(
+                Refused,
+                "refused to run: it was written by HDF5-UDF and is a compiled form, native code in effect, signed by {fingerprint}, which no profile but `untrusted` knows. {way}; or, if you trust its author: hyperchunk trust add {fingerprint} --profile default"
+            )
+        }
+        for needed in [Backend::Cpp, backend] {
+            profile.allow(needed, Some(fingerprint)).map_err(|e| {
+                let why = "it was written by HDF5-UDF and is a compiled form, native code in effect";
+                Error::new(e.kind(), format!("{} ({why}). {way}", e.message()))
+            })?;
+        }
+        // What it asks for is in the header, which nobody signed.
+        profile.grants = Grants::default();
+        Ok(profile)
+    }
+
+    /// How to make it a live dataset of ours.
+    pub fn way_out(&self) -> &'static str {
+        match self.source {
+            Some(_) => {
+                "Its source is stored: look at it (hyperchunk udf show --source FILE:/DATASET), then: hyperchunk udf convert FILE:/DATASET"
+            }
+            None => "Its source is not stored; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME",
+        }
+    }
+
+    /// The source as its author wrote it: without what HDF5-UDF puts before it.
+    ///
+    /// # Errors
+    /// `NotFound` when none is stored, `Unsupported` when it is not in HDF5-UDF 2's frame.
+    pub fn own_source(&self) -> Result<&str> {
+        let Some(source) = &self.source else {
+            fail!(
+                NotFound,
+                "its source is not stored, and a compiled form cannot be turned back into one; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME"
+            )
+        };
+        let comment = match self.language()? {
+            Backend::Python => "#",
+            Backend::Lua => "--",
+            _ => "//",
+        };
+        // HDF5-UDF puts the author's text behind the line with this comment.
+        let line = format!("{comment} User-Defined Function");
+        let mut at = 0usize;
+        for text in source.split_inclusive('\n') {
+            at = at.saturating_add(text.len());
+            if text.trim_end() == line {
+                return Ok(source.get(at..).unwrap_or_default().trim_start_matches(['\r', '\n']));
+            }
+        }
+        fail!(Unsupported, "its source is not framed as HDF5-UDF 2 does it; look at it: hyperchunk udf show --source")
+    }
+
+    /// What a worker is told, as a record. `inputs` and `scratch` are the datasets of these names in the file.
+    ///
+    /// # Errors
+    /// `Invalid` when the header says another shape, `Unsupported` when the compiled form is for another runtime, `Limit`.
+    pub fn record(
+        &self,
+        dims: Vec<u64>,
+        datatype: crate::datatype::Datatype,
+        inputs: Vec<Slot>,
+        scratch: Vec<Slot>,
+    ) -> Result<Record> {
+        let backend = self.language()?;
+        if self.dims != dims {
+            fail!(Invalid, "the dataset is {dims:?}, and its header (of HDF5-UDF) says {:?}", self.dims)
+        }
+        if inputs.len().saturating_add(scratch.len()) >= MAX_SLOTS {
+            fail!(Limit, "more than {MAX_SLOTS} inputs and outputs")
+        }
+        if datatype.has_pointers() || scratch.iter().any(|s| s.datatype.has_pointers()) {
+            fail!(Unsupported, "it computes strings of variable length")
+        }
+        Ok(Record {
+            id: self.id(),
+            backend,
+            chunk: dims.clone(),
+            output: Slot { name: self.output.clone(), datatype, dims },
+            inputs,
+            scratch,
+            blockwise: false,
+            created: String::new(),
+            source: String::new(),
+            compiled: Some(Compiled { target: TARGET.into(), object: self.program(backend)? }),
+            signature: None,
+        })
+    }
+
+    /// The compiled form as its runtime takes it, if it can be for this machine.
+    fn program(&self, backend: Backend) -> Result<Vec<u8>> {
+        let wrong = |what: &str| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("its compiled form (of HDF5-UDF) is {what}. {}", self.way_out()),
+            )
+        };
+        match backend {
+            Backend::Cpp => {
+                let object = inflate(&self.code)?;
+                // Class, byte order and machine of an ELF file.
+                let machine: &[u8] = if cfg!(target_arch = "x86_64") { &[62, 0] } else { &[183, 0] };
+                if object.get(..6) != Some(b"\x7fELF\x02\x01") || object.get(18..20) != Some(machine) {
+                    return Err(wrong("for another kind of machine"));
+                }
+                Ok(object)
+            }
+            Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => {
+                Err(wrong("no bytecode of LuaJIT 2.1"))
+            }
+            // The magic number is a version, which the worker compares, and a line's end.
+            Backend::Python if self.code.len() <= 16 || self.code.get(2..4) != Some(b"\r\n") => {
+                Err(wrong("no bytecode of CPython"))
+            }
+            _ => Ok(self.code.clone()),
+        }
     }
 }
 
+/// HDF5-UDF deflates shared objects, and appends their size.
+fn inflate(code: &[u8]) -> Result<Vec<u8>> {
+    let damaged = || Error::new(ErrorKind::Invalid, "its compiled form (of HDF5-UDF) is damaged");
+    let (packed, size) = code.split_last_chunk::<8>().ok_or_else(damaged)?;
+    let size = u64::from_le_bytes(*size);
+    let Some(limit) = usize::try_from(size).ok().filter(|&n| n <= MAX_COMPILED) else {
+        fail!(Limit, "a compiled form of {size} bytes; the limit is {MAX_COMPILED}")
+    };
+    let object =
+        miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(packed, limit).map_err(|_| damaged())?;
+    if object.len() == limit { Ok(object) } else { Err(damaged()) }
+}
+
 impl SignatureHeader {
+    fn key(&self) -> Option<PublicKey> {
+        let key = <[u8; 32]>::try_from(BASE64.decode(self.public_key.trim()).ok()?).ok()?;
+        Some(PublicKey { key, name: self.name.clone(), email: self.email.clone() })
+    }
+
     fn check(self, compiled: &[u8]) -> Signer {
-        let key = BASE64.decode(self.public_key.trim()).ok().and_then(|key| <[u8; 32]>::try_from(key).ok());
         let holds = || {
             let (value, signed) = compiled.split_first_chunk::<SIGNATURE>()?;
-            let public_key = key?;
-            let key = VerifyingKey::from_bytes(&public_key).ok().filter(|key| !key.is_weak())?;
+            let public = self.key()?;
+            let key = VerifyingKey::from_bytes(&public.key).ok().filter(|key| !key.is_weak())?;
             key.verify_strict(signed, &Signature::from_bytes(value)).ok()?;
-            Some(public_key)
+            Some(public)
         };
-        match holds() {
-            Some(public_key) => Signer::Known { name: self.name, email: self.email, public_key },
-            None => Signer::Broken,
-        }
+        holds().map_or(Signer::Broken, Signer::Known)
     }
 }
 
@@ -140,28 +353,14 @@ impl fmt::Display for Legacy {
         match &self.signer {
             Signer::Nobody => write!(f, ", not signed")?,
             Signer::Broken => write!(f, ", with a signature that does not hold")?,
-            Signer::Known { name, email, .. } => {
-                write!(f, ", signed by {} <{}>", escape(name, 60), escape(email, 60))?;
+            Signer::Known(key) => {
+                write!(f, ", signed by {} <{}>", escape(&key.name, 60), escape(&key.email, 60))?;
             }
         }
         match self.source {
             Some(_) => write!(f, ", with its source"),
             None => write!(f, ", without its source"),
         }
-    }
-}
-
-/// Why a chunk that HDF5-UDF wrote is not computed.
-pub fn refusal(chunk: &[u8]) -> Error {
-    match Legacy::parse(chunk) {
-        Ok(legacy) => {
-            let way = "Attach its source anew: `hdf5-udf --overwrite FILE SOURCE NAME`";
-            let text = format!(
-                "it was written by HDF5-UDF ({legacy}); its signature covers the compiled form alone, which is not run. {way}"
-            );
-            Error::new(ErrorKind::Unsupported, text)
-        }
-        Err(error) => error,
     }
 }
 
@@ -194,9 +393,8 @@ mod tests {
         assert!(is_legacy(&bytes));
         let legacy = Legacy::parse(&bytes).unwrap();
         assert_eq!(legacy.inputs, ["Red", "NIR"]);
-        assert!(matches!(&legacy.signer, Signer::Known { name, .. } if name == "A B"), "{legacy:?}");
+        assert!(matches!(&legacy.signer, Signer::Known(key) if key.name == "A B"), "{legacy:?}");
         assert_eq!(legacy.to_string(), r#"LuaJIT for "NDVI", signed by A B <a@b.c>, without its source"#);
-        assert!(refusal(&bytes).to_string().contains("not run. Attach"));
         let unsigned = Legacy::parse(&file(|h| h["signature"] = serde_json::Value::Null)).unwrap();
         assert_eq!(unsigned.signer, Signer::Nobody);
     }
@@ -222,7 +420,7 @@ mod tests {
         for size in [u64::MAX, 1 << 40, whole.len() as u64] {
             assert!(Legacy::parse(&file(|h| h["bytecode_size"] = size.into())).is_err(), "{size}");
         }
-        assert_eq!(refusal(b"{}\0").kind(), ErrorKind::Invalid);
-        assert_eq!(refusal(b"{").kind(), ErrorKind::Invalid);
+        assert_eq!(Legacy::parse(b"{}\0").unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(Legacy::parse(b"{").unwrap_err().kind(), ErrorKind::Invalid);
     }
 }

@@ -124,7 +124,7 @@ impl Stub {
     /// `Unsupported` when it is no stub of ours or of a later version, `Invalid` when it is damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if legacy::is_legacy(bytes) {
-            return Err(legacy::refusal(bytes));
+            fail!(Unsupported, "the chunk holds a function of HDF5-UDF, which is not a stub of ours")
         }
         let Some(rest) = bytes.strip_prefix(MAGIC.as_slice()) else {
             fail!(Unsupported, "the chunk does not hold a live dataset's stub")

@@ -4,6 +4,7 @@
 //! without a name, gets its stubs and its record, and is linked last, so that an interrupted attach leaves no dataset
 //! that would read as zeros.
 
+use super::convert::copy_attributes;
 use super::open::open;
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
@@ -81,6 +82,30 @@ pub fn attach(
         Program::File(path) => (Backend::from_path(path)?, read_source(path)?, path.display().to_string()),
         Program::Expression(text) => (Backend::Expression, text.to_owned(), "the expression".to_owned()),
     };
+    let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
+    let program = SourceText { backend, text: source, shown, keep_attributes: false };
+    attach_source(library, path, program, &specs, options)
+}
+
+/// A program that was read.
+pub(super) struct SourceText {
+    pub(super) backend: Backend,
+    pub(super) text: String,
+    /// What messages call it.
+    pub(super) shown: String,
+    /// Whether what is replaced leaves its attributes.
+    pub(super) keep_attributes: bool,
+}
+
+/// Attaches a program that was read.
+pub(super) fn attach_source(
+    library: &'static Library,
+    path: &Path,
+    program: SourceText,
+    specs: &[OutputSpec],
+    options: &Options,
+) -> Result<Vec<Attached>> {
+    let SourceText { backend, text: source, shown, keep_attributes } = program;
     let chunking = options.chunking.clone().unwrap_or(match backend {
         Backend::Expression => Chunking::Auto,
         _ => Chunking::Whole,
@@ -89,7 +114,6 @@ pub fn attach(
     let python = if backend == Backend::Python { Some(programs.python()?) } else { None };
     let in_source = |e: Error| e.about(shown.clone());
     let scan = scan::scan(backend, &source, python.as_deref()).map_err(in_source)?;
-    let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
     let key = if options.unsigned { None } else { Some(keys::own_key()?) };
     if let Some(key) = &key {
         trust::check_revoked(&key.fingerprint())?;
@@ -100,9 +124,9 @@ pub fn attach(
     let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut input_chunks);
     let resolved = if backend == Backend::Expression {
         let expression = Expression::parse(&source).map_err(in_source)?;
-        spec::resolve_expression(&expression, &specs, &mut find)
+        spec::resolve_expression(&expression, specs, &mut find)
     } else {
-        spec::resolve(&scan, &specs, &mut |name| Ok(find(name)?.map(|found| found.info)))
+        spec::resolve(&scan, specs, &mut |name| Ok(find(name)?.map(|found| found.info)))
     };
     let resolved = resolved.map_err(|e| e.about(path.display().to_string()))?;
     let compiled = match backend {
@@ -127,7 +151,7 @@ pub fn attach(
         let chunk = chunking.shape(&output.dims, &output.datatype, &chunks)?;
         let record =
             record(backend, &source, compiled.as_ref(), &resolved, output, (chunk, &chunking), key.as_ref())?;
-        let one = store(library, file.handle.id, record, options)
+        let one = store(library, file.handle.id, record, options, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
     }
@@ -260,7 +284,13 @@ fn record(
     Ok(record)
 }
 
-fn store(library: &'static Library, file: Hid, record: Record, options: &Options) -> Result<Attached> {
+fn store(
+    library: &'static Library,
+    file: Hid,
+    record: Record,
+    options: &Options,
+    keep_attributes: bool,
+) -> Result<Attached> {
     let bytes = record.encode()?;
     let path = absolute(&record.output.name);
     let name = c_name(&path)?;
@@ -276,6 +306,9 @@ fn store(library: &'static Library, file: Hid, record: Record, options: &Options
         let dataset = create(library, file, &record)?;
         write_stubs(library, dataset.id, &record, RecordDigest::of(&bytes))?;
         write_record(library, dataset.id, &bytes)?;
+        if taken && keep_attributes {
+            copy_attributes(library, library.open_dataset(file, &name)?.id, dataset.id)?;
+        }
         link(library, file, &dataset, &name, taken)?;
         // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
         if unsafe { (library.f.file_flush)(file, 1) } < 0 {

@@ -4,11 +4,14 @@ use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
+use crate::live::legacy::payload;
 use crate::live::record::{Verified, read};
 use crate::symbols::{Hid, ID_DATASET};
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::keys::PublicKey;
+use hyperchunk_udf::legacy::{Legacy, Signer};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::Record;
+use hyperchunk_udf::record::{ATTRIBUTE, Record};
 use hyperchunk_udf::signature::Fingerprint;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -26,8 +29,43 @@ pub struct Entry {
     pub json: String,
     /// The record and who signed it, or why it is not valid.
     pub record: Result<(Record, Option<Fingerprint>)>,
+    /// What HDF5-UDF wrote, if it did. There is no record then.
+    pub legacy: Option<Legacy>,
     /// The profile that it would run in here.
     pub profile: Result<Profile>,
+}
+
+impl Entry {
+    /// Who signed it, if the signature holds.
+    pub fn signer(&self) -> Option<Fingerprint> {
+        match (&self.record, &self.legacy) {
+            (Ok((_, signer)), _) => *signer,
+            (Err(_), Some(legacy)) => legacy.fingerprint(),
+            (Err(_), None) => None,
+        }
+    }
+
+    /// Why neither we nor HDF5-UDF can have written it so, if that is the case.
+    pub fn error(&self) -> Option<&Error> {
+        self.record.as_ref().err().filter(|_| self.legacy.is_none())
+    }
+
+    /// The key that signed it, with its labels; none if nobody did.
+    ///
+    /// # Errors
+    /// Those of the record.
+    pub fn key(&self) -> Result<Option<PublicKey>> {
+        match (&self.record, &self.legacy) {
+            (Ok((record, _)), _) => Ok(record.signature.as_ref().map(|signature| PublicKey {
+                key: signature.public_key,
+                name: signature.name.clone(),
+                email: signature.email.clone(),
+            })),
+            (Err(_), Some(Legacy { signer: Signer::Known(key), .. })) => Ok(Some(key.clone())),
+            (Err(_), Some(_)) => Ok(None),
+            (Err(error), None) => Err(error.clone()),
+        }
+    }
 }
 
 /// Every live dataset of the file, in the order of the links' names. A dataset with several names is listed once a name.
@@ -106,10 +144,14 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     let path = format!("/{}", name.to_string_lossy().trim_start_matches('/'));
     // SAFETY: an open identifier.
     let stub_bytes = unsafe { (library.f.dataset_storage_size)(object.id) };
-    let missing = || {
-        Error::new(ErrorKind::Unsupported, "it has no record of ours; was it made by HDF5-UDF?".to_owned())
-    };
-    let bytes = read(library, object.id).and_then(|b| b.ok_or_else(missing));
+    let missing = || Error::new(ErrorKind::Invalid, format!("it has no record (attribute {ATTRIBUTE})"));
+    let stored = read(library, object.id);
+    if let Ok(None) = &stored
+        && let Some(chunk) = payload(library, object.id).ok().flatten()
+    {
+        return Ok(Some(of_legacy(path, stub_bytes, &chunk)));
+    }
+    let bytes = stored.and_then(|b| b.ok_or_else(missing));
     let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
     let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new);
     let profile = match &verified {
@@ -122,8 +164,29 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
         record_bytes: json.len() as u64,
         json,
         record: verified.map(|v| (v.record, v.signer)),
+        legacy: None,
         profile,
     }))
+}
+
+/// What HDF5-UDF wrote into the one chunk of a dataset.
+fn of_legacy(path: String, stub_bytes: u64, chunk: &[u8]) -> Entry {
+    let parsed = Legacy::parse(chunk);
+    let profile = parsed.as_ref().map_err(Clone::clone).and_then(Legacy::profile);
+    let error = match &parsed {
+        Ok(legacy) => Error::new(ErrorKind::Unsupported, format!("it was written by HDF5-UDF ({legacy})")),
+        Err(error) => error.clone(),
+    };
+    let json = parsed.as_ref().map_or_else(|_| String::new(), |legacy| legacy.header.clone());
+    Entry {
+        path,
+        stub_bytes,
+        record_bytes: json.len() as u64,
+        json,
+        record: Err(error),
+        legacy: parsed.ok(),
+        profile,
+    }
 }
 
 /// Splits `FILE:/DATASET`; the dataset begins at the first `:/` after which the rest is not part of a file's name.

@@ -1,12 +1,14 @@
 //! Editing existing files through a libhdf5: attaching, listing, removing live datasets.
 
 mod attach;
+mod convert;
 mod list;
 mod open;
 mod rebuild;
 mod verify;
 
 pub use attach::{Attached, Options, Program, attach};
+pub use convert::convert;
 pub use list::{Entry, find, list, remove, split_target};
 pub use rebuild::rebuild;
-pub use verify::{check_inputs, verify_stubs};
+pub use verify::{check_inputs, check_legacy, verify_stubs};

@@ -7,10 +7,13 @@ use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
+use crate::live::check_shape;
+use crate::live::legacy::verified;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::chunking::chunk_numbers;
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::record::Record;
 use hyperchunk_udf::spec::ExpressionInput;
 use hyperchunk_udf::stub::{MAX_STUB, RecordDigest, Stub};
@@ -73,6 +76,18 @@ pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> 
         }
     }
     Ok(())
+}
+
+/// What a reader would make of a dataset of HDF5-UDF: its record, if it can run here.
+///
+/// # Errors
+/// Those of reading it, up to the worker's start.
+pub fn check_legacy(library: &'static Library, path: &Path, dataset: &str, legacy: &Legacy) -> Result<Record> {
+    let file = open(library, path, false)?;
+    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
+    let verified = verified(library, &file.handle, handle.id, legacy)?;
+    check_shape(library, handle.id, &verified)?;
+    Ok(verified.record)
 }
 
 /// The stored bytes of a chunk, which must be few.

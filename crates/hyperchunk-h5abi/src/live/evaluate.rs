@@ -1,6 +1,7 @@
 //! One chunk, computed.
 
-use super::locate::{is_client_data_of, locate};
+use super::legacy;
+use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
 use super::texts::{self, Texts};
 use crate::errors::{PREFIX, Quiet, failure};
@@ -13,7 +14,8 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Active, Pool, Session, SessionKey, Source};
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
-use hyperchunk_udf::stub::Stub;
+use hyperchunk_udf::legacy::is_legacy;
+use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -24,17 +26,31 @@ pub(crate) fn evaluate(library: &'static Library, stub: &[u8], client: &[u32]) -
     if cfg!(target_endian = "big") {
         fail!(Unsupported, "live datasets are not computed on big-endian machines yet")
     }
+    if is_legacy(stub) {
+        if !client.is_empty() {
+            fail!(Invalid, "the chunk holds a function of HDF5-UDF, and not the stub that it should")
+        }
+        let legacy = legacy::parse(library, stub)?;
+        let targets = legacy::locate(library, &legacy, stub)?;
+        let chunk = vec![0; legacy.dims.len()];
+        return of_targets(library, &Stub { id: legacy.id(), record: legacy.digest, chunk }, &targets);
+    }
     let stub = Stub::parse(stub)?;
     if !is_client_data_of(client, stub.id) {
         fail!(Invalid, "the chunk holds the stub of another live dataset than the one that is read")
     }
     let targets = locate(library, &stub)?;
+    of_targets(library, &stub, &targets)
+}
+
+/// The chunk of one of these datasets, which have to agree.
+fn of_targets(library: &'static Library, stub: &Stub, targets: &[Target]) -> Result<ChunkBuffer> {
     let Some(((dataset, first), others)) = targets.split_first() else { fail!(Worker, "no plan") };
     let _active = Active::enter(stub.id, &first.profile).map_err(|e| first.explain(&e))?;
-    let mut chunk = compute_and_note(library, &stub, *dataset, first)?;
+    let mut chunk = compute_and_note(library, stub, *dataset, first)?;
     for (dataset, other) in others {
         // Copies of one file are open together, and HDF5 does not tell which is read. If they agree it does not matter.
-        let mut again = compute_and_note(library, &stub, *dataset, other)?;
+        let mut again = compute_and_note(library, stub, *dataset, other)?;
         if !same(&mut chunk, &mut again) {
             fail!(
                 Unsupported,
@@ -211,8 +227,15 @@ fn read_block(
     let dataset = library.open_dataset(file.id, &name)?;
     // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
     let words = library.live_filter(library.create_plist(dataset.id)?.id);
-    if let Some(words) = words {
-        Active::check(|id| is_client_data_of(&words, id))?;
+    match words {
+        Some(words) if words.is_empty() => {
+            if let Some(bytes) = legacy::payload(library, dataset.id)? {
+                let digest = RecordDigest::of(&bytes);
+                Active::check(|id| id == LiveId(digest.0))?;
+            }
+        }
+        Some(words) => Active::check(|id| is_client_data_of(&words, id))?,
+        None => {}
     }
     let (native, datatype, _) = library.input_type(backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;

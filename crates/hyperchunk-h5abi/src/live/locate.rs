@@ -107,7 +107,7 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     Ok(targets)
 }
 
-fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<Arc<Plan>> {
+pub(super) fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<Arc<Plan>> {
     let plans = cache(&PLANS)?;
     let same = |(base, p): &&(usize, Arc<Plan>)| {
         *base == library.base() && p.instance == instance && p.verified.digest == record
@@ -115,7 +115,7 @@ fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<
     plans.iter().find(same).map(|(_, p)| Arc::clone(p))
 }
 
-fn keep_plan(library: &Library, plan: &Arc<Plan>) {
+pub(super) fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     if plan.read_only
         && let Some(mut plans) = cache(&PLANS)
     {

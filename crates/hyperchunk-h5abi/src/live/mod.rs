@@ -5,6 +5,7 @@
 
 mod evaluate;
 mod expression;
+pub(crate) mod legacy;
 mod locate;
 mod number;
 mod plan;
@@ -13,4 +14,4 @@ mod texts;
 
 pub(crate) use evaluate::evaluate;
 pub(crate) use locate::{CLIENT_DATA_VERSION, is_written};
-pub(crate) use plan::absolute;
+pub(crate) use plan::{absolute, check_shape};

@@ -47,7 +47,7 @@ impl Plan {
     ) -> Result<Self> {
         let name = library.name_of(dataset, library.f.id_name);
         let file_path = library.name_of(file.id, library.f.file_name);
-        let profile = Profile::of(verified.signer).map_err(|e| {
+        let profile = verified.profile().map_err(|e| {
             verified.note(&file_path, &name, None, Some(&e));
             let text = format!("({}): {e}", verified.describe(None));
             Error::new(e.kind(), text).about(format!("{file_path}:{name}"))
@@ -114,7 +114,8 @@ impl Plan {
         let programs = Programs::find()?;
         let compiled = match record.backend {
             Backend::Cpp => Some(compiled_form(record, &programs)?),
-            _ => None,
+            // Bytecode, which only HDF5-UDF stored.
+            _ => self.verified.legacy.as_ref().and(record.compiled.as_ref()).map(|c| Arc::new(c.object.clone())),
         };
         let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
         let disk = if mapped { on_disk(library, &library.file_of(dataset)?) } else { None };
@@ -162,6 +163,9 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
             told.0,
             told.2
         )
+    }
+    if verified.legacy.is_some() {
+        return super::legacy::check_layout(library, file_type.id);
     }
     // What a function computes is put into the chunk as it is.
     // SAFETY: open identifiers.

@@ -7,6 +7,7 @@ use crate::symbols::{CLASS_STRING, Hid};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
+use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, MAX_RECORD, Record};
 use hyperchunk_udf::signature::{self, Fingerprint};
@@ -21,6 +22,8 @@ pub(crate) struct Verified {
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     pub(crate) signer: Option<Fingerprint>,
+    /// What HDF5-UDF wrote, if it did: the record is made of that.
+    pub(crate) legacy: Option<Legacy>,
 }
 
 impl Verified {
@@ -28,7 +31,15 @@ impl Verified {
     pub(crate) fn new(bytes: &[u8]) -> Result<Self> {
         let record = Record::parse(bytes)?;
         let signer = signature::verify(&record)?;
-        Ok(Verified { digest: RecordDigest::of(bytes), record, signer })
+        Ok(Verified { digest: RecordDigest::of(bytes), record, signer, legacy: None })
+    }
+
+    /// The rights that it has here.
+    pub(crate) fn profile(&self) -> Result<Profile> {
+        match &self.legacy {
+            Some(legacy) => legacy.profile(),
+            None => Profile::of(self.signer),
+        }
     }
 
     /// Notes in the audit log, if there is one, what became of it in this file.

@@ -1,5 +1,6 @@
 //! The C++ back end: a shared object, loaded and run locked down.
 
+use super::legacy_cpp::LegacyObject;
 use super::{CallSlot, Runtime, lockdown};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -34,6 +35,7 @@ type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
 #[derive(Debug)]
 pub struct CppRuntime {
     run: Option<Run>,
+    legacy: Option<LegacyObject>,
     names: Vec<(CString, CString)>,
     file_path: CString,
 }
@@ -55,7 +57,7 @@ impl CppRuntime {
             .iter()
             .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
             .collect::<Result<_>>()?;
-        Ok(CppRuntime { run: None, names, file_path: c(&setup.file_path)? })
+        Ok(CppRuntime { run: None, legacy: None, names, file_path: c(&setup.file_path)? })
     }
 }
 
@@ -106,6 +108,10 @@ impl Runtime for CppRuntime {
         let Some(object) = compiled else { fail!(Worker, "no compiled form") };
         let path = CString::new(format!("/proc/self/fd/{}", object.as_raw_fd())).unwrap_or_default();
         let handle = open(&path)?;
+        if setup.source.is_empty() {
+            self.legacy = Some(LegacyObject::new(handle)?);
+            return lockdown::end_loading(&setup.grants);
+        }
         // SAFETY: a live handle and a NUL-terminated name.
         let symbol = unsafe { libc::dlsym(handle, c"hyperchunk_run".as_ptr()) };
         if symbol.is_null() {
@@ -119,6 +125,12 @@ impl Runtime for CppRuntime {
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
+        if let Some(legacy) = &mut self.legacy {
+            legacy.call(slots, &self.names, &self.file_path);
+            // SAFETY: flushing every C stream has no preconditions.
+            unsafe { libc::fflush(std::ptr::null_mut()) };
+            return Ok(());
+        }
         let rows: Vec<CppSlot> = slots
             .iter()
             .zip(&self.names)

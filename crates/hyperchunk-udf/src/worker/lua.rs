@@ -1,4 +1,5 @@
-//! The Lua back end: LuaJIT, source only. Bytecode from a file is never loaded.
+//! The Lua back end: LuaJIT. Bytecode is loaded only where the host sends some: that of HDF5-UDF, for signers whose native
+//! code may run.
 
 use super::{CallSlot, Runtime, lockdown};
 use crate::datatype::{Datatype, declarations};
@@ -8,6 +9,21 @@ use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 
 const PRELUDE: &str = include_str!("lua_prelude.lua");
+/// What HDF5-UDF puts before a function keeps `lib` to itself, in its `init`, and fills it when that is called. It gets
+/// what functions of ours get, and `init` is not called.
+const ADOPT: &str = "
+local getupvalue = debug.getupvalue
+debug, package.loaded.debug = nil, nil
+for n = 1, 60 do
+  local name, value = getupvalue(init, n)
+  if type(value) == 'table' then
+    for key, entry in pairs(lib) do value[key] = entry end
+    return
+  end
+  if name == nil then break end
+end
+error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
+";
 const MAX_RANK: usize = 32;
 
 /// The slot as the prelude's `ffi.cdef` declares it.
@@ -60,7 +76,8 @@ impl LuaRuntime {
             | StdLib::JIT
             | StdLib::FFI
             | StdLib::PACKAGE
-            | if setup.grants.has_files() { StdLib::IO } else { StdLib::NONE };
+            | if setup.grants.has_files() { StdLib::IO } else { StdLib::NONE }
+            | if setup.compiled { StdLib::DEBUG } else { StdLib::NONE };
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
         let empty = FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK] };
@@ -107,9 +124,19 @@ impl Runtime for LuaRuntime {
         lockdown::Runtime::Lua { jit: self.jit }
     }
 
-    fn load(&mut self, setup: &Setup, _: Option<OwnedFd>) -> Result<()> {
-        let chunk = self.lua.load(setup.source.as_str()).set_name("=udf").set_mode(ChunkMode::Text);
-        chunk.exec().map_err(|e| failed(&e))?;
+    fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+        match compiled {
+            None => {
+                let chunk = self.lua.load(setup.source.as_str()).set_name("=udf").set_mode(ChunkMode::Text);
+                chunk.exec().map_err(|e| failed(&e))?;
+            }
+            Some(compiled) => {
+                let code = super::read_compiled(compiled)?;
+                let chunk = self.lua.load(code).set_name("=udf").set_mode(ChunkMode::Binary);
+                let adopt = self.lua.load(ADOPT).set_name("=hyperchunk").set_mode(ChunkMode::Text);
+                chunk.exec().and_then(|()| adopt.exec()).map_err(|e| failed(&e))?;
+            }
+        }
         match self.lua.globals().get::<Option<Function>>("dynamic_dataset") {
             Ok(Some(entry)) => {
                 self.entry = Some(entry);

@@ -11,6 +11,8 @@ mod connections;
 pub mod cpp;
 pub mod lockdown;
 #[cfg(feature = "worker-bin")]
+mod legacy_cpp;
+#[cfg(feature = "worker-bin")]
 pub mod lua;
 
 use crate::backend::Backend;
@@ -21,6 +23,7 @@ use crate::protocol::{
     self, Answer, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
 };
 use crate::socket::{self, Received};
+use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -167,17 +170,27 @@ fn locate<'a>(
     Ok(slots)
 }
 
+/// The bytes of the compiled form.
+///
+/// # Errors
+/// `Io`.
+pub fn read_compiled(compiled: OwnedFd) -> Result<Vec<u8>> {
+    let mut file = std::fs::File::from(compiled);
+    let mut bytes = Vec::new();
+    // Not asking for its size, which a locked-down process may not.
+    std::io::Seek::rewind(&mut file)
+        .and_then(|()| std::io::Read::take(file, u64::MAX).read_to_end(&mut bytes))
+        .map_err(|e| Error::io("reading the compiled form", &e))?;
+    Ok(bytes)
+}
+
 fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
     if fds.is_empty() {
         fail!(Worker, "no set-up")
     }
     let rest = fds.split_off(1);
     let Some(first) = fds.pop() else { fail!(Worker, "no set-up") };
-    let mut file = std::fs::File::from(first);
-    let mut text = Vec::new();
-    std::io::Seek::rewind(&mut file)
-        .and_then(|()| std::io::Read::read_to_end(&mut file, &mut text))
-        .map_err(|e| Error::io("reading the set-up", &e))?;
+    let text = read_compiled(first)?;
     let setup: Setup = serde_json::from_slice(&text)
         .map_err(|e| Error::new(ErrorKind::Worker, format!("the set-up: {e}")))?;
     if setup.protocol != PROTOCOL {

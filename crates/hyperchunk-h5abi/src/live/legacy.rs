@@ -1,0 +1,149 @@
+//! Datasets of HDF5-UDF: what their chunk says, as a record.
+//!
+//! Their filter has no client data, so that nothing in the dataset tells which it is; it is known by what its chunk holds.
+
+use super::locate::{Target, keep_plan, known_plan};
+use super::plan::{Plan, absolute, check_shape};
+use super::record::Verified;
+use crate::errors::{Quiet, failure};
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::symbols::{ALL_FILES, Hid, OBJ_DATASET};
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::audit;
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::legacy::{Legacy, is_legacy};
+use hyperchunk_udf::record::{MAX_RECORD, Slot};
+use std::sync::Arc;
+
+/// What the chunk of a dataset of HDF5-UDF holds; none of other datasets.
+pub(crate) fn payload(library: &'static Library, dataset: Hid) -> Result<Option<Vec<u8>>> {
+    let plist = library.create_plist(dataset)?;
+    if library.live_filter(plist.id).is_none_or(|words| !words.is_empty()) {
+        return Ok(None);
+    }
+    let origin = vec![0; library.dims(library.dataset_space(dataset)?.id)?.len()];
+    let mut size = 0;
+    // SAFETY: the offset has the dataset's rank; one live integer.
+    if unsafe { (library.f.dataset_chunk_size)(dataset, origin.as_ptr(), &raw mut size) } < 0 {
+        return Err(failure(library, "its chunk"));
+    }
+    let Some(length) = usize::try_from(size).ok().filter(|&n| n > 0 && n <= MAX_RECORD) else {
+        fail!(Invalid, "its chunk has {size} bytes, which is no function of HDF5-UDF")
+    };
+    let mut bytes = vec![0u8; length];
+    let mut mask = 0u32;
+    // SAFETY: as above, and the buffer has the size that HDF5 has just told.
+    let rc = unsafe {
+        (library.f.dataset_read_chunk)(dataset, 0, origin.as_ptr(), &raw mut mask, bytes.as_mut_ptr().cast())
+    };
+    if rc < 0 {
+        return Err(failure(library, "its chunk"));
+    }
+    Ok(is_legacy(&bytes).then_some(bytes))
+}
+
+/// What the chunk of an open dataset says.
+pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
+    Legacy::parse(bytes).map_err(|error| {
+        let _quiet = Quiet::new(library);
+        let holds = |&dataset: &Hid| payload(library, dataset).ok().flatten().is_some_and(|b| b == bytes);
+        let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else { return error };
+        let path = library.file_of(dataset).map(|file| library.name_of(file.id, library.f.file_name));
+        error.about(format!("{}:{}", path.unwrap_or_default(), library.name_of(dataset, library.f.id_name)))
+    })
+}
+
+/// The open datasets that hold `bytes`, with their plans: one a file, as [`locate`](super::locate::locate) finds them.
+pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -> Result<Vec<Target>> {
+    let _quiet = Quiet::new(library);
+    let mut targets: Vec<Target> = Vec::new();
+    for dataset in library.open_ids(ALL_FILES, OBJ_DATASET) {
+        if payload(library, dataset).ok().flatten().is_none_or(|other| other != bytes) {
+            continue;
+        }
+        let file = library.file_of(dataset)?;
+        let instance = library.instance(&file)?;
+        if targets.iter().any(|(_, plan)| plan.instance == instance) {
+            continue;
+        }
+        let plan = match known_plan(library, instance, legacy.digest) {
+            Some(plan) => plan,
+            None => {
+                let (path, name) =
+                    (library.name_of(file.id, library.f.file_name), library.name_of(dataset, library.f.id_name));
+                let verified = verified(library, &file, dataset, legacy).map_err(|error| {
+                    audit::note(&audit::Event::invalid(&path, &name, legacy.digest, &error));
+                    let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
+                    Error::new(error.kind(), text).about(format!("{path}:{name}"))
+                })?;
+                let plan = Arc::new(Plan::new(library, dataset, &file, instance, Arc::new(verified))?);
+                keep_plan(library, &plan);
+                plan
+            }
+        };
+        check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
+        targets.push((dataset, plan));
+    }
+    if targets.is_empty() {
+        fail!(
+            Unsupported,
+            "the dataset that is read is not open by itself: is it the source of a virtual dataset? Open it in this program, too, and read again"
+        )
+    }
+    Ok(targets)
+}
+
+/// The record of a dataset of HDF5-UDF.
+pub(crate) fn verified(
+    library: &'static Library,
+    file: &Handle,
+    dataset: Hid,
+    legacy: &Legacy,
+) -> Result<Verified> {
+    // Nobody's file is looked at further before its signer is known to be trusted.
+    legacy.profile()?;
+    let dims = library.dims(library.dataset_space(dataset)?.id)?;
+    let (_, datatype) = library.unpadded_type(library.dataset_type(dataset)?.id)?;
+    // Native code has the layout of structures in it; interpreters go by names.
+    let exact = legacy.language()? == Backend::Cpp;
+    let slots = |names: &[String]| -> Result<Vec<Slot>> {
+        names.iter().map(|name| slot(library, file, name, exact)).collect()
+    };
+    let record = legacy.record(dims, datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;
+    let signer = legacy.fingerprint();
+    Ok(Verified { digest: legacy.digest, record, signer, legacy: Some(legacy.clone()) })
+}
+
+/// A dataset that the header names, as it is in the file now: the header does not say what it was.
+fn slot(library: &'static Library, file: &Handle, name: &str, exact: bool) -> Result<Slot> {
+    let about = |e: Error| Error::new(e.kind(), format!("{:?}: {e}", escape(name, 80)));
+    let read = || {
+        let dataset = library
+            .open_dataset(file.id, &c_name(&absolute(name))?)
+            .map_err(|e| Error::new(ErrorKind::NotFound, e.message().to_owned()))?;
+        let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
+        let file_type = library.dataset_type(dataset.id)?;
+        let (_, datatype) = library.memory_type(file_type.id)?;
+        if exact && datatype.flat_number().is_none() {
+            check_layout(library, file_type.id)?;
+        }
+        Ok(Slot { name: name.to_owned(), datatype, dims })
+    };
+    read().map_err(about)
+}
+
+/// A compiled form has the layout of the file in it: what lies otherwise in a structure of C cannot be given to it.
+pub(super) fn check_layout(library: &'static Library, file_type: Hid) -> Result<()> {
+    let (memory, datatype) = library.unpadded_type(file_type)?;
+    // SAFETY: open identifiers.
+    if unsafe { (library.f.type_equal)(memory.id, file_type) } <= 0 {
+        fail!(
+            Unsupported,
+            "it is {} in another layout than C's, or in another byte order, which functions of HDF5-UDF are not given yet: attach the source anew",
+            escape(&datatype.name(), 200)
+        )
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Shared objects of HDF5-UDF: they have variables of C++'s library that whoever runs them fills.
+//!
+//! A `std::vector` of libstdc++ is three addresses: the first element, the end, and the end of the room.
+
+use super::CallSlot;
+use crate::error::{Result, fail};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr::{null, null_mut};
+
+#[repr(C)]
+struct Vector {
+    first: *mut c_void,
+    end: *mut c_void,
+    room: *mut c_void,
+}
+
+/// A loaded shared object.
+#[derive(Debug)]
+pub(super) struct LegacyObject {
+    run: unsafe extern "C" fn(),
+    data: *mut Vector,
+    names: *mut Vector,
+    types: *mut Vector,
+    dims: *mut Vector,
+    /// HDF5-UDF 2.1 has none.
+    file_path: *mut *const c_char,
+}
+
+impl LegacyObject {
+    /// Finds what HDF5-UDF puts into an object.
+    pub(super) fn new(handle: *mut c_void) -> Result<Self> {
+        // SAFETY: a live handle and a NUL-terminated name.
+        let find = |name: &CStr| unsafe { libc::dlsym(handle, name.as_ptr()) };
+        let [run, data, names, types, dims] = [
+            c"dynamic_dataset",
+            c"hdf5_udf_data",
+            c"hdf5_udf_names",
+            c"hdf5_udf_types",
+            c"hdf5_udf_dims",
+        ]
+        .map(find);
+        if [run, data, names, types, dims].iter().any(|symbol| symbol.is_null()) {
+            fail!(Failed, "the compiled form is no function of HDF5-UDF 2; attach its source anew")
+        }
+        Ok(LegacyObject {
+            // SAFETY: HDF5-UDF calls this symbol so. If the object lies, only this locked-down process is its victim.
+            run: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn()>(run) },
+            data: data.cast(),
+            names: names.cast(),
+            types: types.cast(),
+            dims: dims.cast(),
+            file_path: find(c"hdf5_file_path").cast(),
+        })
+    }
+
+    /// Runs the function once.
+    pub(super) fn call(&mut self, slots: &[CallSlot<'_>], names: &[(CString, CString)], file_path: &CStr) {
+        let shapes = slots.iter().map(|slot| {
+            Vector::of(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)))
+        });
+        // SAFETY: the object's own variables, which are vectors; nobody else uses them now.
+        unsafe {
+            (*self.data).set(slots.iter().map(|slot| slot.data.cast::<c_void>()));
+            (*self.names).set(names.iter().map(|(name, _)| name.as_ptr()));
+            (*self.types).set(names.iter().map(|(_, datatype)| datatype.as_ptr()));
+            for old in (*self.dims).take::<Vector>() {
+                libc::free(old.first);
+            }
+            (*self.dims).set(shapes);
+            if !self.file_path.is_null() {
+                *self.file_path = file_path.as_ptr();
+            }
+            (self.run)();
+        }
+    }
+}
+
+impl Vector {
+    const EMPTY: Vector = Vector { first: null_mut(), end: null_mut(), room: null_mut() };
+
+    /// Elements in memory of `malloc`, which is that of the C++ library's `new`: the object may free it.
+    fn of<T>(elements: impl ExactSizeIterator<Item = T>) -> Self {
+        let count = elements.len();
+        // SAFETY: room for all elements, each of which is written before the next call looks at it.
+        unsafe {
+            let first: *mut T = libc::malloc(count.saturating_mul(size_of::<T>()).max(1)).cast();
+            if first.is_null() {
+                libc::abort();
+            }
+            for (n, element) in elements.enumerate().take(count) {
+                first.add(n).write(element);
+            }
+            let end = first.add(count).cast();
+            Vector { first: first.cast(), end, room: end }
+        }
+    }
+
+    /// Replaces the elements. Those of this type need no destructor.
+    fn set<T>(&mut self, elements: impl ExactSizeIterator<Item = T>) {
+        let old = std::mem::replace(self, Vector::of(elements));
+        // SAFETY: null, or memory of the C++ library's `new` or of ours.
+        unsafe { libc::free(old.first) };
+    }
+
+    /// Takes the elements out.
+    fn take<T>(&mut self) -> Vec<T> {
+        let old = std::mem::replace(self, Vector::EMPTY);
+        let (first, end) = (old.first.cast_const().cast::<T>(), old.end.cast_const().cast::<T>());
+        if first == null() {
+            return Vec::new();
+        }
+        // SAFETY: a vector's addresses are of one piece of memory, with elements between them.
+        unsafe {
+            let count = usize::try_from(end.offset_from(first)).unwrap_or(0);
+            let elements = (0..count).map(|n| first.add(n).read()).collect();
+            libc::free(old.first);
+            elements
+        }
+    }
+}
