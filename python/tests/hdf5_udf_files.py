@@ -22,7 +22,6 @@ import pytest
 from hostile import ed25519
 
 SEED = hashlib.sha256(b"the author of old files").digest()
-PUBLIC = ed25519.public_key(SEED)
 
 LUA = """local lib = {}
 function init(library)

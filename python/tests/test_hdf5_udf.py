@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import hyperchunk
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK, environment, read

@@ -37,6 +37,7 @@ extern "C" void dynamic_dataset() {
 }
 """,
 }
+TWO = 'def dynamic_dataset():\n    x, a, b = map(lib.getData, "xab")\n'
 LIKE = np.zeros((30, 40), "f4")
 
 
@@ -124,7 +125,7 @@ def test_what_the_commands_say(scene: Any, command: Any, tmp_path: Path, trusted
 
 def test_who_signed_decides(scene: Any, command: Any, tmp_path: Path, trusted: str) -> None:
     code = compiled("py", NDVI["py"], tmp_path)
-    cases = [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"seed": None}, "nobody signed it"),
         ({"seed": bytes(32)}, "no profile but `untrusted` knows"),
         ({"damage": True}, "does not hold"),
@@ -157,7 +158,7 @@ def test_runtimes_that_do_not_match(scene: Any, tmp_path: Path, trusted: str) ->
         (("C++", "", b"not deflated, and a size" + (100).to_bytes(8, "little")), "is damaged"),
         (("C++", "", (1 << 60).to_bytes(8, "little")), "the limit is"),
     ]
-    assert importlib.util.MAGIC_NUMBER != old[:4]
+    assert old[:4] != importlib.util.MAGIC_NUMBER
     for n, (code, text) in enumerate(cases):
         file = scene(f"{n}.h5")
         write(file, code, "NDVI", LIKE)
@@ -168,14 +169,16 @@ def test_runtimes_that_do_not_match(scene: Any, tmp_path: Path, trusted: str) ->
 def test_several_outputs_and_chains(scene: Any, tmp_path: Path, trusted: str) -> None:
     """Each output runs the whole function; an input may be live itself, of either kind, but not in a circle."""
     file = scene(x=np.arange(5, dtype="i4"))
-    two = 'def dynamic_dataset():\n    x, a, b = map(lib.getData, "xab")\n    for k in range(5):\n        a[k], b[k] = x[k] * 2, x[k] / 2\n'
+    two = TWO + "    for k in range(5):\n        a[k], b[k] = x[k] * 2, x[k] / 2\n"
     code = compiled("py", two, tmp_path)
     # HDF5-UDF's headers name outputs that are still to be written.
     write(file, code, "a", np.zeros(5, "i4"), inputs=("x",), scratch=("b",))
     write(file, code, "b", np.zeros(5, "f8"), inputs=("x",), scratch=("a",))
     np.testing.assert_array_equal(values(file, "a"), [0, 2, 4, 6, 8])
     np.testing.assert_array_equal(values(file, "b"), [0, 0.5, 1, 1.5, 2])
-    chain = 'def dynamic_dataset():\n    a, c = lib.getData("a"), lib.getData("c")\n    for k in range(5):\n        c[k] = a[k] + 1\n'
+    chain = (
+        'def dynamic_dataset():\n    a, c = map(lib.getData, "ac")\n    for k in range(5):\n        c[k] = a[k] + 1\n'
+    )
     write(file, compiled("py", chain, tmp_path), "c", np.zeros(5, "i4"), inputs=("a",))
     hyperchunk.udf.attach(file, outputs="d", expression="c * 10")
     np.testing.assert_array_equal(values(file, "d"), [10, 30, 50, 70, 90])
@@ -228,3 +231,55 @@ extern "C" void dynamic_dataset() {
     declared = "struct sites_t { int serial_number; char _pad0[4]; double temperature; } __attribute__((packed));"
     write(file, compiled("cpp", text, tmp_path, declared), "hot", np.zeros(6), inputs=("Sites",))
     np.testing.assert_allclose(values(file, "hot"), np.arange(6) * 2)
+
+
+@pytest.mark.parametrize("language", ["lua", "py", "cpp"])
+def test_converted(language: str, scene: Any, command: Any, tmp_path: Path) -> None:
+    """From the stored source, signed by who converts; attributes stay."""
+    file = scene()
+    write(file, compiled(language, NDVI[language], tmp_path), "NDVI", LIKE, keep_source=True)
+    write(file, compiled("py", NDVI["py"], tmp_path), "lost", LIKE)
+    texts = np.array(["a", "bcd"], dtype=h5py.string_dtype())
+    with h5py.File(file, "r+") as opened:
+        opened["NDVI"].attrs.update({"units": "1", "texts": texts, "grid": np.arange(6).reshape(2, 3)})
+        opened["NDVI"].attrs["none"] = h5py.Empty("f4")
+    before = file.read_bytes()
+    assert "would attach NDVI" in command("udf", "convert", f"{file}:/NDVI", "--dry-run").stdout
+    assert file.read_bytes() == before
+
+    done = command("udf", "convert", file)
+    assert done.returncode == 1
+    assert "attached NDVI" in done.stdout
+    assert "/lost: its source is not stored" in done.stderr
+    assert "1 of 2 datasets" in done.stderr
+    with h5py.File(file) as opened:
+        red, nir = opened["Red"][...], opened["NIR"][...]
+        attributes = dict(opened["NDVI"].attrs)
+    np.testing.assert_allclose(values(file, "NDVI"), (nir - red) / (nir + red), rtol=1e-6)
+    assert (attributes["units"], list(attributes["texts"])) == ("1", ["a", "bcd"])
+    np.testing.assert_array_equal(attributes["grid"], np.arange(6).reshape(2, 3))
+    assert isinstance(attributes["none"], h5py.Empty)
+    live = hyperchunk.udf.show(file, "NDVI")
+    assert live.record["source_code"].strip() == NDVI[language].strip()
+    assert (live.profile, live.error) == ("self", None)
+    assert command("udf", "convert", f"{file}:/NDVI").returncode == 1
+
+
+def test_what_cannot_be_converted(scene: Any, command: Any, tmp_path: Path) -> None:
+    code = compiled("py", TWO, tmp_path)
+    like = np.zeros(5, "i4")
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"name": "other"}, "was renamed since"),
+        ({"scratch": ("b",)}, 'computes "b", too'),
+        ({"scratch": ("x",)}, 'computes "x", too: there is no live dataset of this name'),
+        ({"source_code": "def dynamic_dataset(): pass"}, "not framed as HDF5-UDF 2 does it"),
+        ({"backend": "CUDA"}, "in CUDA"),
+    ]
+    for n, (options, text) in enumerate(cases):
+        file = scene(f"{n}.h5", x=like)
+        write(file, code, "a", like, inputs=("x",), keep_source=True, **options)
+        before = file.read_bytes()
+        done = command("udf", "convert", f"{file}:/{options.get('name', 'a')}")
+        assert done.returncode == 1
+        assert text in done.stderr
+        assert file.read_bytes() == before

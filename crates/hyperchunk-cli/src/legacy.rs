@@ -93,7 +93,9 @@ pub(crate) fn verify(
         _ => "not signed".to_owned(),
     };
     let (runs, verdict) = match runs_here(library, file, entry, legacy) {
-        Ok((profile, _)) => (format!("profile {}, without its grants: runs here", profile.name), Verdict::Runs),
+        Ok((profile, _)) => {
+            (format!("profile {}, without its grants: runs here", profile.name), Verdict::Runs)
+        }
         Err(error) => (format!("does not run here: {error}"), Verdict::Refused),
     };
     say!("{path}\twritten by HDF5-UDF, {who}\t1 chunk\t{runs}");
@@ -111,7 +113,9 @@ pub(crate) fn explain(library: &'static Library, file: &Path, entry: &edit::Entr
         Signer::Broken => say!("  Its signature does not hold: the compiled form was changed."),
         Signer::Nobody => say!("  Nobody signed it: anybody could have written it."),
     }
-    say!("  Compiled forms can do what native code can, so they run only for signers in profiles that run C++.");
+    say!(
+        "  Compiled forms can do what native code can, so they run only for signers in profiles that run C++."
+    );
     match runs_here(library, file, entry, legacy) {
         Ok((profile, layers)) => {
             let list: Vec<_> = legacy.inputs.iter().map(|name| escape(name, 80)).collect();
@@ -188,7 +192,9 @@ fn signer(legacy: &Legacy) -> String {
         Signer::Broken => "a key whose signature does not hold".to_owned(),
         Signer::Known(key) => {
             let fingerprint = legacy.fingerprint().map(|f| f.to_string()).unwrap_or_default();
-            format!("{fingerprint} {} {}", escape(&key.name, 80), escape(&key.email, 80)).trim_end().to_owned()
+            format!("{fingerprint} {} {}", escape(&key.name, 80), escape(&key.email, 80))
+                .trim_end()
+                .to_owned()
         }
     }
 }

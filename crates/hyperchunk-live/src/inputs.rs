@@ -125,7 +125,9 @@ pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
 /// The type with its strings padded with zeros.
 fn padded(datatype: &Datatype) -> Datatype {
     let class = match &datatype.class {
-        Class::String { charset, .. } => Class::String { padding: StringPadding::NullPadded, charset: *charset },
+        Class::String { charset, .. } => {
+            Class::String { padding: StringPadding::NullPadded, charset: *charset }
+        }
         Class::Compound { members } => Class::Compound {
             members: members
                 .iter()

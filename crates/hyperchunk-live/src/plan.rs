@@ -265,8 +265,9 @@ fn of_legacy(dataset: &Dataset, legacy: &Legacy) -> Result<(Record, Option<Finge
     let file = dataset.object().file();
     // Native code has the layout of structures in it; interpreters go by names.
     let exact = legacy.language()? == Backend::Cpp;
-    let slots =
-        |names: &[String]| names.iter().map(|name| inputs::slot(file, name, exact)).collect::<Result<Vec<_>>>();
+    let slots = |names: &[String]| {
+        names.iter().map(|name| inputs::slot(file, name, exact)).collect::<Result<Vec<_>>>()
+    };
     let datatype = inputs::as_in_file(dataset.datatype())?;
     let record =
         legacy.record(dataset.dims().to_vec(), datatype, slots(&legacy.inputs)?, slots(&legacy.scratch)?)?;

@@ -127,9 +127,7 @@ impl Legacy {
             .ok_or_else(|| damaged("its compiled form is cut short"))?;
         let (signer, code) = match header.signature {
             None => (Signer::Nobody, compiled),
-            Some(signature) => {
-                (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default())
-            }
+            Some(signature) => (signature.check(compiled), compiled.get(SIGNATURE..).unwrap_or_default()),
         };
         Ok(Legacy {
             backend: header.backend,
@@ -218,7 +216,9 @@ impl Legacy {
             Some(_) => {
                 "Its source is stored: look at it (hyperchunk udf show --source FILE:/DATASET), then: hyperchunk udf convert FILE:/DATASET"
             }
-            None => "Its source is not stored; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME",
+            None => {
+                "Its source is not stored; who has it can attach it: hyperchunk udf attach --overwrite FILE SOURCE NAME"
+            }
         }
     }
 
@@ -247,7 +247,10 @@ impl Legacy {
                 return Ok(source.get(at..).unwrap_or_default().trim_start_matches(['\r', '\n']));
             }
         }
-        fail!(Unsupported, "its source is not framed as HDF5-UDF 2 does it; look at it: hyperchunk udf show --source")
+        fail!(
+            Unsupported,
+            "its source is not framed as HDF5-UDF 2 does it; look at it: hyperchunk udf show --source"
+        )
     }
 
     /// What a worker is told, as a record. `inputs` and `scratch` are the datasets of these names in the file.
@@ -304,9 +307,7 @@ impl Legacy {
                 }
                 Ok(object)
             }
-            Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => {
-                Err(wrong("no bytecode of LuaJIT 2.1"))
-            }
+            Backend::Lua if !self.code.starts_with(b"\x1bLJ\x02") => Err(wrong("no bytecode of LuaJIT 2.1")),
             // The magic number is a version, which the worker compares, and a line's end.
             Backend::Python if self.code.len() <= 16 || self.code.get(2..4) != Some(b"\r\n") => {
                 Err(wrong("no bytecode of CPython"))

@@ -40,10 +40,16 @@ pub fn convert(
     let mut specs = Vec::new();
     for name in std::iter::once(&first.output).chain(&first.scratch) {
         let other = legacy(library, path, name)
-            .map_err(|e| Error::new(e.kind(), format!("its function computes {:?}, too: {e}", escape(name, 80))))
+            .map_err(|e| {
+                Error::new(
+                    e.kind(),
+                    format!("its function computes {:?}, too: {}", escape(name, 80), e.message()),
+                )
+            })
             .map_err(about)?;
         if other.source != first.source {
-            let message = format!("its function computes {:?}, too, which has another source", escape(name, 80));
+            let message =
+                format!("its function computes {:?}, too, which has another source", escape(name, 80));
             return Err(about(Error::new(ErrorKind::Unsupported, message)));
         }
         specs.push(described(library, path, name).map_err(about)?);
@@ -60,7 +66,9 @@ pub fn convert(
 fn legacy(library: &'static Library, path: &Path, dataset: &str) -> Result<Legacy> {
     match find(library, path, dataset)?.legacy {
         Some(legacy) => Ok(legacy),
-        None => fail!(Unsupported, "it was not written by HDF5-UDF; for live datasets of ours there is `rebuild`"),
+        None => {
+            fail!(Unsupported, "it was not written by HDF5-UDF; for live datasets of ours there is `rebuild`")
+        }
     }
 }
 
@@ -115,19 +123,22 @@ unsafe extern "C" fn collect(_: Hid, name: *const c_char, _: *const c_void, list
 
 fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) -> Result<()> {
     // SAFETY: open objects and a NUL-terminated name; 0 is the default access list.
-    let (there, old) =
-        unsafe { ((library.f.attr_exists)(to, name.as_ptr()), (library.f.attr_open)(from, name.as_ptr(), 0)) };
+    let (there, old) = unsafe {
+        ((library.f.attr_exists)(to, name.as_ptr()), (library.f.attr_open)(from, name.as_ptr(), 0))
+    };
     let old = library.wrap_attribute(old, "cannot open it")?;
     if there > 0 {
         return Ok(());
     }
     // SAFETY: an open attribute; type and space are ours then.
     let (datatype, space) = unsafe { ((library.f.attr_type)(old.id), (library.f.attr_space)(old.id)) };
-    let (datatype, space) = (library.wrap_type(datatype, "its type")?, library.wrap_space(space, "its shape")?);
+    let (datatype, space) =
+        (library.wrap_type(datatype, "its type")?, library.wrap_space(space, "its shape")?);
     let elements = library.dims(space.id)?.iter().fold(1u64, |n, d| n.saturating_mul(*d));
     // SAFETY: an open type.
     let size = unsafe { (library.f.type_size)(datatype.id) };
-    let bytes = usize::try_from(elements).ok().and_then(|n| n.checked_mul(size)).filter(|&n| n <= ATTRIBUTE_LIMIT);
+    let bytes =
+        usize::try_from(elements).ok().and_then(|n| n.checked_mul(size)).filter(|&n| n <= ATTRIBUTE_LIMIT);
     let Some(bytes) = bytes else { fail!(Limit, "it has {elements} elements") };
     let mut buffer = vec![0u8; bytes];
     // SAFETY: open identifiers and a NUL-terminated name; 0 are default lists. The buffer has room for the elements in their

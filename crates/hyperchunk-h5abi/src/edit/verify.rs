@@ -82,7 +82,12 @@ pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> 
 ///
 /// # Errors
 /// Those of reading it, up to the worker's start.
-pub fn check_legacy(library: &'static Library, path: &Path, dataset: &str, legacy: &Legacy) -> Result<Record> {
+pub fn check_legacy(
+    library: &'static Library,
+    path: &Path,
+    dataset: &str,
+    legacy: &Legacy,
+) -> Result<Record> {
     let file = open(library, path, false)?;
     let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
     let verified = verified(library, &file.handle, handle.id, legacy)?;

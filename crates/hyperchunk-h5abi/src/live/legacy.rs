@@ -49,7 +49,9 @@ pub(super) fn parse(library: &'static Library, bytes: &[u8]) -> Result<Legacy> {
     Legacy::parse(bytes).map_err(|error| {
         let _quiet = Quiet::new(library);
         let holds = |&dataset: &Hid| payload(library, dataset).ok().flatten().is_some_and(|b| b == bytes);
-        let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else { return error };
+        let Some(dataset) = library.open_ids(ALL_FILES, OBJ_DATASET).into_iter().find(holds) else {
+            return error;
+        };
         let path = library.file_of(dataset).map(|file| library.name_of(file.id, library.f.file_name));
         error.about(format!("{}:{}", path.unwrap_or_default(), library.name_of(dataset, library.f.id_name)))
     })
@@ -71,8 +73,10 @@ pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -
         let plan = match known_plan(library, instance, legacy.digest) {
             Some(plan) => plan,
             None => {
-                let (path, name) =
-                    (library.name_of(file.id, library.f.file_name), library.name_of(dataset, library.f.id_name));
+                let (path, name) = (
+                    library.name_of(file.id, library.f.file_name),
+                    library.name_of(dataset, library.f.id_name),
+                );
                 let verified = verified(library, &file, dataset, legacy).map_err(|error| {
                     audit::note(&audit::Event::invalid(&path, &name, legacy.digest, &error));
                     let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));

@@ -115,7 +115,12 @@ impl Plan {
         let compiled = match record.backend {
             Backend::Cpp => Some(compiled_form(record, &programs)?),
             // Bytecode, which only HDF5-UDF stored.
-            _ => self.verified.legacy.as_ref().and(record.compiled.as_ref()).map(|c| Arc::new(c.object.clone())),
+            _ => self
+                .verified
+                .legacy
+                .as_ref()
+                .and(record.compiled.as_ref())
+                .map(|c| Arc::new(c.object.clone())),
         };
         let mapped = self.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. }));
         let disk = if mapped { on_disk(library, &library.file_of(dataset)?) } else { None };

@@ -5,7 +5,7 @@
 use super::CallSlot;
 use crate::error::{Result, fail};
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 #[repr(C)]
 struct Vector {
@@ -31,14 +31,9 @@ impl LegacyObject {
     pub(super) fn new(handle: *mut c_void) -> Result<Self> {
         // SAFETY: a live handle and a NUL-terminated name.
         let find = |name: &CStr| unsafe { libc::dlsym(handle, name.as_ptr()) };
-        let [run, data, names, types, dims] = [
-            c"dynamic_dataset",
-            c"hdf5_udf_data",
-            c"hdf5_udf_names",
-            c"hdf5_udf_types",
-            c"hdf5_udf_dims",
-        ]
-        .map(find);
+        let [run, data, names, types, dims] =
+            [c"dynamic_dataset", c"hdf5_udf_data", c"hdf5_udf_names", c"hdf5_udf_types", c"hdf5_udf_dims"]
+                .map(find);
         if [run, data, names, types, dims].iter().any(|symbol| symbol.is_null()) {
             fail!(Failed, "the compiled form is no function of HDF5-UDF 2; attach its source anew")
         }
@@ -55,9 +50,9 @@ impl LegacyObject {
 
     /// Runs the function once.
     pub(super) fn call(&mut self, slots: &[CallSlot<'_>], names: &[(CString, CString)], file_path: &CStr) {
-        let shapes = slots.iter().map(|slot| {
-            Vector::of(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX)))
-        });
+        let shapes = slots
+            .iter()
+            .map(|slot| Vector::of(slot.dims.iter().map(|&n| usize::try_from(n).unwrap_or(usize::MAX))));
         // SAFETY: the object's own variables, which are vectors; nobody else uses them now.
         unsafe {
             (*self.data).set(slots.iter().map(|slot| slot.data.cast::<c_void>()));
@@ -106,7 +101,7 @@ impl Vector {
     fn take<T>(&mut self) -> Vec<T> {
         let old = std::mem::replace(self, Vector::EMPTY);
         let (first, end) = (old.first.cast_const().cast::<T>(), old.end.cast_const().cast::<T>());
-        if first == null() {
+        if first.is_null() {
             return Vec::new();
         }
         // SAFETY: a vector's addresses are of one piece of memory, with elements between them.

@@ -9,9 +9,9 @@ pub mod compile;
 mod connections;
 #[cfg(feature = "worker-bin")]
 pub mod cpp;
-pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 mod legacy_cpp;
+pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 pub mod lua;
 
