@@ -49,8 +49,8 @@ def _one(case: cases.Case, built: bytes) -> dict[str, Any]:
     else:
         path.write_text(places.attack_source(case))
     # What it is to remove must be there; controls remove it one after another.
-    spare = places.HOME / "spare.txt"
-    spare.touch()
+    for name in ("spare.txt", f"spare-{case.language}.txt"):
+        (places.HOME / name).touch()
     command = [sys.executable, "-I", Path(__file__).with_name("control.py"), case.language, path]
     environment = dict(os.environ) | {"HOSTILE_CANARY": "canary-in-environment"}
     endless = case.attack in ENDLESS
@@ -68,8 +68,8 @@ def _one(case: cases.Case, built: bytes) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"worked": endless, "text": "still running"}
     mark = places.MARKS / f"{case.language}-{case.phase}:{case.attack}"
-    left_mark = mark.exists()
+    left_mark = os.path.lexists(mark)
     with contextlib.suppress(FileNotFoundError):
-        mark.unlink()
+        mark.rmdir() if mark.is_dir() and not mark.is_symlink() else mark.unlink()
     worked = "WORKED" in done.stdout or left_mark
     return {"worked": worked, "text": f"{done.returncode} {done.stdout[-200:]} {done.stderr[-500:]}"}

@@ -60,7 +60,7 @@ def make() -> Key:
         folder.mkdir()
     (HOME / "secret.txt").write_text(CANARY)
     (HOME / "secret.txt").chmod(0o600)
-    for name in ("victim.txt", "spare.txt"):
+    for name in ("victim.txt", "spare.txt", "spare-py.txt", "spare-lua.txt", "spare-cpp.txt"):
         (HOME / name).write_text(name)
     (WORK / "link").symlink_to(HOME / "secret.txt")
     for name in ("evilmod.py", "colorsys.py", "sitecustomize.py", "usercustomize.py", "numpy.py"):

@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -14,6 +17,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/xattr.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -66,6 +71,20 @@ static bool attack() {
     if (is("create")) return open(mark().c_str(), O_CREAT | O_WRONLY, 0600) >= 0;
     if (is("unlink")) return unlink("/tmp/jail/home/spare.txt") == 0;
     if (is("chmod")) return chmod(victim, 0644) == 0;
+    if (is("read_key")) return open("/tmp/jail/home/.config/hyperchunk/keys/self.key", O_RDONLY) >= 0;
+    if (is("append")) return open(victim, O_WRONLY | O_APPEND) >= 0;
+    if (is("truncate")) return truncate(victim, 3) == 0;
+    if (is("rename")) return rename("/tmp/jail/home/spare-cpp.txt", "/tmp/jail/home/moved-cpp.txt") == 0;
+    if (is("link")) return link(victim, mark().c_str()) == 0;
+    if (is("make_symlink")) return symlink(secret, mark().c_str()) == 0;
+    if (is("mkdir")) return mkdir(mark().c_str(), 0700) == 0;
+    if (is("mkfifo")) return mkfifo(mark().c_str(), 0600) == 0;
+    if (is("utime")) return utimes(victim, nullptr) == 0;
+    if (is("setxattr")) return setxattr(victim, "user.x", "x", 1, 0) == 0;
+    if (is("place")) {
+        char where[256];
+        return getcwd(where, sizeof where) && strcmp(where, "/") != 0;
+    }
     if (is("stat")) {
         struct stat s;
         return stat(secret, &s) == 0;
@@ -84,7 +103,24 @@ static bool attack() {
     }
     if (is("unix")) return socket(AF_UNIX, SOCK_STREAM, 0) >= 0;
     if (is("netlink")) return socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE) >= 0;
+    if (is("unix_abstract")) {
+        sockaddr_un to = {};
+        to.sun_family = AF_UNIX;
+        memcpy(to.sun_path, "\0hyperchunk", 11);
+        return bind(socket(AF_UNIX, SOCK_DGRAM, 0), (sockaddr *)&to, sizeof(sa_family_t) + 11) == 0;
+    }
+    if (is("dns")) {
+        addrinfo *found = nullptr;
+        return getaddrinfo("localhost", "80", nullptr, &found) == 0;
+    }
     // Processes.
+    if (is("spawn")) {
+        std::string file = mark();
+        const char *argv[] = {"touch", file.c_str(), nullptr};
+        pid_t pid;
+        return posix_spawn(&pid, "/usr/bin/touch", nullptr, nullptr, (char *const *)argv, environ) == 0;
+    }
+    if (is("sigqueue_host")) return sigqueue(pid_t(target_pid), 0, sigval{}) == 0;
     if (is("system")) return system(("touch '" + mark() + "'").c_str()) == 0;
     if (is("fork")) {
         int pid = int(syscall(SYS_fork));
@@ -141,6 +177,16 @@ static bool attack() {
         return syscall(SYS_io_uring_setup, 4, params) >= 0 || errno == EPERM || errno == ENOSYS;
     }
     if (is("userfaultfd")) return syscall(SYS_userfaultfd, 1) >= 0 || errno == EPERM;
+    if (is("perf")) return syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0) >= -1;
+    if (is("type_ahead")) {
+        char byte = 'x';
+        return ioctl(0, TIOCSTI, &byte) == 0 || ioctl(1, TIOCSTI, &byte) == 0 || ioctl(2, TIOCSTI, &byte) == 0;
+    }
+    if (is("seal")) {
+        for (int fd = 3; fd < 256; fd++)
+            if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0) return true;
+        return false;
+    }
     if (is("keyctl")) return syscall(SYS_keyctl, 0, -3, 1) >= 0;
     if (is("bpf")) return syscall(SYS_bpf, 0, nullptr, 0) >= -1;
     if (is("personality")) return syscall(SYS_personality, 0xffffffff) >= 0;
@@ -184,6 +230,11 @@ static bool attack() {
     }
     if (is("remove_page")) {
         madvise((void *)((uintptr_t)output_page & ~4095ul), 4096, MADV_REMOVE);
+        return false;
+    }
+    if (is("map_over")) {
+        char *page = (char *)((uintptr_t)output_page & ~4095ul);
+        mmap(page, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         return false;
     }
     if (is("forge_status")) {

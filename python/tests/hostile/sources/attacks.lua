@@ -8,7 +8,8 @@ long syscall(long, ...); int execve(const char *, char *const *, char *const *);
 void *malloc(size_t); void *memset(void *, int, size_t); ssize_t write(int, const void *, size_t);
 char *getenv(const char *); long lseek(int, long, int); void exit(int); void _exit(int); int close(int);
 int *__errno_location(void); int access(const char *, int); ssize_t send(int, const void *, size_t, int);
-ssize_t read(int, void *, size_t);
+ssize_t read(int, void *, size_t); int rename(const char *, const char *); int symlink(const char *, const char *);
+int mkfifo(const char *, unsigned);
 ]]
 local C = ffi.C
 local CASE = "@CASE@"
@@ -30,6 +31,9 @@ function attacks.open_for_writing() return C.open("/tmp/jail/home/victim.txt", 2
 function attacks.create() return C.open(MARK, 65, ffi.cast("int", 384)) >= 0 end
 function attacks.unlink() return C.unlink("/tmp/jail/home/spare.txt") == 0 end
 function attacks.chmod() return C.chmod("/tmp/jail/home/victim.txt", 420) == 0 end
+function attacks.rename() return C.rename("/tmp/jail/home/spare-lua.txt", "/tmp/jail/home/moved-lua.txt") == 0 end
+function attacks.make_symlink() return C.symlink("/tmp/jail/home/secret.txt", MARK) == 0 end
+function attacks.mkfifo() return C.mkfifo(MARK, 384) == 0 end
 function attacks.access() return C.access("/tmp/jail/home/secret.txt", 4) == 0 end
 function attacks.io_library() return io.open("/tmp/jail/home/secret.txt") ~= nil end
 function attacks.os_library() return os.execute("true") == 0 end

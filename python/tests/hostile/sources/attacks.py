@@ -4,7 +4,7 @@ CASE is put in; before the colon is when it strikes: in `dynamic_dataset` (`call
 (`load`), which HDF5-UDF ran in the reading process.
 """
 
-# ruff: noqa: B007, N818, PTH101, PTH108, PTH116, PTH123, PTH208, SIM105
+# ruff: noqa: B007, N818, PTH101, PTH102, PTH104, PTH108, PTH109, PTH116, PTH123, PTH208, PTH211, SIM105
 import ctypes
 import os
 
@@ -51,6 +51,46 @@ class Attacks:
         os.chmod(VICTIM, 0o644)
         return True
 
+    def read_key():
+        return "seed" in open(HOME + ".config/hyperchunk/keys/self.key").read()
+
+    def append():
+        return open(VICTIM, "a").writable()
+
+    def truncate():
+        os.truncate(VICTIM, 3)
+        return True
+
+    def rename():
+        os.rename(HOME + "spare-py.txt", HOME + "moved-py.txt")
+        return True
+
+    def link():
+        os.link(VICTIM, MARK)
+        return True
+
+    def make_symlink():
+        os.symlink(SECRET, MARK)
+        return True
+
+    def mkdir():
+        os.mkdir(MARK)
+        return True
+
+    def mkfifo():
+        os.mkfifo(MARK)
+        return True
+
+    def utime():
+        os.utime(VICTIM, (1, 1))
+        return True
+
+    def setxattr():
+        return LIBC.setxattr(VICTIM.encode(), b"user.x", b"x", 1, 0) == 0
+
+    def place():
+        return os.getcwd() != "/"
+
     def stat():
         return os.stat(SECRET).st_size > 0
 
@@ -75,6 +115,17 @@ class Attacks:
         import socket
 
         return socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 4242)) == 1
+
+    def netlink():
+        return LIBC.socket(16, 3, 0) >= 0
+
+    def unix_abstract():
+        return LIBC.socket(1, 2, 0) >= 0
+
+    def dns():
+        import socket
+
+        return bool(socket.getaddrinfo("localhost", 80))
 
     def ctypes_socket():
         return LIBC.socket(1, 1, 0) >= 0
