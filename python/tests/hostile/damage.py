@@ -188,7 +188,9 @@ def _later() -> Iterator[Damage]:
     yield Damage("forged growth", of_4({"maximum_resolution": [9]}, **grows), FORGED)
     yield Damage("added growth", of_4(grows, **halo), FORGED)
     yield Damage("halo of another rank", of_4({"halo": [1, 1]}, **halo), "halo .* does not fit")
-    yield Damage("halo of a whole array", of_4({"blockwise": False, "chunk": [4]}, **halo), "does not fit|does not match")
+    yield Damage(
+        "halo of a whole array", of_4({"blockwise": False, "chunk": [4]}, **halo), "does not fit|does not match"
+    )
     yield Damage("absurd halo", of_4({"halo": [2**64]}, **halo), "damaged")
     yield Damage("growth that is smaller", of_4({"maximum_resolution": [3]}, **grows), "largest shape .* does not fit")
 

@@ -124,7 +124,9 @@ def _slots(names: Sequence[str], rows: Sequence[Header]) -> bytes:
 
 def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
     """What a signature is of."""
-    text = b"hyperchunk-udf-sig-v1\0" + _number(h["api_version"]) + _field(bytes.fromhex(h["id"])) + _field(h["backend"])
+    text = (
+        b"hyperchunk-udf-sig-v1\0" + _number(h["api_version"]) + _field(bytes.fromhex(h["id"])) + _field(h["backend"])
+    )
     text += _field(hashlib.sha256(h["source_code"].encode()).digest())
     if h["compiled"] is None:
         text += _number(0)
