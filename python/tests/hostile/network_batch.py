@@ -74,7 +74,7 @@ def controls(listener: socket.socket, packets: socket.socket) -> dict[str, bool]
             return False
 
     results = {name: connects(f"{name}.test") for name in ("loop", "both", "many", "nowhere")}
-    results["rebind"] = any([connects("rebind.test") for _ in range(2)])
+    results["rebind"] = [connects("rebind.test") for _ in range(2)] in ([True, False], [False, True])
     results |= {host: connects(host) for host in ("127.1", "2130706433", "0x7f000001")}
     with socket.socket(type=socket.SOCK_DGRAM) as one:
         one.sendto(b"x", ("127.0.0.1", cases.FORBIDDEN))

@@ -96,7 +96,7 @@ for n in range(17):
     "listen": ("LIBC.listen(lib.connect('127.0.0.1:4243').detach(), 1)", call("listen")),
     "accept": ("LIBC.accept(lib.connect('127.0.0.1:4243').detach(), None, None)", call("accept")),
     "send-to": (
-        "fd = lib.connect('127.0.0.1:4243').detach(); LIBC.sendto(fd, b'x', 1, 0, struct.pack('!HH4s8x', 2, 4242, bytes([127, 0, 0, 1])), 16)",
+        "fd = lib.connect('127.0.0.1:4243').detach(); LIBC.sendto(fd, b'x', 1, 0, bytes(16), 16)",
         call("sendto"),
     ),
     "send-message": ("lib.connect('127.0.0.1:4243').sendmsg([b'x'])", call("sendmsg")),
@@ -123,7 +123,7 @@ CPP = {
     "cpp-port": ('lib.connect("127.0.0.1:4242");', NOT_GRANTED),
     "cpp-too-many": ('for (int n = 0; n < 17; n++) lib.connect("127.0.0.1:4243");', "more than 16 connections"),
     "cpp-connect-again": (
-        'sockaddr_in to{}; to.sin_family = AF_INET; connect(lib.connect("127.0.0.1:4243"), (sockaddr *)&to, sizeof to);',
+        'sockaddr to{AF_INET, {}}; connect(lib.connect("127.0.0.1:4243"), &to, sizeof to);',
         call("connect"),
     ),
     "cpp-good": ('int fd = lib.connect("127.0.0.1:4243"); send(fd, "hello", 5, 0); close(fd);', None),

@@ -1,7 +1,7 @@
 """Runs in the jail: a name server that lies, on the loopback's port 53.
 
-`rebind.test` leads into the public network when it is asked first, and to this machine the next time; `silent.test` never
-answers. Queries are written to standard output, one name a line.
+`rebind.test` leads into the public network when it is asked first, and to this machine the next time; `silent.test`
+never answers. Queries are written to standard output, one name a line.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ pub mod compile;
 mod connections;
 #[cfg(feature = "worker-bin")]
 pub mod cpp;
+mod descriptors;
 #[cfg(feature = "worker-bin")]
 mod legacy_cpp;
 pub mod lockdown;
@@ -47,8 +48,6 @@ pub struct CallSlot<'a> {
     pub count: u64,
     /// The shape of the block.
     pub dims: &'a [u64],
-    /// Where in its dataset the block begins.
-    pub start: &'a [u64],
     /// Whether it may be written.
     pub output: bool,
 }
@@ -108,11 +107,21 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let backend = Backend::from_json_name(&setup.backend)?;
     let types =
         setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
+    let opened_before = descriptors::open();
     let mut runtime = make(&setup, backend)?;
+    // Closed behind its back, a file of a granted module would be whatever gets its number next.
+    let of_imports = match setup.grants.imports.is_empty() {
+        true => Vec::new(),
+        false => descriptors::read_only_files_since(&opened_before),
+    };
     socket::set_timeout(socket, IDLE)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.
     unsafe { lockdown::prepare(status.cast()) };
-    let keep = [0, 1, 2, SOCKET].into_iter().chain(compiled.iter().map(|f| f.as_raw_fd())).collect();
+    let keep = [0, 1, 2, SOCKET]
+        .into_iter()
+        .chain(compiled.iter().map(|f| f.as_raw_fd()))
+        .chain(of_imports)
+        .collect();
     let report = lockdown::restrict(&lockdown::Policy {
         runtime: runtime.lockdown(),
         memory: setup.memory,
@@ -166,7 +175,6 @@ fn locate<'a>(
             data,
             count: place.dims.iter().product(),
             dims: &place.dims,
-            start: &place.start,
             output: slot.output,
         });
     }
