@@ -17,7 +17,7 @@ MAY_USE = {
     "hyperchunk-format": set(),
     "hyperchunk": {"hyperchunk-format"},
     "hyperchunk-arrow": {"hyperchunk"},
-    "hyperchunk-c": {"hyperchunk"},
+    "hyperchunk-c": {"hyperchunk", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-live": {"hyperchunk", "hyperchunk-udf"},
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},

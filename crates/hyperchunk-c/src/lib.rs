@@ -1,4 +1,4 @@
-//! The writer for C. `include/hyperchunk.h` says what each function does.
+//! The writer for C, and HDF5-UDF's interface. `include/hyperchunk.h` and `include/hdf5-udf.h` say what each function does.
 //!
 //! Every entry goes through one guard, and every look at the program's memory through `foreign`.
 
@@ -6,6 +6,7 @@ mod foreign;
 mod guard;
 mod handles;
 mod types;
+pub mod udf;
 
 use guard::guard;
 use handles::Handle;

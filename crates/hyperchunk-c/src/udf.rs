@@ -1,0 +1,315 @@
+//! HDF5-UDF's interface for C: `include/hdf5-udf.h` says what each function does. What is stored is a live dataset of ours.
+
+use crate::foreign;
+use hyperchunk_h5abi::library::loaded;
+use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_udf::host::{Programs, set_package_dir};
+use hyperchunk_udf::spec::OutputSpec;
+use std::ffi::{CString, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// What a program says about a function and a file.
+#[allow(missing_debug_implementations, reason = "the program has it as a pointer")]
+pub struct Context {
+    file: PathBuf,
+    source: Option<PathBuf>,
+    overwrite: bool,
+    outputs: Vec<String>,
+    /// What went wrong last.
+    error: CString,
+}
+
+type Reason = Box<dyn std::error::Error>;
+
+/// libhdf5 need not be one that many threads may call.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Begins with a file, and with a function or none.
+///
+/// # Safety
+/// Both are NULL or strings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_init(hdf5_file: *const c_char, udf_file: *const c_char) -> *mut Context {
+    // SAFETY: the program's promise.
+    let path = |text: *const c_char| unsafe { foreign::text(text, "the name") }.ok().map(path_of);
+    match path(hdf5_file) {
+        Some(file) => Box::into_raw(Box::new(Context {
+            file,
+            source: path(udf_file),
+            overwrite: false,
+            outputs: Vec::new(),
+            error: CString::default(),
+        })),
+        None => std::ptr::null_mut(),
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// Ends it.
+///
+/// # Safety
+/// `ctx` is NULL or of [`libudf_init`], and not used after.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_destroy(ctx: *mut Context) {
+    if !ctx.is_null() {
+        // SAFETY: the program's promise.
+        drop(unsafe { Box::from_raw(ctx) });
+    }
+}
+
+/// Sets an option.
+///
+/// # Safety
+/// `option` and `value` are NULL or strings, `ctx` NULL or of [`libudf_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_set_option(
+    option: *const c_char,
+    value: *const c_char,
+    ctx: *mut Context,
+) -> bool {
+    // SAFETY: the program's promise.
+    unsafe {
+        guard(ctx, |ctx| {
+            let (option, value) = (text(option, "the option")?, text(value, "the value")?);
+            let value = match value {
+                "true" => true,
+                "false" => false,
+                other => return Err(format!("{other:?} is neither \"true\" nor \"false\"").into()),
+            };
+            match option {
+                "overwrite" => ctx.overwrite = value,
+                // It always is.
+                "save_sourcecode" => {}
+                other => return Err(format!("there is no option {other:?}").into()),
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Says what an output looks like.
+///
+/// # Safety
+/// `description` is NULL or a string, `ctx` NULL or of [`libudf_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_push_dataset(description: *const c_char, ctx: *mut Context) -> bool {
+    // SAFETY: the program's promise.
+    unsafe {
+        guard(ctx, |ctx| {
+            let description = text(description, "the description")?;
+            OutputSpec::parse(description)?;
+            ctx.outputs.push(description.to_owned());
+            Ok(())
+        })
+    }
+}
+
+/// Checks the function, loads it in the sandbox, writes nothing.
+///
+/// # Safety
+/// `ctx` is NULL or of [`libudf_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_compile(ctx: *mut Context) -> bool {
+    // SAFETY: the program's promise.
+    unsafe { guard(ctx, |ctx| ctx.attach(true).map(drop)) }
+}
+
+/// Stores the function, and gives the headers of what it computes.
+///
+/// # Safety
+/// `ctx` is NULL or of [`libudf_init`]; `size` is NULL or has a value and room for one; `metadata` is NULL or has room for that
+/// many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_store(metadata: *mut c_char, size: *mut usize, ctx: *mut Context) -> bool {
+    // SAFETY: the program's promise.
+    unsafe {
+        guard(ctx, |ctx| {
+            let headers: Vec<_> = ctx.attach(false)?.into_iter().map(|attached| attached.json).collect();
+            let text = format!("[{}]", headers.join(","));
+            let room = foreign::array(size.cast_const(), 1)?.and_then(|size| size.first().copied());
+            if let Some(room) = room.filter(|&room| room > 0 && !metadata.is_null()) {
+                give_text(metadata, room, &text);
+                foreign::give(size, text.len());
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Gives the header of a dataset.
+///
+/// # Safety
+/// `dataset` is NULL or a string; the rest as for [`libudf_store`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_get_metadata(
+    dataset: *const c_char,
+    metadata: *mut c_char,
+    size: *mut usize,
+    ctx: *mut Context,
+) -> bool {
+    // SAFETY: the program's promise.
+    unsafe {
+        guard(ctx, |ctx| {
+            let dataset = text(dataset, "the dataset")?;
+            let room = foreign::needed(size.cast_const(), 1, "size")?.first().copied().unwrap_or(0);
+            let path = format!("/{}", dataset.trim_start_matches('/'));
+            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = edit::find(library()?, &ctx.file, &path)?;
+            if let Some(error) = entry.error() {
+                return Err(error.clone().into());
+            }
+            let needed = entry.json.len().saturating_add(1);
+            if !metadata.is_null() {
+                if room < needed {
+                    return Err(format!("a buffer of {room} bytes for a header of {needed}").into());
+                }
+                give_text(metadata, room, &entry.json);
+            }
+            foreign::give(size, needed);
+            Ok(())
+        })
+    }
+}
+
+/// Gives what went wrong last, and returns its length.
+///
+/// # Safety
+/// `buf` is NULL or has room for `size` bytes; `ctx` is NULL or of [`libudf_init`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn libudf_get_error(buf: *mut c_char, size: usize, ctx: *mut Context) -> usize {
+    // SAFETY: the program's promise.
+    let Some(ctx) = (unsafe { ctx.as_ref() }) else { return 0 };
+    let text = ctx.error.to_string_lossy();
+    if !buf.is_null() && size > 0 {
+        // SAFETY: the program's promise.
+        unsafe { give_text(buf, size, &text) };
+    }
+    text.len()
+}
+
+impl Context {
+    fn attach(&self, dry_run: bool) -> Result<Vec<edit::Attached>, Reason> {
+        let Some(source) = &self.source else { return Err("no function was named".into()) };
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        find_package();
+        let options = edit::Options { overwrite: self.overwrite, dry_run, ..edit::Options::default() };
+        let program = edit::Program::File(source);
+        Ok(edit::attach(library()?, &self.file, program, &self.outputs, &options)?)
+    }
+}
+
+/// The libhdf5 of the program, or the system's.
+fn library() -> Result<&'static Library, Reason> {
+    match loaded().first() {
+        Some(library) => Ok(library),
+        None => Ok(Library::load(None)?),
+    }
+}
+
+/// Workers are beside this library, or where HDF5 finds our plugin.
+fn find_package() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if Programs::find().is_ok_and(|programs| programs.package().is_some()) {
+            return;
+        }
+        let folders = std::env::var_os("HDF5_PLUGIN_PATH").unwrap_or_default();
+        let package = |folder: &[u8]| -> Option<PathBuf> {
+            let package = Path::new(OsStr::from_bytes(folder)).parent()?.to_owned();
+            package.join("libexec").join("hyperchunk-udf-worker").is_file().then_some(package)
+        };
+        if let Some(package) = folders.as_bytes().split(|&byte| byte == b':').find_map(package) {
+            set_package_dir(package);
+        }
+    });
+}
+
+/// A string of the program, which is UTF-8.
+///
+/// # Safety
+/// As [`foreign::text`].
+unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Reason> {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { foreign::text(pointer, what) }?;
+    std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8").into())
+}
+
+/// Gives a text and its NUL, cut off where it does not fit.
+///
+/// # Safety
+/// `place` has room for `room` bytes, which are not 0.
+unsafe fn give_text(place: *mut c_char, room: usize, text: &str) {
+    let text = text.as_bytes();
+    let kept = text.get(..room.saturating_sub(1)).unwrap_or(text);
+    // SAFETY: the caller's promise; the NUL is within the room, too.
+    unsafe {
+        foreign::give_all(place.cast(), kept);
+        foreign::give(place.add(kept.len()), 0);
+    }
+}
+
+/// Runs `body`; false, with the reason in the context, if it fails.
+///
+/// # Safety
+/// `ctx` is NULL or of [`libudf_init`], and used by no other thread meanwhile.
+unsafe fn guard(ctx: *mut Context, body: impl FnOnce(&mut Context) -> Result<(), Reason>) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(ctx) = (unsafe { ctx.as_mut() }) else { return false };
+    let message = match catch_unwind(AssertUnwindSafe(|| body(ctx))) {
+        Ok(Ok(())) => return true,
+        Ok(Err(reason)) => reason.to_string(),
+        Err(_) => "a defect in hyperchunk, please report it".to_owned(),
+    };
+    let text = message.split('\0').next().unwrap_or_default();
+    ctx.error = CString::new(text).unwrap_or_default();
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn error_of(ctx: *mut Context) -> String {
+        let mut text = [1 as c_char; 400];
+        // SAFETY: room for that many bytes, which end with a NUL then.
+        unsafe {
+            let length = libudf_get_error(text.as_mut_ptr(), text.len(), ctx);
+            let text = CStr::from_ptr(text.as_ptr()).to_str().unwrap().to_owned();
+            assert_eq!(text.len(), length);
+            text
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let null = std::ptr::null();
+        // SAFETY: strings, NULL, and one context.
+        unsafe {
+            assert!(libudf_init(null, null).is_null());
+            assert!(!libudf_compile(std::ptr::null_mut()));
+            let ctx = libudf_init(c"none.h5".as_ptr(), null);
+            assert_eq!(error_of(ctx), "");
+            assert!(!libudf_compile(ctx));
+            assert_eq!(error_of(ctx), "no function was named");
+            assert!(!libudf_set_option(c"colour".as_ptr(), c"true".as_ptr(), ctx));
+            assert!(!libudf_set_option(c"overwrite".as_ptr(), c"yes".as_ptr(), ctx));
+            assert!(libudf_set_option(c"overwrite".as_ptr(), c"true".as_ptr(), ctx));
+            assert!(libudf_set_option(c"save_sourcecode".as_ptr(), c"true".as_ptr(), ctx));
+            assert!(!libudf_push_dataset(c"x:0:float".as_ptr(), ctx));
+            assert!(error_of(ctx).contains("x:0:float"));
+            assert!(libudf_push_dataset(c"x:10:float".as_ptr(), ctx));
+            let mut short = [1 as c_char; 4];
+            assert!(libudf_get_error(short.as_mut_ptr(), short.len(), ctx) > 4);
+            assert_eq!(short[3], 0);
+            libudf_destroy(ctx);
+            libudf_destroy(std::ptr::null_mut());
+        }
+    }
+}
