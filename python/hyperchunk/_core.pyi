@@ -89,12 +89,15 @@ def attach(
     expression: str | None,
     outputs: Sequence[str],
     chunks: str | None,
+    halo: Sequence[int],
+    maxshape: str | None,
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
     libhdf5: str | None,
 ) -> list[str]: ...
 def list_live(file: str, libhdf5: str | None) -> list[tuple[str, str, int, str | None, str | None, str | None]]: ...
+def extend(file: str, dataset: str, to: Sequence[int] | None, libhdf5: str | None) -> list[int]: ...
 def remove(file: str, dataset: str, libhdf5: str | None) -> None: ...
 
 _Bytes = bytes

@@ -140,18 +140,22 @@ class Lib:
 
     def __init__(self) -> None:
         self._slots: dict[str, Any] = {}
+        self._starts: list[tuple[int, ...]] = []
         self._file_path = ""
         self._network: Any = None
 
-    def _find(self, name: str | bytes) -> Any:
+    def _name(self, name: str | bytes) -> str:
         text = name.decode() if isinstance(name, bytes) else name
-        slot = self._slots.get(text)
-        if slot is None:
-            bare = text.lstrip("/")
-            slot = next((s for n, s in self._slots.items() if n.lstrip("/") == bare), None)
-        if slot is None:
-            raise KeyError(f"no dataset {text!r} was recorded when this function was attached")
-        return slot
+        if text in self._slots:
+            return text
+        bare = text.lstrip("/")
+        for known in self._slots:
+            if known.lstrip("/") == bare:
+                return known
+        raise KeyError(f"no dataset {text!r} was recorded when this function was attached")
+
+    def _find(self, name: str | bytes) -> Any:
+        return self._slots[self._name(name)]
 
     def getData(self, name: str | bytes) -> Any:  # noqa: N802
         """The dataset's elements, flat, in row-major order."""
@@ -163,6 +167,15 @@ class Lib:
         return dims
 
     getSize = getDims  # noqa: N815
+
+    def getChunk(self) -> tuple[int, ...]:  # noqa: N802
+        """The shape of the block that is computed."""
+        dims: tuple[int, ...] = next(iter(self._slots.values())).dims
+        return dims
+
+    def getOffset(self, name: str | bytes | None = None) -> tuple[int, ...]:  # noqa: N802
+        """Where that block begins in its dataset, or that of an input in the input's."""
+        return self._starts[0 if name is None else list(self._slots).index(self._name(name))]
 
     def getType(self, name: str | bytes) -> Text:  # noqa: N802
         """The name of the element type; ``string`` or ``compound`` of what is no number."""

@@ -11,7 +11,7 @@ from typing import Any
 from hyperchunk import _core, _libhdf5
 from hyperchunk.exceptions import NotFoundError
 
-__all__ = ["LiveDataset", "attach", "ls", "rm", "show"]
+__all__ = ["LiveDataset", "attach", "extend", "ls", "rm", "show"]
 
 Path = str | os.PathLike[str]
 
@@ -41,6 +41,8 @@ def attach(
     *,
     expression: str | None = None,
     chunks: str | Sequence[int] | None = None,
+    halo: int | Sequence[int] = 0,
+    maxshape: str | Sequence[int | None] | None = None,
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
@@ -61,6 +63,10 @@ def attach(
         chunks: ``None``: a function sees whole arrays, an expression is computed in blocks of its own choice.
             ``"auto"`` or a shape: it runs once a chunk and sees that block as if it were the whole; inputs of the
             output's shape are cut to the block, others stay whole.
+        halo: With ``chunks``, blocks of inputs are wider by so many elements at each side, as far as the dataset goes:
+            a number for each dimension, or one for all. ``lib.getOffset()`` tells where blocks lie.
+        maxshape: The largest shape that the dataset may grow to, by `extend`: ``"inputs"``, as far as its inputs can,
+            or a shape with ``None`` where there is no bound. For what is computed in blocks.
         overwrite: Replace what has an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
@@ -92,6 +98,10 @@ def attach(
             expression,
             descriptions,
             shape,
+            [halo] if isinstance(halo, int) else [int(n) for n in halo],
+            maxshape
+            if maxshape is None or isinstance(maxshape, str)
+            else "x".join("*" if n is None else str(int(n)) for n in maxshape),
             overwrite,
             unsigned,
             dry_run,
@@ -133,6 +143,23 @@ def show(file: Path, dataset: str) -> LiveDataset:
         if live.path == path:
             return live
     raise NotFoundError(f"{os.fspath(file)}:{path}: there is no live dataset of this name")
+
+
+def extend(file: Path, dataset: str, to: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Give a live dataset that grows (``attach(…, maxshape=…)``) the shape that its inputs have now, or ``to``.
+
+    Needs no key: its record says that it may grow.
+
+    Returns:
+        Its shape.
+
+    Raises:
+        InvalidRecordError: It does not grow, or not to this shape.
+        NotFoundError: There is no such file, or no live dataset of that name in it.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        return tuple(_core.extend(os.fspath(file), dataset, None if to is None else [int(n) for n in to], library))
 
 
 def rm(file: Path, dataset: str) -> None:

@@ -9,6 +9,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(attach, module)?)?;
     module.add_function(wrap_pyfunction!(list_live, module)?)?;
     module.add_function(wrap_pyfunction!(remove, module)?)?;
+    module.add_function(wrap_pyfunction!(extend, module)?)?;
     Ok(())
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 #[pyfunction]
-#[pyo3(signature = (file, source, expression, outputs, chunks, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, outputs, chunks, halo, maxshape, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
@@ -48,14 +49,17 @@ fn attach(
     expression: Option<String>,
     outputs: Vec<String>,
     chunks: Option<String>,
+    halo: Vec<u64>,
+    maxshape: Option<String>,
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
     libhdf5: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     py.detach(|| {
+        let growth = chunking::growth(maxshape.as_deref())?;
         let chunking = chunking::from_option(chunks.as_deref())?;
-        let options = edit::Options { overwrite, unsigned, chunking, dry_run };
+        let options = edit::Options { overwrite, unsigned, chunking, halo, growth, dry_run };
         let program = match (&expression, &source) {
             (Some(text), _) => edit::Program::Expression(text),
             (None, Some(path)) => edit::Program::File(path),
@@ -86,6 +90,19 @@ fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResul
             (e.path, e.json, e.stub_bytes, signer, profile, error)
         })
         .collect())
+}
+
+#[pyfunction]
+fn extend(
+    py: Python<'_>,
+    file: PathBuf,
+    dataset: String,
+    to: Option<Vec<u64>>,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<Vec<u64>> {
+    py.detach(|| edit::extend(Library::load(libhdf5.as_deref())?, &file, &dataset, to.as_deref()))
+        .map(|extended| extended.dims)
+        .map_err(|e: Error| to_python(py, &e))
 }
 
 #[pyfunction]

@@ -116,7 +116,10 @@ impl PythonRuntime {
             let told = (&buffer, slot.datatype.told_name(), layout(py, slot.datatype)?);
             buffers.set_item(slot.name, self.lib.bind(py).call_method1("_slot", told)?)?;
         }
-        self.lib.bind(py).setattr("_slots", buffers)?;
+        let lib = self.lib.bind(py);
+        lib.setattr("_slots", buffers)?;
+        let starts = slots.iter().map(|slot| PyTuple::new(py, slot.start)).collect::<PyResult<Vec<_>>>()?;
+        lib.setattr("_starts", starts)?;
         let Some(entry) = &self.entry else {
             return Err(pyo3::exceptions::PyRuntimeError::new_err("called before it was loaded"));
         };

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +120,13 @@ def ada(tmp_path: Path) -> Person:
 def adas(ada: Person, source: Any, tmp_path: Path) -> Callable[..., Path]:
     """Makes a file with a function that Ada signed: ``adas("lua", text)``."""
 
-    def make(language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5") -> Path:
+    def make(
+        language: str = "lua", text: str = LUA, *outputs: str, name: str = "ada.h5", options: Sequence[str] = ()
+    ) -> Path:
         path = tmp_path / name
         with h5py.File(path, "w") as file:
             file["a"] = A
-        done = ada("udf", "attach", path, source(language, text), *(outputs or [OUT]))
+        done = ada("udf", "attach", path, source(language, text), *(outputs or [OUT]), *options)
         assert done.returncode == 0, done.stderr
         return path
 

@@ -249,3 +249,15 @@ def test_whole_equals_blockwise(shape: list[int], seed: int, language: str, tmp_
         hyperchunk.udf.attach(file, program, chunks=chunks)
     np.testing.assert_array_equal(read(file, "whole"), read(file, "a") / 7)
     np.testing.assert_array_equal(read(file, "blocks"), read(file, "whole"))
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_a_dataset_of_very_many_chunks(libver: str, tmp_path: Path, attach: Any) -> None:
+    """HDF5 freed it again when it was closed: its header had left the cache before it got its name."""
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w", libver=libver) as opened:
+        opened["a"] = np.arange(50_000, dtype="i4")
+    attach(file, "lua", elementwise("lua", "a[i] + 1", inputs=["a"], datatype="int32"), chunks="1")
+    with h5py.File(file, "a") as opened:
+        assert opened["out"].id.get_num_chunks() == 50_000
+        assert opened["out"][[0, 30_000, 49_999]].tolist() == [1, 30_001, 50_000]

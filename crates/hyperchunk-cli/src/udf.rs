@@ -3,8 +3,9 @@
 use crate::Outcome;
 use clap::Subcommand;
 use hyperchunk_h5abi::{Library, edit};
-use hyperchunk_udf::chunking;
+use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
+use hyperchunk_udf::record::UNLIMITED;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,14 @@ pub(crate) enum Command {
         /// a program sees whole arrays; an expression is computed in blocks of its own choice.
         #[arg(long, value_name = "auto|SHAPE")]
         chunks: Option<String>,
+        /// Give a function that runs once a chunk a wider block of its inputs: so many elements more at each side, as far as
+        /// the dataset goes. One number for each dimension, such as 1,1, or one for all. lib.getOffset tells where blocks lie.
+        #[arg(long, value_name = "N,N…", value_delimiter = ',')]
+        halo: Vec<u64>,
+        /// Let the dataset grow, by `hyperchunk udf extend`: `inputs`, as far as its inputs can, or to a shape, such as *x4000,
+        /// where * has no bound. For what is computed in blocks.
+        #[arg(long, value_name = "inputs|SHAPE")]
+        maxshape: Option<String>,
         /// Replace what has an output's name.
         #[arg(long)]
         overwrite: bool,
@@ -94,6 +103,16 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Give live datasets that grow (attached with --maxshape) the shape that their inputs have now.
+    ///
+    /// Needs no key: the record says that they may grow. What they have stays as it is.
+    Extend {
+        /// FILE or FILE:/DATASET
+        target: String,
+        /// The shape, such as 6000x4000, instead of that of the inputs. For FILE:/DATASET only.
+        #[arg(long, value_name = "SHAPE")]
+        to: Option<String>,
+    },
     /// Remove a live dataset from a file.
     Rm {
         /// FILE:/DATASET
@@ -121,13 +140,22 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             mut outputs,
             expression,
             chunks,
+            halo,
+            maxshape,
             overwrite,
             unsigned,
             dry_run,
             json,
         } => {
             let chunking = chunking::from_option(chunks.as_deref())?;
-            let options = edit::Options { overwrite, unsigned, chunking, dry_run };
+            let options = edit::Options {
+                overwrite,
+                unsigned,
+                chunking,
+                halo,
+                growth: growth(maxshape.as_deref())?,
+                dry_run,
+            };
             let program = match (&expression, &source) {
                 (Some(text), first) => {
                     // There is no source, so what stands in its place is an output.
@@ -178,6 +206,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         }
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
+        Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -210,6 +239,12 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
             None => "not signed".to_owned(),
         },
     )
+}
+
+/// A largest shape, with `*` where there is no bound.
+pub(crate) fn largest(dims: &[u64]) -> String {
+    let dim = |&d: &u64| if d == UNLIMITED { "*".to_owned() } else { d.to_string() };
+    dims.iter().map(dim).collect::<Vec<_>>().join("x")
 }
 
 pub(crate) fn shape(dims: &[u64]) -> String {
@@ -264,6 +299,8 @@ fn row_json(entry: &edit::Entry) -> Value {
             "dims": record.output.dims,
             "chunk": record.chunk,
             "blockwise": record.blockwise,
+            "halo": record.halo,
+            "maxdims": record.maximum.iter().map(|&d| if d == UNLIMITED { None } else { Some(d) }).collect::<Vec<_>>(),
             "inputs": record.inputs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
             "signer": signer.map(|f| f.to_string()),
         }),
@@ -303,10 +340,18 @@ fn show(entry: &edit::Entry) -> Outcome {
     say!("language  {}", record.backend.short_name());
     say!("inputs    {}", if inputs.is_empty() { "none".to_owned() } else { inputs.join(", ") });
     say!(
-        "chunks    {}{}",
+        "chunks    {}{}{}",
         shape(&record.chunk),
-        if record.blockwise { ", one evaluation each" } else { ", one evaluation" }
+        if record.blockwise { ", one evaluation each" } else { ", one evaluation" },
+        if record.halo.is_empty() {
+            String::new()
+        } else {
+            format!(", with a halo of {}", shape(&record.halo))
+        }
     );
+    if !record.maximum.is_empty() {
+        say!("grows to  {}", largest(&record.maximum));
+    }
     say!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
     say!("attached  {}", escape(&record.created, 40));
     say!("signed by {}", who.trim_end());
@@ -315,6 +360,25 @@ fn show(entry: &edit::Entry) -> Outcome {
         Err(error) => say!("profile   does not run here: {error}"),
     }
     say!("\n{}", escape_lines(&record.source, usize::MAX));
+    Ok(())
+}
+
+fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome {
+    let to = to.map(chunking::extent).transpose()?;
+    let (file, names) = match (edit::split_target(target), &to) {
+        (Ok((file, dataset)), _) => (file, vec![dataset.to_owned()]),
+        (Err(error), Some(_)) => return Err(error.into()),
+        (Err(_), None) => {
+            let grows =
+                |e: &edit::Entry| e.record.as_ref().is_ok_and(|(record, _)| !record.maximum.is_empty());
+            let entries = edit::list(library, Path::new(target))?;
+            (target, entries.into_iter().filter(grows).map(|e| e.path).collect())
+        }
+    };
+    for name in names {
+        let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
+        say!("{}: {}, {} new chunks", escape(&name, 200), shape(&one.dims), one.new_chunks);
+    }
     Ok(())
 }
 

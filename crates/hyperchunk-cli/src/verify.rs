@@ -1,6 +1,6 @@
 //! `hyperchunk udf verify` and `hyperchunk udf explain`: what a live dataset is and may do, without running it.
 
-use crate::udf::shape;
+use crate::udf::{largest, shape};
 use crate::{Outcome, Status};
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::backend::Backend;
@@ -110,6 +110,15 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
         },
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
     );
+    if !record.halo.is_empty() {
+        say!("  Of its inputs, it sees the block of a chunk with a halo of {}.", shape(&record.halo));
+    }
+    if !record.maximum.is_empty() {
+        say!(
+            "  It may grow to {}: who can write the file can give it more of its inputs.",
+            largest(&record.maximum)
+        );
+    }
     match (&record.signature, signer) {
         (Some(s), Some(f)) => {
             let labels = format!("{} {}", escape(&s.name, 80), escape(&s.email, 80));

@@ -5,6 +5,7 @@ use crate::guard::guard;
 use crate::library::Library;
 use crate::{ErrorKind, Result, fail, live};
 use hyperchunk_udf::record::FILTER_ID;
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,6 +57,28 @@ pub fn register(library: &'static Library) -> Result<()> {
     Ok(())
 }
 
+thread_local! {
+    /// Whether this thread resizes a live dataset, and gives its new chunks their stubs.
+    static EXTENDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` with this thread allowed to resize live datasets.
+///
+/// # Errors
+/// Those of `work`, and `Io` when the library refuses our filter.
+pub(crate) fn extending<T>(library: &'static Library, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    keep_loaded();
+    // It takes the place of a plugin's, which would not know.
+    // SAFETY: the class lives for ever, and keep_loaded keeps its code.
+    if unsafe { (library.f.filter_register)((&raw const CLASS).cast()) } < 0 {
+        return Err(crate::errors::failure(library, "the filter could not be registered"));
+    }
+    EXTENDING.set(true);
+    let outcome = work();
+    EXTENDING.set(false);
+    outcome
+}
+
 /// HDF5 unloads plugins when it closes, and then runs code of ours no more; threads that still hold state of ours would
 /// run into nothing. So this object stays.
 pub fn keep_loaded() {
@@ -103,15 +126,14 @@ unsafe extern "C" fn can_apply_entry() {
     std::arch::naked_asm!("mov x3, x30", "b {body}", body = sym can_apply)
 }
 
-const READ_ONLY: &str =
-    "a live dataset is computed and cannot be written; to replace it, remove it first (hyperchunk udf rm)";
+const READ_ONLY: &str = "a live dataset is computed and cannot be written or resized; to replace it, remove it first (hyperchunk udf rm); one that was attached with --maxshape grows by hyperchunk udf extend";
 
 /// Refuses the first write to a live dataset. Refused later, in the filter, HDF5 would keep what it cannot store in its
 /// cache, and fail over it when it closes.
 unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_int {
     guard(caller, -1, |library| {
         let quiet = Quiet::new(library);
-        let written = live::is_written(library, plist);
+        let written = !EXTENDING.get() && live::is_written(library, plist);
         drop(quiet);
         if written { fail!(Unsupported, "{READ_ONLY}") } else { Ok(1) }
     })

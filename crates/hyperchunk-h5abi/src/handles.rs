@@ -3,7 +3,7 @@
 use crate::errors::failure;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
-use crate::symbols::{ALL_FILES, Herr, Hid, OBJ_DATASET, OBJ_FILE};
+use crate::symbols::{ALL_FILES, Herr, Hid, OBJ_DATASET, OBJ_FILE, SPACE_NULL};
 use crate::{Result, fail};
 use hyperchunk_udf::stub::MAX_RANK;
 use std::ffi::{CStr, CString, c_char, c_ulong, c_void};
@@ -119,6 +119,17 @@ impl Library {
         self.own(id, self.f.space_close, "a dataspace")
     }
 
+    /// A dataspace that may grow.
+    pub(crate) fn growing_space(&'static self, dims: &[u64], largest: &[u64]) -> Result<Handle> {
+        if largest.len() != dims.len() {
+            return self.space(dims);
+        }
+        let rank = i32::try_from(dims.len()).unwrap_or(i32::MAX);
+        // SAFETY: `rank` dimensions in both.
+        let id = unsafe { (self.f.space_create_simple)(rank, dims.as_ptr(), largest.as_ptr()) };
+        self.own(id, self.f.space_close, "a dataspace")
+    }
+
     pub(crate) fn scalar_space(&'static self) -> Result<Handle> {
         // SAFETY: no pointers.
         let id = unsafe { (self.f.space_create)(crate::symbols::SPACE_SCALAR) };
@@ -157,17 +168,26 @@ impl Library {
 
     /// The shape of a dataspace.
     pub(crate) fn dims(&self, space: Hid) -> Result<Vec<u64>> {
-        let mut dims = [0; MAX_RANK];
+        Ok(self.extent(space)?.0)
+    }
+
+    /// The dimensions, and the largest that they may have.
+    pub(crate) fn extent(&self, space: Hid) -> Result<(Vec<u64>, Vec<u64>)> {
+        let (mut dims, mut largest) = ([0; MAX_RANK], [0; MAX_RANK]);
+        // SAFETY: any identifier may be asked.
+        if unsafe { (self.f.space_class)(space) } == SPACE_NULL {
+            fail!(Unsupported, "it has no elements at all (a null dataspace)")
+        }
         // SAFETY: any identifier may be asked.
         let rank = unsafe { (self.f.space_rank)(space) };
-        let Some(part) = usize::try_from(rank).ok().and_then(|r| dims.get_mut(..r)) else {
-            fail!(Unsupported, "it has no simple shape")
-        };
+        let parts =
+            usize::try_from(rank).ok().and_then(|r| Some((dims.get_mut(..r)?, largest.get_mut(..r)?)));
+        let Some((dims, largest)) = parts else { fail!(Unsupported, "it has no simple shape") };
         // SAFETY: room for `rank` dimensions, and HDF5 allows no more than 32.
-        if unsafe { (self.f.space_dims)(space, part.as_mut_ptr(), std::ptr::null_mut()) } != rank {
+        if unsafe { (self.f.space_dims)(space, dims.as_mut_ptr(), largest.as_mut_ptr()) } != rank {
             return Err(failure(self, "its shape"));
         }
-        Ok(part.to_vec())
+        Ok((dims.to_vec(), largest.to_vec()))
     }
 
     /// The path of an object, or of a file, as the library tells it.

@@ -86,6 +86,7 @@ functions! {
     dataset_offset = "H5Dget_offset": fn(Hid) -> u64;
     dataset_open = "H5Dopen2": fn(Hid, *const c_char, Hid) -> Hid;
     dataset_read = "H5Dread": fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> Herr;
+    dataset_set_extent = "H5Dset_extent": fn(Hid, *const u64) -> Herr;
     dataset_space = "H5Dget_space": fn(Hid) -> Hid;
     dataset_storage_size = "H5Dget_storage_size": fn(Hid) -> u64;
     dataset_type = "H5Dget_type": fn(Hid) -> Hid;
@@ -114,6 +115,8 @@ functions! {
     link_object = "H5Olink": fn(Hid, Hid, *const c_char, Hid, Hid) -> Herr;
     link_visit = "H5Lvisit2" | "H5Lvisit1" | "H5Lvisit": fn(Hid, c_int, c_int, LinkVisitor, *mut c_void) -> Herr;
     object_close = "H5Oclose": fn(Hid) -> Herr;
+    object_hold = "H5Oincr_refcount": fn(Hid) -> Herr;
+    object_release = "H5Odecr_refcount": fn(Hid) -> Herr;
     object_exists = "H5Oexists_by_name": fn(Hid, *const c_char, Hid) -> c_int;
     object_open = "H5Oopen": fn(Hid, *const c_char, Hid) -> Hid;
     id_type = "H5Iget_type": fn(Hid) -> c_int;
@@ -126,9 +129,11 @@ functions! {
     plist_get_chunk = "H5Pget_chunk": fn(Hid, c_int, *mut u64) -> c_int;
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;
     plist_set_chunk = "H5Pset_chunk": fn(Hid, c_int, *const u64) -> Herr;
+    plist_set_fill_time = "H5Pset_fill_time": fn(Hid, c_int) -> Herr;
     plist_set_filter = "H5Pset_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_set_sec2 = "H5Pset_fapl_sec2": fn(Hid) -> Herr;
     plist_set_vlen = "H5Pset_vlen_mem_manager": fn(Hid, Allocate, *mut c_void, Release, *mut c_void) -> Herr;
+    space_class = "H5Sget_simple_extent_type": fn(Hid) -> c_int;
     space_close = "H5Sclose": fn(Hid) -> Herr;
     space_create = "H5Screate": fn(c_int) -> Hid;
     space_create_simple = "H5Screate_simple": fn(c_int, *const u64, *const u64) -> Hid;
@@ -201,5 +206,9 @@ pub(crate) const DIR_ASCEND: c_int = 1;
 pub(crate) const ADDRESS_UNDEFINED: u64 = u64::MAX;
 /// `H5I_DATASET`.
 pub(crate) const ID_DATASET: c_int = 5;
+/// `H5D_FILL_TIME_ALLOC`.
+pub(crate) const FILL_WHEN_ALLOCATED: c_int = 0;
+/// `H5S_NULL`.
+pub(crate) const SPACE_NULL: c_int = 2;
 /// `H5S_SCALAR`.
 pub(crate) const SPACE_SCALAR: c_int = 0;

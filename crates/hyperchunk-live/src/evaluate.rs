@@ -6,7 +6,7 @@ use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
-use hyperchunk_udf::record::bytes_of;
+use hyperchunk_udf::record::{Block, bytes_of};
 use hyperchunk_udf::stub::Stub;
 use std::sync::Arc;
 
@@ -65,28 +65,25 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
 
 fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64], &[u64])) -> Result<()> {
     let record = &plan.record;
-    for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
+    let parts: Vec<Block> = record.parts(offset, shape).collect();
+    for (n, ((slot, source), part)) in record.slots().zip(&plan.key.slots).zip(&parts).enumerate() {
         if !matches!(source.source, Source::Copied(_)) {
             continue;
         }
-        let cut = record.is_cut(slot);
         // What was read whole stays as it is: the engine reads files that nobody writes.
-        if !cut && session.stamp == file.instance() {
+        if !record.is_cut(slot) && session.stamp == file.instance() {
             continue;
         }
-        let whole = vec![0; slot.dims.len()];
-        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let to = session.input(n).ok_or_else(|| Error::new(ErrorKind::Worker, "no memory for an input"))?;
-        inputs::read(file, slot, offset, shape, to).map_err(|error| about_input(&error, slot))?;
+        inputs::read(file, record, slot, part, to).map_err(|error| about_input(&error, slot))?;
     }
     session.stamp = file.instance();
-    let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
-        let cut = n == 0 || record.is_cut(slot);
+    let blocks = record.slots().zip(&plan.key.slots).zip(parts).map(|((slot, job), part)| {
         let skip = match job.source {
-            Source::Mapped { .. } if cut => slot.first_byte(offset),
+            Source::Mapped { .. } => slot.first_byte(&part.0),
             _ => 0,
         };
-        (skip, if cut { shape } else { slot.dims.as_slice() })
+        (skip, part)
     });
     session.call(blocks)
 }

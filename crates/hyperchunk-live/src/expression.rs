@@ -31,7 +31,8 @@ struct Memory {
 
 /// Understands the expression of a record.
 pub(crate) fn prepare(file: &File, record: &Record) -> Result<Program> {
-    let kind = |slot: &Slot| open(file, slot).map(|input| input.kind).map_err(|e| about_input(&e, slot));
+    let kind =
+        |slot: &Slot| open(file, record, slot).map(|input| input.kind).map_err(|e| about_input(&e, slot));
     let kinds = record.inputs.iter().map(kind).collect::<Result<Vec<_>>>()?;
     Program::of_record(record, &kinds)
 }
@@ -59,7 +60,7 @@ pub(crate) fn compute(
             let single = is_single(&slot.dims);
             let whole = vec![0; slot.dims.len()];
             let block = if single { (whole.as_slice(), slot.dims.as_slice()) } else { (offset, shape) };
-            read(file, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
+            read(file, record, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
             inputs.push(if single { InputBytes::One(buffer) } else { InputBytes::Each(buffer) });
         }
         let mut go_on = || in_time(&plan.profile);
@@ -94,13 +95,13 @@ struct Input {
 }
 
 /// An input, if it is what it was when the expression was attached.
-fn open(file: &File, slot: &Slot) -> Result<Input> {
+fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let path = format!("/{}", slot.name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
     let dataset = found.map_err(|error| of_function(&error))?;
     let number = number(dataset.datatype());
     match number {
-        Some((kind, datatype)) if dataset.dims() == slot.dims && slot.datatype == datatype.into() => {
+        Some((kind, datatype)) if record.fits(slot, dataset.dims()) && slot.datatype == datatype.into() => {
             // One byte is the same on every machine, and an enumeration has its own type.
             let memory = if kind == Kind::Bool {
                 dataset.datatype().clone()
@@ -142,8 +143,14 @@ fn number(datatype: &Datatype) -> Option<(Kind, ElementType)> {
     }
 }
 
-fn read(file: &File, slot: &Slot, (offset, shape): (&[u64], &[u64]), to: &mut Vec<u8>) -> Result<()> {
-    let Input { dataset, memory, .. } = open(file, slot)?;
+fn read(
+    file: &File,
+    record: &Record,
+    slot: &Slot,
+    (offset, shape): (&[u64], &[u64]),
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    let Input { dataset, memory, .. } = open(file, record, slot)?;
     resize(to, bytes_of(shape, &slot.datatype))?;
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));

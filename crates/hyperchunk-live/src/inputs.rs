@@ -8,7 +8,7 @@ use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 
 /// What elements are in memory, as functions see them, and the engine's name for that. Small floats become `float`,
 /// enumerations their integers, compounds structures of C.
@@ -163,10 +163,10 @@ fn find(file: &File, name: &str) -> Result<Dataset> {
 }
 
 /// An input, if it is what it was when the function was attached.
-pub(crate) fn open(file: &File, slot: &Slot) -> Result<Dataset> {
+pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
     let dataset = find(file, &slot.name)?;
     let (element, _) = in_memory(dataset.datatype())?;
-    if dataset.dims() != slot.dims || element != slot.datatype {
+    if !record.fits(slot, dataset.dims()) || element != slot.datatype {
         let message = format!(
             "it is {} {:?} now, and was {} {:?} when the function was attached; attach it again",
             escape(&element.name(), 200),
@@ -184,6 +184,7 @@ pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> 
     let Layout::Contiguous { address: Some(address), .. } = dataset.layout() else { return None };
     let plain = dataset.external().is_empty()
         && dataset.store().is_none()
+        && dataset.dims() == slot.dims
         && dataset.object().file().same(file)
         && in_memory(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
     let offset = file.superblock().base.checked_add(*address)?;
@@ -193,8 +194,14 @@ pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> 
 
 /// Reads a block of an input, converted to the machine's types. The input may itself be live: then this thread comes back
 /// here.
-pub(crate) fn read(file: &File, slot: &Slot, offset: &[u64], shape: &[u64], to: &mut [u8]) -> Result<()> {
-    let dataset = open(file, slot)?;
+pub(crate) fn read(
+    file: &File,
+    record: &Record,
+    slot: &Slot,
+    (offset, shape): &Block,
+    to: &mut [u8],
+) -> Result<()> {
+    let dataset = open(file, record, slot)?;
     let bytes = usize::try_from(bytes_of(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =
         bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;

@@ -12,7 +12,7 @@ use hyperchunk_udf::expression::Program;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::{RecordDigest, Stub};
 use std::os::fd::AsFd as _;
@@ -49,7 +49,8 @@ static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
 pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Arc<Plan>> {
     let instance = dataset.object().file().instance();
     let same = |plan: &&Arc<Plan>| {
-        plan.instance == instance && plan.digest == stub.record && plan.record.id == stub.id
+        (plan.instance, plan.digest, plan.record.id) == (instance, stub.record, stub.id)
+            && plan.record.output.dims == dataset.dims()
     };
     if let Some(plan) = cache(&PLANS).and_then(|plans| plans.iter().find(same).map(Arc::clone)) {
         return Ok(plan);
@@ -90,6 +91,7 @@ impl Plan {
                 None => named(error),
             }
         })?;
+        let record = record.grown(dataset.dims()).map_err(named)?;
         let note = |profile: Option<&str>, error: &Error| {
             let language = record.backend.short_name();
             let error = Some(error);
@@ -160,28 +162,24 @@ impl Plan {
             return Ok(SessionKey::clone(&self.key));
         }
         let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
-        let output = |slot: &Slot, bytes| JobSlot {
+        let output = |slot: &Slot| JobSlot {
             name: slot.name.clone(),
             datatype: slot.datatype.clone(),
-            source: Source::Output(bytes),
+            source: Source::Output(record.part_bytes(slot, false)),
         };
-        let block = |slot: &Slot| {
-            let cut = record.blockwise && slot.dims == record.output.dims;
-            bytes_of(if cut { &record.chunk } else { &slot.dims }, &slot.datatype)
-        };
-        let mut slots = vec![output(&record.output, block(&record.output))];
+        let mut slots = vec![output(&record.output)];
         for input in &record.inputs {
-            let opened = inputs::open(file, input).map_err(|error| about_input(&error, input))?;
+            let opened = inputs::open(file, record, input).map_err(|error| about_input(&error, input))?;
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
                 Some(offset) if on_disk.is_some() && whole_pieces => {
                     Source::Mapped { file: 0, offset, bytes: input.bytes() }
                 }
-                _ => Source::Copied(block(input)),
+                _ => Source::Copied(record.part_bytes(input, true)),
             };
             slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
         }
-        slots.extend(record.scratch.iter().map(|slot| output(slot, block(slot))));
+        slots.extend(record.scratch.iter().map(output));
         let mut key = SessionKey { slots, ..SessionKey::clone(&self.key) };
         if let Some(m) = on_disk {
             if let Ok(path) = std::path::absolute(&key.file_path) {

@@ -1,8 +1,10 @@
 //! The shape of a live dataset's chunks.
 
+use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Result, fail};
-use crate::record::bytes_of;
+use crate::record::{UNLIMITED, bytes_of};
+use crate::spec::{InputInfo, resolution};
 
 /// How a function is run: once on the whole array, or once a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ const BLOCK_BYTES: u64 = 768 << 10;
 const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 10;
 /// An input's chunk shape is taken over when a block has at most this many bytes.
 const MAX_INPUT_CHUNK: u64 = 16 << 20;
+/// A dimension that grows counts as so long at most when the blocks are chosen.
+const GROWS_TO: u64 = 1 << 16;
 /// HDF5 1.x addresses a chunk with 32 bits.
 const CHUNK_LIMIT: u64 = 1 << 32;
 /// More stubs than this would be a large dataset of their own.
@@ -50,17 +54,23 @@ impl Chunking {
         *self != Chunking::Whole
     }
 
-    /// The chunk shape for an output of `dims`. `inputs` are the inputs that have the output's shape: the chunk shape of
-    /// each that is chunked.
+    /// The chunk shape for an output of `dims`, which may grow to `largest`. `inputs` are the inputs that have the output's
+    /// shape: the chunk shape of each that is chunked.
     ///
     /// # Errors
     /// `Syntax` when a given shape does not fit, `Limit` when a chunk would reach 4 GiB.
-    pub fn shape(&self, dims: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Result<Vec<u64>> {
+    pub fn shape(
+        &self,
+        dims: &[u64],
+        largest: &[u64],
+        datatype: &Datatype,
+        inputs: &[Option<Vec<u64>>],
+    ) -> Result<Vec<u64>> {
         let shape = match self {
             Chunking::Whole => dims.to_vec(),
-            Chunking::Auto => auto(dims, datatype, inputs),
+            Chunking::Auto => auto(dims, largest, datatype, inputs),
             Chunking::Shape(shape) if shape.len() == dims.len() => {
-                shape.iter().zip(dims).map(|(&s, &d)| s.min(d)).collect()
+                shape.iter().zip(largest).map(|(&s, &d)| s.min(d)).collect()
             }
             Chunking::Shape(shape) => {
                 fail!(
@@ -87,14 +97,15 @@ impl Chunking {
 
 /// The inputs' chunk shape where they are chunked, so that no input chunk is decoded twice; full-width bands otherwise,
 /// so that each block of a contiguous input is one piece of the file.
-fn auto(dims: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
+fn auto(dims: &[u64], largest: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u64> {
     let fits = |c: &&Vec<u64>| c.len() == dims.len() && bytes_of(c, datatype) <= MAX_INPUT_CHUNK;
     if let Some(chunk) = inputs.iter().flatten().filter(fits).max_by_key(|c| bytes_of(c, datatype)) {
-        return chunk.iter().zip(dims).map(|(&c, &d)| c.min(d)).collect();
+        return chunk.iter().zip(largest).map(|(&c, &d)| c.min(d)).collect();
     }
     let bytes = (BLOCK_BYTES / (1 + inputs.len() as u64)).clamp(*OUTPUT_BYTES.start(), *OUTPUT_BYTES.end());
     let mut left = (bytes / datatype.size() as u64).max(1);
     // A very large dataset gets larger blocks, so that its stubs stay few.
+    let dims: Vec<u64> = dims.iter().zip(largest).map(|(&d, &most)| d.max(most.min(GROWS_TO))).collect();
     let blocks = dims.iter().fold(1u64, |a, &d| a.saturating_mul(d)) / left;
     left = left.saturating_mul(blocks.div_ceil(1 << 20).max(1));
     let mut shape: Vec<u64> = dims
@@ -108,6 +119,103 @@ fn auto(dims: &[u64], datatype: &Datatype, inputs: &[Option<Vec<u64>>]) -> Vec<u
         .collect();
     shape.reverse();
     shape
+}
+
+/// How far a dataset may grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// As far as the inputs of its shape can.
+    AsInputs,
+    /// To this shape, with [`UNLIMITED`] where nothing bounds it.
+    To(Vec<u64>),
+}
+
+impl Growth {
+    /// Parses `inputs`, or a shape such as `*x4000`, where `*` is a dimension without bound.
+    ///
+    /// # Errors
+    /// `Syntax`.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text == "inputs" {
+            return Ok(Growth::AsInputs);
+        }
+        let dim = |n: &str| if n == "*" { Some(UNLIMITED) } else { n.parse().ok().filter(|&n| n > 0) };
+        match text.split('x').map(dim).collect() {
+            Some(shape) => Ok(Growth::To(shape)),
+            None => fail!(
+                Syntax,
+                "{text:?} is no largest shape: write `inputs`, or a shape such as `*x4000`, where * has no bound"
+            ),
+        }
+    }
+
+    /// The largest shape of an output of `dims`; `inputs` are the largest shapes of the inputs of that shape.
+    ///
+    /// # Errors
+    /// `Syntax` when it cannot grow.
+    pub fn largest(&self, dims: &[u64], inputs: &[Vec<u64>], chunking: &Chunking) -> Result<Vec<u64>> {
+        let largest = match self {
+            Growth::To(shape) => shape.clone(),
+            Growth::AsInputs => {
+                let least = |axis: usize| inputs.iter().filter_map(|input| input.get(axis)).min().copied();
+                (0..dims.len()).zip(dims).map(|(axis, &d)| least(axis).unwrap_or(d)).collect()
+            }
+        };
+        if !chunking.blockwise() {
+            fail!(Syntax, "what a function of whole arrays computes cannot grow: add `--chunks auto`")
+        }
+        if largest.len() != dims.len() || largest.iter().zip(dims).any(|(most, d)| most < d) {
+            fail!(Syntax, "the dataset has the shape {}, which cannot grow to that", resolution(dims))
+        }
+        if largest == dims {
+            fail!(
+                Syntax,
+                "nothing says how it could grow: its inputs of the shape {} cannot",
+                resolution(dims)
+            )
+        }
+        Ok(largest)
+    }
+}
+
+/// The halo of the blocks of an output of `dims`, one number for each dimension; empty without one. One number that is asked
+/// for counts for all.
+///
+/// # Errors
+/// `Syntax` when it is one of the wrong rank, or nothing is computed in blocks that could have one.
+pub fn halo(
+    asked: &[u64],
+    chunking: &Chunking,
+    backend: Backend,
+    dims: &[u64],
+    inputs: &[InputInfo],
+) -> Result<Vec<u64>> {
+    if asked.iter().all(|&n| n == 0) {
+        return Ok(Vec::new());
+    }
+    if backend == Backend::Expression {
+        fail!(
+            Syntax,
+            "an expression sees one element of each input, and needs no halo: write a function, in Python say"
+        )
+    }
+    if !chunking.blockwise() {
+        fail!(Syntax, "a halo is of functions that run once a chunk: add `--chunks auto`")
+    }
+    if !inputs.iter().any(|input| input.dims == dims) {
+        fail!(
+            Syntax,
+            "no input has the output's shape {}, so there is nothing that a halo widens",
+            resolution(dims)
+        )
+    }
+    match asked {
+        &[one] => Ok(vec![one; dims.len()]),
+        all if all.len() == dims.len() => Ok(all.to_vec()),
+        all => {
+            fail!(Syntax, "the halo {all:?} has {} dimensions and the dataset has {}", all.len(), dims.len())
+        }
+    }
 }
 
 /// The numbers of all chunks, row-major.
@@ -137,13 +245,29 @@ pub fn from_option(text: Option<&str>) -> Result<Option<Chunking>> {
     text.map(Chunking::parse).transpose().map_err(|e| e.about("--chunks"))
 }
 
+/// What the option `--maxshape` says.
+///
+/// # Errors
+/// Those of [`Growth::parse`].
+pub fn growth(text: Option<&str>) -> Result<Option<Growth>> {
+    text.map(Growth::parse).transpose().map_err(|e| e.about("--maxshape"))
+}
+
+/// What the option `--to` says.
+///
+/// # Errors
+/// `Syntax`.
+pub fn extent(text: &str) -> Result<Vec<u64>> {
+    crate::spec::dimensions(text).map_err(|e| e.about("--to"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::datatype::ElementType;
 
     fn check(dims: &[u64], inputs: &[Option<Vec<u64>>], expected: &[u64]) {
-        let shape = Chunking::Auto.shape(dims, &ElementType::Float32.into(), inputs).unwrap();
+        let shape = Chunking::Auto.shape(dims, dims, &ElementType::Float32.into(), inputs).unwrap();
         assert_eq!(shape, expected, "{dims:?} {inputs:?}");
         let count: u64 = dims.iter().zip(&shape).map(|(&d, &s)| d.div_ceil(s)).product();
         assert_eq!(chunk_numbers(dims, &shape).count() as u64, count);
@@ -167,17 +291,55 @@ mod tests {
     }
 
     #[test]
+    fn shapes_of_what_grows() {
+        let check =
+            |text: &str, dims: &[u64], largest: &[u64], inputs: &[Option<Vec<u64>>], expected: &[u64]| {
+                let chunking = Chunking::parse(text).unwrap();
+                let shape = chunking.shape(dims, largest, &ElementType::Float32.into(), inputs).unwrap();
+                assert_eq!(shape, expected, "{text} {dims:?}");
+            };
+        check("auto", &[1, 4000], &[u64::MAX, 4000], &[Some(vec![16, 1000])], &[16, 1000]);
+        check("auto", &[1, 4000], &[u64::MAX, 4000], &[], &[32, 4000]);
+        check("auto", &[1, 4000], &[9, 4000], &[], &[9, 4000]);
+        check("auto", &[10], &[u64::MAX], &[], &[1 << 16]);
+        check("50x50", &[1, 40], &[u64::MAX, 40], &[], &[50, 40]);
+    }
+
+    #[test]
     fn given_shapes() {
-        let shape = |text: &str| Chunking::parse(text)?.shape(&[100, 50], &ElementType::Float64.into(), &[]);
+        let shape = |text: &str| {
+            Chunking::parse(text)?.shape(&[100, 50], &[100, 50], &ElementType::Float64.into(), &[])
+        };
         assert_eq!(shape("16x4000").unwrap(), [16, 50]);
         assert_eq!(shape("whole").unwrap(), [100, 50]);
         for bad in ["", "x", "0x5", "16", "16x16x16", "-1x5", "16X16", "99999999999999999999x1"] {
             assert!(shape(bad).is_err(), "{bad}");
         }
         let big = [40_000, 40_000];
-        let error = Chunking::Whole.shape(&big, &ElementType::Float32.into(), &[]).unwrap_err();
+        let error = Chunking::Whole.shape(&big, &big, &ElementType::Float32.into(), &[]).unwrap_err();
         assert!(error.to_string().contains("--chunks auto"));
-        assert!(Chunking::Shape(vec![1, 1]).shape(&big, &ElementType::Float32.into(), &[]).is_err());
+        assert!(Chunking::Shape(vec![1, 1]).shape(&big, &big, &ElementType::Float32.into(), &[]).is_err());
+    }
+
+    #[test]
+    fn halos() {
+        let input = |dims: &[u64]| InputInfo {
+            name: "a".into(),
+            dims: dims.to_vec(),
+            datatype: ElementType::Float32.into(),
+        };
+        let check = |asked: &[u64], chunking: &Chunking, backend: Backend, expected: Option<&[u64]>| {
+            let found = halo(asked, chunking, backend, &[9, 8], &[input(&[3]), input(&[9, 8])]);
+            assert_eq!(found.ok().as_deref(), expected, "{asked:?} {chunking:?}");
+        };
+        check(&[], &Chunking::Whole, Backend::Lua, Some(&[]));
+        check(&[0, 0, 0], &Chunking::Auto, Backend::Lua, Some(&[]));
+        check(&[1], &Chunking::Auto, Backend::Python, Some(&[1, 1]));
+        check(&[1, 0], &Chunking::Auto, Backend::Cpp, Some(&[1, 0]));
+        check(&[1, 0, 1], &Chunking::Auto, Backend::Lua, None);
+        check(&[1], &Chunking::Whole, Backend::Lua, None);
+        check(&[1], &Chunking::Auto, Backend::Expression, None);
+        assert!(halo(&[1], &Chunking::Auto, Backend::Lua, &[9], &[input(&[3])]).is_err());
     }
 
     #[test]

@@ -282,6 +282,8 @@ impl Legacy {
             inputs,
             scratch,
             blockwise: false,
+            halo: Vec::new(),
+            maximum: Vec::new(),
             created: String::new(),
             source: String::new(),
             compiled: Some(Compiled { target: TARGET.into(), object: self.program(backend)? }),

@@ -112,6 +112,8 @@ pub struct Place {
     pub offset: u64,
     /// The shape of the block.
     pub dims: Vec<u64>,
+    /// Where in its dataset the block begins.
+    pub start: Vec<u64>,
 }
 
 /// What the worker answers.
@@ -188,7 +190,7 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
         out.extend_from_slice(&p.segment.to_le_bytes());
         out.extend_from_slice(&u32::try_from(p.dims.len()).unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(&p.offset.to_le_bytes());
-        for d in &p.dims {
+        for d in p.dims.iter().chain(&p.start) {
             out.extend_from_slice(&d.to_le_bytes());
         }
     }
@@ -208,8 +210,9 @@ pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
         let (Some(segment), Some(rank @ 0..=32), Some(offset)) = (c.word(), c.word(), c.long()) else {
             fail!(Worker, "a damaged call")
         };
-        let Some(dims) = (0..rank).map(|_| c.long()).collect() else { fail!(Worker, "a damaged call") };
-        places.push(Place { segment, offset, dims });
+        let mut longs = || (0..rank).map(|_| c.long()).collect();
+        let (Some(dims), Some(start)) = (longs(), longs()) else { fail!(Worker, "a damaged call") };
+        places.push(Place { segment, offset, dims, start });
     }
     if !c.0.is_empty() {
         fail!(Worker, "a damaged call")
@@ -289,8 +292,8 @@ mod tests {
     #[test]
     fn calls_round_trip_and_damage_is_seen() {
         let places = vec![
-            Place { segment: 0, offset: 4096, dims: vec![16, 4000] },
-            Place { segment: 2, offset: 1 << 40, dims: vec![] },
+            Place { segment: 0, offset: 4096, dims: vec![16, 4000], start: vec![32, 0] },
+            Place { segment: 2, offset: 1 << 40, dims: vec![], start: vec![] },
         ];
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
         encode_call(7, &places, &mut bytes);

@@ -4,6 +4,10 @@
 //! `output_datatype`, `output_resolution`, `scratch_datasets`, `signature`, `source_code`, `api_version`), and others
 //! are added. See `docs/formats/live-dataset.md`.
 
+mod blocks;
+
+pub use blocks::Block;
+
 use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -11,10 +15,11 @@ use crate::stub::{LiveId, MAX_RANK};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 
-/// The version of the record that we write. HDF5-UDF 2.1 wrote 2.
+/// The version of the record that we write where it is enough. HDF5-UDF 2.1 wrote 2.
 pub const API_VERSION: u32 = 3;
+/// The version of records with a halo, or of datasets that grow.
+pub const API_VERSION_4: u32 = 4;
 /// The name of the attribute of the dataset that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// The number of our filter, HDF5-UDF's.
@@ -25,6 +30,9 @@ pub const MAX_RECORD: usize = 64 << 20;
 pub const MAX_SLOTS: usize = 128;
 /// No compiled form is larger, in bytes, when unpacked.
 pub const MAX_COMPILED: usize = 64 << 20;
+
+/// The size of a dimension that may grow without bound, as HDF5 writes it.
+pub const UNLIMITED: u64 = u64::MAX;
 
 /// A dataset that a function reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +103,10 @@ pub struct Record {
     pub chunk: Vec<u64>,
     /// Whether the function runs once a chunk and sees that block as if it were the whole.
     pub blockwise: bool,
+    /// By how many elements a block of an input is wider at each side, for each dimension; empty without a halo.
+    pub halo: Vec<u64>,
+    /// The largest shape that the dataset may grow to, [`UNLIMITED`] where nothing bounds it; empty if it does not grow.
+    pub maximum: Vec<u64>,
     /// When it was attached, RFC 3339 UTC.
     pub created: String,
     /// The source.
@@ -115,9 +127,13 @@ struct Header {
     chunk: Vec<u64>,
     compiled: Option<CompiledHeader>,
     created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    halo: Option<Vec<u64>>,
     id: String,
     input_datasets: Vec<String>,
     inputs: Vec<SlotHeader>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    maximum_resolution: Option<Vec<Option<u64>>>,
     output_dataset: String,
     output_datatype: String,
     output_resolution: Vec<u64>,
@@ -160,7 +176,7 @@ impl Record {
             s.iter().map(|s| SlotHeader { datatype: s.datatype.name(), resolution: s.dims.clone() }).collect()
         };
         let header = Header {
-            api_version: API_VERSION,
+            api_version: self.version(),
             backend: self.backend.json_name().into(),
             blockwise: self.blockwise,
             bytecode_size: self.compiled.as_ref().map_or(0, |c| c.object.len() as u64),
@@ -170,9 +186,13 @@ impl Record {
                 target: c.target.clone(),
             }),
             created: self.created.clone(),
+            halo: Some(self.halo.clone()).filter(|halo| !halo.is_empty()),
             id: self.id.to_hex(),
             input_datasets: self.inputs.iter().map(|s| s.name.clone()).collect(),
             inputs: slots(&self.inputs),
+            maximum_resolution: Some(&self.maximum)
+                .filter(|maximum| !maximum.is_empty())
+                .map(|maximum| maximum.iter().map(|&d| Some(d).filter(|&d| d != UNLIMITED)).collect()),
             output_dataset: self.output.name.clone(),
             output_datatype: self.output.datatype.name(),
             output_resolution: self.output.dims.clone(),
@@ -207,6 +227,8 @@ impl Record {
         if h.compiled.is_none() && h.bytecode_size != 0 {
             fail!(Invalid, "bytecode_size is {} and there is no compiled form", h.bytecode_size)
         }
+        let version = h.api_version;
+        let maximum = h.maximum_resolution.unwrap_or_default().into_iter();
         let record = Record {
             id: LiveId::from_hex(&h.id).ok_or_else(|| invalid("the record's id is damaged".into()))?,
             backend: Backend::from_json_name(&h.backend)?,
@@ -215,72 +237,28 @@ impl Record {
             scratch: slots(h.scratch_datasets, h.scratch)?,
             chunk: h.chunk,
             blockwise: h.blockwise,
+            halo: h.halo.unwrap_or_default(),
+            maximum: maximum.map(|d| d.unwrap_or(UNLIMITED)).collect(),
             created: h.created,
             source: h.source_code,
             compiled: h.compiled.map(|c| unpack(&c, h.bytecode_size)).transpose()?,
             signature: h.signature.map(signature).transpose()?,
         };
+        if record.version() != version {
+            fail!(Invalid, "the record is of version {version} and has what version {} has", record.version())
+        }
         record.check()?;
         Ok(record)
+    }
+
+    /// The version that the record is written in: the first that has all that it says.
+    pub fn version(&self) -> u32 {
+        if self.halo.is_empty() && self.maximum.is_empty() { API_VERSION } else { API_VERSION_4 }
     }
 
     /// Every slot: the output, then the inputs, then the scratch outputs.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         std::iter::once(&self.output).chain(&self.inputs).chain(&self.scratch)
-    }
-
-    /// Whether this input is cut to the block that is computed, rather than read whole.
-    pub fn is_cut(&self, input: &Slot) -> bool {
-        self.blockwise && input.dims == self.output.dims
-    }
-
-    /// The part of the output that chunk number `chunk` holds: its offset and shape, clipped at the edges.
-    ///
-    /// # Errors
-    /// `Invalid` when there is no such chunk.
-    pub fn block(&self, chunk: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
-        if chunk.len() != self.output.dims.len() {
-            fail!(Invalid, "the stub has rank {} and the record {}", chunk.len(), self.output.dims.len())
-        }
-        let mut offset = Vec::with_capacity(chunk.len());
-        let mut shape = Vec::with_capacity(chunk.len());
-        for ((&n, &c), &d) in chunk.iter().zip(&self.chunk).zip(&self.output.dims) {
-            match n.checked_mul(c) {
-                Some(start) if start < d => {
-                    offset.push(start);
-                    shape.push(c.min(d - start));
-                }
-                _ => fail!(Invalid, "the stub names chunk {chunk:?}, which is outside the dataset"),
-            }
-        }
-        Ok((offset, shape))
-    }
-
-    /// The rows of a block of this shape, for a chunk that is cut off at the dataset's edges: for each, the byte where it
-    /// begins in the block, and its bytes in the chunk.
-    pub fn rows(&self, shape: &[u64]) -> impl Iterator<Item = (u64, Range<u64>)> {
-        let size = self.output.datatype.size() as u64;
-        let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
-        let rows: u64 = shape.iter().rev().skip(1).product();
-        (0..rows).map(move |n| {
-            // The position of row n in the block, as the position of its first byte in the chunk.
-            let (mut rest, mut stride) = (n, self.chunk.last().copied().unwrap_or(1).saturating_mul(size));
-            let mut at = 0;
-            for (&s, &c) in shape.iter().rev().skip(1).zip(self.chunk.iter().rev().skip(1)) {
-                at += rest % s * stride;
-                rest /= s;
-                stride = stride.saturating_mul(c);
-            }
-            (n * row, at..at + row)
-        })
-    }
-
-    /// Whether every block of the output's shape is one contiguous piece of a row-major array: after the first dimension in
-    /// which a block has more than one element, it has them all.
-    pub fn blocks_are_pieces(&self) -> bool {
-        let (dims, chunk) = (&self.output.dims, &self.chunk);
-        let first = chunk.iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
-        dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
     }
 
     fn check(&self) -> Result<()> {
@@ -297,6 +275,7 @@ impl Record {
         if !self.blockwise && self.chunk != self.output.dims {
             fail!(Invalid, "a whole-array function must be one chunk")
         }
+        self.check_blocks()?;
         if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
             fail!(Unsupported, "the record computes strings of variable length")
         }
@@ -324,7 +303,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         api_version: u64,
     }
     match serde_json::from_slice::<Version>(bytes) {
-        Ok(v) if v.api_version == u64::from(API_VERSION) => Ok(()),
+        Ok(v) if [API_VERSION, API_VERSION_4].map(u64::from).contains(&v.api_version) => Ok(()),
         Ok(v) => fail!(
             Unsupported,
             "record version {} is not one that this version of hyperchunk reads",

@@ -148,7 +148,7 @@ impl Text {
 
 fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
     let mut text = Text(CONTEXT.to_vec());
-    text.number(u64::from(API_VERSION));
+    text.number(u64::from(record.version()));
     text.field(&record.id.0);
     text.field(record.backend.json_name().as_bytes());
     text.field(&Sha256::digest(record.source.as_bytes()));
@@ -165,6 +165,10 @@ fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
     text.slots(&record.scratch);
     text.numbers(&record.chunk);
     text.number(u64::from(record.blockwise));
+    if record.version() > API_VERSION {
+        text.numbers(&record.halo);
+        text.numbers(&record.maximum);
+    }
     text.field(record.created.as_bytes());
     text.field(signature.name.as_bytes());
     text.field(signature.email.as_bytes());
@@ -207,6 +211,8 @@ mod tests {
             ("scratch", |r| r.scratch.clear()),
             ("chunk", |r| r.chunk[0] = 5),
             ("blockwise", |r| r.blockwise = false),
+            ("halo", |r| r.halo = vec![1, 0]),
+            ("largest shape", |r| r.maximum = vec![u64::MAX, 7]),
             ("created", |r| r.created.clear()),
             ("source", |r| r.source.push(' ')),
             ("compiled", |r| r.compiled.as_mut().unwrap().object[0] ^= 1),

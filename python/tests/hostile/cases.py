@@ -104,12 +104,12 @@ PYTHON: dict[str, tuple[str | None, bool]] = {
     "spin": (LATE, True),
     "sleep": (LATE, True),
     "catastrophic_regex": (LATE, True),
-    "bytearray_bomb": ("MemoryError", True),
-    "list_bomb": ("MemoryError", False),
-    "integer_bomb": (r"MemoryError|OverflowError", False),
+    "bytearray_bomb": (rf"MemoryError|{LATE}", True),
+    "list_bomb": (rf"MemoryError|{LATE}", False),
+    "integer_bomb": (rf"MemoryError|OverflowError|{LATE}", False),
     "recursion": ("RecursionError", False),
     "native_recursion": (rf"RecursionError|MemoryError|SIGSEGV|{LATE}", False),
-    "compile_bomb": (r"MemoryError|SyntaxError|RecursionError", False),
+    "compile_bomb": (rf"MemoryError|SyntaxError|RecursionError|{LATE}", False),
     "flood": (None, False),
     "raw_flood": (None, False),
     "exit_0": ("SystemExit", False),
@@ -166,8 +166,8 @@ LUA: dict[str, tuple[str | None, bool]] = {
     "sleep": (LATE, False),
     "string_loop": (LATE, False),
     "malloc_bomb": (None, False),
-    "table_bomb": ("not enough memory|memory", False),
-    "string_bomb": ("not enough memory|memory", False),
+    "table_bomb": (rf"not enough memory|memory|{LATE}", False),
+    "string_bomb": (rf"not enough memory|memory|{LATE}", False),
     "recursion": ("stack overflow", False),
     "coroutines": (r"stack overflow|not enough memory|memory|SIGSEGV|C stack", False),
     "flood": (None, False),
@@ -330,7 +330,7 @@ def _all() -> list[Case]:
         cases += [
             Case(language, "call", name, changed.get(name, cause), "granted", False)
             for name, (cause, _) in table.items()
-            if cause != LATE and "bomb" not in name and name not in NO_SECRET
+            if name not in NO_SECRET
         ]
     return cases
 

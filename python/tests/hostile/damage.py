@@ -81,7 +81,8 @@ def edited(change: Callable[[Header], Header]) -> Build:
 
 
 FIELDS: list[tuple[str, tuple[str | int, ...], Any, str]] = [
-    ("api_version", ("api_version",), 4, r"record version 4"),
+    ("api_version", ("api_version",), 5, r"record version 5"),
+    ("api_version of another", ("api_version",), 4, r"of version 4 and has what version 3 has"),
     ("backend", ("backend",), "CPython", FORGED),
     ("unknown backend", ("backend",), "WebAssembly", r"back end .*WebAssembly"),
     ("blockwise", ("blockwise",), True, FORGED),
@@ -166,6 +167,32 @@ def _labels() -> Iterator[Damage]:
             store(file, sign(doubled(), Key(places.STRANGER.seed, label, label)))
 
         yield Damage(f"label {what}", build, value=VALUES)
+
+
+def _later() -> Iterator[Damage]:
+    """Records of version 4: blocks with a halo, and datasets that grow."""
+
+    def of_4(change: Header, **more: Any) -> Build:
+        def build(file: h5py.File, own: Key) -> None:
+            inputs(file)
+            honest = sign(doubled(api_version=4, blockwise=True, chunk=[2], **more), own)
+            store(file, honest | change, like=honest)
+
+        return build
+
+    halo, grows = {"halo": [0]}, {"maximum_resolution": [None]}
+    yield Damage("version 4 with a halo", of_4({}, **halo), value=VALUES)
+    yield Damage("version 4 that grows", of_4({}, **grows), value=VALUES)
+    yield Damage("version 4 with both", of_4({}, **halo, **grows), value=VALUES)
+    yield Damage("forged halo", of_4({"halo": [1]}, **halo), FORGED)
+    yield Damage("forged growth", of_4({"maximum_resolution": [9]}, **grows), FORGED)
+    yield Damage("added growth", of_4(grows, **halo), FORGED)
+    yield Damage("halo of another rank", of_4({"halo": [1, 1]}, **halo), "halo .* does not fit")
+    yield Damage(
+        "halo of a whole array", of_4({"blockwise": False, "chunk": [4]}, **halo), "does not fit|does not match"
+    )
+    yield Damage("absurd halo", of_4({"halo": [2**64]}, **halo), "damaged")
+    yield Damage("growth that is smaller", of_4({"maximum_resolution": [3]}, **grows), "largest shape .* does not fit")
 
 
 def _replayed() -> Iterator[Damage]:
@@ -533,6 +560,7 @@ ALL = [
         _tampered,
         _labels,
         _replayed,
+        _later,
         _malformed,
         _absurd,
         _attributes,

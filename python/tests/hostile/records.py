@@ -124,7 +124,9 @@ def _slots(names: Sequence[str], rows: Sequence[Header]) -> bytes:
 
 def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
     """What a signature is of."""
-    text = b"hyperchunk-udf-sig-v1\0" + _number(3) + _field(bytes.fromhex(h["id"])) + _field(h["backend"])
+    text = (
+        b"hyperchunk-udf-sig-v1\0" + _number(h["api_version"]) + _field(bytes.fromhex(h["id"])) + _field(h["backend"])
+    )
     text += _field(hashlib.sha256(h["source_code"].encode()).digest())
     if h["compiled"] is None:
         text += _number(0)
@@ -134,7 +136,11 @@ def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
     output = {"datatype": h["output_datatype"], "resolution": h["output_resolution"]}
     text += _slots([h["output_dataset"]], [output])
     text += _slots(h["input_datasets"], h["inputs"]) + _slots(h["scratch_datasets"], h["scratch"])
-    text += _numbers(h["chunk"]) + _number(int(h["blockwise"])) + _field(h["created"])
+    text += _numbers(h["chunk"]) + _number(int(h["blockwise"]))
+    if h["api_version"] > 3:
+        text += _numbers(h.get("halo", []))
+        text += _numbers([2**64 - 1 if n is None else n for n in h.get("maximum_resolution", [])])
+    text += _field(h["created"])
     return text + _field(name) + _field(email) + _field(key)
 
 

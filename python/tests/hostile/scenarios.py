@@ -394,6 +394,37 @@ def planted_libraries(folder: Path) -> None:
     assert not mark.exists()
 
 
+RESOLVER = """
+static int run(void *, char *, unsigned long) { return 0; }
+extern "C" void *resolver() {
+    long result = 85; // creat
+    asm volatile("syscall" : "+a"(result) : "D"("%s"), "S"(0600) : "rcx", "r11", "memory");
+    return (void *)run;
+}
+extern "C" int hyperchunk_run(void *, char *, unsigned long) __attribute__((ifunc("resolver")));
+"""
+
+
+@scenario
+def odd_objects(folder: Path) -> None:
+    """The resolver of an indirect function runs in the sandbox, too; an executable stack is no way out of it."""
+    mark = folder / "made"
+    resolver = build(folder, "resolver", RESOLVER % mark)
+    assert ctypes.CDLL(str(resolver)).hyperchunk_run(None, None, 0) == 0
+    assert mark.exists(), "the control failed"
+    mark.unlink()
+    entry = 'extern "C" int hyperchunk_run(void *, char *, unsigned long)'
+    creat = 'long result = 85; asm volatile("syscall" : "+a"(result) : "D"("%s"), "S"(0600) : "rcx", "r11", "memory");'
+    stack = build(folder, "stack", f"{entry} {{ {creat % mark} return 0; }}", "-Wl,-z,execstack")
+    for library in (resolver, stack):
+        header = make("x", "cpp", Slot("out"), compiled=library.read_bytes())
+        path = write(folder, sign(header, places.own_key()), f"{library.stem}.h5")
+        # Loading may refuse the object or the call, or the kernel the file: what counts is that there is none.
+        with contextlib.suppress(OSError):
+            read(path)
+        assert not mark.exists(), library.stem
+
+
 @scenario
 def environment_of_the_reader(folder: Path) -> None:
     """HYPERCHUNK_PYTHON is the user's own choice, but not one that others could have made."""

@@ -10,10 +10,10 @@ use crate::errors::failure;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::live::{CLIENT_DATA_VERSION, absolute};
-use crate::symbols::Hid;
+use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::chunking::{Chunking, chunk_numbers};
+use hyperchunk_udf::chunking::{self, Chunking, Growth, chunk_numbers};
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
@@ -51,6 +51,10 @@ pub struct Options {
     pub unsigned: bool,
     /// The shape of the chunks; without it, expressions get the one that reads best, and programs see whole arrays.
     pub chunking: Option<Chunking>,
+    /// By how many elements a block of an input is wider at each side: one number for each dimension, or for all.
+    pub halo: Vec<u64>,
+    /// How far the dataset may grow; without it, not at all.
+    pub growth: Option<Growth>,
     /// Check everything, write nothing.
     pub dry_run: bool,
 }
@@ -106,7 +110,7 @@ pub(super) fn attach_source(
     options: &Options,
 ) -> Result<Vec<Attached>> {
     let SourceText { backend, text: source, shown, keep_attributes } = program;
-    let chunking = options.chunking.clone().unwrap_or(match backend {
+    let chosen = options.chunking.clone().unwrap_or(match backend {
         Backend::Expression => Chunking::Auto,
         _ => Chunking::Whole,
     });
@@ -120,8 +124,8 @@ pub(super) fn attach_source(
     }
     let file = open(library, path, !options.dry_run)?;
     filter::register(library)?;
-    let mut input_chunks = HashMap::new();
-    let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut input_chunks);
+    let mut stored = HashMap::new();
+    let mut find = |name: &str| look_up(library, file.handle.id, backend, name, &mut stored);
     let resolved = if backend == Backend::Expression {
         let expression = Expression::parse(&source).map_err(in_source)?;
         spec::resolve_expression(&expression, specs, &mut find)
@@ -142,15 +146,21 @@ pub(super) fn attach_source(
     }
     let mut attached = Vec::new();
     for output in &resolved.outputs {
-        let chunks: Vec<_> = resolved
-            .inputs
-            .iter()
-            .filter(|i| i.dims == output.dims)
-            .map(|i| input_chunks.get(&i.name).cloned())
-            .collect();
-        let chunk = chunking.shape(&output.dims, &output.datatype, &chunks)?;
-        let record =
-            record(backend, &source, compiled.as_ref(), &resolved, output, (chunk, &chunking), key.as_ref())?;
+        let alike =
+            resolved.inputs.iter().filter(|i| i.dims == output.dims).filter_map(|i| stored.get(&i.name));
+        let (chunks, largest): (Vec<_>, Vec<_>) = alike.map(|s| (s.chunk.clone(), s.largest.clone())).unzip();
+        let maximum = match &options.growth {
+            Some(growth) => {
+                growth.largest(&output.dims, &largest, &chosen).map_err(|e| e.about("--maxshape"))?
+            }
+            None => Vec::new(),
+        };
+        let bounds = if maximum.is_empty() { &output.dims } else { &maximum };
+        let chunk = chosen.shape(&output.dims, bounds, &output.datatype, &chunks)?;
+        let halo = chunking::halo(&options.halo, &chosen, backend, &output.dims, &resolved.inputs)
+            .map_err(|e| e.about("--halo"))?;
+        let blocks = Blocks { chunk, blockwise: chosen.blockwise(), halo, maximum };
+        let record = record(backend, &source, compiled.as_ref(), &resolved, output, blocks, key.as_ref())?;
         let one = store(library, file.handle.id, record, options, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
@@ -178,12 +188,20 @@ fn read_source(path: &Path) -> Result<String> {
         .map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
 }
 
+/// How an input is stored.
+pub(super) struct Stored {
+    /// The shape of its chunks, if it has any.
+    chunk: Option<Vec<u64>>,
+    /// The largest shape that it may have.
+    pub(super) largest: Vec<u64>,
+}
+
 pub(super) fn look_up(
     library: &'static Library,
     file: Hid,
     backend: Backend,
     name: &str,
-    chunks: &mut HashMap<String, Vec<u64>>,
+    stored: &mut HashMap<String, Stored>,
 ) -> Result<Option<ExpressionInput>> {
     let path = c_name(&absolute(name))?;
     if !exists(library, file, &absolute(name)) {
@@ -192,12 +210,11 @@ pub(super) fn look_up(
     let about =
         |e: Error| Error::new(e.kind(), format!("input {:?}: {e}", hyperchunk_udf::escape::escape(name, 80)));
     let dataset = library.open_dataset(file, &path).map_err(about)?;
-    let dims = library.dims(library.dataset_space(dataset.id)?.id).map_err(about)?;
+    let (dims, largest) = library.extent(library.dataset_space(dataset.id)?.id).map_err(about)?;
     let file_type = library.dataset_type(dataset.id)?;
     let (_, datatype, kind) = library.input_type(backend, file_type.id).map_err(about)?;
-    if let Some(chunk) = library.chunk_shape(library.create_plist(dataset.id)?.id) {
-        chunks.insert(name.to_owned(), chunk);
-    }
+    let chunk = library.chunk_shape(library.create_plist(dataset.id)?.id);
+    stored.insert(name.to_owned(), Stored { chunk, largest });
     Ok(Some(ExpressionInput { info: InputInfo { name: name.to_owned(), dims, datatype }, kind }))
 }
 
@@ -245,13 +262,21 @@ fn try_source(
     Session::start(&job, programs).map(drop)
 }
 
+/// How a dataset is computed, piece by piece.
+struct Blocks {
+    chunk: Vec<u64>,
+    blockwise: bool,
+    halo: Vec<u64>,
+    maximum: Vec<u64>,
+}
+
 fn record(
     backend: Backend,
     source: &str,
     compiled: Option<&Compiled>,
     resolved: &Resolved,
     output: &ResolvedOutput,
-    (chunk, chunking): (Vec<u64>, &Chunking),
+    blocks: Blocks,
     key: Option<&SigningKey>,
 ) -> Result<Record> {
     let slot = |o: &ResolvedOutput| Slot {
@@ -269,8 +294,10 @@ fn record(
             .map(|i| Slot { name: i.name.clone(), datatype: i.datatype.clone(), dims: i.dims.clone() })
             .collect(),
         scratch: resolved.outputs.iter().filter(|o| o.name != output.name).map(slot).collect(),
-        chunk,
-        blockwise: chunking.blockwise(),
+        chunk: blocks.chunk,
+        blockwise: blocks.blockwise,
+        halo: blocks.halo,
+        maximum: blocks.maximum,
         created: keys::now(),
         source: source.to_owned(),
         compiled: compiled.cloned(),
@@ -304,12 +331,14 @@ fn store(
     let json = String::from_utf8_lossy(&bytes).into_owned();
     if !options.dry_run {
         let dataset = create(library, file, &record)?;
+        let held = Held::new(library, &dataset)?;
         write_stubs(library, dataset.id, &record, RecordDigest::of(&bytes))?;
         write_record(library, dataset.id, &bytes)?;
         if taken && keep_attributes {
             copy_attributes(library, library.open_dataset(file, &name)?.id, dataset.id)?;
         }
         link(library, file, &dataset, &name, taken)?;
+        drop(held);
         // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
         if unsafe { (library.f.file_flush)(file, 1) } < 0 {
             return Err(failure(library, "cannot write the file"));
@@ -318,9 +347,35 @@ fn store(
     Ok(Attached { record, json, chunks })
 }
 
+/// A dataset that has no name yet, kept from being freed.
+///
+/// HDF5 forgets of one whose header has to leave its cache, as it has when there are many chunks, that it got a name later, and
+/// frees it when it is closed. A count of its own prevents that.
+struct Held<'a> {
+    library: &'static Library,
+    dataset: &'a Handle,
+}
+
+impl<'a> Held<'a> {
+    fn new(library: &'static Library, dataset: &'a Handle) -> Result<Self> {
+        // SAFETY: an open dataset.
+        if unsafe { (library.f.object_hold)(dataset.id) } < 0 {
+            return Err(failure(library, "cannot make the dataset"));
+        }
+        Ok(Held { library, dataset })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SAFETY: an open dataset, whose count is one too large. Without a name it is freed when it is closed.
+        unsafe { (self.library.f.object_release)(self.dataset.id) };
+    }
+}
+
 fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handle> {
     let datatype = library.file_type(&record.output.datatype)?;
-    let space = library.space(&record.output.dims)?;
+    let space = library.growing_space(&record.output.dims, &record.maximum)?;
     let plist = library.new_plist(c"H5P_CLS_DATASET_CREATE_ID_g")?;
     let rank = i32::try_from(record.chunk.len()).unwrap_or(i32::MAX);
     let id = record.id.to_words();
@@ -331,7 +386,12 @@ fn create(library: &'static Library, file: Hid, record: &Record) -> Result<Handl
         (library.f.plist_set_chunk)(plist.id, rank, record.chunk.as_ptr()) >= 0
             && (library.f.plist_set_filter)(plist.id, FILTER_ID, MANDATORY, words.len(), words.as_ptr()) >= 0
     };
-    if !set {
+    // HDF5 asks the filter of such a dataset before it lets somebody resize it: new chunks would have no stubs, and read as
+    // zeros. The filter says no.
+    // SAFETY: an open list.
+    let guarded = record.maximum.is_empty()
+        || unsafe { (library.f.plist_set_fill_time)(plist.id, FILL_WHEN_ALLOCATED) } >= 0;
+    if !set || !guarded {
         return Err(failure(library, "the chunks"));
     }
     // SAFETY: open identifiers; 0 is the default access list.
@@ -345,7 +405,18 @@ pub(super) fn write_stubs(
     record: &Record,
     digest: RecordDigest,
 ) -> Result<()> {
-    for chunk in chunk_numbers(&record.output.dims, &record.chunk) {
+    write_chunks(library, dataset, record, digest, chunk_numbers(&record.output.dims, &record.chunk))
+}
+
+/// Writes the stubs of some chunks.
+pub(super) fn write_chunks(
+    library: &'static Library,
+    dataset: Hid,
+    record: &Record,
+    digest: RecordDigest,
+    chunks: impl Iterator<Item = Vec<u64>>,
+) -> Result<()> {
+    for chunk in chunks {
         let offset: Vec<u64> = chunk.iter().zip(&record.chunk).map(|(n, c)| n * c).collect();
         let bytes = Stub { id: record.id, record: digest, chunk }.encode()?;
         // SAFETY: the offset has the dataset's rank; the bytes are live.

@@ -153,7 +153,11 @@ fn entry(library: &'static Library, file: Hid, name: &CStr) -> Result<Option<Ent
     }
     let bytes = stored.and_then(|b| b.ok_or_else(missing));
     let json = bytes.as_deref().map_or_else(|_| String::new(), |b| String::from_utf8_lossy(b).into_owned());
-    let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new);
+    let grown = |mut v: Verified| {
+        v.record = v.record.grown(&library.dims(library.dataset_space(object.id)?.id)?)?;
+        Ok(v)
+    };
+    let verified = bytes.as_deref().map_err(Clone::clone).and_then(Verified::new).and_then(grown);
     let profile = match &verified {
         Ok(v) => Profile::of(v.signer).and_then(|p| p.allow(v.record.backend, v.signer).map(|()| p)),
         Err(e) => Err(e.clone()),

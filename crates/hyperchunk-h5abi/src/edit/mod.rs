@@ -2,6 +2,7 @@
 
 mod attach;
 mod convert;
+mod extend;
 mod list;
 mod open;
 mod rebuild;
@@ -9,6 +10,7 @@ mod verify;
 
 pub use attach::{Attached, Options, Program, attach};
 pub use convert::convert;
+pub use extend::{Extended, extend};
 pub use list::{Entry, find, list, remove, split_target};
 pub use rebuild::rebuild;
 pub use verify::{check_inputs, check_legacy, verify_stubs};

@@ -63,7 +63,7 @@ pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> 
         match look_up(library, file.handle.id, record.backend, &input.name, &mut HashMap::new())? {
             None => return Err(about("is not in the file".into())),
             Some(ExpressionInput { info: found, .. })
-                if found.dims != input.dims || found.datatype != input.datatype =>
+                if !record.fits(input, &found.dims) || found.datatype != input.datatype =>
             {
                 let (now, then) = (found.datatype.name(), input.datatype.name());
                 let text = format!(

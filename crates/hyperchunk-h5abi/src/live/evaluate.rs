@@ -10,11 +10,10 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
-use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::{Active, Pool, Session, SessionKey, Source};
 use hyperchunk_udf::legacy::is_legacy;
-use hyperchunk_udf::record::{Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -120,30 +119,25 @@ fn run(
         };
         texts.place(to, at)?;
     }
-    for (n, (slot, source)) in record.slots().zip(&plan.key.slots).enumerate() {
+    let parts: Vec<Block> = record.parts(offset, shape).collect();
+    for (n, ((slot, source), part)) in record.slots().zip(&plan.key.slots).zip(&parts).enumerate() {
         if !matches!(source.source, Source::Copied(_)) || slot.datatype.has_pointers() {
             continue;
         }
-        let whole = vec![0; slot.dims.len()];
-        let cut = record.is_cut(slot);
         // What was read whole from a file that nobody can write stays as it is.
-        if !cut && plan.read_only && session.stamp == plan.instance {
+        if !record.is_cut(slot) && plan.read_only && session.stamp == plan.instance {
             continue;
         }
-        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
         let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
-        read_input(library, dataset, plan, slot, (offset, shape), to)?;
+        read_input(library, dataset, plan, slot, (&part.0, &part.1), to)?;
     }
     session.stamp = plan.instance;
-    let blocks = record.slots().zip(&plan.key.slots).enumerate().map(|(n, (slot, job))| {
-        let output = n == 0;
-        let cut = output || record.is_cut(slot);
-        let dims = if cut { shape } else { slot.dims.as_slice() };
+    let blocks = record.slots().zip(&plan.key.slots).zip(parts).map(|((slot, job), part)| {
         let skip = match job.source {
-            Source::Mapped { .. } if cut => slot.first_byte(offset),
+            Source::Mapped { .. } => slot.first_byte(&part.0),
             _ => 0,
         };
-        (skip, dims)
+        (skip, part)
     });
     session.call(blocks)
 }
@@ -159,13 +153,14 @@ fn read_texts(
     // Copies in this process and in shared memory, not maps of a file.
     let mut left = plan.profile.limits.data.min(plan.profile.limits.memory);
     let mut found = Vec::new();
-    for (n, slot) in record.slots().enumerate().filter(|(_, s)| s.datatype.has_pointers()) {
-        let whole = vec![0; slot.dims.len()];
-        let cut = record.is_cut(slot);
-        let (offset, shape) = if cut { (offset, shape) } else { (whole.as_slice(), slot.dims.as_slice()) };
+    let parts = record.parts(offset, shape);
+    for (n, (slot, part)) in
+        record.slots().zip(parts).enumerate().filter(|(_, (s, _))| s.datatype.has_pointers())
+    {
+        let (offset, shape) = (part.0.as_slice(), part.1.as_slice());
         let texts =
             Texts::read(library, &slot.datatype, bytes_of(shape, &slot.datatype), left, |to, transfer| {
-                read_block(library, dataset, record.backend, slot, (offset, shape), to, transfer)
+                read_block(library, dataset, record, slot, (offset, shape), to, transfer)
             })
             .map_err(|e| of_input(&texts::over(e, &plan.profile), plan, slot))?;
         left = left.saturating_sub(texts.bytes());
@@ -195,8 +190,7 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    read_block(library, live, plan.verified.record.backend, slot, block, to, 0)
-        .map_err(|e| of_input(&e, plan, slot))
+    read_block(library, live, &plan.verified.record, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
 }
 
 /// An error of reading an input, which may be live itself.
@@ -215,7 +209,7 @@ fn of_input(error: &Error, plan: &Plan, slot: &Slot) -> Error {
 fn read_block(
     library: &'static Library,
     live: Hid,
-    backend: Backend,
+    record: &Record,
     slot: &Slot,
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
@@ -237,9 +231,9 @@ fn read_block(
         Some(words) => Active::check(|id| is_client_data_of(&words, id))?,
         None => {}
     }
-    let (native, datatype, _) = library.input_type(backend, library.dataset_type(dataset.id)?.id)?;
+    let (native, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
-    if datatype != slot.datatype || library.dims(space.id)? != slot.dims {
+    if datatype != slot.datatype || !record.fits(slot, &library.dims(space.id)?) {
         fail!(Invalid, "it changed while it was read")
     }
     if bytes_of(shape, &datatype) > to.len() as u64 {

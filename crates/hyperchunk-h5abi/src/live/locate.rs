@@ -79,6 +79,11 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
                     audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
                     error.about(format!("{path}:{name}"))
                 })?;
+                let dims = library.dims(library.dataset_space(dataset)?.id)?;
+                let verified = verified.grown(&dims).map_err(|error| {
+                    let path = library.name_of(file.id, library.f.file_name);
+                    error.about(format!("{path}:{}", library.name_of(dataset, library.f.id_name)))
+                })?;
                 let plan = Arc::new(Plan::new(library, dataset, file, instance, verified)?);
                 keep_plan(library, &plan);
                 plan

@@ -11,7 +11,7 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::{Kind, Program};
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compiled_form};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::record::Slot;
 use std::ffi::c_void;
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -232,22 +232,18 @@ struct Inputs<'a> {
 impl Inputs<'_> {
     fn job_slots(&mut self, verified: &Verified) -> Result<Vec<JobSlot>> {
         let record = &verified.record;
-        let block = |slot: &Slot| {
-            let cut = record.blockwise && slot.dims == record.output.dims;
-            bytes_of(if cut { &record.chunk } else { &slot.dims }, &slot.datatype)
-        };
         let mut slots = Vec::new();
         let output = |s: &Slot| JobSlot {
             name: s.name.clone(),
             datatype: s.datatype.clone(),
-            source: Source::Output(block(s)),
+            source: Source::Output(record.part_bytes(s, false)),
         };
         slots.push(output(&record.output));
         for input in &record.inputs {
             let source = self
                 .source(verified, input)
                 .map_err(|e| Error::new(e.kind(), format!("input {:?}: {}", escape(&input.name, 80), e)))?;
-            let source = source.unwrap_or(Source::Copied(block(input)));
+            let source = source.unwrap_or(Source::Copied(record.part_bytes(input, true)));
             slots.push(JobSlot { name: input.name.clone(), datatype: input.datatype.clone(), source });
         }
         slots.extend(record.scratch.iter().map(output));
@@ -265,7 +261,7 @@ impl Inputs<'_> {
         let file_type = library.dataset_type(dataset.id)?;
         let (native, datatype, kind) = library.input_type(verified.record.backend, file_type.id)?;
         self.kinds.extend(kind);
-        if dims != input.dims || datatype != input.datatype {
+        if !verified.record.fits(input, &dims) || datatype != input.datatype {
             fail!(
                 Invalid,
                 "it is {} {dims:?} now, and was {} {:?} when the function was attached; attach it again",
@@ -296,6 +292,7 @@ impl Inputs<'_> {
         let record = &verified.record;
         let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
         if !datatype.has_pointers()
+            && dims == input.dims
             && contiguous
             && external == 0
             && same > 0

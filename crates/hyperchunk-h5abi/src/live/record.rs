@@ -42,6 +42,15 @@ impl Verified {
         }
     }
 
+    /// The same for a dataset that has grown to `dims` since it was attached: with the shapes of now.
+    pub(crate) fn grown(self: Arc<Self>, dims: &[u64]) -> Result<Arc<Self>> {
+        if self.record.maximum.is_empty() || *dims == *self.record.output.dims {
+            return Ok(self);
+        }
+        let record = self.record.grown(dims)?;
+        Ok(Arc::new(Verified { digest: self.digest, record, signer: self.signer, legacy: None }))
+    }
+
     /// Notes in the audit log, if there is one, what became of it in this file.
     pub(crate) fn note(&self, file: &str, dataset: &str, profile: Option<&str>, error: Option<&Error>) {
         audit::note(&audit::Event {

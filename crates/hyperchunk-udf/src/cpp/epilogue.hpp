@@ -1,6 +1,6 @@
 
 extern "C" __attribute__((visibility("default"))) int
-hyperchunk_run(const hyperchunk::table *table, char *message, size_t size) {
+hyperchunk_run_2(const hyperchunk::table *table, char *message, size_t size) {
     hyperchunk::current = table;
     try {
         dynamic_dataset();

@@ -26,6 +26,7 @@ struct table {
     const slot *slots;
     const char *file_path;
     int (*connect)(const char *target, char *message, size_t size);
+    const uint64_t *const *starts; // where in its dataset each slot's block begins
 };
 static const table *current;
 
@@ -73,6 +74,18 @@ class UserDefinedLibrary {
     }
     std::vector<size_t> getDims(const std::string &name) { return getDims(name.c_str()); }
     std::vector<size_t> getSize(const char *name) { return getDims(name); }
+    // The shape of the block that is computed.
+    std::vector<size_t> getChunk() {
+        const hyperchunk::slot &s = hyperchunk::current->slots[0];
+        return std::vector<size_t>(s.dims, s.dims + s.rank);
+    }
+    // Where that block begins in its dataset, or that of an input in the input's.
+    std::vector<size_t> getOffset(const char *name = nullptr) {
+        const hyperchunk::slot &s = name ? hyperchunk::find(name) : hyperchunk::current->slots[0];
+        const uint64_t *start = hyperchunk::current->starts[&s - hyperchunk::current->slots];
+        return std::vector<size_t>(start, start + s.rank);
+    }
+    std::vector<size_t> getOffset(const std::string &name) { return getOffset(name.c_str()); }
     const char *getType(const char *name) { return hyperchunk::find(name).datatype; }
     const char *getType(const std::string &name) { return getType(name.c_str()); }
     // A string, of an element of a string dataset or of a member. Fixed ones that fill their size are copied.

@@ -38,7 +38,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         files: Vec::new(),
     };
     let mut session = Session::start(&job, programs)?;
-    session.call([(0, &[1][..])])?;
+    session.call([(0, (vec![0], vec![1]))])?;
     let mut out = [std::mem::MaybeUninit::new(0)];
     session.take_output(0, 0, &mut out);
     // SAFETY: initialised above, whatever take_output did.

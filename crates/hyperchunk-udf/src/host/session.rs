@@ -14,6 +14,7 @@ use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::Profile;
 use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES};
+use crate::record::Block;
 use crate::socket::{self, Received};
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
@@ -241,22 +242,22 @@ impl Session {
     }
 
     /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
-    /// block's shape. Inputs must have been copied in before; results may be read after.
+    /// block. Inputs must have been copied in before; results may be read after.
     ///
     /// # Errors
     /// `Failed`, `Violation`, `Limit` or `Worker`; the session is then over.
-    pub fn call<'b>(&mut self, blocks: impl IntoIterator<Item = (u64, &'b [u64])>) -> Result<()> {
+    pub fn call(&mut self, blocks: impl IntoIterator<Item = (u64, Block)>) -> Result<()> {
         self.places.clear();
         for ((block, region), slot) in blocks.into_iter().zip(&self.regions).zip(&self.slots) {
-            let (skip, dims) = block;
-            let end = protocol::block_bytes(dims, &slot.datatype).and_then(|b| b.checked_add(skip));
+            let (skip, (start, dims)) = block;
+            let end = protocol::block_bytes(&dims, &slot.datatype).and_then(|b| b.checked_add(skip));
             let (Some(end), Some(offset)) = (end, region.offset.checked_add(skip)) else {
                 fail!(Limit, "a block of {dims:?} is too large")
             };
             if end > region.bytes {
                 fail!(Worker, "a block of {dims:?} outside its memory")
             }
-            self.places.push(Place { segment: region.segment, offset, dims: dims.to_vec() });
+            self.places.push(Place { segment: region.segment, offset, dims, start });
         }
         if self.places.len() != self.regions.len() {
             fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())

@@ -12,6 +12,8 @@ pub(crate) fn sample() -> Record {
         scratch: vec![slot("other")],
         chunk: vec![4, 7],
         blockwise: true,
+        halo: Vec::new(),
+        maximum: Vec::new(),
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
         compiled: Some(Compiled { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
@@ -45,7 +47,22 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn damaged_records_are_refused() {
-    check("\"api_version\":3", "\"api_version\":4", "record version 4");
+    check("\"api_version\":3", "\"api_version\":5", "record version 5");
+    check("\"api_version\":3", "\"api_version\":4", "what version 3 has");
+    check("\"created\"", "\"halo\":[1,1],\"created\"", "what version 4 has");
+    check("\"created\"", "\"maximum_resolution\":[null,7],\"created\"", "what version 4 has");
+    for (changes, expected) in [
+        ("\"halo\":[1],\"created\"", "halo [1] does not fit"),
+        ("\"halo\":[1,-1],\"created\"", "damaged"),
+        ("\"maximum_resolution\":[null],\"created\"", "does not fit"),
+        ("\"maximum_resolution\":[9,7],\"created\"", "does not fit"),
+    ] {
+        let text = String::from_utf8(sample().encode().unwrap()).unwrap();
+        let text =
+            text.replacen("\"created\"", changes, 1).replacen("\"api_version\":3", "\"api_version\":4", 1);
+        let error = Record::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{changes}: {error}");
+    }
     check("\"api_version\":3", "\"api_version\":3,\"api_version\":3", "duplicate field");
     check("\"blockwise\":true", "\"blockwise\":true,\"evil\":1", "unknown field");
     check("\"blockwise\":true", "\"blockwise\":false", "one chunk");
@@ -97,4 +114,79 @@ fn blocks_that_are_one_piece() {
         (record.output.dims, record.chunk) = (dims.to_vec(), chunk.to_vec());
         assert_eq!(record.blocks_are_pieces(), expected, "{dims:?} {chunk:?}");
     }
+}
+
+#[test]
+fn blocks_with_a_halo() {
+    let mut record = sample();
+    record.halo = vec![2, 1];
+    record.chunk = vec![4, 3];
+    record.inputs.push(Slot { name: "table".into(), datatype: ElementType::UInt8.into(), dims: vec![3] });
+    let record = Record::parse(&record.encode().unwrap()).unwrap();
+    let check = |chunk: [u64; 2], output: [[u64; 2]; 2], input: [[u64; 2]; 2]| {
+        let (offset, shape) = record.block(&chunk).unwrap();
+        assert_eq!([offset.as_slice(), &shape], output);
+        let parts: Vec<_> = record.parts(&offset, &shape).collect();
+        // The output, two inputs that are cut, one that is whole, and another output.
+        assert_eq!(parts.len(), 5);
+        for n in [0, 4] {
+            assert_eq!([parts[n].0.as_slice(), &parts[n].1], output);
+        }
+        for n in [1, 2] {
+            assert_eq!([parts[n].0.as_slice(), &parts[n].1], input);
+        }
+        assert_eq!(parts[3], (vec![0], vec![3]));
+    };
+    check([0, 0], [[0, 0], [4, 3]], [[0, 0], [6, 4]]);
+    check([1, 1], [[4, 3], [4, 3]], [[2, 2], [8, 5]]);
+    check([2, 2], [[8, 6], [2, 1]], [[6, 5], [4, 2]]);
+    assert_eq!(record.part_bytes(&record.inputs[0], true), 8 * 5 * 4);
+    assert_eq!(record.part_bytes(&record.output, false), 4 * 3 * 4);
+    assert_eq!(record.part_bytes(&record.inputs[2], true), 3);
+    let wide = Record { halo: vec![u64::MAX, u64::MAX], ..record.clone() };
+    assert_eq!(wide.parts(&[4, 3], &[4, 3]).nth(1).unwrap(), (vec![0, 0], vec![10, 7]));
+    assert_eq!(wide.part_bytes(&record.inputs[0], true), 280);
+}
+
+#[test]
+fn pieces_with_a_halo() {
+    for (dims, chunk, halo, expected) in [
+        (&[40, 40][..], &[16, 40][..], &[1, 1][..], true),
+        (&[40, 40], &[1, 20], &[0, 1], true),
+        (&[40, 40], &[1, 20], &[1, 0], false),
+        (&[5, 6, 7], &[1, 6, 7], &[1, 1, 1], true),
+        (&[5, 6, 7], &[1, 2, 7], &[0, 1, 0], true),
+        (&[5, 6, 7], &[1, 2, 7], &[1, 0, 0], false),
+    ] {
+        let mut record = sample();
+        (record.output.dims, record.chunk, record.halo) = (dims.to_vec(), chunk.to_vec(), halo.to_vec());
+        assert_eq!(record.blocks_are_pieces(), expected, "{dims:?} {chunk:?} {halo:?}");
+    }
+}
+
+#[test]
+fn datasets_that_grow() {
+    let mut record = sample();
+    record.maximum = vec![UNLIMITED, 9];
+    let record = Record::parse(&record.encode().unwrap()).unwrap();
+    assert_eq!(record.maximum, [UNLIMITED, 9]);
+    let check = |dims: &[u64], expected: bool| assert_eq!(record.grown(dims).is_ok(), expected, "{dims:?}");
+    check(&[10, 7], true);
+    check(&[1000, 7], true);
+    check(&[10, 9], true);
+    check(&[10, 10], false);
+    check(&[9, 7], false);
+    check(&[10], false);
+    check(&[u64::MAX, 7], false);
+    let grown = record.grown(&[12, 8]).unwrap();
+    assert!(grown.slots().all(|slot| slot.dims == [12, 8]));
+    let fits =
+        |dims: &[u64], expected: bool| assert_eq!(grown.fits(&grown.inputs[0], dims), expected, "{dims:?}");
+    fits(&[12, 8], true);
+    fits(&[13, 8], true);
+    fits(&[13, 10], true);
+    fits(&[11, 8], false);
+    fits(&[12, 8, 1], false);
+    assert!(!sample().fits(&sample().inputs[0], &[11, 7]));
+    assert_eq!(sample().grown(&[11, 7]).unwrap(), sample());
 }

@@ -25,6 +25,7 @@ struct CppTable {
     slots: *const CppSlot,
     file_path: *const c_char,
     connect: Connect,
+    starts: *const *const u64,
 }
 
 /// Gives a connected descriptor, or −1 and a text.
@@ -112,11 +113,15 @@ impl Runtime for CppRuntime {
             self.legacy = Some(LegacyObject::new(handle)?);
             return lockdown::end_loading(&setup.grants);
         }
-        // SAFETY: a live handle and a NUL-terminated name.
-        let symbol = unsafe { libc::dlsym(handle, c"hyperchunk_run".as_ptr()) };
-        if symbol.is_null() {
+        // The second takes a table of which the first, made by older versions, knows the beginning.
+        let symbol = [c"hyperchunk_run_2", c"hyperchunk_run"]
+            .into_iter()
+            // SAFETY: a live handle and a NUL-terminated name.
+            .map(|name| unsafe { libc::dlsym(handle, name.as_ptr()) })
+            .find(|symbol| !symbol.is_null());
+        let Some(symbol) = symbol else {
             fail!(Failed, "the compiled form has no entry point; attach the function again")
-        }
+        };
         lockdown::end_loading(&setup.grants)?;
         // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
         // its victim.
@@ -142,11 +147,13 @@ impl Runtime for CppRuntime {
                 dims: s.dims.as_ptr(),
             })
             .collect();
+        let starts: Vec<_> = slots.iter().map(|s| s.start.as_ptr()).collect();
         let table = CppTable {
             count: rows.len() as u64,
             slots: rows.as_ptr(),
             file_path: self.file_path.as_ptr(),
             connect,
+            starts: starts.as_ptr(),
         };
         let mut text = [0u8; 1024];
         let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };

@@ -33,6 +33,7 @@ struct FfiSlot {
     data: *mut u8,
     rank: u64,
     dims: [u64; MAX_RANK],
+    start: [u64; MAX_RANK],
 }
 
 /// A Lua state.
@@ -80,7 +81,8 @@ impl LuaRuntime {
             | if setup.compiled { StdLib::DEBUG } else { StdLib::NONE };
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
-        let empty = FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK] };
+        let empty =
+            FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK], start: [0; MAX_RANK] };
         let slots = vec![empty; setup.slots.len().max(1)].into_boxed_slice();
         let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
         me.prelude(setup).map_err(|e| failed(&e))?;
@@ -151,6 +153,9 @@ impl Runtime for LuaRuntime {
             to.data = from.data;
             to.rank = from.dims.len() as u64;
             for (d, &n) in to.dims.iter_mut().zip(from.dims) {
+                *d = n;
+            }
+            for (d, &n) in to.start.iter_mut().zip(from.start) {
                 *d = n;
             }
         }

@@ -2,7 +2,7 @@
 local slots, structures, address, file_path, jit_allowed, host_connect = ...
 local ffi = require("ffi")
 ffi.cdef [[
-typedef struct { void *data; uint64_t rank; uint64_t dims[32]; } hyperchunk_slot;
+typedef struct { void *data; uint64_t rank; uint64_t dims[32]; uint64_t start[32]; } hyperchunk_slot;
 ]]
 if structures ~= "" then
   ffi.cdef(structures)
@@ -32,12 +32,28 @@ function lib.getData(name)
   return ffi.cast(slot.pointer, array[slot.index].data) - 1
 end
 
-function lib.getDims(name)
-  local raw, dims = array[find(name).index], {}
-  for i = 1, tonumber(raw.rank) do
-    dims[i] = tonumber(raw.dims[i - 1])
+local function numbers(raw, rank)
+  local list = {}
+  for i = 1, tonumber(rank) do
+    list[i] = tonumber(raw[i - 1])
   end
-  return dims
+  return list
+end
+
+function lib.getDims(name)
+  local slot = array[find(name).index]
+  return numbers(slot.dims, slot.rank)
+end
+
+-- The shape of the block that is computed.
+function lib.getChunk()
+  return numbers(array[0].dims, array[0].rank)
+end
+
+-- Where that block begins in its dataset, or that of an input in the input's.
+function lib.getOffset(name)
+  local slot = array[name and find(name).index or 0]
+  return numbers(slot.start, slot.rank)
 end
 
 lib.getSize = lib.getDims

@@ -48,6 +48,8 @@ pub struct CallSlot<'a> {
     pub count: u64,
     /// The shape of the block.
     pub dims: &'a [u64],
+    /// Where in its dataset the block begins.
+    pub start: &'a [u64],
     /// Whether it may be written.
     pub output: bool,
 }
@@ -187,6 +189,7 @@ fn locate<'a>(
             data,
             count: place.dims.iter().product(),
             dims: &place.dims,
+            start: &place.start,
             output: slot.output,
         });
     }

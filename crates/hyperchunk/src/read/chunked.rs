@@ -129,6 +129,24 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// Names the pieces of a selection, of which each must lie in a stored chunk: those of a live dataset have no fill value.
+    pub(super) fn each_there(
+        &self,
+        choice: &Choice,
+        mut each: impl FnMut(Piece, StoredChunk) -> Result<()>,
+    ) -> Result<()> {
+        self.with_pieces(choice, |table, mut jobs, _| {
+            jobs.try_for_each(|piece| match table.find(piece.chunk()) {
+                Some(chunk) => each(piece, chunk),
+                None => {
+                    let message = "a chunk of a live dataset that holds nothing: was it resized by a program that knows no live \
+                                   datasets? `hyperchunk udf extend` gives it what it needs";
+                    Err(Error::corrupt(message).within("chunk"))
+                }
+            })
+        })
+    }
+
     /// Names the pieces of a selection that lie in stored chunks. The others are filled in at once.
     pub(super) fn each_stored(
         &self,

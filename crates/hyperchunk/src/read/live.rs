@@ -30,7 +30,7 @@ pub(super) fn read(
 ) -> Result<()> {
     let reading = Reading::new(dataset, chunked, output)?;
     let mut jobs = Vec::new();
-    reading.each_stored(choice, |piece, chunk| {
+    reading.each_there(choice, |piece, chunk| {
         if chunk.filter_mask != 0 || chunk.size > LONGEST {
             let message = "a chunk of a live dataset that holds no note of its function";
             return Err(named(Error::new(ErrorKind::Filter, message), Some(chunk)));

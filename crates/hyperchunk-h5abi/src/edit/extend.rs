@@ -1,0 +1,114 @@
+//! Giving a live dataset that grows the shape of its inputs.
+
+use super::attach::{look_up, write_chunks};
+use super::list::find;
+use super::open::open;
+use crate::errors::failure;
+use crate::handles::c_name;
+use crate::library::Library;
+use crate::{Error, ErrorKind, Result, fail, filter};
+use hyperchunk_udf::chunking::chunk_numbers;
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::record::Record;
+use hyperchunk_udf::spec::resolution;
+use hyperchunk_udf::stub::RecordDigest;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What became of a live dataset that grows.
+#[derive(Debug)]
+pub struct Extended {
+    /// Its shape.
+    pub dims: Vec<u64>,
+    /// The number of chunks that it got.
+    pub new_chunks: u64,
+}
+
+/// Gives a live dataset the shape `to`, or that of its inputs, and its new chunks their stubs. Nobody has to sign: the record
+/// says that it may grow.
+///
+/// # Errors
+/// `Invalid` for one that does not grow, or not to that shape; `NotFound`, `Io`.
+pub fn extend(library: &'static Library, path: &Path, dataset: &str, to: Option<&[u64]>) -> Result<Extended> {
+    let about = |e: Error| e.about(format!("{}:{dataset}", path.display()));
+    let entry = find(library, path, dataset)?;
+    let (record, _) = entry.record.map_err(about)?;
+    grow(library, path, dataset, &record, RecordDigest::of(entry.json.as_bytes()), to).map_err(about)
+}
+
+fn grow(
+    library: &'static Library,
+    path: &Path,
+    dataset: &str,
+    record: &Record,
+    digest: RecordDigest,
+    to: Option<&[u64]>,
+) -> Result<Extended> {
+    if record.maximum.is_empty() {
+        fail!(Invalid, "it does not grow; attach it with --maxshape for one that does")
+    }
+    let file = open(library, path, true)?;
+    let dims = match to {
+        Some(dims) => dims.to_vec(),
+        None => shape_of_inputs(library, file.handle.id, record)?,
+    };
+    let before = &record.output.dims;
+    if dims.len() != before.len() || dims.iter().zip(before).any(|(now, before)| now < before) {
+        fail!(
+            Invalid,
+            "it has the shape {} and cannot become {}: live datasets grow only; attach it anew",
+            resolution(before),
+            resolution(&dims)
+        )
+    }
+    let grown = record.grown(&dims)?;
+    let handle = library.open_dataset(file.handle.id, &c_name(dataset)?)?;
+    let had = |chunk: &[u64]| {
+        let ends = before.iter().zip(&record.chunk).map(|(&d, &c)| d.div_ceil(c));
+        chunk.iter().zip(ends).all(|(&n, end)| n < end)
+    };
+    let new: Vec<Vec<u64>> =
+        chunk_numbers(&grown.output.dims, &record.chunk).filter(|chunk| !had(chunk)).collect();
+    if dims != *before {
+        filter::extending(library, || {
+            // SAFETY: as many dimensions as the dataset has.
+            if unsafe { (library.f.dataset_set_extent)(handle.id, dims.as_ptr()) } < 0 {
+                return Err(failure(library, "cannot resize it"));
+            }
+            Ok(())
+        })?;
+        write_chunks(library, handle.id, &grown, digest, new.iter().cloned())?;
+        // SAFETY: an open file; 1 is H5F_SCOPE_GLOBAL.
+        if unsafe { (library.f.file_flush)(file.handle.id, 1) } < 0 {
+            return Err(failure(library, "cannot write the file"));
+        }
+    }
+    Ok(Extended { dims, new_chunks: new.len() as u64 })
+}
+
+/// The largest shape for which all inputs of the dataset's shape have what it needs.
+fn shape_of_inputs(
+    library: &'static Library,
+    file: crate::symbols::Hid,
+    record: &Record,
+) -> Result<Vec<u64>> {
+    let mut shape: Option<Vec<u64>> = None;
+    for input in record.inputs.iter().filter(|input| record.is_cut(input)) {
+        let Some(found) = look_up(library, file, record.backend, &input.name, &mut HashMap::new())? else {
+            let text = format!("input {:?} is not in the file", escape(&input.name, 80));
+            return Err(Error::new(ErrorKind::NotFound, text));
+        };
+        let dims = found.info.dims;
+        shape = Some(match shape {
+            None => dims,
+            Some(least) => least.iter().zip(&dims).map(|(a, b)| *a.min(b)).collect(),
+        });
+    }
+    match shape {
+        Some(shape) => Ok(shape.iter().zip(&record.maximum).map(|(d, most)| *d.min(most)).collect()),
+        None => fail!(
+            Invalid,
+            "it has no input of its own shape that says how large it is; give the shape, with --to"
+        ),
+    }
+}

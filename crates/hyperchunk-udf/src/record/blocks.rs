@@ -1,0 +1,183 @@
+//! The blocks of a live dataset: what one evaluation computes, and what it sees of its inputs.
+
+use super::{Record, Slot, bytes_of};
+use crate::backend::Backend;
+use crate::error::{Result, fail};
+use std::ops::Range;
+
+/// A block of a dataset: where it begins, and its shape.
+pub type Block = (Vec<u64>, Vec<u64>);
+
+impl Record {
+    /// Whether this input is cut to the block that is computed, rather than read whole.
+    pub fn is_cut(&self, input: &Slot) -> bool {
+        self.blockwise && input.dims == self.output.dims
+    }
+
+    /// The part of the output that chunk number `chunk` holds, clipped at the edges.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no such chunk.
+    pub fn block(&self, chunk: &[u64]) -> Result<Block> {
+        if chunk.len() != self.output.dims.len() {
+            fail!(Invalid, "the stub has rank {} and the record {}", chunk.len(), self.output.dims.len())
+        }
+        let mut offset = Vec::with_capacity(chunk.len());
+        let mut shape = Vec::with_capacity(chunk.len());
+        for ((&n, &c), &d) in chunk.iter().zip(&self.chunk).zip(&self.output.dims) {
+            match n.checked_mul(c) {
+                Some(start) if start < d => {
+                    offset.push(start);
+                    shape.push(c.min(d - start));
+                }
+                _ => fail!(Invalid, "the stub names chunk {chunk:?}, which is outside the dataset"),
+            }
+        }
+        Ok((offset, shape))
+    }
+
+    /// For each slot, in the order of [`Record::slots`], the part of it that the function sees when it computes the block at
+    /// `offset` of `shape`: inputs of the output's shape with their halo, clipped at the edges, other inputs whole.
+    pub fn parts<'a>(&'a self, offset: &'a [u64], shape: &'a [u64]) -> impl Iterator<Item = Block> + 'a {
+        let inputs = 1..=self.inputs.len();
+        self.slots().enumerate().map(move |(n, slot)| {
+            if n > 0 && !self.is_cut(slot) {
+                (vec![0; slot.dims.len()], slot.dims.clone())
+            } else if inputs.contains(&n) && !self.halo.is_empty() {
+                self.widened(offset, shape)
+            } else {
+                (offset.to_vec(), shape.to_vec())
+            }
+        })
+    }
+
+    /// A block with its halo, clipped at the edges.
+    fn widened(&self, offset: &[u64], shape: &[u64]) -> Block {
+        let axes = offset.iter().zip(shape).zip(&self.halo).zip(&self.output.dims);
+        axes.map(|(((&start, &count), &halo), &dim)| {
+            let from = start.saturating_sub(halo);
+            let to = start.saturating_add(count).saturating_add(halo).min(dim);
+            (from, to.saturating_sub(from))
+        })
+        .unzip()
+    }
+
+    /// Bytes of the largest part of a slot that the function sees at once.
+    pub fn part_bytes(&self, slot: &Slot, input: bool) -> u64 {
+        match (self.is_cut(slot), input) {
+            (false, _) => slot.bytes(),
+            (true, true) => bytes_of(&self.widest(), &slot.datatype),
+            (true, false) => bytes_of(&self.chunk, &slot.datatype),
+        }
+    }
+
+    /// The shape of a block of an input with a halo on all sides, as far as the dataset is that wide.
+    fn widest(&self) -> Vec<u64> {
+        let mut shape = self.chunk.clone();
+        for ((s, &halo), &dim) in shape.iter_mut().zip(&self.halo).zip(&self.output.dims) {
+            *s = s.saturating_add(halo.saturating_mul(2)).min(dim.max(*s));
+        }
+        shape
+    }
+
+    /// The rows of a block of this shape, for a chunk that is cut off at the dataset's edges: for each, the byte where it
+    /// begins in the block, and its bytes in the chunk.
+    pub fn rows(&self, shape: &[u64]) -> impl Iterator<Item = (u64, Range<u64>)> {
+        let size = self.output.datatype.size() as u64;
+        let row = shape.last().copied().unwrap_or(1).saturating_mul(size);
+        let rows: u64 = shape.iter().rev().skip(1).product();
+        (0..rows).map(move |n| {
+            // The position of row n in the block, as the position of its first byte in the chunk.
+            let (mut rest, mut stride) = (n, self.chunk.last().copied().unwrap_or(1).saturating_mul(size));
+            let mut at = 0;
+            for (&s, &c) in shape.iter().rev().skip(1).zip(self.chunk.iter().rev().skip(1)) {
+                at += rest % s * stride;
+                rest /= s;
+                stride = stride.saturating_mul(c);
+            }
+            (n * row, at..at + row)
+        })
+    }
+
+    /// Whether what a function sees of an input that is cut is always one contiguous piece of a row-major array: after the
+    /// first dimension in which it can have more than one element, it has them all.
+    pub fn blocks_are_pieces(&self) -> bool {
+        let (dims, chunk) = (&self.output.dims, &self.chunk);
+        let first = self.widest().iter().position(|&c| c > 1).map_or(chunk.len(), |n| n + 1);
+        dims.iter().zip(chunk).skip(first).all(|(d, c)| d == c)
+    }
+
+    /// The dataset's own record, when it has grown to `dims` since it was attached: the same with the shapes of now. Inputs
+    /// of the output's shape have grown with it. One that does not grow is left as it is: what its shape must be is its record's.
+    ///
+    /// # Errors
+    /// `Invalid` when the record does not let it have that shape.
+    pub fn grown(&self, dims: &[u64]) -> Result<Record> {
+        if *dims == *self.output.dims || self.maximum.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut record = self.clone();
+        if !self.may_have(dims) {
+            let (was, most) = (&self.output.dims, &self.maximum);
+            fail!(
+                Invalid,
+                "the dataset has the shape {dims:?} and its record says {was:?}, growing to {most:?}"
+            )
+        }
+        let before = &self.output.dims;
+        for slot in std::iter::once(&mut record.output).chain(&mut record.inputs).chain(&mut record.scratch) {
+            if slot.dims == *before {
+                slot.dims = dims.to_vec();
+            }
+            let bytes = slot.dims.iter().try_fold(slot.datatype.size() as u64, |a, &d| a.checked_mul(d));
+            if bytes.is_none_or(|b| b > 1 << 62) {
+                fail!(Invalid, "the dataset has the impossible shape {dims:?}")
+            }
+        }
+        Ok(record)
+    }
+
+    /// Whether the dataset may have this shape: that of the record, or a larger one where it grows.
+    fn may_have(&self, dims: &[u64]) -> bool {
+        let rank = self.output.dims.len();
+        dims.len() == rank
+            && self.maximum.len() == rank
+            && dims
+                .iter()
+                .zip(&self.output.dims)
+                .zip(&self.maximum)
+                .all(|((d, least), most)| (least..=most).contains(&d))
+    }
+
+    /// Whether an input of these dimensions is what the record says, which must be that of the dataset's own shape. What
+    /// is cut may have grown further than the dataset.
+    pub fn fits(&self, input: &Slot, dims: &[u64]) -> bool {
+        let grown = || {
+            let axes = dims.iter().zip(&input.dims).zip(&self.maximum);
+            dims.len() == input.dims.len()
+                && self.is_cut(input)
+                && !self.maximum.is_empty()
+                && axes.into_iter().all(|((d, least), most)| d == least || (d > least && most > least))
+        };
+        *dims == *input.dims || grown()
+    }
+
+    /// Checks the halo and the largest shape.
+    pub(super) fn check_blocks(&self) -> Result<()> {
+        let rank = self.output.dims.len();
+        if !self.halo.is_empty()
+            && (self.halo.len() != rank || !self.blockwise || self.backend == Backend::Expression)
+        {
+            fail!(Invalid, "the record's halo {:?} does not fit {:?}", self.halo, self.output.dims)
+        }
+        if !self.maximum.is_empty() && (!self.blockwise || !self.may_have(&self.output.dims)) {
+            fail!(
+                Invalid,
+                "the record's largest shape {:?} does not fit {:?}",
+                self.maximum,
+                self.output.dims
+            )
+        }
+        Ok(())
+    }
+}
