@@ -99,6 +99,7 @@ fn open(file: &File, record: &Record, slot: &Slot) -> Result<Input> {
     let path = format!("/{}", slot.name.trim_start_matches('/'));
     let found = file.root().and_then(|root| root.named("/").group()?.get(path.as_bytes())?.dataset());
     let dataset = found.map_err(|error| of_function(&error))?;
+    crate::inputs::not_null(&dataset)?;
     let number = number(dataset.datatype());
     match number {
         Some((kind, datatype)) if record.fits(slot, dataset.dims()) && slot.datatype == datatype.into() => {

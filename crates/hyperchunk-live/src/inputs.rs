@@ -2,7 +2,7 @@
 
 use crate::of_function;
 use hyperchunk::live::on_this_thread;
-use hyperchunk::model::{ByteOrder, Class, Datatype, Layout, Member, StringPadding};
+use hyperchunk::model::{ByteOrder, Class, Dataspace, Datatype, Layout, Member, StringPadding};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
@@ -162,9 +162,22 @@ fn find(file: &File, name: &str) -> Result<Dataset> {
     found.map_err(|error| of_function(&error))
 }
 
+/// Refuses an input without a dataspace of elements, which has no dimensions either, as a scalar has none.
+///
+/// # Errors
+/// `Unsupported`.
+pub(crate) fn not_null(dataset: &Dataset) -> Result<()> {
+    if matches!(dataset.dataspace(), Dataspace::Null) {
+        let message = "it has no elements at all (a null dataspace)";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(())
+}
+
 /// An input, if it is what it was when the function was attached.
 pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
     let dataset = find(file, &slot.name)?;
+    not_null(&dataset)?;
     let (element, _) = in_memory(dataset.datatype())?;
     if !record.fits(slot, dataset.dims()) || element != slot.datatype {
         let message = format!(

@@ -275,6 +275,9 @@ impl Record {
         if !self.blockwise && self.chunk != self.output.dims {
             fail!(Invalid, "a whole-array function must be one chunk")
         }
+        if let Some(slot) = self.slots().find(|slot| slot.dims.contains(&0) && !self.may_be_empty(slot)) {
+            fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&slot.name, 80))
+        }
         self.check_blocks()?;
         if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
             fail!(Unsupported, "the record computes strings of variable length")
@@ -331,7 +334,7 @@ fn slot(name: String, datatype: &str, dims: Vec<u64>) -> Result<Slot> {
         fail!(Invalid, "the record writes the type {} otherwise", crate::escape::escape(&datatype.name(), 80))
     }
     let bytes = dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d));
-    if dims.len() > MAX_RANK || dims.contains(&0) || bytes.is_none_or(|b| b > 1 << 62) {
+    if dims.len() > MAX_RANK || bytes.is_none_or(|b| b > 1 << 62) {
         fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&name, 80))
     }
     Ok(Slot { name, datatype, dims })

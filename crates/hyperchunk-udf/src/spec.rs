@@ -92,6 +92,9 @@ fn split_compound(text: &str) -> Option<(&str, &str, &str)> {
 
 fn described(name: &str, dims: Vec<u64>, datatype: &str) -> Result<OutputSpec> {
     let datatype = Datatype::parse(datatype)?;
+    if dims.contains(&0) {
+        fail!(Syntax, "a dimension is 0; the smallest is 1")
+    }
     check_extent(&dims, &datatype)?;
     check_output(&datatype).map_err(|e| e.about(name))?;
     Ok(OutputSpec { name: name.to_owned(), dims: Some(dims), datatype: Some(datatype) })
@@ -138,13 +141,10 @@ pub(crate) fn dimensions(text: &str) -> Result<Vec<u64>> {
 /// The number of elements of a dataset with these dimensions.
 ///
 /// # Errors
-/// `Syntax`: not 1 to 32 dimensions, one of 0, or more than 2^62 bytes together.
+/// `Syntax`: not 1 to 32 dimensions, or more than 2^62 bytes together.
 pub fn check_extent(dims: &[u64], datatype: &Datatype) -> Result<u64> {
     if dims.is_empty() || dims.len() > MAX_RANK {
         fail!(Syntax, "it has {} dimensions; 1 to {MAX_RANK} are possible", dims.len())
-    }
-    if dims.contains(&0) {
-        fail!(Syntax, "a dimension is 0; the smallest is 1")
     }
     let size = u64::try_from(datatype.size()).unwrap_or(u64::MAX);
     let count = dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));

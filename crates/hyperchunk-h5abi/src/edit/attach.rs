@@ -144,6 +144,11 @@ pub(super) fn attach_source(
     if backend.has_worker() {
         try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
     }
+    let empty = |i: &&InputInfo| i.dims.contains(&0) && resolved.outputs.iter().all(|o| o.dims != i.dims);
+    if let Some(input) = resolved.inputs.iter().find(empty) {
+        let text = format!("input {:?} has no elements", hyperchunk_udf::escape::escape(&input.name, 80));
+        return Err(Error::new(ErrorKind::Unsupported, text).about(path.display().to_string()));
+    }
     let mut attached = Vec::new();
     for output in &resolved.outputs {
         let alike =
@@ -155,6 +160,10 @@ pub(super) fn attach_source(
             }
             None => Vec::new(),
         };
+        if output.dims.contains(&0) && maximum.is_empty() {
+            let text = "it would have no elements, as its inputs have none; one that grows with them (`--maxshape inputs`) may begin so";
+            return Err(Error::new(ErrorKind::Syntax, text).about(output.name.clone()));
+        }
         let bounds = if maximum.is_empty() { &output.dims } else { &maximum };
         let chunk = chosen.shape(&output.dims, bounds, &output.datatype, &chunks)?;
         let halo = chunking::halo(&options.halo, &chosen, backend, &output.dims, &resolved.inputs)

@@ -162,6 +162,14 @@ impl Record {
         *dims == *input.dims || grown()
     }
 
+    /// Whether a slot may have no elements: one that grows, from nothing.
+    pub(super) fn may_be_empty(&self, slot: &Slot) -> bool {
+        let grows = |(&d, &most): (&u64, &u64)| d > 0 || most > 0;
+        slot.dims == self.output.dims
+            && self.maximum.len() == slot.dims.len()
+            && slot.dims.iter().zip(&self.maximum).all(grows)
+    }
+
     /// Checks the halo and the largest shape.
     pub(super) fn check_blocks(&self) -> Result<()> {
         let rank = self.output.dims.len();

@@ -165,6 +165,22 @@ fn pieces_with_a_halo() {
 }
 
 #[test]
+fn datasets_that_grow_from_nothing() {
+    let mut record = sample();
+    for slot in std::iter::once(&mut record.output).chain(&mut record.inputs).chain(&mut record.scratch) {
+        slot.dims = vec![0, 7];
+    }
+    assert!(Record::parse(&record.encode().unwrap()).unwrap_err().to_string().contains("impossible shape"));
+    record.maximum = vec![UNLIMITED, 7];
+    let record = Record::parse(&record.encode().unwrap()).unwrap();
+    assert!(record.block(&[0, 0]).is_err());
+    assert_eq!(record.grown(&[5, 7]).unwrap().block(&[1, 0]).unwrap(), (vec![4, 0], vec![1, 7]));
+    let mut table = record.clone();
+    table.inputs[0].dims = vec![0];
+    assert!(Record::parse(&table.encode().unwrap()).unwrap_err().to_string().contains("impossible shape"));
+}
+
+#[test]
 fn datasets_that_grow() {
     let mut record = sample();
     record.maximum = vec![UNLIMITED, 9];
