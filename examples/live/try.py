@@ -2,8 +2,8 @@
 
     python examples/live/try.py [csv|geotiff|postgres|http|reproject …] [--folder FOLDER]
 
-Everything happens in one folder, with a key and a profile of its own: your keys and profiles are not touched. Servers are
-started on the loopback and stopped again. An example that lacks something says so (exit status 77 if it was the only one).
+Everything happens in one folder, with a key and a profile of its own: your keys and profiles are not touched. Servers
+are started on the loopback and stopped again. An example that lacks something says so (exit status 77 if all do).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ server.serve_forever()
 """
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """Something that an example needs is not here."""
 
 
@@ -62,7 +62,7 @@ def need(*modules: str) -> None:
     """Raises where one of these cannot be imported."""
     lacking = [m for m in modules if importlib.util.find_spec(m) is None]
     if lacking:
-        raise Missing(f"pip install {' '.join(lacking)}")
+        raise MissingError(f"pip install {' '.join(lacking)}")
 
 
 def grant(**lists: list[Any]) -> None:
@@ -163,7 +163,8 @@ def reproject(folder: Path) -> str:
     there = pyproj.Transformer.from_crs("EPSG:32633", "EPSG:4326", always_xy=True)
     longitude, latitude = there.transform(*np.meshgrid(x, y))
     np.testing.assert_allclose(utm, 3 * latitude - 2 * longitude, atol=1e-9)
-    return f"{y.size} x {x.size} points of UTM zone 33, as pyproj says to within {np.abs(utm - 3 * latitude + 2 * longitude).max():.1e}"
+    off = np.abs(utm - (3 * latitude - 2 * longitude)).max()
+    return f"{y.size} x {x.size} points of UTM zone 33, as pyproj says to within {off:.1e}"
 
 
 @contextlib.contextmanager
@@ -172,7 +173,7 @@ def postgres(folder: Path) -> Iterator[Any]:
     found = [shutil.which("initdb"), *map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb"))]
     initdb = next((Path(f).resolve() for f in reversed(found) if f), None)
     if initdb is None or shutil.which("psql") is None:
-        raise Missing("a PostgreSQL server (Debian: apt-get install postgresql)")
+        raise MissingError("a PostgreSQL server (Debian: apt-get install postgresql)")
     # It refuses to be root.
     user: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     base = Path(tempfile.mkdtemp(prefix="hyperchunk-pg-"))
@@ -277,7 +278,7 @@ def main() -> int:
         folder.mkdir(parents=True)
         try:
             print(f"{name}: {EXAMPLES[name](folder)}\n  {folder / 'live.h5'}", flush=True)
-        except Missing as what:
+        except MissingError as what:
             missing += 1
             print(f"{name}: left out, it needs: {what}", flush=True)
     return 77 if missing == len(names) else 0

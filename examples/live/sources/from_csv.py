@@ -1,4 +1,4 @@
-"""A CSV file as a dataset: its columns are the members. It lies beside the HDF5 file, and is read when the dataset is."""
+"""A CSV file as a dataset: its columns are the members. The file lies beside the HDF5 file, and is read when it is."""
 
 import csv
 from pathlib import Path
