@@ -18,8 +18,9 @@ ARTEFACTS = {
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
     "hyperchunk_vol": "hyperchunk/plugins/libhyperchunk_vol.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
+    "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
-PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf"]
+PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf", "hyperchunk-wasm"]
 FEATURES = "hyperchunk-udf/worker-bin"
 
 

@@ -22,6 +22,7 @@ MAY_USE = {
     "hyperchunk-udf": set(),
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-wasm": {"hyperchunk-udf"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-cli": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-s3proxy": set(),

@@ -87,6 +87,8 @@ def attach(
     file: str,
     source: str | None,
     expression: str | None,
+    backend: str | None,
+    inputs: Sequence[str],
     outputs: Sequence[str],
     chunks: str | None,
     halo: Sequence[int],

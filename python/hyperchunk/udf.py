@@ -40,6 +40,8 @@ def attach(
     outputs: str | Sequence[str] = (),
     *,
     expression: str | None = None,
+    backend: str | None = None,
+    inputs: Sequence[str] = (),
     chunks: str | Sequence[int] | None = None,
     halo: int | Sequence[int] = 0,
     maxshape: str | Sequence[int | None] | None = None,
@@ -55,11 +57,14 @@ def attach(
 
     Args:
         file: The HDF5 file, which is changed.
-        source: The program: ``.py``, ``.lua``, ``.cpp``, or ``.expr``, a file with an expression.
+        source: The program: ``.py``, ``.lua``, ``.cpp``, ``.wasm``, a WebAssembly module, or ``.expr``, a file with an
+            expression.
         outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
             takes the shape and type of the inputs, if they all have the same. That of an expression has to be named,
             and takes the type that the expression has by NumPy's rules.
         expression: Instead of a source: what is computed, element by element, as in ``"(NIR - Red) / (NIR + Red)"``.
+        backend: ``"wasm"``: run a C++ source as WebAssembly.
+        inputs: The datasets that a module reads, if it does not say so itself.
         chunks: ``None``: a function sees whole arrays, an expression is computed in blocks of its own choice.
             ``"auto"`` or a shape: it runs once a chunk and sees that block as if it were the whole; inputs of the
             output's shape are cut to the block, others stay whole.
@@ -96,6 +101,8 @@ def attach(
             os.fspath(file),
             None if source is None else os.fspath(source),
             expression,
+            backend,
+            list(inputs),
             descriptions,
             shape,
             [halo] if isinstance(halo, int) else [int(n) for n in halo],

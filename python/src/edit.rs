@@ -1,6 +1,7 @@
 //! Attaching and listing live datasets, and the exceptions that tell why not.
 
 use hyperchunk_h5abi::{Error, ErrorKind, Library, edit};
+use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -40,13 +41,15 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 #[pyfunction]
-#[pyo3(signature = (file, source, expression, outputs, chunks, halo, maxshape, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
     file: PathBuf,
     source: Option<PathBuf>,
     expression: Option<String>,
+    backend: Option<String>,
+    inputs: Vec<String>,
     outputs: Vec<String>,
     chunks: Option<String>,
     halo: Vec<u64>,
@@ -59,7 +62,12 @@ fn attach(
     py.detach(|| {
         let growth = chunking::growth(maxshape.as_deref())?;
         let chunking = chunking::from_option(chunks.as_deref())?;
-        let options = edit::Options { overwrite, unsigned, chunking, halo, growth, dry_run };
+        let backend = match backend.as_deref() {
+            None => None,
+            Some("wasm") => Some(Backend::Wasm),
+            Some(_) => return Err(Error::new(ErrorKind::Syntax, "backend is None or \"wasm\"")),
+        };
+        let options = edit::Options { overwrite, unsigned, backend, inputs, chunking, halo, growth, dry_run };
         let program = match (&expression, &source) {
             (Some(text), _) => edit::Program::Expression(text),
             (None, Some(path)) => edit::Program::File(path),

@@ -14,7 +14,7 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     worker::keep_freed_memory();
-    worker::serve(&mut |setup, _| {
+    worker::serve(&mut |setup, _, _| {
         // Not locked down yet: only what the profile names is imported, nothing that the function says.
         Python::attach(|py| {
             preload(py, &setup.grants.imports)?;

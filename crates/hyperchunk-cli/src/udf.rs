@@ -21,7 +21,8 @@ pub(crate) enum Command {
     Attach {
         /// The HDF5 file.
         file: PathBuf,
-        /// The program: .py (Python), .lua (Lua), .cpp (C++) or .expr (an expression). Not with --expression.
+        /// The program: .py (Python), .lua (Lua), .cpp (C++), .wasm (a WebAssembly module) or .expr (an expression). Not with
+        /// --expression.
         #[arg(required_unless_present = "expression")]
         source: Option<PathBuf>,
         /// The outputs.
@@ -31,6 +32,12 @@ pub(crate) enum Command {
         /// nowhere.
         #[arg(long, value_name = "TEXT")]
         expression: Option<String>,
+        /// Run a C++ source as WebAssembly: wasm.
+        #[arg(long, value_name = "wasm", value_parser = ["wasm"])]
+        backend: Option<String>,
+        /// A dataset that a .wasm module reads, if the module does not say it itself. May be given several times.
+        #[arg(long = "input", value_name = "NAME")]
+        inputs: Vec<String>,
         /// Run the function once a chunk, on that block of its inputs: auto, or a shape such as 16x4000. Without it,
         /// a program sees whole arrays; an expression is computed in blocks of its own choice.
         #[arg(long, value_name = "auto|SHAPE")]
@@ -139,6 +146,8 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             source,
             mut outputs,
             expression,
+            backend,
+            inputs,
             chunks,
             halo,
             maxshape,
@@ -147,10 +156,13 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             dry_run,
             json,
         } => {
+            let backend = backend.map(|_| hyperchunk_udf::backend::Backend::Wasm);
             let chunking = chunking::from_option(chunks.as_deref())?;
             let options = edit::Options {
                 overwrite,
                 unsigned,
+                backend,
+                inputs,
                 chunking,
                 halo,
                 growth: growth(maxshape.as_deref())?,

@@ -106,6 +106,7 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
         "  is computed by {}, which {}, each time that somebody reads it.",
         match record.backend {
             Backend::Expression => "an expression".to_owned(),
+            Backend::Wasm => "a WebAssembly module".to_owned(),
             other => format!("a function in {}", other.short_name()),
         },
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
@@ -157,6 +158,9 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
     } else {
         say!("    - it may {grants};");
         say!("    - it can open no other file, use no network, and start or see no other process.");
+    }
+    if record.backend == Backend::Wasm && !grants.is_empty() {
+        say!("    - but being WebAssembly, it has no calls with which it could use that.");
     }
     if record.backend == Backend::Cpp {
         match &record.compiled {

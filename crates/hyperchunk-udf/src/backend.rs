@@ -14,11 +14,14 @@ pub enum Backend {
     Cpp,
     /// An expression, computed in the reading process.
     Expression,
+    /// WebAssembly, compiled to machine code in the worker.
+    Wasm,
 }
 
 impl Backend {
     /// Every back end.
-    pub const ALL: [Backend; 4] = [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Expression];
+    pub const ALL: [Backend; 5] =
+        [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Wasm, Backend::Expression];
 
     /// Whether its sources are programs, which run in a worker. Expressions are data that we compute with.
     pub fn has_worker(self) -> bool {
@@ -32,6 +35,7 @@ impl Backend {
             Backend::Lua => "LuaJIT",
             Backend::Cpp => "C++",
             Backend::Expression => "Expression",
+            Backend::Wasm => "WebAssembly",
         }
     }
 
@@ -42,6 +46,7 @@ impl Backend {
             Backend::Lua => "lua",
             Backend::Cpp => "c++",
             Backend::Expression => "expression",
+            Backend::Wasm => "wasm",
         }
     }
 
@@ -60,7 +65,7 @@ impl Backend {
         }
     }
 
-    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.expr`; any case).
+    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.expr`; any case).
     ///
     /// # Errors
     /// `Unsupported`, with the known extensions.
@@ -71,9 +76,11 @@ impl Backend {
             "lua" => Ok(Backend::Lua),
             "cpp" | "cc" | "cxx" => Ok(Backend::Cpp),
             "expr" => Ok(Backend::Expression),
+            // C has no back end of its own.
+            "wasm" | "c" => Ok(Backend::Wasm),
             _ => fail!(
                 Unsupported,
-                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua), .cpp (C++) or .expr (an expression)",
+                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua), .cpp (C++), .wasm (WebAssembly), .c (C, run as WebAssembly) or .expr (an expression)",
                 crate::escape::escape(&path.display().to_string(), 200)
             ),
         }

@@ -29,4 +29,5 @@ pub mod spec;
 pub mod stub;
 pub mod system;
 pub mod trust;
+pub mod wasm;
 pub mod worker;

@@ -30,7 +30,27 @@ impl Map {
     /// `Io`, or `Limit` when the size does not fit.
     pub fn new(fd: BorrowedFd<'_>, bytes: u64, writable: bool) -> Result<Self> {
         let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        Map::any(fd, 0, bytes, protection, libc::MAP_SHARED)
+        // SAFETY: nothing is mapped at an address of ours.
+        unsafe { Map::any(std::ptr::null_mut(), fd, 0, bytes, protection, libc::MAP_SHARED) }
+    }
+
+    /// Maps `bytes` bytes of `fd` from the page at `offset` on, shared, in place of what is mapped at the page `at`.
+    ///
+    /// # Safety
+    /// Nobody uses the pages from `at` on, as many as there are in the map.
+    ///
+    /// # Errors
+    /// Those of [`new`](Map::new).
+    pub unsafe fn shared_at(
+        at: *mut u8,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        bytes: u64,
+        writable: bool,
+    ) -> Result<Self> {
+        let protection = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: the caller's promise.
+        unsafe { Map::any(at, fd, offset, bytes, protection, libc::MAP_SHARED) }
     }
 
     /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages; what lies in them beside the
@@ -39,13 +59,22 @@ impl Map {
     /// # Errors
     /// Those of [`new`](Map::new).
     pub fn piece(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
-        let map = Map::any(
-            fd,
-            offset,
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_NORESERVE,
-        )?;
+        // SAFETY: nothing is mapped at an address of ours.
+        unsafe { Map::piece_at(std::ptr::null_mut(), fd, offset, bytes) }
+    }
+
+    /// As [`piece`](Map::piece), in place of what is mapped at the page `at`, unless that is null.
+    ///
+    /// # Safety
+    /// Nobody uses the pages from `at` on, as many as there are in the map.
+    ///
+    /// # Errors
+    /// Those of [`new`](Map::new).
+    pub unsafe fn piece_at(at: *mut u8, fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the caller's promise.
+        let map =
+            unsafe { Map::any(at, fd, offset, bytes, protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE) }?;
         let pages = map.bytes.next_multiple_of(page());
         // SAFETY: all inside the pages of a private map that nobody else has seen; a page past the end of the file faults,
         // which ends a worker whose file was cut short, and nobody else.
@@ -65,20 +94,31 @@ impl Map {
     /// # Errors
     /// Those of [`new`](Map::new).
     pub fn window(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
-        Map::any(fd, offset, bytes, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_NORESERVE)
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        // SAFETY: nothing is mapped at an address of ours.
+        unsafe { Map::any(std::ptr::null_mut(), fd, offset, bytes, libc::PROT_READ, flags) }
     }
 
-    fn any(fd: BorrowedFd<'_>, offset: u64, bytes: u64, protection: i32, flags: i32) -> Result<Self> {
+    /// # Safety
+    /// Unless `at` is null, nobody uses the pages there.
+    unsafe fn any(
+        at: *mut u8,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        bytes: u64,
+        protection: i32,
+        flags: i32,
+    ) -> Result<Self> {
+        let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
         let skip = offset % page() as u64;
         let (Some(Ok(length)), Ok(start)) =
             (bytes.checked_add(skip).map(usize::try_from), libc::off_t::try_from(offset - skip))
         else {
             fail!(Limit, "{bytes} bytes cannot be mapped")
         };
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours.
-        let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), length.max(1), protection, flags, fd.as_raw_fd(), start)
-        };
+        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another, the caller
+        // promises it.
+        let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd.as_raw_fd(), start) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
                 Ok(Map { base, bytes: length.max(1), skip: usize::try_from(skip).unwrap_or(0) })

@@ -72,10 +72,10 @@ impl Profile {
     /// The names of the profiles that come with the program, from the least trusted to the most.
     pub const NAMES: [&'static str; 3] = ["untrusted", "default", "self"];
 
-    /// For functions that nobody known has signed: Lua without its compiler and Python, 10 seconds, 1 GiB.
+    /// For functions that nobody known has signed: Lua without its compiler, Python and WebAssembly, 10 seconds, 1 GiB.
     pub fn untrusted() -> Self {
         Profile {
-            backends: vec![Backend::Python, Backend::Lua],
+            backends: vec![Backend::Python, Backend::Lua, Backend::Wasm],
             jit: false,
             limits: Limits { wall_s: 10, cpu_s: 10, memory: 1 << 30, data: 8 << 30, ..LIMITS },
             ..Profile::like_default("untrusted")

@@ -282,6 +282,10 @@ impl Record {
         if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
             fail!(Unsupported, "the record computes strings of variable length")
         }
+        let target = self.compiled.as_ref().map(|c| c.target.as_str());
+        if (self.backend == Backend::Wasm) != target.is_some_and(crate::wasm::is_target) {
+            fail!(Invalid, "the record is of {} and its compiled form is not", self.backend.short_name())
+        }
         let mut names: Vec<_> = self.slots().map(|s| s.name.trim_start_matches('/')).collect();
         names.sort_unstable();
         if names.windows(2).any(|w| w.first() == w.last()) {

@@ -6,6 +6,7 @@
 
 use super::convert::copy_attributes;
 use super::open::open;
+use super::source;
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
@@ -30,8 +31,6 @@ use std::path::Path;
 
 /// A record up to this size is a fixed string in the object header; a larger one lies in the file's heap.
 const COMPACT: usize = 60_000;
-/// No source is longer.
-const MAX_SOURCE: u64 = 16 << 20;
 
 /// What is attached.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +48,10 @@ pub struct Options {
     pub overwrite: bool,
     /// Do not sign: the function runs in the profile `untrusted` everywhere.
     pub unsigned: bool,
+    /// The back end, where the source's name does not tell: [`Backend::Wasm`] for C++.
+    pub backend: Option<Backend>,
+    /// Datasets that a WebAssembly module reads, beside those that it names itself.
+    pub inputs: Vec<String>,
     /// The shape of the chunks; without it, expressions get the one that reads best, and programs see whole arrays.
     pub chunking: Option<Chunking>,
     /// By how many elements a block of an input is wider at each side: one number for each dimension, or for all.
@@ -82,19 +85,21 @@ pub fn attach(
     outputs: &[String],
     options: &Options,
 ) -> Result<Vec<Attached>> {
-    let (backend, source, shown) = match program {
-        Program::File(path) => (Backend::from_path(path)?, read_source(path)?, path.display().to_string()),
-        Program::Expression(text) => (Backend::Expression, text.to_owned(), "the expression".to_owned()),
-    };
+    let program = source::read(program, options.backend)?;
+    if program.module.is_none() && !options.inputs.is_empty() {
+        fail!(Syntax, "inputs are given for WebAssembly modules only; of a source they are found")
+    }
     let specs = outputs.iter().map(|o| OutputSpec::parse(o)).collect::<Result<Vec<_>>>()?;
-    let program = SourceText { backend, text: source, shown, keep_attributes: false };
     attach_source(library, path, program, &specs, options)
 }
 
 /// A program that was read.
 pub(super) struct SourceText {
     pub(super) backend: Backend,
+    /// Empty for a module.
     pub(super) text: String,
+    /// A WebAssembly module.
+    pub(super) module: Option<Vec<u8>>,
     /// What messages call it.
     pub(super) shown: String,
     /// Whether what is replaced leaves its attributes.
@@ -109,7 +114,7 @@ pub(super) fn attach_source(
     specs: &[OutputSpec],
     options: &Options,
 ) -> Result<Vec<Attached>> {
-    let SourceText { backend, text: source, shown, keep_attributes } = program;
+    let SourceText { backend, text: source, module, shown, keep_attributes } = program;
     let chosen = options.chunking.clone().unwrap_or(match backend {
         Backend::Expression => Chunking::Auto,
         _ => Chunking::Whole,
@@ -117,7 +122,10 @@ pub(super) fn attach_source(
     let programs = Programs::find()?;
     let python = if backend == Backend::Python { Some(programs.python()?) } else { None };
     let in_source = |e: Error| e.about(shown.clone());
-    let scan = scan::scan(backend, &source, python.as_deref()).map_err(in_source)?;
+    let scan = match &module {
+        Some(module) => source::named(module, specs, &options.inputs).map_err(in_source)?,
+        None => scan::scan(backend, &source, python.as_deref()).map_err(in_source)?,
+    };
     let key = if options.unsigned { None } else { Some(keys::own_key()?) };
     if let Some(key) = &key {
         trust::check_revoked(&key.fingerprint())?;
@@ -138,6 +146,14 @@ pub(super) fn attach_source(
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
             Some(compile_cpp(&source, outputs.chain(inputs), &programs).map_err(in_source)?)
+        }
+        Backend::Wasm => {
+            let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
+            let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
+            Some(
+                source::compile(module, &source, &shown, outputs.chain(inputs), &programs)
+                    .map_err(in_source)?,
+            )
         }
         _ => None,
     };
@@ -175,26 +191,6 @@ pub(super) fn attach_source(
         attached.push(one);
     }
     Ok(attached)
-}
-
-fn read_source(path: &Path) -> Result<String> {
-    let about = || path.display().to_string();
-    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, "there is no such source").about(about())
-        }
-        _ => Error::io(about(), &e),
-    })?;
-    if meta.len() > MAX_SOURCE {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            format!("the source has more than {} MiB", MAX_SOURCE >> 20),
-        )
-        .about(about()));
-    }
-    let bytes = std::fs::read(path).map_err(|e| Error::io(about(), &e))?;
-    String::from_utf8(bytes)
-        .map_err(|_| Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(about()))
 }
 
 /// How an input is stored.

@@ -57,6 +57,7 @@ pub fn convert(
     let program = SourceText {
         backend: first.language()?,
         text,
+        module: None,
         shown: "the stored source".to_owned(),
         keep_attributes: true,
     };

@@ -6,6 +6,7 @@ mod extend;
 mod list;
 mod open;
 mod rebuild;
+mod source;
 mod verify;
 
 pub use attach::{Attached, Options, Program, attach};

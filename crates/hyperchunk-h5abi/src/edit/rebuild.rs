@@ -46,6 +46,8 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
             }
             .map_err(about)?,
         ),
+        // A module runs everywhere as it is.
+        Backend::Wasm => record.compiled,
         _ => None,
     };
     if record.backend.has_worker() {

@@ -8,9 +8,10 @@ use hyperchunk_udf::worker::{Runtime, compile, cpp::CppRuntime, lua::LuaRuntime,
 fn main() {
     let mut arguments = std::env::args_os().skip(1);
     let status = match arguments.next().as_deref().and_then(|a| a.to_str()) {
-        Some("serve") => serve(&mut |setup, backend| match backend {
+        Some("serve") => serve(&mut |setup, backend, _| match backend {
             Backend::Lua => Ok(Box::new(LuaRuntime::new(setup)?) as Box<dyn Runtime>),
             Backend::Cpp => Ok(Box::new(CppRuntime::new(setup)?)),
+            Backend::Wasm => Err(Error::new(ErrorKind::Worker, "WebAssembly runs in a worker of its own")),
             Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a worker of its own")),
             Backend::Expression => Err(Error::new(ErrorKind::Worker, "expressions need no worker")),
         }),

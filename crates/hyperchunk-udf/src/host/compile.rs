@@ -4,6 +4,7 @@ use super::locate::Programs;
 use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit};
+use crate::backend::Backend;
 use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -28,8 +29,12 @@ const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"
 pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>>> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
     const KEPT: usize = 16;
-    if let Some(stored) = record.compiled.as_ref().filter(|c| c.target == TARGET) {
+    let is_ours = |c: &&Compiled| c.target == TARGET || record.backend == Backend::Wasm;
+    if let Some(stored) = record.compiled.as_ref().filter(is_ours) {
         return Ok(Arc::new(stored.object.clone()));
+    }
+    if record.backend != Backend::Cpp {
+        fail!(Invalid, "the record has no compiled form")
     }
     let slots = || record.slots().map(|s| (s.name.as_str(), &s.datatype));
     let text = assemble(&record.source, slots());

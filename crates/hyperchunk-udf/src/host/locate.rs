@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 const WORKER: &str = "hyperchunk-udf-worker";
+const WASM_WORKER: &str = "hyperchunk-wasm-worker";
 const COMMAND: &str = "hyperchunk";
 
 static PACKAGE_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -63,18 +64,30 @@ impl Programs {
     /// # Errors
     /// `Worker` when it is missing or somebody else could have replaced it.
     pub fn worker(&self) -> Result<PathBuf> {
+        self.own_program(WORKER)
+    }
+
+    /// The worker for WebAssembly.
+    ///
+    /// # Errors
+    /// Those of [`Programs::worker`].
+    pub fn wasm_worker(&self) -> Result<PathBuf> {
+        self.own_program(WASM_WORKER)
+    }
+
+    fn own_program(&self, name: &str) -> Result<PathBuf> {
         let mut candidates = Vec::new();
         if let Some(dir) = &self.package {
-            candidates.push(dir.join("libexec").join(WORKER));
+            candidates.push(dir.join("libexec").join(name));
         }
         if let Some(dir) = self.here.parent() {
             // A build folder of cargo.
-            candidates.push(dir.join(WORKER));
-            candidates.extend(dir.parent().map(|d| d.join(WORKER)));
+            candidates.push(dir.join(name));
+            candidates.extend(dir.parent().map(|d| d.join(name)));
         }
         match candidates.iter().find(|p| p.is_file()) {
             Some(path) => check_program(path),
-            None => fail!(Worker, "{WORKER} is missing beside {}; reinstall hyperchunk", self.here.display()),
+            None => fail!(Worker, "{name} is missing beside {}; reinstall hyperchunk", self.here.display()),
         }
     }
 

@@ -8,6 +8,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
 use crate::worker::lockdown::Layers;
 
+/// `(module (import "hyperchunk" "data" (func (param i32) (result i32))) (memory (export "memory") 1)
+/// (func (export "dynamic_dataset") (i32.store8 (call 0 (i32.const 0)) (i32.const 7))))`
+const WASM: &[u8] = b"\0asm\x01\0\0\0\
+    \x01\x09\x02\x60\x01\x7f\x01\x7f\x60\0\0\
+    \x02\x13\x01\x0ahyperchunk\x04data\0\0\
+    \x03\x02\x01\x01\
+    \x05\x03\x01\0\x01\
+    \x07\x1c\x02\x06memory\x02\0\x0fdynamic_dataset\0\x01\
+    \x0a\x0d\x01\x0b\0\x41\0\x10\0\x41\x07\x3a\0\0\x0b";
+
 /// Runs an empty function in `profile`; returns the layers of the sandbox and the Landlock version.
 ///
 /// # Errors
@@ -19,15 +29,19 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         Backend::Lua => "function dynamic_dataset() lib.getData(\"x\")[1] = 7 end",
         Backend::Cpp => "extern \"C\" void dynamic_dataset() { lib.getData<uint8_t>(\"x\")[0] = 7; }",
         Backend::Expression => "7",
+        Backend::Wasm => "",
     };
     let compiled = match backend {
-        Backend::Cpp => Some(super::compile_cpp(source, [("x", &ElementType::UInt8.into())], programs)?),
+        Backend::Cpp => {
+            Some(super::compile_cpp(source, [("x", &ElementType::UInt8.into())], programs)?.object)
+        }
+        Backend::Wasm => Some(WASM.to_vec()),
         _ => None,
     };
     let job = Job {
         backend,
         source,
-        compiled: compiled.as_ref().map(|c| c.object.as_slice()),
+        compiled: compiled.as_deref(),
         profile,
         file_path: "",
         slots: vec![JobSlot {

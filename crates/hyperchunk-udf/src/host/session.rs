@@ -150,8 +150,8 @@ impl Session {
             Backend::Python => {
                 zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
             }
-            _ => process::spawn(
-                &programs.worker()?,
+            backend => process::spawn(
+                &if backend == Backend::Wasm { programs.wasm_worker()? } else { programs.worker()? },
                 &["serve".as_ref()],
                 &[theirs.as_fd()],
                 out_theirs.as_fd(),

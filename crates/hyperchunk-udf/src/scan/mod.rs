@@ -58,7 +58,8 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     let names = match (backend, python) {
         (Backend::Lua, _) => lua::scan(source)?,
-        (Backend::Cpp, _) => cpp::scan(source)?,
+        // What is compiled to WebAssembly is C or C++.
+        (Backend::Cpp | Backend::Wasm, _) => cpp::scan(source)?,
         (Backend::Python, Some(python)) => python::scan(python, source)?,
         (Backend::Expression, _) => Expression::parse(source)?.inputs().to_vec(),
         (Backend::Python, None) => {

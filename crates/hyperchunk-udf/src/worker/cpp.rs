@@ -111,7 +111,7 @@ impl Runtime for CppRuntime {
         let handle = open(&path)?;
         if setup.source.is_empty() {
             self.legacy = Some(LegacyObject::new(handle)?);
-            return lockdown::end_loading(&setup.grants);
+            return lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants);
         }
         // The second takes a table of which the first, made by older versions, knows the beginning.
         let symbol = [c"hyperchunk_run_2", c"hyperchunk_run"]
@@ -122,7 +122,7 @@ impl Runtime for CppRuntime {
         let Some(symbol) = symbol else {
             fail!(Failed, "the compiled form has no entry point; attach the function again")
         };
-        lockdown::end_loading(&setup.grants)?;
+        lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants)?;
         // SAFETY: the prelude defines the symbol with this type. If the object lies, only this locked-down process is
         // its victim.
         self.run = Some(unsafe { std::mem::transmute::<*mut c_void, Run>(symbol) });

@@ -20,6 +20,7 @@ use crate::backend::Backend;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
+use crate::profile::Grants;
 use crate::protocol::{
     self, Answer, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
 };
@@ -52,6 +53,8 @@ pub struct CallSlot<'a> {
     pub start: &'a [u64],
     /// Whether it may be written.
     pub output: bool,
+    /// The segment that it lies in, and its first byte there.
+    pub place: (u32, u64),
 }
 
 /// A language's part of the worker.
@@ -68,10 +71,14 @@ pub trait Runtime {
     /// # Errors
     /// `Failed` with what the language says.
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()>;
+    /// Where the function sees the inputs that are copied in, for a language with addresses of its own.
+    fn inputs_at(&self) -> Option<u64> {
+        None
+    }
 }
 
-/// Makes the part of the worker for a language.
-pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend) -> Result<Box<dyn Runtime>>;
+/// Makes the part of the worker for a language. It may map the segments, whose descriptors follow, once more.
+pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Result<Box<dyn Runtime>>;
 
 /// Lets `malloc` keep this much freed memory, and take all of it from the heap, for functions that make arrays of many
 /// MiB at each call: the kernel clears each page that it gives, which takes longer than most arithmetic on it.
@@ -114,7 +121,6 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
             Map::new(fd.as_fd(), s.bytes, s.writable)?
         });
     }
-    drop(fds);
     let Some(status) = segments.first().and_then(|s| s.at(0, STATUS_BYTES as u64)) else {
         fail!(Worker, "no status page")
     };
@@ -122,7 +128,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let types =
         setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
     let opened_before = descriptors::open();
-    let mut runtime = make(&setup, backend)?;
+    let mut runtime = make(&setup, backend, &fds)?;
+    drop(fds);
     // Closed behind its back, a file of a granted module would be whatever gets its number next.
     let of_imports = match setup.grants.imports.is_empty() {
         true => Vec::new(),
@@ -141,12 +148,13 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         memory: setup.memory,
         cpu_seconds: setup.cpu_s,
         file_size: setup.file_bytes,
-        grants: setup.grants.clone(),
+        // A module has no system calls that could use them.
+        grants: if backend == Backend::Wasm { Grants::default() } else { setup.grants.clone() },
         scratch: None,
         keep_descriptors: keep,
     })?;
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
-    let inputs_at = segments.get(1).map_or(0, |s| s.region().0 as u64);
+    let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
     answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi, inputs_at })?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
@@ -191,6 +199,7 @@ fn locate<'a>(
             dims: &place.dims,
             start: &place.start,
             output: slot.output,
+            place: (place.segment, place.offset),
         });
     }
     Ok(slots)

@@ -65,6 +65,9 @@ pub enum Runtime {
     Cpp,
     /// CPython with every module that the function may use imported already.
     Python,
+    /// WebAssembly. Until [`end_loading`] the process may make memory executable, which is how our compiler, and nothing of
+    /// the module, runs; it can never open a file.
+    Wasm,
     /// A C++ compiler, which is started by `execve` after [`restrict`] and may start its own passes.
     Compiler,
 }
@@ -116,7 +119,7 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
         return Ok(Report { layers: Layers::NONE, landlock_abi: 0 });
     }
     process::leave_session();
-    process::default_signals()?;
+    process::default_signals(policy.runtime)?;
     process::no_new_privileges()?;
     process::close_descriptors_but(&policy.keep_descriptors)?;
     let mut layers = Layers::NO_NEW_PRIVS;
@@ -135,17 +138,17 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     Ok(Report { layers, landlock_abi })
 }
 
-/// Ends the loading phase of [`Runtime::Cpp`]: from here on no file can be opened or looked at and no memory made
+/// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or looked at and no memory made
 /// executable. A process that was restricted for another runtime must not call it.
 ///
 /// The object's constructors ran before this call, with the rights of the loading phase, and could stay there by never
 /// returning. So the loading phase must hold as a sandbox by itself (it does; what it lacks is listed in
 /// `calls::LOADING`), and this is a reduction on top.
-pub fn end_loading(grants: &Grants) -> Result<()> {
+pub fn end_loading(runtime: Runtime, grants: &Grants) -> Result<()> {
     if UNCONTAINED {
         return Ok(());
     }
-    seccomp::end_loading(Access::of(grants))
+    seccomp::end_loading(runtime, Access::of(grants))
 }
 
 /// Which groups of system calls the grants bring. On which files is Landlock's matter.

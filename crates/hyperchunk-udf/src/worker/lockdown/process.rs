@@ -6,6 +6,7 @@ use std::mem;
 use std::os::fd::RawFd;
 use std::ptr;
 
+use super::Runtime;
 use crate::error::{Error, ErrorKind, Result, fail};
 
 const NONE: c_ulong = 0;
@@ -32,10 +33,12 @@ pub(super) fn leave_session() {
 /// Undoes what signal settings were inherited or made by runtimes, so that a crash or a spent CPU limit ends the process
 /// with the signal that says so: an ignored SIGXCPU would switch that limit off, and a handler that reports a crash
 /// would itself run into the system call filter.
-pub(super) fn default_signals() -> Result<()> {
-    for signal in
-        [libc::SIGXCPU, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTERM]
-    {
+///
+/// WebAssembly keeps the three handlers that make traps of a module's faults; they end the process at any other fault.
+pub(super) fn default_signals(runtime: Runtime) -> Result<()> {
+    let traps = [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL];
+    let traps = traps.into_iter().filter(|_| runtime != Runtime::Wasm);
+    for signal in [libc::SIGXCPU, libc::SIGBUS, libc::SIGABRT, libc::SIGTERM].into_iter().chain(traps) {
         // SAFETY: SIG_DFL is a valid disposition of each of these signals.
         if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
             return Err(Error::last_os("lockdown: signal"));

@@ -23,7 +23,7 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
     set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;
     match policy.runtime {
-        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python if !policy.grants.threads => {
+        Runtime::Lua { .. } | Runtime::Cpp | Runtime::Python | Runtime::Wasm if !policy.grants.threads => {
             set("RLIMIT_NPROC", libc::RLIMIT_NPROC, 0)?;
         }
         // The kernel counts all processes of the user, or those in the user namespace. Only of the latter can we tell

@@ -35,20 +35,26 @@ pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
 }
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
-pub(super) fn end_loading(access: Access) -> Result<()> {
+pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     let flags = if access.threads { EVERY_THREAD } else { 0 };
-    programs(Runtime::Cpp, Phase::Final, access)?.iter().try_for_each(|program| install(program, flags))
+    programs(runtime, Phase::Final, access)?.iter().try_for_each(|program| install(program, flags))
 }
 
-/// Which of the two sets of filters; only a C++ object has a second one.
+/// Which of the two sets of filters; only a C++ object and WebAssembly have a second one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     First,
     Final,
 }
 
+/// Whether an object is being loaded, for which the process opens files.
 fn is_loading(runtime: Runtime, phase: Phase) -> bool {
     runtime == Runtime::Cpp && phase == Phase::First
+}
+
+/// Whether our compiler makes machine code in this process.
+fn is_compiling(runtime: Runtime, phase: Phase) -> bool {
+    runtime == Runtime::Wasm && phase == Phase::First
 }
 
 /// The filters for `runtime`, in the order in which they are to be installed.
@@ -194,6 +200,9 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         for &call in calls::LOADING {
             table.0.insert(call, Vec::new());
         }
+    }
+    let compiling = is_compiling(runtime, phase);
+    if loading || compiling {
         // One more filter can only take away. No other flags: one of them makes a descriptor that others could answer on.
         let flags = if access.threads { EVERY_THREAD } else { 0 };
         table.when(libc::SYS_seccomp, &[equals(0, SET_MODE_FILTER), equals(1, flags)])?;
@@ -202,7 +211,7 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         let writing = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_APPEND | libc::O_TMPFILE;
         // Python learns from Landlock's errno what it may not open. A program that others run as this user is never made.
         let refused = match (access.write, runtime) {
-            (false, Runtime::Lua { .. } | Runtime::Cpp) => {
+            (false, Runtime::Lua { .. } | Runtime::Cpp | Runtime::Wasm) => {
                 [no_bits(2, writing | libc::O_PATH), no_bits(3, 0)]
             }
             _ => [no_bits(2, libc::O_PATH), no_bits(3, SPECIAL_MODES)],
@@ -216,8 +225,14 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
     if loading || runtime == (Runtime::Lua { jit: true }) {
         table.every(&[libc::SYS_mmap, libc::SYS_mprotect]);
     } else {
-        for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-            table.when(call, &[no_bits(2, libc::PROT_EXEC)])?;
+        table.when(libc::SYS_mmap, &[no_bits(2, libc::PROT_EXEC)])?;
+        if compiling {
+            table.every(&[libc::SYS_mprotect]);
+            // How other processors learn of new instructions.
+            #[cfg(target_arch = "aarch64")]
+            table.every(&[libc::SYS_membarrier]);
+        } else {
+            table.when(libc::SYS_mprotect, &[no_bits(2, libc::PROT_EXEC)])?;
         }
     }
     if runtime == Runtime::Python {

@@ -62,7 +62,7 @@ fn lock_with(shared: &Shared, runtime: Runtime, grants: Grants) {
 fn lock_keeping(runtime: Runtime, grants: Grants) {
     restrict(&Policy { grants: grants.clone(), file_size: 1 << 16, ..policy(runtime) }).unwrap();
     if runtime == Runtime::Cpp {
-        end_loading(&grants).unwrap();
+        end_loading(runtime, &grants).unwrap();
     }
 }
 

@@ -130,7 +130,7 @@ fn load_object(shared: &Shared, name: &str, object: &[u8]) {
     // SAFETY: the handle is valid and the name a literal.
     let symbol = unsafe { libc::dlsym(handle, c"twice".as_ptr()) };
     assert!(!symbol.is_null());
-    end_loading(&Grants::default()).unwrap();
+    end_loading(Runtime::Cpp, &Grants::default()).unwrap();
     // SAFETY: the symbol is the function of OBJECT.
     let twice = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn(c_int) -> c_int>(symbol) };
     shared.put(0, i64::from(twice(21)));

@@ -1,0 +1,101 @@
+//! What is given to be attached: a source, or a WebAssembly module.
+
+use super::attach::{Program, SourceText};
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::host::Programs;
+use hyperchunk_udf::record::Compiled;
+use hyperchunk_udf::scan::Scan;
+use hyperchunk_udf::spec::{OutputSpec, normal_name};
+use hyperchunk_udf::wasm;
+use std::path::Path;
+
+/// No source is longer.
+const MAX_SOURCE: u64 = 16 << 20;
+
+/// Reads what is given. `wanted` is the back end that the user asked for.
+pub(super) fn read(program: Program<'_>, wanted: Option<Backend>) -> Result<SourceText> {
+    let path = match program {
+        Program::File(path) => path,
+        Program::Expression(_) if wanted.is_some_and(|w| w != Backend::Expression) => {
+            fail!(Syntax, "an expression has no other back end")
+        }
+        Program::Expression(text) => {
+            let (backend, shown) = (Backend::Expression, "the expression".to_owned());
+            return Ok(given(backend, text.to_owned(), None, shown));
+        }
+    };
+    let shown = path.display().to_string();
+    let natural = Backend::from_path(path)?;
+    let backend = match (wanted, natural) {
+        (Some(Backend::Wasm), Backend::Cpp) => Backend::Wasm,
+        (Some(wanted), natural) if wanted != natural => {
+            let text = format!("a {} source does not run as {}", natural.short_name(), wanted.short_name());
+            return Err(Error::new(ErrorKind::Syntax, text).about(shown));
+        }
+        _ => natural,
+    };
+    let bytes = read_file(path)?;
+    if backend == Backend::Wasm && is(path, "wasm") {
+        return Ok(given(backend, String::new(), Some(bytes), shown));
+    }
+    match String::from_utf8(bytes) {
+        Ok(source) => Ok(given(backend, source, None, shown)),
+        Err(_) => Err(Error::new(ErrorKind::Syntax, "the source is not UTF-8 text").about(shown)),
+    }
+}
+
+fn given(backend: Backend, text: String, module: Option<Vec<u8>>, shown: String) -> SourceText {
+    SourceText { backend, text, module, shown, keep_attributes: false }
+}
+
+fn is(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension))
+}
+
+/// The datasets of a module: those that it names, or else those that were described, and the inputs that were given.
+pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> Result<Scan> {
+    let mut names = wasm::check(module)?.datasets;
+    if names.is_empty() {
+        names.extend(specs.iter().map(|s| s.name.clone()));
+    }
+    for input in inputs {
+        if normal_name(input).is_empty() || input.contains('\0') {
+            fail!(Syntax, "{input:?} cannot be the name of a dataset")
+        }
+        if !names.contains(input) {
+            names.push(input.clone());
+        }
+    }
+    Ok(Scan { names })
+}
+
+/// The module itself, or the one that is compiled of a source.
+pub(super) fn compile<'a>(
+    module: Option<Vec<u8>>,
+    _source: &str,
+    _shown: &str,
+    _slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    _programs: &Programs,
+) -> Result<Compiled> {
+    if let Some(object) = module {
+        return Ok(Compiled { target: wasm::TARGET.into(), object });
+    }
+    fail!(Unsupported, "C and C++ are not compiled to WebAssembly yet")
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let about = || path.display().to_string();
+    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, "there is no such source").about(about())
+        }
+        _ => Error::io(about(), &e),
+    })?;
+    if meta.len() > MAX_SOURCE {
+        let text = format!("the source has more than {} MiB", MAX_SOURCE >> 20);
+        return Err(Error::new(ErrorKind::Limit, text).about(about()));
+    }
+    std::fs::read(path).map_err(|e| Error::io(about(), &e))
+}

@@ -1,0 +1,201 @@
+//! WebAssembly modules as bytes: what is looked at before one is stored or compiled. Nothing of a module runs here.
+//!
+//! Only sections and sizes are read. Whether the code is valid is the compiler's matter, in the worker.
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Result, fail};
+use crate::escape::escape;
+
+/// The target of a module that was given as it is.
+pub const TARGET: &str = "wasm32";
+/// The target of a module that was compiled from C, which is stored beside it.
+pub const TARGET_C: &str = "wasm32/c";
+/// The target of a module that was compiled from C++, which is stored beside it.
+pub const TARGET_CPP: &str = "wasm32/c++";
+/// The custom section with the names of the datasets, one a line.
+pub const DATASETS: &str = "hyperchunk.datasets";
+/// No module is larger, in bytes.
+pub const MAX_MODULE: usize = 16 << 20;
+/// No module has more functions. With the next two, bounds what compiling it costs.
+pub const MAX_FUNCTIONS: u32 = 20_000;
+/// No function is larger, in bytes.
+pub const MAX_FUNCTION: u32 = 512 << 10;
+/// The code of a module is no larger, in bytes.
+pub const MAX_CODE: u32 = 8 << 20;
+/// The bytes of memory that a module can begin with. Behind them lie inputs and outputs.
+pub const LOW_MEMORY: u64 = 64 << 20;
+
+/// What a module says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Module {
+    /// The datasets that it names in the section [`DATASETS`].
+    pub datasets: Vec<String>,
+}
+
+/// Whether a compiled form's target is WebAssembly.
+pub fn is_target(target: &str) -> bool {
+    [TARGET, TARGET_C, TARGET_CPP].contains(&target)
+}
+
+/// Reads the sections of a module.
+///
+/// # Errors
+/// `Syntax` for what is no module, with what it is instead if that is known; `Limit` for one that is too large.
+pub fn check(bytes: &[u8]) -> Result<Module> {
+    let Some((head, sections)) = bytes.split_first_chunk::<8>() else {
+        fail!(Syntax, "it is no WebAssembly module: it has {} bytes", bytes.len())
+    };
+    match head {
+        [0, b'a', b's', b'm', 1, 0, 0, 0] => {}
+        [0, b'a', b's', b'm', _, 0, 1, 0] => {
+            fail!(
+                Unsupported,
+                "it is a WebAssembly component; build a plain module (for Rust: wasm32-unknown-unknown or wasm32-wasip1)"
+            )
+        }
+        [0, b'a', b's', b'm', ..] => fail!(Unsupported, "it is WebAssembly of another version than 1"),
+        [0x7f, b'E', b'L', b'F', ..] => fail!(
+            Syntax,
+            "it is machine code (ELF), such as a .cwasm that was compiled before; give the .wasm module itself"
+        ),
+        [b'(', b'm', b'o', b'd', ..] => {
+            fail!(Syntax, "it is WebAssembly as text; make a module of it first (wat2wasm)")
+        }
+        _ => fail!(Syntax, "it is no WebAssembly module"),
+    }
+    if bytes.len() > MAX_MODULE {
+        fail!(Limit, "the module has more than {} MiB", MAX_MODULE >> 20)
+    }
+    let mut module = Module::default();
+    let mut rest = Cursor(sections);
+    while !rest.0.is_empty() {
+        let section = rest.byte().zip(rest.number()).and_then(|(id, size)| Some((id, rest.take(size)?)));
+        let Some((id, content)) = section else {
+            fail!(Syntax, "the module is damaged: it ends in a section")
+        };
+        let content = Cursor(content);
+        let fine = match id {
+            0 => custom(content, &mut module)?,
+            5 => memories(content)?,
+            10 => functions(content)?,
+            _ => true,
+        };
+        if !fine {
+            fail!(Syntax, "the module is damaged in section {id}")
+        }
+    }
+    Ok(module)
+}
+
+fn custom(mut content: Cursor<'_>, module: &mut Module) -> Result<bool> {
+    let Some(name) = content.number().and_then(|n| content.take(n)) else { return Ok(false) };
+    if name != DATASETS.as_bytes() {
+        return Ok(true);
+    }
+    let Ok(text) = std::str::from_utf8(content.0) else {
+        fail!(Syntax, "its section {DATASETS} is not UTF-8")
+    };
+    // Compilers may end a string with a zero, and put several strings into one section.
+    for name in text.split(['\n', '\r', '\0']).map(str::trim).filter(|n| !n.is_empty()) {
+        if name.len() > 4096 {
+            fail!(Syntax, "its section {DATASETS} has a name of {} bytes", name.len())
+        }
+        if !module.datasets.iter().any(|known| known == name) {
+            module.datasets.push(name.to_owned());
+        }
+    }
+    if module.datasets.len() > crate::record::MAX_SLOTS {
+        let first = module.datasets.first().map_or("", String::as_str);
+        fail!(
+            Limit,
+            "its section {DATASETS} names more than {} datasets, {:?} first",
+            crate::record::MAX_SLOTS,
+            escape(first, 80)
+        )
+    }
+    Ok(true)
+}
+
+fn memories(mut content: Cursor<'_>) -> Result<bool> {
+    let Some(count) = content.number() else { return Ok(false) };
+    if count != 1 {
+        fail!(Unsupported, "the module has {count} memories; it must have one")
+    }
+    let (Some(flags), Some(pages)) = (content.byte(), content.number()) else { return Ok(false) };
+    if flags > 1 {
+        fail!(
+            Unsupported,
+            "its memory is shared between threads, or has 64-bit addresses; neither is possible here"
+        )
+    }
+    if u64::from(pages) << 16 > LOW_MEMORY {
+        fail!(
+            Limit,
+            "its memory begins with {} MiB, and at most {} MiB are possible; let it grow instead",
+            u64::from(pages) >> 4,
+            LOW_MEMORY >> 20
+        )
+    }
+    Ok(true)
+}
+
+fn functions(mut content: Cursor<'_>) -> Result<bool> {
+    if content.0.len() > MAX_CODE as usize {
+        fail!(
+            Limit,
+            "its code has {} KiB; at most {} KiB are compiled",
+            content.0.len() >> 10,
+            MAX_CODE >> 10
+        )
+    }
+    let Some(count) = content.number() else { return Ok(false) };
+    if count > MAX_FUNCTIONS {
+        fail!(Limit, "it has {count} functions; at most {MAX_FUNCTIONS} are compiled")
+    }
+    for n in 0..count {
+        let Some(size) = content.number() else { return Ok(false) };
+        if size > MAX_FUNCTION {
+            fail!(
+                Limit,
+                "function {n} of its code has {} KiB; at most {} KiB are compiled",
+                size >> 10,
+                MAX_FUNCTION >> 10
+            )
+        }
+        if content.take(size).is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    /// An unsigned number of 32 bits, LEB128.
+    fn number(&mut self) -> Option<u32> {
+        let mut value = 0u64;
+        for shift in (0..35).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(value).ok();
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, count: u32) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+        self.0 = rest;
+        Some(head)
+    }
+}

@@ -1,0 +1,42 @@
+//! The process in which WebAssembly functions of live datasets run. Started by whoever reads the dataset; of no use by
+//! hand. It is a program of its own because its compiler is large: other functions' workers start faster without it.
+
+mod functions;
+mod memory;
+mod runtime;
+mod wasi;
+
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::worker::{Runtime, serve};
+use runtime::WasmRuntime;
+
+fn main() {
+    let status = match std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()) {
+        Some("serve") => serve(&mut |setup, backend, segments| match backend {
+            Backend::Wasm => Ok(Box::new(WasmRuntime::new(setup, segments)?) as Box<dyn Runtime>),
+            other => {
+                let message = format!("this worker does not run {}", other.short_name());
+                Err(Error::new(ErrorKind::Worker, message))
+            }
+        }),
+        _ => {
+            report(concat!(
+                "hyperchunk-wasm-worker ",
+                env!("CARGO_PKG_VERSION"),
+                ": runs WebAssembly functions of live datasets in a sandbox; started by hyperchunk's plugin, not by hand"
+            ));
+            2
+        }
+    };
+    std::process::exit(status);
+}
+
+fn fail<T>(kind: ErrorKind, text: impl Into<String>) -> Result<T> {
+    Err(Error::new(kind, text))
+}
+
+#[expect(clippy::print_stderr, reason = "a program's own message")]
+fn report(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,207 @@
+//! The one linear memory: the module's own part below, inputs and outputs above it, room to grow behind them.
+//!
+//! All of it is reserved and laid out before the lock-down, at places that do not depend on the module. Inputs and outputs
+//! are the memory that is shared with the host, or pieces of the file, mapped: nothing is copied. Generated code checks no
+//! address: 32 bits cannot leave the reservation, and a fault inside it becomes a trap.
+
+use crate::fail;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::memory::Map;
+use hyperchunk_udf::protocol::{STATUS_BYTES, Setup};
+use hyperchunk_udf::wasm::LOW_MEMORY;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use wasmtime::{LinearMemory, MemoryCreator, MemoryType};
+
+/// All that 32 bits can address.
+pub(crate) const RESERVED: usize = 4 << 30;
+/// What an address and a constant offset may go beyond it without a check.
+pub(crate) const GUARD: usize = 32 << 20;
+/// A page of WebAssembly. Also a multiple of every machine's.
+const PAGE: u64 = 64 << 10;
+/// The end of what may be in use, so that sizes in bytes fit in 32 bits.
+const END: u64 = RESERVED as u64 - PAGE;
+
+/// Memory that is laid out and never given back.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: usize,
+    /// What is in use from the start: the module's own part, and inputs and outputs.
+    size: u64,
+    /// Where each segment's byte 0 would be; of the first, the status page is not there.
+    segments: Vec<Placed>,
+    taken: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Placed {
+    at: u64,
+    /// The bytes of the segment that are there.
+    seen: Range<u64>,
+    writable: bool,
+}
+
+impl Reservation {
+    /// Reserves the memory and maps the segments of `setup` into it.
+    pub(crate) fn new(setup: &Setup, fds: &[OwnedFd]) -> Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), RESERVED + GUARD, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(Error::last_os("reserving 4 GiB of addresses"));
+        }
+        let mut reservation = Reservation {
+            base: base as usize,
+            size: LOW_MEMORY,
+            segments: Vec::with_capacity(fds.len()),
+            taken: AtomicBool::new(false),
+        };
+        for (n, (segment, fd)) in setup.segments.iter().zip(fds).enumerate() {
+            // The page through which the host learns why a worker was stopped is not the function's.
+            let hidden = if n == 0 { STATUS_BYTES as u64 } else { 0 };
+            let Some(bytes) = segment.bytes.checked_sub(hidden) else {
+                return fail(ErrorKind::Worker, "a short segment");
+            };
+            reservation.place(segment, hidden, bytes, fd)?;
+        }
+        reservation.protect(0..LOW_MEMORY)?;
+        Ok(reservation)
+    }
+
+    fn place(
+        &mut self,
+        segment: &hyperchunk_udf::protocol::Segment,
+        hidden: u64,
+        bytes: u64,
+        fd: &OwnedFd,
+    ) -> Result<()> {
+        let start = self.size;
+        // A piece of a file may begin anywhere in a page.
+        let end = bytes
+            .checked_add(PAGE)
+            .and_then(|b| b.checked_next_multiple_of(PAGE))
+            .and_then(|b| start.checked_add(b))
+            .filter(|&end| end <= END);
+        let Some(end) = end else {
+            return fail(
+                ErrorKind::Limit,
+                "its inputs and outputs are larger than the 4 GiB that a WebAssembly function can address; attaching with `--chunks auto` makes evaluations small",
+            );
+        };
+        // Beside the segment, zeros: a read through the memory's whole length must not fault.
+        self.protect(start..end)?;
+        let at = (self.base as u64 + start) as *mut u8;
+        // SAFETY: pages inside our reservation, which nobody uses yet.
+        let map = unsafe {
+            if segment.piece {
+                Map::piece_at(at, fd.as_fd(), segment.offset, bytes)
+            } else {
+                Map::shared_at(at, fd.as_fd(), hidden, bytes, segment.writable)
+            }
+        }?;
+        let first = map.region().0 as u64 - self.base as u64;
+        // It stays until the process ends.
+        std::mem::forget(map);
+        let Some(zero) = first.checked_sub(hidden) else {
+            return fail(ErrorKind::Worker, "no place for a segment");
+        };
+        self.segments.push(Placed { at: zero, seen: hidden..segment.bytes, writable: segment.writable });
+        self.size = end;
+        Ok(())
+    }
+
+    /// Makes pages of the reservation usable.
+    fn protect(&self, range: Range<u64>) -> Result<()> {
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let at = (self.base as u64 + range.start) as *mut libc::c_void;
+        // SAFETY: pages of our reservation, in which only the linear memory lies.
+        if unsafe { libc::mprotect(at, length, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            return Err(Error::last_os(format_args!("{length} bytes of memory")));
+        }
+        Ok(())
+    }
+
+    /// The address, for the function, of `bytes` bytes at a place of a segment.
+    pub(crate) fn address(&self, (segment, offset): (u32, u64), bytes: u64) -> Option<u32> {
+        let placed = self.segments.get(usize::try_from(segment).ok()?)?;
+        let end = offset.checked_add(bytes)?;
+        if offset < placed.seen.start || end > placed.seen.end {
+            return None;
+        }
+        u32::try_from(placed.at.checked_add(offset)?).ok()
+    }
+
+    /// Where the segment of inputs that are copied in is.
+    pub(crate) fn inputs_at(&self) -> Option<u64> {
+        self.segments.get(1).map(|s| s.at)
+    }
+
+    /// Whether an address of the function's is in an input.
+    pub(crate) fn is_input(&self, address: u64) -> bool {
+        self.segments
+            .iter()
+            .filter(|s| !s.writable)
+            .any(|s| (s.at + s.seen.start..s.at + s.seen.end).contains(&address))
+    }
+
+    /// The bytes in use from the start.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+/// Gives the reservation to the module's memory.
+pub(crate) struct Creator(pub(crate) &'static Reservation);
+
+// SAFETY: the memory is zeros but for inputs and outputs, has the reservation and the guard that the engine is configured
+// for, and is given once.
+unsafe impl MemoryCreator for Creator {
+    fn new_memory(
+        &self,
+        _: MemoryType,
+        minimum: usize,
+        _: Option<usize>,
+        reserved: Option<usize>,
+        guard: usize,
+    ) -> std::result::Result<Box<dyn LinearMemory>, String> {
+        let fits = reserved.is_some_and(|r| r <= RESERVED) && guard <= GUARD && minimum as u64 <= LOW_MEMORY;
+        if !fits || self.0.taken.swap(true, Ordering::Relaxed) {
+            return Err("there is one memory, which begins with at most 64 MiB".into());
+        }
+        Ok(Box::new(Linear { of: self.0, size: self.0.size }))
+    }
+}
+
+struct Linear {
+    of: &'static Reservation,
+    size: u64,
+}
+
+// SAFETY: the base never moves, and the pages below the size can be read and, but for inputs, written.
+unsafe impl LinearMemory for Linear {
+    fn byte_size(&self) -> usize {
+        usize::try_from(self.size).unwrap_or(usize::MAX)
+    }
+
+    fn byte_capacity(&self) -> usize {
+        RESERVED
+    }
+
+    fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
+        let new_size = new_size as u64;
+        if new_size > END {
+            return Err(Error::new(ErrorKind::Limit, "more than 4 GiB of memory").into());
+        }
+        if new_size > self.size {
+            self.of.protect(self.size..new_size)?;
+            self.size = new_size;
+        }
+        Ok(())
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.of.base as *mut u8
+    }
+}

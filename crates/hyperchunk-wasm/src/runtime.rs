@@ -1,0 +1,244 @@
+//! One module: compiled, then the right to make code given up, then run.
+
+use crate::fail;
+use crate::functions::{self, Dataset, State};
+use crate::memory::{Creator, GUARD, RESERVED, Reservation};
+use crate::wasi;
+use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::protocol::{Setup, block_bytes};
+use hyperchunk_udf::wasm;
+use hyperchunk_udf::worker::{CallSlot, Runtime, lockdown};
+use std::io::{Read as _, Seek as _};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wasmtime::{Config, Engine, ExternType, Instance, Linker, Module, Store, Trap, TypedFunc, WasmBacktrace};
+
+/// Bytes of stack that a module's functions may use.
+const STACK: usize = 1 << 20;
+
+/// The part of the worker for WebAssembly.
+pub(crate) struct WasmRuntime {
+    engine: Engine,
+    memory: &'static Reservation,
+    datasets: Vec<Dataset>,
+    running: Option<(Store<State>, TypedFunc<(), ()>)>,
+}
+
+impl WasmRuntime {
+    /// Lays out the memory and gets the compiler ready. Looks at nothing of the module.
+    pub(crate) fn new(setup: &Setup, segments: &[OwnedFd]) -> Result<Self> {
+        end_at_faults()?;
+        let memory: &'static Reservation = Box::leak(Box::new(Reservation::new(setup, segments)?));
+        let mut config = Config::new();
+        config
+            .with_host_memory(Arc::new(Creator(memory)))
+            .memory_reservation(RESERVED as u64)
+            .memory_guard_size(GUARD as u64)
+            .memory_init_cow(false)
+            .native_unwind_info(false)
+            .max_wasm_stack(STACK)
+            .wasm_memory64(false)
+            .wasm_multi_memory(false)
+            // Its results may differ from one kind of processor to another.
+            .wasm_relaxed_simd(false);
+        let engine =
+            Engine::new(&config).map_err(|e| Error::new(ErrorKind::Worker, format!("WebAssembly: {e:#}")))?;
+        let mut datasets = Vec::new();
+        for slot in &setup.slots {
+            datasets.push(Dataset {
+                name: slot.name.trim_start_matches('/').to_owned(),
+                type_name: Datatype::parse(&slot.datatype)?.told_name(),
+                address: 0,
+                dims: Vec::new(),
+                start: Vec::new(),
+            });
+        }
+        Ok(WasmRuntime { engine, memory, datasets, running: None })
+    }
+
+    fn compile(&self, bytes: &[u8]) -> Result<Module> {
+        wasm::check(bytes)?;
+        Module::from_binary(&self.engine, bytes).map_err(|e| {
+            Error::new(ErrorKind::Failed, format!("the module does not compile: {}", escape(&chain(&e), 400)))
+        })
+    }
+
+    fn link(&self, store: &mut Store<State>, module: &Module) -> Result<Linker<State>> {
+        let mut linker = Linker::new(&self.engine);
+        let defined = functions::define(&mut linker).and_then(|()| wasi::define(&mut linker));
+        defined.map_err(|e| Error::new(ErrorKind::Worker, format!("WebAssembly: {e:#}")))?;
+        for import in module.imports() {
+            let (from, name) = (import.module(), import.name());
+            if linker.get_by_import(&mut *store, &import).is_some() {
+                continue;
+            }
+            let added = match import.ty() {
+                ExternType::Func(kind) if from == wasi::MODULE => {
+                    wasi::define_missing(&mut linker, &self.engine, name, &kind).unwrap_or(false)
+                }
+                _ => false,
+            };
+            if !added {
+                return fail(
+                    ErrorKind::Failed,
+                    format!(
+                        "the module imports {}, which is not there; a function can import what the module `hyperchunk` has, and WASI",
+                        escape(&format!("{from}.{name}"), 120)
+                    ),
+                );
+            }
+        }
+        Ok(linker)
+    }
+
+    fn start(&mut self, module: &Module, setup: &Setup) -> Result<()> {
+        let state = State {
+            memory: self.memory,
+            datasets: std::mem::take(&mut self.datasets),
+            file_path: setup.file_path.clone(),
+            growth: setup.memory,
+        };
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| state);
+        let linker = self.link(&mut store, module)?;
+        // A start function runs here.
+        let instance = linker.instantiate(&mut store, module).map_err(|e| self.failed(&e))?;
+        if instance.get_memory(&mut store, "memory").is_none() {
+            return fail(ErrorKind::Failed, "the module does not export its memory as `memory`");
+        }
+        if let Some(initialize) = instance.get_func(&mut store, "_initialize") {
+            let initialize = initialize.typed::<(), ()>(&store).map_err(|e| self.failed(&e))?;
+            initialize.call(&mut store, ()).map_err(|e| self.failed(&e))?;
+        }
+        let entry = entry(&instance, &mut store)?;
+        self.running = Some((store, entry));
+        Ok(())
+    }
+
+    /// What a failed call means.
+    fn failed(&self, error: &wasmtime::Error) -> Error {
+        if let Some(own) = error.downcast_ref::<Error>() {
+            return own.clone();
+        }
+        let place = error
+            .downcast_ref::<WasmBacktrace>()
+            .and_then(|trace| trace.frames().first())
+            .and_then(|frame| frame.func_name())
+            .map(|name| format!(" in {}", escape(name, 80)))
+            .unwrap_or_default();
+        let text = match error.downcast_ref::<Trap>() {
+            Some(Trap::MemoryOutOfBounds) if self.faulted_in_input(error) => {
+                "it wrote into an input, which can only be read".to_owned()
+            }
+            Some(Trap::MemoryOutOfBounds) => "it used memory that is not its own".to_owned(),
+            Some(Trap::StackOverflow) => "its calls are nested too deeply".to_owned(),
+            Some(Trap::UnreachableCodeReached) => "it gave up (the instruction `unreachable`)".to_owned(),
+            Some(trap) => trap.to_string().trim_start_matches("wasm trap: ").to_owned(),
+            None => escape(&chain(error), 400),
+        };
+        Error::new(ErrorKind::Failed, format!("{text}{place}"))
+    }
+
+    /// The engine tells the address of a fault in words only.
+    fn faulted_in_input(&self, error: &wasmtime::Error) -> bool {
+        error.chain().map(ToString::to_string).any(|text| {
+            let at = text.split("wasm address 0x").nth(1).and_then(|rest| rest.split(' ').next());
+            at.and_then(|at| u64::from_str_radix(at, 16).ok()).is_some_and(|at| self.memory.is_input(at))
+        })
+    }
+}
+
+fn entry(instance: &Instance, store: &mut Store<State>) -> Result<TypedFunc<(), ()>> {
+    let Some(entry) = instance.get_func(&mut *store, "dynamic_dataset") else {
+        return fail(ErrorKind::Failed, "the module exports no function dynamic_dataset");
+    };
+    match entry.typed::<(), ()>(&*store) {
+        Ok(entry) => Ok(entry),
+        Err(_) => fail(
+            ErrorKind::Failed,
+            "its function dynamic_dataset has parameters or a result; it must have none",
+        ),
+    }
+}
+
+/// An error and its causes on one line.
+fn chain(error: &wasmtime::Error) -> String {
+    let mut text = format!("{error:#}");
+    if let Some(end) = text.find("\n") {
+        text.truncate(end);
+    }
+    text
+}
+
+impl Runtime for WasmRuntime {
+    fn lockdown(&self) -> lockdown::Runtime {
+        lockdown::Runtime::Wasm
+    }
+
+    fn inputs_at(&self) -> Option<u64> {
+        self.memory.inputs_at()
+    }
+
+    fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+        let Some(compiled) = compiled else {
+            return fail(ErrorKind::Worker, "no module");
+        };
+        let mut bytes = Vec::new();
+        let mut file = std::fs::File::from(compiled);
+        file.rewind()
+            .and_then(|()| file.take(wasm::MAX_MODULE as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|e| Error::io("reading the module", &e))?;
+        let module = self.compile(&bytes)?;
+        lockdown::end_loading(lockdown::Runtime::Wasm, &hyperchunk_udf::profile::Grants::default())?;
+        self.start(&module, setup)
+    }
+
+    fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
+        let Some((mut store, entry)) = self.running.take() else {
+            return fail(ErrorKind::Worker, "called before it was loaded");
+        };
+        for (dataset, slot) in store.data_mut().datasets.iter_mut().zip(slots) {
+            let bytes = block_bytes(slot.dims, slot.datatype);
+            let Some(address) = bytes.and_then(|b| self.memory.address(slot.place, b)) else {
+                return fail(ErrorKind::Worker, "a call outside the memory");
+            };
+            dataset.address = address;
+            dataset.dims.clear();
+            dataset.dims.extend_from_slice(slot.dims);
+            dataset.start.clear();
+            dataset.start.extend_from_slice(slot.start);
+        }
+        entry.call(&mut store, ()).map_err(|e| self.failed(&e))?;
+        self.running = Some((store, entry));
+        Ok(())
+    }
+}
+
+/// Faults that no module made end the process: the engine passes them on to the handlers that were there before its own.
+fn end_at_faults() -> Result<()> {
+    extern "C" fn end(_: libc::c_int) {
+        // Not compiled code, but ours on its behalf: filling or copying memory.
+        const TEXT: &[u8] = b"a fault: was an input to be written, which can only be read?\n";
+        // SAFETY: both are async-signal-safe; the second does not return.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, TEXT.as_ptr().cast(), TEXT.len());
+            libc::abort()
+        }
+    }
+    let handler: extern "C" fn(libc::c_int) = end;
+    for signal in [libc::SIGSEGV, libc::SIGILL, libc::SIGFPE] {
+        // SAFETY: all zeros is a valid value; the handler has the signature of one without SA_SIGINFO.
+        let rc = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+        };
+        if rc != 0 {
+            return Err(Error::last_os("a handler for faults"));
+        }
+    }
+    Ok(())
+}
