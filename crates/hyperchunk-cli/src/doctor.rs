@@ -4,6 +4,7 @@ use crate::Outcome;
 use hyperchunk_h5abi::Library;
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
@@ -39,6 +40,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     }
     let mut failures = administrator() + trusted();
     log();
+    results();
     for name in Profile::names()? {
         // It is as `self` is, unless the user has set it.
         if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
@@ -125,6 +127,16 @@ fn trusted() -> usize {
         if words.is_empty() { "none but yours".to_owned() } else { words.join(", ") }
     );
     bad
+}
+
+fn results() {
+    match Results::setting().map(|setting| setting.map(|r| (r.contents(), r))) {
+        Ok(None) => say!("results    not kept"),
+        Ok(Some((Ok((count, bytes)), r))) => {
+            say!("results    {}: {count}, {bytes} bytes, of {} at most", r.folder.display(), r.max_bytes);
+        }
+        Ok(Some((Err(error), _))) | Err(error) => say!("results    not kept: {error}"),
+    }
 }
 
 fn log() {

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
+use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::record::UNLIMITED;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -120,6 +121,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SHAPE")]
         to: Option<String>,
     },
+    /// Tell what results of functions are kept on this machine, if that was switched on, or remove them.
+    Cache {
+        /// Remove them.
+        #[arg(value_parser = ["clear"])]
+        action: Option<String>,
+    },
     /// Remove a live dataset from a file.
     Rm {
         /// FILE:/DATASET
@@ -219,6 +226,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
         Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
+        Command::Cache { action } => kept_results(action.is_some())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -372,6 +380,21 @@ fn show(entry: &edit::Entry) -> Outcome {
         Err(error) => say!("profile   does not run here: {error}"),
     }
     say!("\n{}", escape_lines(&record.source, usize::MAX));
+    Ok(())
+}
+
+fn kept_results(clear: bool) -> Outcome {
+    let Some(results) = Results::setting()? else {
+        say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on");
+        return Ok(());
+    };
+    let folder = escape(&results.folder.display().to_string(), 300);
+    if clear {
+        say!("removed {} results from {folder}", results.clear()?);
+    } else {
+        let (count, bytes) = results.contents()?;
+        say!("{count} results, {bytes} bytes of {} at most, in {folder}", results.max_bytes);
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::plan::{self, Plan, about_input};
 use crate::{expression, inputs};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::host::results;
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::{Block, bytes_of};
@@ -85,7 +86,8 @@ fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64]
         };
         (skip, part)
     });
-    session.call(blocks)
+    let from = (plan.digest, plan.key.file_path.as_str());
+    results::call(session, plan.results.as_ref(), record, from, blocks.collect())
 }
 
 /// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.

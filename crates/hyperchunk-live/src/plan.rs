@@ -9,6 +9,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Program;
+use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::legacy::Legacy;
 use hyperchunk_udf::profile::Profile;
@@ -27,7 +28,7 @@ const KEPT: usize = 64;
 pub(crate) struct Plan {
     /// The engine's number of the open file.
     instance: u64,
-    digest: RecordDigest,
+    pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     signer: Option<Fingerprint>,
     pub(crate) profile: Profile,
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) key: Arc<SessionKey>,
     /// The record's expression, if it has one.
     pub(crate) program: Option<Program>,
+    /// Where results are kept, if they are.
+    pub(crate) results: Option<Results>,
     /// Whether HDF5-UDF wrote it.
     legacy: bool,
 }
@@ -107,6 +110,7 @@ impl Plan {
             note(Some(&profile.name), &error);
         }
         let instance = file.instance();
+        let results = Results::of(&record, &profile);
         let mut plan = Self {
             instance,
             digest: stub.record,
@@ -125,6 +129,7 @@ impl Plan {
             name,
             file_path,
             program: None,
+            results,
             legacy: legacy.is_some(),
         };
         plan.key = Arc::new(plan.checked(dataset).map_err(|error| plan.explain(&error))?);
@@ -172,7 +177,8 @@ impl Plan {
             let opened = inputs::open(file, record, input).map_err(|error| about_input(&error, input))?;
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
-                Some(offset) if on_disk.is_some() && whole_pieces => {
+                // A result is found by the bytes of its inputs, so these are read.
+                Some(offset) if on_disk.is_some() && whole_pieces && self.results.is_none() => {
                     Source::Mapped { file: 0, offset, bytes: input.bytes() }
                 }
                 _ => Source::Copied(record.part_bytes(input, true)),

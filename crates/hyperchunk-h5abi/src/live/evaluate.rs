@@ -11,6 +11,7 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::host::results;
 use hyperchunk_udf::host::{Active, Pool, Session, SessionKey, Source};
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
@@ -139,7 +140,8 @@ fn run(
         };
         (skip, part)
     });
-    session.call(blocks)
+    let from = (plan.verified.digest, plan.key.file_path.as_str());
+    results::call(session, plan.results.as_ref(), record, from, blocks.collect())
 }
 
 /// Reads the inputs that have strings of variable length: how long they are decides what memory a worker needs.

@@ -9,6 +9,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::{Kind, Program};
+use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compiled_form};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::Slot;
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) key: Arc<SessionKey>,
     /// The record's expression, if it has one.
     pub(crate) program: Option<Program>,
+    /// Where results are kept, if they are.
+    pub(crate) results: Option<Results>,
 }
 
 impl Plan {
@@ -65,7 +68,9 @@ impl Plan {
         let on_disk = on_disk(library, file);
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
-        inputs.mappable = on_disk.as_ref().filter(|_| read_only).map(|d| d.version.0);
+        // A result is found by the bytes of its inputs, so these are read.
+        let results = Results::of(&verified.record, &profile);
+        inputs.mappable = on_disk.as_ref().filter(|_| read_only && results.is_none()).map(|d| d.version.0);
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
             Backend::Expression => Some(Program::of_record(&verified.record, &inputs.kinds).map_err(about)?),
@@ -93,6 +98,7 @@ impl Plan {
             file_path,
             key,
             program,
+            results,
         })
     }
 

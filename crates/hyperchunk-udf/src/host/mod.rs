@@ -11,6 +11,7 @@ mod printed;
 mod probe;
 pub(crate) mod process;
 mod processor;
+pub mod results;
 mod session;
 mod verdict;
 mod zygote;

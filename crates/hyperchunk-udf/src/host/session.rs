@@ -343,6 +343,30 @@ impl Session {
         Some(())
     }
 
+    /// The first bytes of an output, which stay there.
+    pub(super) fn output(&self, slot: usize, bytes: usize) -> Option<Vec<u8>> {
+        let region = self.regions.get(slot).filter(|r| r.output && bytes as u64 <= r.bytes)?;
+        let pointer = self.arena.map.at(region.offset, bytes as u64)?;
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(bytes).ok()?;
+        // SAFETY: at() has checked the range; the memory is not the vector's, and the copy initialises what set_len() tells.
+        unsafe {
+            std::ptr::copy_nonoverlapping(pointer.cast_const(), copy.as_mut_ptr(), bytes);
+            copy.set_len(bytes);
+        }
+        Some(copy)
+    }
+
+    /// Puts what the function would compute where it would write it.
+    pub(super) fn give_output(&mut self, slot: usize, bytes: &[u8]) -> Result<()> {
+        let region = self.regions.get(slot).filter(|r| r.output && bytes.len() as u64 <= r.bytes);
+        let pointer = region.and_then(|r| self.arena.map.at(r.offset, bytes.len() as u64));
+        let Some(pointer) = pointer else { fail!(Worker, "no room for a result") };
+        // SAFETY: at() has checked the range; the two are not the same memory, and the worker is idle.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer, bytes.len()) };
+        Ok(())
+    }
+
     /// As [`Session::take_output`], over bytes that are there.
     pub fn copy_output(&mut self, slot: usize, from: u64, to: &mut [u8]) -> Option<()> {
         // SAFETY: of the same layout; take_output() writes nothing but initialised bytes.
