@@ -96,14 +96,14 @@ def test_more_elements_than_32_bits_count(language: str, scene: Any, attach: Any
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_small_part_costs_little(language: str, tmp_path: Path, attach: Any) -> None:
-    """HDF5-UDF: 0.175 s of processor time for any part of 4000x4000; a hundredth of that here, once the worker is warm."""
+    """HDF5-UDF: 0.175 s of processor time for any part of 4000x4000; far less here, once the worker is warm."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         for name in ("Red", "NIR"):
             opened[name] = np.full((4000, 4000), 3, "f4")
     text = elementwise(language, "a[i] + b[i]", "sum", ["Red", "NIR"])
     if language == "py":
-        text = "import numpy as np\ndef dynamic_dataset():\n    np.add(lib.array('Red'), lib.array('NIR'), lib.array('sum'))\n"
+        text = "def dynamic_dataset():\n    lib.array('sum')[:] = lib.array('Red') + lib.array('NIR')\n"
     attach(file, language, text, chunks="auto")
     costs = []
     for n in range(12):
@@ -115,11 +115,10 @@ def test_a_small_part_costs_little(language: str, tmp_path: Path, attach: Any) -
             after = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         spent = sum(b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime for a, b in zip(before, after, strict=True))
         costs.append((spent, wall))
-    print(
-        f"slice of 100 elements, {language}: reader's CPU {min(costs)[0] * 1e3:.2f} ms, wall {min(c[1] for c in costs) * 1e3:.2f} ms"
-    )
+    cpu, wall = (min(numbers) * 1e3 for numbers in zip(*costs, strict=True))
+    print(f"slice of 100 elements, {language}: reader's CPU {cpu:.2f} ms, wall {wall:.2f} ms")
     # The worker's part is in the wall time; a debug build and a busy machine are far from a hundredth.
-    assert min(c[1] for c in costs) < 0.05
+    assert wall < 50
 
 
 def test_inputs_without_elements(tmp_path: Path, attach: Any) -> None:
@@ -136,7 +135,7 @@ def test_inputs_without_elements(tmp_path: Path, attach: Any) -> None:
         text = elementwise("lua", "a[i]", inputs=[name])
         with pytest.raises(hyperchunk.HyperchunkError, match=message):
             attach(file, "lua", text, outputs)
-        with pytest.raises(hyperchunk.HyperchunkError, match="no elements|none. has 0x3 elements and"):
+        with pytest.raises(hyperchunk.HyperchunkError, match=r"no elements|none. has 0x3 elements and"):
             hyperchunk.udf.attach(file, outputs=outputs, expression=f"{name} * 2")
     with pytest.raises(hyperchunk.exceptions.UdfSyntaxError, match="dimension is 0"):
         attach(file, "lua", elementwise("lua", "1"), "out:0:float")
