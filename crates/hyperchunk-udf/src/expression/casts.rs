@@ -1,8 +1,8 @@
 //! From one type to another: integers saturate as HDF5's do, floats are cut off towards 0, and NaN is no integer.
 
-use super::Kind;
 use super::kernels::{Room, map1};
 use super::lanes::{Lane, view};
+use super::{Kind, wide};
 use crate::error::{Result, fail};
 
 /// To another type: integers saturate, floats are cut off and saturate.
@@ -100,7 +100,9 @@ pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut Room) -> Result<()>
 
 /// Without an early end, so that it is vector code.
 fn any<T: Lane>(a: &[u8], test: impl Fn(T) -> bool) -> bool {
-    view::<T>(a).is_some_and(|a| a.iter().fold(false, |found, &a| found | test(a)))
+    let mut found = false;
+    wide::each(view::<T>(a).unwrap_or_default().iter(), |&a| found |= test(a));
+    found
 }
 
 fn cast_from<T>(to: Kind, a: &[u8], out: &mut Room) -> Result<()>

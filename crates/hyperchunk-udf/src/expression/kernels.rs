@@ -3,7 +3,7 @@
 use super::lanes::{Lane, view, view_mut};
 use super::plan::Step;
 use super::tree::{Float, Rounding};
-use super::{Kind, casts};
+use super::{Kind, casts, wide};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
@@ -62,9 +62,9 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut Room, f: impl Fn(T) -> 
     if a.len() != out.len() {
         return Err(misfit());
     }
-    for (out, &a) in out.iter_mut().zip(a) {
+    wide::each(out.iter_mut().zip(a), |(out, &a)| {
         out.write(f(a));
-    }
+    });
     Ok(())
 }
 
@@ -75,9 +75,9 @@ fn map2<T: Lane, U: Lane, R: Lane>(a: &[u8], b: &[u8], out: &mut Room, f: impl F
     if a.len() != out.len() || b.len() != out.len() {
         return Err(misfit());
     }
-    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+    wide::each(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
-    }
+    });
     Ok(())
 }
 
@@ -106,9 +106,9 @@ fn choose<T: Bits>(condition: &[u8], a: &[u8], b: &[u8], out: &mut Room) -> Resu
     if condition.len() != out.len() || a.len() != out.len() || b.len() != out.len() {
         return Err(misfit());
     }
-    for (((out, &c), &a), &b) in out.iter_mut().zip(condition).zip(a).zip(b) {
+    wide::each(out.iter_mut().zip(condition).zip(a).zip(b), |(((out, &c), &a), &b)| {
         out.write(T::pick(c, a, b));
-    }
+    });
     Ok(())
 }
 

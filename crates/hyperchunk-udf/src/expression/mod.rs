@@ -21,6 +21,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod wide;
 
 pub use kind::Kind;
 pub use lanes::as_room;
