@@ -55,6 +55,7 @@ def test_who_was_reached() -> None:
     assert batch()["packets"] == 0
     assert batch()["granted"] >= 3
     assert {"loop.test", "rebind.test", "silent.test"} <= set(batch()["asked"])
+    assert "x.loop.test" not in batch()["asked"], "a name can carry a secret to who answers for it"
 
 
 def test_controls() -> None:

@@ -57,9 +57,10 @@ def attach(name: str, language: str, text: str) -> Path:
 def of_others(name: str) -> Path:
     """The same function, signed by somebody else or nobody."""
     path = places.FILES / f"net-{name}.h5"
-    header = records.make(SOURCE, "py", records.Slot("out"))
+    source = cases.START + f"    {cases.FORGED}\n" if name == "forged" else SOURCE
+    header = records.make(source, "py", records.Slot("out"))
     with h5py.File(path, "w") as file:
-        records.store(file, places.signed(header, name, places.own_key()))
+        records.store(file, places.signed(header, "unsigned" if name == "forged" else name, places.own_key()))
     return path
 
 

@@ -128,8 +128,15 @@ CPP = {
     ),
     "cpp-good": ('int fd = lib.connect("127.0.0.1:4243"); send(fd, "hello", 5, 0); close(fd);', None),
 }
+# What `lib.connect` would send, though it refuses.
+FORGED = "LIBC.send(3, CONNECT + b'127.0.0.1:4243', 18, 0); LIBC.recv(3, bytes(64), 64, 0)"
 # The same function of people whom the profile with the grants is not for.
-OTHERS = {"unsigned": "grants no connections", "default": "grants no connections", "stranger": "grants no connections"}
+OTHERS = {
+    "unsigned": "grants no connections",
+    "default": "grants no connections",
+    "stranger": "grants no connections",
+    "forged": "out of turn",
+}
 
 
 def sources() -> dict[str, tuple[str, str, str | None]]:
