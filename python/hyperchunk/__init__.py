@@ -3,6 +3,7 @@
 - :func:`open` reads and writes HDF5 files, in h5py's shape and without libhdf5.
 - :meth:`Group.table` and :meth:`Dataset.arrow` give its data as Apache Arrow tables, to pyarrow, polars, pandas and
 DuckDB. - :mod:`hyperchunk.udf` attaches programs to HDF5 files as live datasets.
+- :mod:`hyperchunk.trust` says whose programs may run, and with what rights.
 - :mod:`hyperchunk.plugins` makes them readable for every HDF5 program.
 """
 
@@ -16,7 +17,7 @@ from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
 if TYPE_CHECKING:
-    from hyperchunk import exceptions, plugins, udf
+    from hyperchunk import exceptions, plugins, trust, udf
     from hyperchunk.arrow import Table, scan_hyperchunk
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.dataset import Dataset
@@ -84,7 +85,7 @@ _HOMES = {
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset(("exceptions", "plugins", "udf"))
+_MODULES = frozenset(("exceptions", "plugins", "trust", "udf"))
 
 
 def __getattr__(name: str) -> Any:
@@ -163,6 +164,7 @@ __all__ = [
     "set_metadata_cache_bytes",
     "special_dtype",
     "string_dtype",
+    "trust",
     "udf",
     "vlen_dtype",
 ]

@@ -33,10 +33,13 @@ __all__ = [
     "after_fork",
     "attach",
     "before_fork",
+    "convert_live",
+    "explain_live",
     "idle_workers",
     "list_live",
     "prepend_plugin_folder",
     "read_many",
+    "rebuild_live",
     "remove",
     "run_command",
     "serve",
@@ -46,6 +49,14 @@ __all__ = [
     "store_create",
     "store_fragments",
     "store_look_up",
+    "trust_add",
+    "trust_import",
+    "trust_list",
+    "trust_move",
+    "trust_profiles",
+    "trust_remove",
+    "trust_revoke",
+    "verify_live",
 ]
 
 __version__: str
@@ -101,6 +112,22 @@ def attach(
 def list_live(file: str, libhdf5: str | None) -> list[tuple[str, str, int, str | None, str | None, str | None]]: ...
 def extend(file: str, dataset: str, to: Sequence[int] | None, libhdf5: str | None) -> list[int]: ...
 def remove(file: str, dataset: str, libhdf5: str | None) -> None: ...
+def verify_live(
+    file: str, dataset: str | None, libhdf5: str | None
+) -> list[tuple[str, str | None, int | None, str | None, str | None, str | None]]: ...
+def explain_live(file: str, dataset: str, libhdf5: str | None) -> str: ...
+def rebuild_live(file: str, dataset: str, take_over: bool, libhdf5: str | None) -> str: ...
+def convert_live(file: str, dataset: str, dry_run: bool, libhdf5: str | None) -> list[str]: ...
+
+_Key = tuple[str, str | None, str | None, str, str, bool]
+
+def trust_list() -> tuple[list[_Key], list[str]]: ...
+def trust_add(key: str, profile: str, name: str | None, even_if_revoked: bool, libhdf5: str | None) -> _Key: ...
+def trust_move(fingerprint: str, profile: str) -> _Key: ...
+def trust_revoke(fingerprint: str) -> None: ...
+def trust_remove(fingerprint: str) -> None: ...
+def trust_import(file: str, name: str | None, dry_run: bool) -> tuple[str, list[str], str | None, Path | None]: ...
+def trust_profiles() -> list[str]: ...
 
 _Bytes = bytes
 _Shape = tuple[int, ...]

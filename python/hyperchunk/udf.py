@@ -11,7 +11,7 @@ from typing import Any
 from hyperchunk import _core, _libhdf5
 from hyperchunk.exceptions import NotFoundError
 
-__all__ = ["LiveDataset", "attach", "extend", "ls", "rm", "show"]
+__all__ = ["LiveDataset", "Verdict", "attach", "convert", "explain", "extend", "ls", "rebuild", "rm", "show", "verify"]
 
 Path = str | os.PathLike[str]
 
@@ -23,7 +23,8 @@ class LiveDataset:
     path: str
     """Its path in the file."""
     record: dict[str, Any]
-    """The record: back end, inputs, output, source, signature. Empty when it is damaged beyond reading."""
+    """The record: back end, inputs, output, source, signature; of one that HDF5-UDF wrote, its header
+    (``api_version`` 2). Empty when it is damaged beyond reading."""
     stub_bytes: int
     """Bytes that its chunks take in the file."""
     signer: str | None
@@ -32,6 +33,34 @@ class LiveDataset:
     """The trust profile that it would run in here, or ``None`` when it would be refused."""
     error: str | None
     """Why the record is not valid, or ``None``."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found about a live dataset, running nothing of it."""
+
+    path: str
+    """Its path in the file."""
+    signer: str | None
+    """The fingerprint of the key that signed it, or ``None``."""
+    chunks: int | None
+    """The number of its chunks, each of which holds what it should; ``None`` when it is not valid."""
+    profile: str | None
+    """The trust profile that decides here, if one lets it run."""
+    sandbox: str | None
+    """The layers of the sandbox that it would run in, or ``None`` when it would not run."""
+    reason: str | None
+    """Why it is not valid, or would not run here."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether record, signature and chunks hold."""
+        return self.chunks is not None
+
+    @property
+    def runs(self) -> bool:
+        """Whether reading it would run its function here."""
+        return self.reason is None
 
 
 def attach(
@@ -178,3 +207,66 @@ def rm(file: Path, dataset: str) -> None:
     library = _libhdf5.of_h5py()
     with _libhdf5.exclusive():
         _core.remove(os.fspath(file), dataset, library)
+
+
+def verify(file: Path, dataset: str | None = None) -> list[Verdict]:
+    """Check the records, signatures and chunks of a file, or of one live dataset, and whether it would run here.
+
+    Nothing of it is run; an empty function is, to see what the sandbox reaches.
+
+    Raises:
+        NotFoundError: There is no such file, or no live dataset of that name in it.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        rows = _core.verify_live(os.fspath(file), None if dataset is None else "/" + dataset.lstrip("/"), library)
+    return [Verdict(*row) for row in rows]
+
+
+def explain(file: Path, dataset: str) -> str:
+    """What a live dataset is, whose it is, and what it would be allowed to do here, in words.
+
+    Raises:
+        NotFoundError: There is no such file, or no live dataset of that name in it.
+        InvalidRecordError: Its record does not hold.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        return _core.explain_live(os.fspath(file), "/" + dataset.lstrip("/"), library)
+
+
+def rebuild(file: Path, dataset: str, *, take_over: bool = False) -> dict[str, Any]:
+    """Compile and sign anew from the stored source, for this machine and with your key; returns the record.
+
+    Args:
+        file: The HDF5 file, which is changed.
+        dataset: The live dataset.
+        take_over: Also what somebody else signed, or nobody: signed by you from then on. Look at its source first.
+
+    Raises:
+        RefusedError: It is not yours, without ``take_over``.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        record = _core.rebuild_live(os.fspath(file), "/" + dataset.lstrip("/"), take_over, library)
+    return _record(record)
+
+
+def convert(file: Path, dataset: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
+    """Make a live dataset of one that HDF5-UDF wrote, from the source that it stored; returns the records.
+
+    It is signed by you, so look at its source first (:func:`show`): HDF5-UDF's signature does not cover it.
+
+    Raises:
+        NotFoundError: There is no such dataset, or its source was not stored.
+        UnsupportedError: HDF5-UDF did not write it, or it was renamed since.
+    """
+    library = _libhdf5.of_h5py()
+    with _libhdf5.exclusive():
+        records = _core.convert_live(os.fspath(file), "/" + dataset.lstrip("/"), dry_run, library)
+    return [_record(record) for record in records]
+
+
+def _record(text: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(text)
+    return record

@@ -11,6 +11,10 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(list_live, module)?)?;
     module.add_function(wrap_pyfunction!(remove, module)?)?;
     module.add_function(wrap_pyfunction!(extend, module)?)?;
+    module.add_function(wrap_pyfunction!(verify_live, module)?)?;
+    module.add_function(wrap_pyfunction!(explain_live, module)?)?;
+    module.add_function(wrap_pyfunction!(rebuild_live, module)?)?;
+    module.add_function(wrap_pyfunction!(convert_live, module)?)?;
     Ok(())
 }
 
@@ -91,10 +95,7 @@ fn list_live(py: Python<'_>, file: PathBuf, libhdf5: Option<PathBuf>) -> PyResul
         .into_iter()
         .map(|e| {
             let profile = e.profile.as_ref().ok().map(|p| p.name.clone());
-            let (signer, error) = match e.record {
-                Ok((_, signer)) => (signer.map(|f| f.to_string()), None),
-                Err(error) => (None, Some(error.to_string())),
-            };
+            let (signer, error) = (e.signer().map(|f| f.to_string()), e.error().map(ToString::to_string));
             (e.path, e.json, e.stub_bytes, signer, profile, error)
         })
         .collect())
@@ -117,4 +118,74 @@ fn extend(
 fn remove(py: Python<'_>, file: PathBuf, dataset: String, libhdf5: Option<PathBuf>) -> PyResult<()> {
     py.detach(|| edit::remove(Library::load(libhdf5.as_deref())?, &file, &dataset))
         .map_err(|e: Error| to_python(py, &e))
+}
+
+/// `(path, signer or None, chunks or None, profile or None, sandbox or None, why not or None)` of a live dataset.
+type Verdict = (String, Option<String>, Option<u64>, Option<String>, Option<String>, Option<String>);
+
+#[pyfunction]
+fn verify_live(
+    py: Python<'_>,
+    file: PathBuf,
+    dataset: Option<String>,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<Vec<Verdict>> {
+    let check = || -> Result<Vec<Verdict>, Error> {
+        let library = Library::load(libhdf5.as_deref())?;
+        let entries = match &dataset {
+            Some(dataset) => vec![edit::find(library, &file, dataset)?],
+            None => edit::list(library, &file)?,
+        };
+        let verdict = |entry: edit::Entry| {
+            let checked = edit::check(library, &file, &entry);
+            let (profile, sandbox, why) = match checked.runs {
+                Ok((profile, sandbox)) => (Some(profile.name), Some(sandbox), None),
+                Err(error) => {
+                    (entry.profile.as_ref().ok().map(|p| p.name.clone()), None, Some(error.to_string()))
+                }
+            };
+            let signer = entry.signer().map(|f| f.to_string());
+            (entry.path, signer, checked.chunks.ok(), profile, sandbox, why)
+        };
+        Ok(entries.into_iter().map(verdict).collect())
+    };
+    py.detach(check).map_err(|e| to_python(py, &e))
+}
+
+#[pyfunction]
+fn explain_live(
+    py: Python<'_>,
+    file: PathBuf,
+    dataset: String,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<String> {
+    py.detach(|| hyperchunk_cli::explanation(Library::load(libhdf5.as_deref())?, &file, &dataset))
+        .map_err(|e| to_python(py, &e))
+}
+
+#[pyfunction]
+fn rebuild_live(
+    py: Python<'_>,
+    file: PathBuf,
+    dataset: String,
+    take_over: bool,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<String> {
+    py.detach(|| edit::rebuild(Library::load(libhdf5.as_deref())?, &file, &dataset, take_over))
+        .map(|one| one.json)
+        .map_err(|e| to_python(py, &e))
+}
+
+#[pyfunction]
+fn convert_live(
+    py: Python<'_>,
+    file: PathBuf,
+    dataset: String,
+    dry_run: bool,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<Vec<String>> {
+    let options = edit::Options { dry_run, ..edit::Options::default() };
+    py.detach(|| edit::convert(Library::load(libhdf5.as_deref())?, &file, &dataset, &options))
+        .map(|all| all.into_iter().map(|one| one.json).collect())
+        .map_err(|e| to_python(py, &e))
 }

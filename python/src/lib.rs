@@ -20,6 +20,7 @@ mod object;
 mod pool;
 mod store;
 mod table;
+mod trust;
 mod worker;
 mod writer;
 
@@ -99,5 +100,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
+    trust::add(module)?;
     edit::add(module)
 }

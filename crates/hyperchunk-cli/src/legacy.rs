@@ -2,14 +2,9 @@
 
 use crate::Outcome;
 use crate::udf::shape;
-use crate::verify::Verdict;
 use hyperchunk_h5abi::{Library, edit};
-use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::error::Error;
 use hyperchunk_udf::escape::{escape, escape_lines};
-use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::legacy::{Legacy, Signer};
-use hyperchunk_udf::profile::Profile;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -77,62 +72,54 @@ pub(crate) fn show(entry: &edit::Entry, legacy: &Legacy) {
     }
 }
 
-pub(crate) fn verify(
+/// Who signed, in a line of many.
+pub(crate) fn who(legacy: &Legacy) -> String {
+    match &legacy.signer {
+        Signer::Known(_) => format!("written by HDF5-UDF, its compiled form signed by {}", signer(legacy)),
+        _ => "written by HDF5-UDF, not signed".to_owned(),
+    }
+}
+
+pub(crate) fn explain(
+    out: &mut String,
     library: &'static Library,
     file: &Path,
     entry: &edit::Entry,
     legacy: &Legacy,
-) -> Verdict {
-    let path = escape(&entry.path, 200);
-    if legacy.signer == Signer::Broken {
-        say!("{path}\tINVALID: written by HDF5-UDF, and its signature does not hold");
-        return Verdict::Invalid;
-    }
-    let who = match &legacy.signer {
-        Signer::Known(_) => format!("its compiled form signed by {}", signer(legacy)),
-        _ => "not signed".to_owned(),
-    };
-    let (runs, verdict) = match runs_here(library, file, entry, legacy) {
-        Ok((profile, _)) => {
-            (format!("profile {}, without its grants: runs here", profile.name), Verdict::Runs)
-        }
-        Err(error) => (format!("does not run here: {error}"), Verdict::Refused),
-    };
-    say!("{path}\twritten by HDF5-UDF, {who}\t1 chunk\t{runs}");
-    verdict
-}
-
-pub(crate) fn explain(library: &'static Library, file: &Path, entry: &edit::Entry, legacy: &Legacy) {
-    say!("{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
-    say!(
+) {
+    put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
+    put!(
+        out,
         "  was written by HDF5-UDF: a compiled function ({}), which computes all of it each time that somebody reads it.",
         escape(&legacy.backend, 20)
     );
     match &legacy.signer {
-        Signer::Known(_) => say!("  Signed by {}; {COVERS}.", signer(legacy)),
-        Signer::Broken => say!("  Its signature does not hold: the compiled form was changed."),
-        Signer::Nobody => say!("  Nobody signed it: anybody could have written it."),
+        Signer::Known(_) => put!(out, "  Signed by {}; {COVERS}.", signer(legacy)),
+        Signer::Broken => put!(out, "  Its signature does not hold: the compiled form was changed."),
+        Signer::Nobody => put!(out, "  Nobody signed it: anybody could have written it."),
     }
-    say!(
+    put!(
+        out,
         "  Compiled forms can do what native code can, so they run only for signers in profiles that run C++."
     );
-    match runs_here(library, file, entry, legacy) {
+    match edit::runs_here(library, file, entry) {
         Ok((profile, layers)) => {
             let list: Vec<_> = legacy.inputs.iter().map(|name| escape(name, 80)).collect();
             let seen = if list.is_empty() { "no data of the file".to_owned() } else { list.join(", ") };
-            say!("  Here it has the limits of profile {}, and none of its grants:", profile.name);
-            say!("    - it sees {seen}, and the path of the file as text;");
-            say!(
+            put!(out, "  Here it has the limits of profile {}, and none of its grants:", profile.name);
+            put!(out, "    - it sees {seen}, and the path of the file as text;");
+            put!(
+                out,
                 "    - it has {} s, {} s of processor time, {} MiB of memory, {} MiB for inputs and outputs;",
                 profile.limits.wall_s,
                 profile.limits.cpu_s,
                 profile.limits.memory >> 20,
                 profile.limits.data >> 20
             );
-            say!("    - it can open no file, use no network, and start or see no other process.");
-            say!("  It runs here, contained by {layers}.");
+            put!(out, "    - it can open no file, use no network, and start or see no other process.");
+            put!(out, "  It runs here, contained by {layers}.");
         }
-        Err(error) => say!("  It does not run here: {error}"),
+        Err(error) => put!(out, "  It does not run here: {error}"),
     }
 }
 
@@ -169,21 +156,6 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
         return Err(format!("{failed} of {} datasets of HDF5-UDF were not converted", names.len()).into());
     }
     Ok(())
-}
-
-/// The profile and the sandbox that it would run in, or why it would not run.
-fn runs_here(
-    library: &'static Library,
-    file: &Path,
-    entry: &edit::Entry,
-    legacy: &Legacy,
-) -> Result<(Profile, String), Error> {
-    let profile = entry.profile.clone()?;
-    let record = edit::check_legacy(library, file, &entry.path, legacy)?;
-    // A compiled form of C++ needs no compiler, as trying C++ would: Lua's sandbox is as good a sign.
-    let tried = if record.backend == Backend::Cpp { Backend::Lua } else { record.backend };
-    let (layers, landlock) = probe(tried, &profile, &Programs::find()?)?;
-    Ok((profile, format!("{layers} (Landlock {landlock})")))
 }
 
 fn signer(legacy: &Legacy) -> String {

@@ -8,6 +8,15 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::print_line(format_args!($($argument)*)) };
 }
 
+/// Adds a line to a text.
+macro_rules! put {
+    ($out:expr, $($argument:tt)*) => {{
+        use std::fmt::Write as _;
+        // Writing to a string does not fail.
+        let _ = writeln!($out, $($argument)*);
+    }};
+}
+
 mod arrow;
 mod check;
 mod describe;
@@ -34,6 +43,8 @@ mod terminal;
 mod trust;
 mod udf;
 mod verify;
+
+pub use verify::explanation;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;

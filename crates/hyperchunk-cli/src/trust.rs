@@ -4,8 +4,7 @@ use crate::Outcome;
 use clap::Subcommand;
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::keys::{self, PublicKey};
-use hyperchunk_udf::legacy;
+use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
 use hyperchunk_udf::trust::{self, Listed, Place};
@@ -74,7 +73,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     match command {
         Command::Add { key, profile, name, even_if_revoked } => {
-            let mut listed = find(&key, &profile, library)?;
+            let mut listed = edit::named_key(&key, &profile, || Library::load(library))?;
             if let Some(name) = name {
                 listed.name = name;
             }
@@ -85,12 +84,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Ls { json } => ls(json)?,
         Command::Move { fingerprint, profile } => {
             let fingerprint = Fingerprint::parse(&fingerprint)?;
-            let Some(mut listed) = trust::find(&fingerprint)? else {
-                return Err(format!("{fingerprint} is in no profile: hyperchunk trust add").into());
-            };
-            listed.place = Place::Profile(profile.clone());
-            listed.shared = false;
-            trust::add(&listed, false)?;
+            let listed = trust::move_to(&fingerprint, &profile)?;
             say!("{} is in profile {profile}", label(&listed));
         }
         Command::Revoke { fingerprint } => {
@@ -107,51 +101,12 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         }
         Command::Rm { fingerprint } => {
             let fingerprint = Fingerprint::parse(&fingerprint)?;
-            if !trust::remove(&fingerprint)? {
-                return Err(match trust::find(&fingerprint)? {
-                    Some(_) => format!("{fingerprint} is in a profile for everybody, which its administrator keeps; to distrust it: hyperchunk trust move {fingerprint} untrusted"),
-                    None => format!("{fingerprint} is in no profile"),
-                }
-                .into());
-            }
+            trust::forget(&fingerprint)?;
             say!("{fingerprint} is in no profile of yours any more");
         }
         Command::ImportProfile { file, name, dry_run } => import(&file, name, dry_run)?,
     }
     Ok(())
-}
-
-/// The key that the user names.
-fn find(key: &str, profile: &str, library: Option<&Path>) -> Result<Listed, Box<dyn std::error::Error>> {
-    if Path::new(key).is_file() {
-        let text = std::fs::read_to_string(key).map_err(|e| format!("{}: {e}", escape(key, 300)))?;
-        let public = match legacy::public_key(&text) {
-            Some(public) => public,
-            None => PublicKey::from_text(&text).map_err(|e| e.about(key))?,
-        };
-        return Ok(Listed::new(&public, profile));
-    }
-    if let Ok((file, dataset)) = edit::split_target(key) {
-        let entry = edit::find(Library::load(library)?, Path::new(file), dataset)?;
-        let Some(key) = entry.key()? else {
-            return Err(format!("{}: nobody signed it", escape(key, 300)).into());
-        };
-        return Ok(Listed::new(&key, profile));
-    }
-    let Ok(fingerprint) = Fingerprint::parse(key) else {
-        let message = "is neither a key file, nor a fingerprint, nor FILE:/DATASET";
-        return Err(format!("{:?} {message}", escape(key, 300)).into());
-    };
-    let known = trust::find(&fingerprint)?;
-    let place = Place::Profile(profile.to_owned());
-    Ok(known.map(|l| Listed { place: place.clone(), shared: false, ..l }).unwrap_or(Listed {
-        fingerprint,
-        key: None,
-        name: String::new(),
-        email: String::new(),
-        place,
-        shared: false,
-    }))
 }
 
 fn label(listed: &Listed) -> String {
@@ -232,13 +187,7 @@ fn row_json(row: &Listed) -> Value {
 }
 
 fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
-    let shown = escape(&file.display().to_string(), 300);
-    let meta = std::fs::metadata(file).map_err(|e| format!("{shown}: {e}"))?;
-    if meta.len() > 1 << 20 {
-        return Err(format!("{shown}: has more than 1 MiB").into());
-    }
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{shown}: {e}"))?;
-    let imported = profile::import(&text).map_err(|e| e.about(file.display().to_string()))?;
+    let imported = profile::import_file(file, name.as_deref(), dry_run)?;
     for warning in &imported.warnings {
         crate::complain(&format!("warning: {warning}"));
     }
@@ -246,14 +195,7 @@ fn import(file: &Path, name: Option<String>, dry_run: bool) -> Outcome {
         crate::print_text(&imported.toml);
         return Ok(());
     }
-    let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned());
-    let name = name.or(stem).unwrap_or_default();
-    if Profile::NAMES.contains(&name.as_str()) {
-        return Err(
-            format!("{name} is a profile that comes with the program: give the new one a --name").into()
-        );
-    }
-    let path = Profile::create(&name, &imported.toml)?;
+    let Some((name, path)) = imported.made else { return Ok(()) };
     say!("made {}", path.display());
     say!("{}", about(&Profile::named(&name)?));
     Ok(())

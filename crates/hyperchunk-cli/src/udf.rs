@@ -221,7 +221,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Verify { target } => crate::verify::verify(library()?, &target)?,
         Command::Explain { target } => {
             let (file, dataset) = edit::split_target(&target)?;
-            crate::verify::explain(library()?, Path::new(file), dataset)?;
+            crate::print_text(&crate::verify::explanation(library()?, Path::new(file), dataset)?);
         }
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,

@@ -5,10 +5,9 @@ use crate::{Outcome, Status};
 use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::error::Error;
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::Record;
 use std::path::Path;
 
 /// The exit status when everything is valid and something would not run here.
@@ -23,33 +22,28 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     let (mut invalid, mut refused) = (0, 0);
     for entry in &entries {
         let path = escape(&entry.path, 200);
-        if let Some(legacy) = &entry.legacy {
-            match crate::legacy::verify(library, file, entry, legacy) {
-                Verdict::Runs => {}
-                Verdict::Refused => refused += 1,
-                Verdict::Invalid => invalid += 1,
-            }
-            continue;
-        }
-        let checked = entry.record.as_ref().map_err(Clone::clone).and_then(|(record, signer)| {
-            edit::verify_stubs(library, file, &entry.path, record, &entry.json).map(|n| (n, signer, record))
-        });
-        let (chunks, signer, record) = match checked {
-            Ok(checked) => checked,
+        let checked = edit::check(library, file, entry);
+        let chunks = match checked.chunks {
+            Ok(chunks) => chunks,
             Err(error) => {
                 invalid += 1;
                 say!("{path}\tINVALID: {error}");
                 continue;
             }
         };
-        let runs = match runs_here(library, file, entry, record) {
-            Ok((profile, _)) => format!("profile {}: runs here", profile.name),
+        let limits = if entry.legacy.is_some() { ", without its grants" } else { "" };
+        let runs = match checked.runs {
+            Ok((profile, _)) => format!("profile {}{limits}: runs here", profile.name),
             Err(error) => {
                 refused += 1;
                 format!("does not run here: {error}")
             }
         };
-        let who = signer.map_or_else(|| "not signed".to_owned(), |f| format!("signed by {f}"));
+        let who = match (&entry.legacy, entry.signer()) {
+            (Some(legacy), _) => crate::legacy::who(legacy),
+            (None, Some(fingerprint)) => format!("signed by {fingerprint}"),
+            (None, None) => "not signed".to_owned(),
+        };
         say!("{path}\t{who}\t{chunks} chunks\t{runs}");
     }
     if entries.iter().any(|entry| entry.legacy.as_ref().is_some_and(|l| l.fingerprint().is_some())) {
@@ -65,44 +59,34 @@ pub(crate) fn verify(library: &'static Library, target: &str) -> Outcome {
     Ok(())
 }
 
-/// What became of one dataset.
-pub(crate) enum Verdict {
-    Runs,
-    Refused,
-    Invalid,
+/// What a live dataset is and may do, in words.
+///
+/// # Errors
+/// `NotFound` when there is none of this name, `Invalid` when its record does not hold.
+pub fn explanation(library: &'static Library, file: &Path, dataset: &str) -> Result<String, Error> {
+    let mut out = String::new();
+    let entry = edit::find(library, file, dataset)?;
+    match &entry.legacy {
+        Some(legacy) => crate::legacy::explain(&mut out, library, file, &entry, legacy),
+        None => explain(&mut out, library, file, &entry)?,
+    }
+    Ok(out)
 }
 
-type Error = hyperchunk_udf::error::Error;
-
-/// The profile and the sandbox that it would run in, or why it would not run.
-fn runs_here(
+fn explain(
+    out: &mut String,
     library: &'static Library,
     file: &Path,
     entry: &edit::Entry,
-    record: &Record,
-) -> Result<(Profile, String), Error> {
-    let profile = entry.profile.clone()?;
-    edit::check_inputs(library, file, record)?;
-    if !record.backend.has_worker() {
-        return Ok((profile, "its own nature: it is no program, and can only compute".into()));
-    }
-    let (layers, landlock) = probe(record.backend, &profile, &Programs::find()?)?;
-    Ok((profile, format!("{layers} (Landlock {landlock})")))
-}
-
-pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> Outcome {
-    let entry = edit::find(library, file, dataset)?;
-    if let Some(legacy) = &entry.legacy {
-        crate::legacy::explain(library, file, &entry, legacy);
-        return Ok(());
-    }
+) -> Result<(), Error> {
     let (record, signer) = entry.record.as_ref().map_err(Clone::clone)?;
     let name = |s: &hyperchunk_udf::record::Slot| {
         format!("{} ({} {})", escape(&s.name, 80), escape(&s.datatype.name(), 200), shape(&s.dims))
     };
     let inputs: Vec<_> = record.inputs.iter().map(name).collect();
-    say!("{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
-    say!(
+    put!(out, "{}:{}", escape(&file.display().to_string(), 300), escape(&entry.path, 300));
+    put!(
+        out,
         "  is computed by {}, which {}, each time that somebody reads it.",
         match record.backend {
             Backend::Expression => "an expression".to_owned(),
@@ -126,13 +110,13 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
             let labels = labels.trim();
             let calls =
                 if labels.is_empty() { String::new() } else { format!(", who calls themselves {labels}") };
-            say!("  Signed by {f}{calls}. Since then nothing of it was changed.");
+            put!(out, "  Signed by {f}{calls}. Since then nothing of it was changed.");
         }
-        _ => say!("  Nobody signed it: anybody could have written it."),
+        _ => put!(out, "  Nobody signed it: anybody could have written it."),
     }
     let Ok(profile) = Profile::of(*signer) else {
         let error = entry.profile.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        say!("  It does not run here: {error}");
+        put!(out, "  It does not run here: {error}");
         return Ok(());
     };
     let why = match profile.name.as_str() {
@@ -140,12 +124,13 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
         "untrusted" => "you trust nobody who vouches for it".to_owned(),
         other => format!("you put that key into {other}"),
     };
-    say!("  Here it has the rights of profile {}, since {why}:", profile.name);
+    put!(out, "  Here it has the rights of profile {}, since {why}:", profile.name);
     match inputs.as_slice() {
-        [] => say!("    - it sees no data of the file, and the path of the file as text;"),
-        list => say!("    - it sees {}, and the path of the file as text;", list.join(", ")),
+        [] => put!(out, "    - it sees no data of the file, and the path of the file as text;"),
+        list => put!(out, "    - it sees {}, and the path of the file as text;", list.join(", ")),
     }
-    say!(
+    put!(
+        out,
         "    - it has {} s, {} s of processor time, {} MiB of memory, {} MiB for inputs and outputs;",
         profile.limits.wall_s,
         profile.limits.cpu_s,
@@ -154,25 +139,26 @@ pub(crate) fn explain(library: &'static Library, file: &Path, dataset: &str) -> 
     );
     let grants = profile.grants.describe();
     if grants.is_empty() {
-        say!("    - it can open no file, use no network, and start or see no other process.");
+        put!(out, "    - it can open no file, use no network, and start or see no other process.");
     } else {
-        say!("    - it may {grants};");
-        say!("    - it can open no other file, use no network, and start or see no other process.");
+        put!(out, "    - it may {grants};");
+        put!(out, "    - it can open no other file, use no network, and start or see no other process.");
     }
     if record.backend == Backend::Wasm && !grants.is_empty() {
         say!("    - but being WebAssembly, it has no calls with which it could use that.");
     }
     if record.backend == Backend::Cpp {
         match &record.compiled {
-            Some(c) if c.target == TARGET => say!("  Its compiled form is for this kind of machine."),
-            _ => say!(
+            Some(c) if c.target == TARGET => put!(out, "  Its compiled form is for this kind of machine."),
+            _ => put!(
+                out,
                 "  It is compiled here, in a sandbox, before it runs: it was not built for this kind of machine."
             ),
         }
     }
-    match runs_here(library, file, &entry, record) {
-        Ok((_, layers)) => say!("  It runs here, contained by {layers}."),
-        Err(error) => say!("  It does not run here: {error}"),
+    match edit::runs_here(library, file, entry) {
+        Ok((_, layers)) => put!(out, "  It runs here, contained by {layers}."),
+        Err(error) => put!(out, "  It does not run here: {error}"),
     }
     Ok(())
 }

@@ -85,13 +85,18 @@ impl Plan {
             None => verified(dataset, stub),
         };
         let (record, signer) = verified.map_err(|error| {
-            audit::note(&audit::Event::invalid(&file_path, &name, stub.record, &error));
+            let invalid = audit::Event::invalid(&file_path, &name, stub.record, &error);
             match legacy {
                 Some(legacy) => {
+                    let (signer, language) = (legacy.fingerprint(), legacy.language_name());
+                    audit::note(&audit::Event { signer, language, ..invalid });
                     let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
                     named(Error::new(error.kind(), text))
                 }
-                None => named(error),
+                None => {
+                    audit::note(&invalid);
+                    named(error)
+                }
             }
         })?;
         let record = record.grown(dataset.dims()).map_err(named)?;

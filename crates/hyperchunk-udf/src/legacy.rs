@@ -175,6 +175,11 @@ impl Legacy {
         }
     }
 
+    /// The language's name in the audit log.
+    pub fn language_name(&self) -> &'static str {
+        self.language().map_or("unknown", Backend::short_name)
+    }
+
     /// The rights that it has here: those of its signer's profile, without the grants.
     ///
     /// # Errors

@@ -347,6 +347,36 @@ pub fn remove(fingerprint: &Fingerprint) -> Result<bool> {
     Ok(known)
 }
 
+/// Puts a listed key into another profile.
+///
+/// # Errors
+/// `NotFound` when it is in none, and those of [`add`].
+pub fn move_to(fingerprint: &Fingerprint, profile: &str) -> Result<Listed> {
+    let Some(known) = find(fingerprint)? else {
+        fail!(NotFound, "{fingerprint} is in no profile: hyperchunk trust add")
+    };
+    let listed = Listed { place: Place::Profile(profile.to_owned()), shared: false, ..known };
+    add(&listed, false)?;
+    Ok(listed)
+}
+
+/// As [`remove`], of a key that has to be in one of the user's profiles.
+///
+/// # Errors
+/// `NotFound` when it is not, and those of [`remove`].
+pub fn forget(fingerprint: &Fingerprint) -> Result<()> {
+    if remove(fingerprint)? {
+        return Ok(());
+    }
+    match find(fingerprint)? {
+        Some(_) => fail!(
+            NotFound,
+            "{fingerprint} is in a profile for everybody, which its administrator keeps; to distrust it: hyperchunk trust move {fingerprint} untrusted"
+        ),
+        None => fail!(NotFound, "{fingerprint} is in no profile"),
+    }
+}
+
 fn unlist(fingerprint: &Fingerprint, but: Option<&String>) -> Result<()> {
     let lists = Lists::own()?;
     let profiles = keys::list_folder(&lists.folder.join("profiles"))?;

@@ -1,6 +1,7 @@
 //! Editing existing files through a libhdf5: attaching, listing, removing live datasets.
 
 mod attach;
+mod check;
 mod convert;
 mod extend;
 mod list;
@@ -10,8 +11,8 @@ mod source;
 mod verify;
 
 pub use attach::{Attached, Options, Program, attach};
+pub use check::{Checked, check, named_key, runs_here};
 pub use convert::convert;
 pub use extend::{Extended, extend};
 pub use list::{Entry, find, list, remove, split_target};
 pub use rebuild::rebuild;
-pub use verify::{check_inputs, check_legacy, verify_stubs};

@@ -24,7 +24,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// `Invalid` with the first chunk that does not hold its own stub.
-pub fn verify_stubs(
+pub(super) fn verify_stubs(
     library: &'static Library,
     path: &Path,
     dataset: &str,
@@ -54,7 +54,7 @@ pub fn verify_stubs(
 ///
 /// # Errors
 /// `NotFound`, or `Invalid` with the first input that is another.
-pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> Result<()> {
+pub(super) fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> Result<()> {
     let file = open(library, path, false)?;
     for input in &record.inputs {
         let about = |text: String| {
@@ -82,7 +82,7 @@ pub fn check_inputs(library: &'static Library, path: &Path, record: &Record) -> 
 ///
 /// # Errors
 /// Those of reading it, up to the worker's start.
-pub fn check_legacy(
+pub(super) fn check_legacy(
     library: &'static Library,
     path: &Path,
     dataset: &str,

@@ -78,7 +78,15 @@ pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -
                     library.name_of(dataset, library.f.id_name),
                 );
                 let verified = verified(library, &file, dataset, legacy).map_err(|error| {
-                    audit::note(&audit::Event::invalid(&path, &name, legacy.digest, &error));
+                    audit::note(&audit::Event {
+                        file: &path,
+                        dataset: &name,
+                        record: legacy.digest,
+                        signer: legacy.fingerprint(),
+                        profile: None,
+                        language: legacy.language_name(),
+                        error: Some(&error),
+                    });
                     let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
                     Error::new(error.kind(), text).about(format!("{path}:{name}"))
                 })?;

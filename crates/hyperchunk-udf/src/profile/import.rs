@@ -3,11 +3,12 @@
 //! Its rules are single system calls and path patterns; ours are grants. What has no counterpart is left out, and said:
 //! the result never allows more than was asked for.
 
-use super::Grants;
-use crate::error::{Result, fail};
+use super::{Grants, Profile};
+use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A profile that was made from foreign rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,41 @@ pub struct Imported {
     pub toml: String,
     /// What was left out, and why.
     pub warnings: Vec<String>,
+}
+
+/// A profile that was made of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedFile {
+    /// The text of its `profile.toml`.
+    pub toml: String,
+    /// What was left out, and why.
+    pub warnings: Vec<String>,
+    /// Its name and its file, unless nothing was to be written.
+    pub made: Option<(String, PathBuf)>,
+}
+
+/// Makes a profile called `name`, or after the file, of the rules in a file of HDF5-UDF.
+///
+/// # Errors
+/// Those of [`import`] and of making a profile.
+pub fn import_file(file: &Path, name: Option<&str>, dry_run: bool) -> Result<ImportedFile> {
+    let about = |e: Error| e.about(file.display().to_string());
+    let meta = std::fs::metadata(file).map_err(|e| Error::io(file.display(), &e))?;
+    if meta.len() > 1 << 20 {
+        return Err(about(Error::new(ErrorKind::Limit, "has more than 1 MiB")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|e| Error::io(file.display(), &e))?;
+    let Imported { toml, warnings } = import(&text).map_err(about)?;
+    if dry_run {
+        return Ok(ImportedFile { toml, warnings, made: None });
+    }
+    let stem = file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = name.unwrap_or(&stem);
+    if Profile::NAMES.contains(&name) {
+        fail!(Exists, "{name} is a profile that comes with the program: give the new one a --name")
+    }
+    let path = Profile::create(name, &toml)?;
+    Ok(ImportedFile { toml, warnings, made: Some((name.to_owned(), path)) })
 }
 
 /// Calls that every function has, so that a rule that allows them adds nothing.

@@ -1,0 +1,106 @@
+//! Whether live datasets hold together and would run here, without running anything of them.
+
+use super::list::Entry;
+use super::verify::{check_inputs, check_legacy, verify_stubs};
+use super::{find, split_target};
+use crate::library::Library;
+use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::host::{Programs, probe};
+use hyperchunk_udf::keys::PublicKey;
+use hyperchunk_udf::legacy::{self, Signer};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::trust::{self, Listed, Place};
+use std::path::Path;
+
+/// What was found.
+#[derive(Debug)]
+pub struct Checked {
+    /// The number of its chunks, if it is as its author signed it and each holds what it should.
+    pub chunks: Result<u64>,
+    /// The profile and the sandbox that it would run in.
+    pub runs: Result<(Profile, String)>,
+}
+
+/// Checks a live dataset of the file at `path`.
+pub fn check(library: &'static Library, path: &Path, entry: &Entry) -> Checked {
+    let chunks = match (&entry.legacy, &entry.record) {
+        (Some(legacy), _) if legacy.signer == Signer::Broken => {
+            Err(Error::new(ErrorKind::Invalid, "it was written by HDF5-UDF, and its signature does not hold"))
+        }
+        (Some(_), _) => Ok(1),
+        (None, Ok((record, _))) => verify_stubs(library, path, &entry.path, record, &entry.json),
+        (None, Err(error)) => Err(error.clone()),
+    };
+    let runs = match &chunks {
+        Ok(_) => runs_here(library, path, entry),
+        Err(error) => Err(error.clone()),
+    };
+    Checked { chunks, runs }
+}
+
+/// The profile and the sandbox that it would run in.
+///
+/// # Errors
+/// Why it would not run.
+pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Result<(Profile, String)> {
+    let profile = entry.profile.clone()?;
+    let backend = match (&entry.legacy, &entry.record) {
+        (Some(legacy), _) => match check_legacy(library, path, &entry.path, legacy)?.backend {
+            // A compiled form of C++ needs no compiler, as trying C++ would: Lua's sandbox is as good a sign.
+            Backend::Cpp => Backend::Lua,
+            other => other,
+        },
+        (None, Ok((record, _))) => {
+            check_inputs(library, path, record)?;
+            record.backend
+        }
+        (None, Err(error)) => return Err(error.clone()),
+    };
+    if !backend.has_worker() {
+        return Ok((profile, "its own nature: it is no program, and can only compute".into()));
+    }
+    let (layers, landlock) = probe(backend, &profile, &Programs::find()?)?;
+    Ok((profile, format!("{layers} (Landlock {landlock})")))
+}
+
+/// The key that a user names, about to be listed in `profile`: a key file of ours or of HDF5-UDF, a fingerprint, or
+/// `FILE:/DATASET` for the key that signed it.
+///
+/// # Errors
+/// `Syntax` for what is none of these, `NotFound` when nobody signed it, those of reading files.
+pub fn named_key(
+    key: &str,
+    profile: &str,
+    library: impl FnOnce() -> Result<&'static Library>,
+) -> Result<Listed> {
+    if Path::new(key).is_file() {
+        let text = std::fs::read_to_string(key).map_err(|e| Error::io(escape(key, 300), &e))?;
+        let public = match legacy::public_key(&text) {
+            Some(public) => public,
+            None => PublicKey::from_text(&text).map_err(|e| e.about(key))?,
+        };
+        return Ok(Listed::new(&public, profile));
+    }
+    if let Ok((file, dataset)) = split_target(key) {
+        return match find(library()?, Path::new(file), dataset)?.key()? {
+            Some(public) => Ok(Listed::new(&public, profile)),
+            None => Err(Error::new(ErrorKind::NotFound, "nobody signed it").about(key)),
+        };
+    }
+    let Ok(fingerprint) = Fingerprint::parse(key) else {
+        fail!(Syntax, "{:?} is neither a key file, nor a fingerprint, nor FILE:/DATASET", escape(key, 300))
+    };
+    let known = trust::find(&fingerprint)?;
+    let place = Place::Profile(profile.to_owned());
+    Ok(known.map(|l| Listed { place: place.clone(), shared: false, ..l }).unwrap_or(Listed {
+        fingerprint,
+        key: None,
+        name: String::new(),
+        email: String::new(),
+        place,
+        shared: false,
+    }))
+}

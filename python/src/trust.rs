@@ -1,0 +1,106 @@
+//! Keys and profiles: `hyperchunk.trust`.
+
+use crate::edit::to_python;
+use hyperchunk_h5abi::{Error, Library, edit};
+use hyperchunk_udf::keys;
+use hyperchunk_udf::profile::{self, Profile};
+use hyperchunk_udf::signature::Fingerprint;
+use hyperchunk_udf::trust::{self, Listed, Place};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(trust_list, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_add, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_move, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_revoke, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_remove, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_import, module)?)?;
+    module.add_function(wrap_pyfunction!(trust_profiles, module)?)?;
+    Ok(())
+}
+
+/// `(fingerprint, profile or None, revoked since or None, name, email, for everybody)` of a key.
+type Key = (String, Option<String>, Option<String>, String, String, bool);
+
+fn row(listed: Listed) -> Key {
+    let (profile, revoked) = match listed.place {
+        Place::Profile(profile) => (Some(profile), None),
+        Place::Revoked(since) => (None, Some(since)),
+    };
+    (listed.fingerprint.to_string(), profile, revoked, listed.name, listed.email, listed.shared)
+}
+
+/// The keys, and why others are not usable.
+#[pyfunction]
+fn trust_list(py: Python<'_>) -> PyResult<(Vec<Key>, Vec<String>)> {
+    let read = || -> Result<_, Error> {
+        let (mut keys, mut bad) = (Vec::new(), Vec::new());
+        keys.extend(keys::own_public_key()?.map(|own| row(Listed::new(&own, "self"))));
+        for listed in trust::list()? {
+            match listed {
+                Ok(listed) => keys.push(row(listed)),
+                Err(error) => bad.push(error.to_string()),
+            }
+        }
+        Ok((keys, bad))
+    };
+    py.detach(read).map_err(|e| to_python(py, &e))
+}
+
+#[pyfunction]
+fn trust_add(
+    py: Python<'_>,
+    key: String,
+    profile: String,
+    name: Option<String>,
+    even_if_revoked: bool,
+    libhdf5: Option<PathBuf>,
+) -> PyResult<Key> {
+    let put = || -> Result<_, Error> {
+        let mut listed = edit::named_key(&key, &profile, || Library::load(libhdf5.as_deref()))?;
+        if let Some(name) = name {
+            listed.name = name;
+        }
+        trust::add(&listed, even_if_revoked)?;
+        Ok(row(listed))
+    };
+    py.detach(put).map_err(|e| to_python(py, &e))
+}
+
+#[pyfunction]
+fn trust_move(py: Python<'_>, fingerprint: String, profile: String) -> PyResult<Key> {
+    py.detach(|| trust::move_to(&Fingerprint::parse(&fingerprint)?, &profile).map(row))
+        .map_err(|e: Error| to_python(py, &e))
+}
+
+#[pyfunction]
+fn trust_revoke(py: Python<'_>, fingerprint: String) -> PyResult<()> {
+    let revoke = || {
+        let fingerprint = Fingerprint::parse(&fingerprint)?;
+        let known = trust::find(&fingerprint)?;
+        trust::revoke(&fingerprint, known.as_ref().map_or("", |listed| &listed.name), &keys::now())
+    };
+    py.detach(revoke).map_err(|e: Error| to_python(py, &e))
+}
+
+#[pyfunction]
+fn trust_remove(py: Python<'_>, fingerprint: String) -> PyResult<()> {
+    py.detach(|| trust::forget(&Fingerprint::parse(&fingerprint)?)).map_err(|e: Error| to_python(py, &e))
+}
+
+/// `(text, warnings, name or None, file or None)` of the profile.
+type Imported = (String, Vec<String>, Option<String>, Option<PathBuf>);
+
+#[pyfunction]
+fn trust_import(py: Python<'_>, file: PathBuf, name: Option<String>, dry_run: bool) -> PyResult<Imported> {
+    let imported =
+        py.detach(|| profile::import_file(&file, name.as_deref(), dry_run)).map_err(|e| to_python(py, &e))?;
+    let (name, path) = imported.made.unzip();
+    Ok((imported.toml, imported.warnings, name, path))
+}
+
+#[pyfunction]
+fn trust_profiles(py: Python<'_>) -> PyResult<Vec<String>> {
+    py.detach(Profile::names).map_err(|e| to_python(py, &e))
+}
