@@ -35,6 +35,7 @@ __all__ = [
     "before_fork",
     "convert_live",
     "explain_live",
+    "extend",
     "idle_workers",
     "list_live",
     "prepend_plugin_folder",
