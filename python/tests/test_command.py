@@ -226,7 +226,7 @@ def test_doctor(command: Any) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for word in ("libhdf5", "plugins", "worker", "python", "key        SHA256:", "seccomp", "landlock"):
         assert word in done.stdout
-    assert done.stdout.count("runs, contained by") == 5
+    assert done.stdout.count("runs, contained by") == 7
 
 
 def test_a_source_cannot_write_to_the_terminal(scene: Any, source: Any, command: Any) -> None:

@@ -6,7 +6,7 @@ use super::open::open;
 use crate::errors::failure;
 use crate::handles::c_name;
 use crate::library::Library;
-use crate::symbols::Hid;
+use crate::symbols::{Hid, SPACE_NULL};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::legacy::Legacy;
@@ -135,7 +135,12 @@ fn copy_attribute(library: &'static Library, from: Hid, to: Hid, name: &CStr) ->
     let (datatype, space) = unsafe { ((library.f.attr_type)(old.id), (library.f.attr_space)(old.id)) };
     let (datatype, space) =
         (library.wrap_type(datatype, "its type")?, library.wrap_space(space, "its shape")?);
-    let elements = library.dims(space.id)?.iter().fold(1u64, |n, d| n.saturating_mul(*d));
+    // SAFETY: an open dataspace.
+    let elements = match unsafe { (library.f.space_class)(space.id) } {
+        // Nothing is read or written, but HDF5 wants a buffer.
+        SPACE_NULL => 1,
+        _ => library.dims(space.id)?.iter().fold(1u64, |n, d| n.saturating_mul(*d)),
+    };
     // SAFETY: an open type.
     let size = unsafe { (library.f.type_size)(datatype.id) };
     let bytes =
