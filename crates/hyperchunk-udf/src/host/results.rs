@@ -78,10 +78,11 @@ impl Results {
         }
     }
 
-    /// Where the results of a record are kept in a profile, if they are: what it computes must depend on its inputs alone, and
-    /// these must have no addresses in them.
+    /// Where the results of a record are kept in a profile, if they are: what it computes must depend on its inputs alone, not
+    /// on files, servers or the version of a granted module, and these must have no addresses in them.
     pub fn of(record: &Record, profile: &Profile) -> Option<Self> {
-        let alone = !profile.grants.has_files() && profile.grants.connect.is_empty();
+        let grants = &profile.grants;
+        let alone = !grants.has_files() && grants.connect.is_empty() && grants.imports.is_empty();
         let plain = record.backend.has_worker() && record.slots().all(|slot| !slot.datatype.has_pointers());
         if !alone || !plain || record.source.is_empty() {
             return None;
