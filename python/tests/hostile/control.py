@@ -47,7 +47,13 @@ class Slot(ctypes.Structure):
 class Table(ctypes.Structure):
     """As the C++ prelude has it."""
 
-    _fields_ = (("count", ctypes.c_uint64), ("slots", ctypes.POINTER(Slot)), ("file_path", ctypes.c_char_p))
+    _fields_ = (
+        ("count", ctypes.c_uint64),
+        ("slots", ctypes.POINTER(Slot)),
+        ("file_path", ctypes.c_char_p),
+        ("connect", ctypes.c_void_p),
+        ("starts", ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64))),
+    )
 
 
 def run_python(path: Path, lib: Lib) -> None:
@@ -64,9 +70,10 @@ def run_cpp(path: Path, lib: Lib) -> None:
     for slot, (name, data), shape in zip(slots, lib.slots.items(), dims, strict=True):
         slot.name, slot.datatype, slot.rank = name.encode(), b"double", 1
         slot.data, slot.dims = data.buffer_info()[0], shape
-    table = Table(2, slots, b"file")
+    starts = (ctypes.POINTER(ctypes.c_uint64) * 2)(*[(ctypes.c_uint64 * 1)(0) for _ in dims])
+    table = Table(2, slots, b"file", None, starts)
     text = ctypes.create_string_buffer(1024)
-    if ctypes.CDLL(str(path)).hyperchunk_run(ctypes.byref(table), text, 1024):
+    if ctypes.CDLL(str(path)).hyperchunk_run_2(ctypes.byref(table), text, 1024):
         print(text.value.decode())
 
 

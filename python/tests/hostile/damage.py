@@ -84,7 +84,7 @@ FIELDS: list[tuple[str, tuple[str | int, ...], Any, str]] = [
     ("api_version", ("api_version",), 5, r"record version 5"),
     ("api_version of another", ("api_version",), 4, r"of version 4 and has what version 3 has"),
     ("backend", ("backend",), "CPython", FORGED),
-    ("unknown backend", ("backend",), "WebAssembly", r"back end .*WebAssembly"),
+    ("unknown backend", ("backend",), "Fortran", r"back end .*Fortran"),
     ("blockwise", ("blockwise",), True, FORGED),
     ("chunk", ("chunk",), [2], r"one chunk|does not match"),
     ("created", ("created",), "2030-01-01T00:00:00Z", FORGED),
