@@ -13,7 +13,6 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 /// Serves the host on descriptor 3 with `lib` as what functions see; returns the exit status.
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
-    worker::keep_freed_memory();
     worker::serve(&mut |setup, _, _| {
         // Not locked down yet: only what the profile names is imported, nothing that the function says.
         Python::attach(|py| {

@@ -80,18 +80,6 @@ pub trait Runtime {
 /// Makes the part of the worker for a language. It may map the segments, whose descriptors follow, once more.
 pub type MakeRuntime<'a> = &'a mut dyn FnMut(&Setup, Backend, &[OwnedFd]) -> Result<Box<dyn Runtime>>;
 
-/// Lets `malloc` keep this much freed memory, and take all of it from the heap, for functions that make arrays of many
-/// MiB at each call: the kernel clears each page that it gives, which takes longer than most arithmetic on it.
-pub fn keep_freed_memory() {
-    const KEPT: libc::c_int = 128 << 20;
-    // SAFETY: mallopt sets numbers of the allocator; a value that it does not take changes nothing.
-    #[cfg(target_env = "gnu")]
-    unsafe {
-        libc::mallopt(libc::M_MMAP_MAX, 0);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
-    }
-}
-
 /// Serves the host at [`SOCKET`] until it goes away; returns the exit status.
 pub fn serve(make: MakeRuntime<'_>) -> i32 {
     // SAFETY: the host gave us this descriptor, and nobody closes it while we serve.
