@@ -28,6 +28,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "results" / "hdf5-udf.md"
+FRAME = HERE / "hdf5_udf.md"
+"""The page without its figures."""
 IMAGES = ROOT / "docs" / "images"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk"
 
@@ -348,7 +350,7 @@ def pictures(rows: list[Row], sizes: list[int]) -> None:
 def put(name: str, lines: list[str]) -> None:
     """Replaces a measured part of the page."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    page = PAGE.read_text()
+    page = (PAGE if PAGE.exists() else FRAME).read_text()
     before, after = page[: page.index(begin)], page[page.index(end) :]
     PAGE.write_text(f"{before}{begin}\n\n" + "\n".join(lines) + f"\n\n{after}")
 
