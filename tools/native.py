@@ -48,7 +48,7 @@ def check_tools(env: dict[str, str]) -> None:
     """Ends the build with one line if a tool it needs is missing."""
     path = env["PATH"]
     if shutil.which("cargo", path=path) is None:
-        fail("cargo is missing: install Rust 1.88 or newer with rustup (`rustup toolchain install stable`).")
+        fail("cargo is missing: install Rust 1.89 or newer with rustup (`rustup toolchain install stable`).")
     if shutil.which(env.get("CC", "cc").split()[0], path=path) is None:
         fail("a C compiler is missing: install one, on Debian or Ubuntu `apt-get install build-essential`.")
     if shutil.which("make", path=path) is None:

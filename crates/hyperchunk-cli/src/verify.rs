@@ -96,10 +96,11 @@ fn explain(
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
     );
     if !record.halo.is_empty() {
-        say!("  Of its inputs, it sees the block of a chunk with a halo of {}.", shape(&record.halo));
+        put!(out, "  Of its inputs, it sees the block of a chunk with a halo of {}.", shape(&record.halo));
     }
     if !record.maximum.is_empty() {
-        say!(
+        put!(
+            out,
             "  It may grow to {}: who can write the file can give it more of its inputs.",
             largest(&record.maximum)
         );
@@ -145,7 +146,7 @@ fn explain(
         put!(out, "    - it can open no other file, use no network, and start or see no other process.");
     }
     if record.backend == Backend::Wasm && !grants.is_empty() {
-        say!("    - but being WebAssembly, it has no calls with which it could use that.");
+        put!(out, "    - but being WebAssembly, it has no calls with which it could use that.");
     }
     if record.backend == Backend::Cpp {
         match &record.compiled {
