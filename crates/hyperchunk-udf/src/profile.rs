@@ -17,7 +17,7 @@ use crate::trust;
 use crate::worker::lockdown::Layers;
 use std::path::PathBuf;
 
-pub(crate) use file::size;
+pub(crate) use file::FileLimits;
 pub(crate) use grants::open;
 pub use grants::{Grants, LANDLOCK_FOR_FILES};
 pub use import::{Imported, ImportedFile, import, import_file};

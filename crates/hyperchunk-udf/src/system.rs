@@ -9,7 +9,7 @@
 use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::keys;
-use crate::profile::{Limits, Profile, size};
+use crate::profile::{FileLimits, Profile};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -67,17 +67,6 @@ struct File {
     limits: FileLimits,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileLimits {
-    wall_s: Option<u64>,
-    cpu_s: Option<u64>,
-    memory: Option<String>,
-    data: Option<String>,
-    chain_depth: Option<usize>,
-    file: Option<String>,
-}
-
 impl Policy {
     /// The policy of this machine; without a file, the one that changes nothing.
     ///
@@ -124,7 +113,7 @@ impl Policy {
             languages,
             limits: file.limits,
         };
-        policy.bound_limits(&mut Profile::untrusted().limits)?;
+        policy.limits.set(&mut Profile::untrusted().limits, u64::min)?;
         Ok(policy)
     }
 
@@ -136,22 +125,7 @@ impl Policy {
         if !self.strangers && profile.name == "untrusted" {
             profile.backends.clear();
         }
-        self.bound_limits(&mut profile.limits)
-    }
-
-    fn bound_limits(&self, limits: &mut Limits) -> Result<()> {
-        let most = &self.limits;
-        if most.wall_s == Some(0) || most.cpu_s == Some(0) {
-            fail!(Key, "a limit of 0 seconds lets nothing run")
-        }
-        let bound = |limit: &mut u64, most: Option<u64>| *limit = most.map_or(*limit, |m| m.min(*limit));
-        bound(&mut limits.wall_s, most.wall_s);
-        bound(&mut limits.cpu_s, most.cpu_s);
-        bound(&mut limits.memory, size(most.memory.as_deref())?);
-        bound(&mut limits.data, size(most.data.as_deref())?);
-        bound(&mut limits.file, size(most.file.as_deref())?);
-        limits.chain_depth = most.chain_depth.map_or(limits.chain_depth, |m| m.min(limits.chain_depth));
-        Ok(())
+        self.limits.set(&mut profile.limits, u64::min)
     }
 
     /// What it says, in words; nothing when it changes nothing.

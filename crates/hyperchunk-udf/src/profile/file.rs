@@ -1,6 +1,6 @@
 //! `profile.toml`.
 
-use super::{Grants, Profile, wrong};
+use super::{Grants, Limits, Profile, wrong};
 use crate::backend::Backend;
 use crate::error::{Result, fail};
 use crate::network::Endpoint;
@@ -24,9 +24,10 @@ struct File {
     grant: FileGrants,
 }
 
-#[derive(Deserialize, Default)]
+/// The table `[limits]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileLimits {
+pub(crate) struct FileLimits {
     wall_s: Option<u64>,
     cpu_s: Option<u64>,
     memory: Option<String>,
@@ -45,6 +46,26 @@ struct FileGrants {
     syscalls: Vec<String>,
 }
 
+impl FileLimits {
+    /// Makes each limit that is given what `choose` says of the one that is there and this one.
+    pub(crate) fn set(&self, limits: &mut Limits, choose: fn(u64, u64) -> u64) -> Result<()> {
+        let set = |to: &mut u64, from: Option<u64>| *to = from.map_or(*to, |new| choose(*to, new));
+        set(&mut limits.wall_s, self.wall_s);
+        set(&mut limits.cpu_s, self.cpu_s);
+        set(&mut limits.memory, size(self.memory.as_deref())?);
+        set(&mut limits.data, size(self.data.as_deref())?);
+        set(&mut limits.file, size(self.file.as_deref())?);
+        if let Some(depth) = self.chain_depth {
+            let depth = choose(limits.chain_depth as u64, depth as u64);
+            limits.chain_depth = usize::try_from(depth).unwrap_or(usize::MAX).min(64);
+        }
+        if limits.wall_s == 0 || limits.cpu_s == 0 {
+            fail!(Key, "a limit of 0 seconds lets nothing run")
+        }
+        Ok(())
+    }
+}
+
 impl Profile {
     /// Applies the text of a `profile.toml`.
     pub(super) fn apply(&mut self, text: &str) -> Result<()> {
@@ -52,7 +73,7 @@ impl Profile {
         if file.version != 1 {
             fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
         }
-        self.limit(file.limits)?;
+        file.limits.set(&mut self.limits, |_, new| new)?;
         if let Some(languages) = file.languages {
             self.run_only(&languages)?;
         }
@@ -69,23 +90,6 @@ impl Profile {
             self.demand(word)?;
         }
         self.grant(file.grant)
-    }
-
-    fn limit(&mut self, from: FileLimits) -> Result<()> {
-        let limits = &mut self.limits;
-        let set = |to: &mut u64, from: Option<u64>| *to = from.unwrap_or(*to);
-        set(&mut limits.wall_s, from.wall_s);
-        set(&mut limits.cpu_s, from.cpu_s);
-        set(&mut limits.memory, size(from.memory.as_deref())?);
-        set(&mut limits.data, size(from.data.as_deref())?);
-        set(&mut limits.file, size(from.file.as_deref())?);
-        if let Some(depth) = from.chain_depth {
-            limits.chain_depth = depth.min(64);
-        }
-        if limits.wall_s == 0 || limits.cpu_s == 0 {
-            fail!(Key, "a limit of 0 seconds lets nothing run")
-        }
-        Ok(())
     }
 
     fn run_only(&mut self, languages: &[String]) -> Result<()> {
@@ -185,7 +189,7 @@ fn is_module(name: &str) -> bool {
 }
 
 /// Bytes, of a text such as `512MiB`.
-pub(crate) fn size(text: Option<&str>) -> Result<Option<u64>> {
+fn size(text: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text else { return Ok(None) };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let unit = match text.get(digits.len()..).unwrap_or("").trim() {
