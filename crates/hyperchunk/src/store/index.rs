@@ -4,11 +4,15 @@ use super::bytes::{Out, blob, count, extents, number};
 use super::fragment::FRAGMENT;
 use super::id::{DatasetId, WriterId};
 use super::packing::PackedPieces;
+use super::page::Page;
 use super::piece::{Extent, Piece, Place, Slab};
 use super::record::{Body, Record};
 use super::statistics::Statistics;
 use crate::{Error, Result};
 use hyperchunk_format::Cursor;
+
+/// No page is told of in fewer bytes.
+const PAGE: usize = 18;
 
 /// A definition in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub struct Written {
     pub extents: Vec<Extent>,
     /// What its elements are like, if that was asked for. Places count from the first element written.
     pub statistics: Option<Statistics>,
+    /// Results about it, in the order of the records that they are about.
+    pub pages: Vec<Page>,
 }
 
 impl Written {
@@ -55,13 +61,14 @@ impl Written {
             appended: PackedPieces::new(rank),
             extents: Vec::new(),
             statistics: None,
+            pages: Vec::new(),
         }
     }
 
     /// Whether there is anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty() && self.extents.is_empty() && self.appended.is_empty()
+        self.pieces.is_empty() && self.extents.is_empty() && self.appended.is_empty() && self.pages.is_empty()
     }
 
     /// Takes in what was written later in the same log.
@@ -69,6 +76,7 @@ impl Written {
         self.pieces.append(&later.pieces);
         self.appended.append(&later.appended);
         self.extents.extend_from_slice(&later.extents);
+        self.pages.extend_from_slice(&later.pages);
         match (&mut self.statistics, &later.statistics) {
             (Some(statistics), Some(later)) => statistics.merge(later),
             (statistics @ None, later) => *statistics = *later,
@@ -84,12 +92,14 @@ impl Written {
             out.number(extent.order);
             out.numbers(&extent.dims);
         }
-        match &self.statistics {
-            Some(statistics) => {
-                out.u8(1);
-                statistics.encode(out);
-            }
-            None => out.u8(0),
+        let has_pages = !self.pages.is_empty();
+        out.u8(u8::from(self.statistics.is_some()) | u8::from(has_pages) << 1);
+        if let Some(statistics) = &self.statistics {
+            statistics.encode(out);
+        }
+        if has_pages {
+            out.number(self.pages.len() as u64);
+            self.pages.iter().for_each(|page| page.encode(out));
         }
     }
 
@@ -99,8 +109,14 @@ impl Written {
         let extents = (0..many)
             .map(|_| Ok(Extent { order: number(cursor)?, dims: extents(cursor)? }))
             .collect::<Result<_>>()?;
-        let statistics = if cursor.u8()? == 0 { None } else { Some(Statistics::decode(cursor)?) };
-        Ok(Self { pieces, appended, extents, statistics })
+        let flags = cursor.u8()?;
+        if flags > 3 {
+            return Err(cursor.error(format!("flags {flags:#x} of what was written")));
+        }
+        let statistics = if flags & 1 == 0 { None } else { Some(Statistics::decode(cursor)?) };
+        let many = if flags & 2 == 0 { 0 } else { count(cursor, PAGE)? };
+        let pages = (0..many).map(|_| Page::decode(cursor)).collect::<Result<_>>()?;
+        Ok(Self { pieces, appended, extents, statistics, pages })
     }
 }
 
@@ -152,6 +168,13 @@ impl Written {
                 });
             }
             Body::Extent(dims) => self.extents.push(Extent { order, dims: dims.clone() }),
+            Body::Page(head) => {
+                let (head, length, checksum) = (head.clone(), record.length, record.checksum);
+                let statistics = record.statistics;
+                self.pages.push(Page { head, offset: place, length, checksum, order, statistics });
+                // They are of what other records wrote.
+                return;
+            }
             _ => {}
         }
         if let Some(found) = &record.statistics {

@@ -4,13 +4,14 @@ use super::buffered::Buffer;
 use super::fragment;
 use super::header::{HEADER, LogHeader};
 use super::id::{DatasetId, Session, StoreId, WriterId};
-use super::index::{Defined, Image, Index, Written};
+use super::index::{Image, Written};
 use super::manifest::Manifest;
 use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
 use super::statistics::{BLOCK, Looks, Pass, Statistics};
+use super::zones::Zones;
 use super::{Definition, Store, Ticket, folder_of};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::read::ChunkCache;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod ending;
+mod notes;
 mod rows;
 
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
@@ -31,7 +33,7 @@ const LARGE: usize = 64 << 10;
 /// So many bytes are gathered at most.
 const GATHERED: usize = 256 << 10;
 /// So many records are gathered at most: a regular pattern of writes is then a regular pattern of batches.
-const RECORDS: usize = 1024;
+pub(super) const RECORDS: usize = 1024;
 /// Large payloads begin at a multiple of this.
 const ALIGNED: usize = 64;
 
@@ -162,6 +164,8 @@ struct State {
     closed: bool,
     /// Those that rows go to Arrow files of.
     tables: Vec<fragment::Table>,
+    /// The zones of large records that wait, by the records' numbers.
+    cuts: Vec<(u64, Vec<Statistics>)>,
 }
 
 #[derive(Debug)]
@@ -181,6 +185,8 @@ struct Dataset {
     reading: Option<Reading>,
     /// The table that it is a column of.
     table: Option<usize>,
+    /// What was written is like, where no page has it yet.
+    zones: Zones,
 }
 
 /// What a writer knows of a dataset of its own.
@@ -337,6 +343,7 @@ impl LogWriter {
             before: Written::nothing(rank),
             reading: None,
             table: self.table(&mut state, definition, number),
+            zones: Zones::default(),
         };
         state.datasets.push(dataset);
         state.ids.insert(id, number);
@@ -617,8 +624,10 @@ impl LogWriter {
         looks: Option<Looks>,
     ) -> Result<()> {
         self.settle_rows(state, dataset, &body)?;
+        self.make_room(state, dataset)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
-        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks);
+        let cut = looks.and_then(|_| state.dataset(dataset).ok()?.cut(&body, bytes.len() as u64));
+        let mut pass = Pass::new(checksum && !bytes.is_empty(), looks).cut(cut);
         let wants = looks.is_some_and(Looks::any);
         let statistics = wants.then_some(Statistics::NONE);
         let mut record = Record { dataset, length: bytes.len() as u64, checksum: 0, statistics, body };
@@ -647,6 +656,7 @@ impl LogWriter {
                 pass.look(block);
             }
         }
+        state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
         (record.checksum, record.statistics) = pass.end();
         let batch_at = state.end;
         let records = [record];
@@ -703,60 +713,6 @@ impl State {
         found.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("the writer has no dataset of number {number}"))
         })
-    }
-
-    /// Notes where records of a batch lie.
-    fn note(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
-        self.changed = true;
-        for (order, record) in (first..).zip(records) {
-            match &record.body {
-                Body::Image => {
-                    let (length, checksum) = (record.length, record.checksum);
-                    self.image = Some(Image { offset: place, length, checksum, order });
-                }
-                Body::Boxes(_)
-                | Body::Append(_)
-                | Body::Rows { .. }
-                | Body::Chunk { .. }
-                | Body::Extent(_) => {
-                    if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
-                        let element = dataset.definition.element_size();
-                        let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();
-                        dataset.written.add(record, order, head, place, element, chunk);
-                        let mut new = dataset.reading.is_some().then(|| Written::nothing(dataset.dims.len()));
-                        if let Some(new) = &mut new {
-                            new.add(record, order, head, place, element, chunk);
-                        }
-                        if let Body::Extent(dims) = &record.body {
-                            dataset.dims.clone_from(dims);
-                        }
-                        if let (Some(new), Some(reading)) = (new, &mut dataset.reading)
-                            && reading.add(&dataset.definition, &dataset.dims, &new).is_err()
-                        {
-                            // Whoever reads next finds out why.
-                            dataset.reading = None;
-                        }
-                    }
-                }
-                Body::Define | Body::Hides | Body::Index => {}
-            }
-            place += record.length;
-        }
-    }
-
-    fn index(&mut self) -> Index {
-        let defined = self.datasets[self.indexed..].iter();
-        let defined =
-            defined.map(|dataset| Defined { id: dataset.id, bytes: dataset.bytes.clone() }).collect();
-        let written = self.datasets.iter_mut().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());
-        let written = written.map(|(dataset, number)| {
-            dataset.written.pieces.pack();
-            dataset.written.appended.pack();
-            (number, dataset.written.clone())
-        });
-        let written = written.collect();
-        let known = u32::try_from(self.indexed).unwrap_or(u32::MAX);
-        Index { known, defined, written, image: self.image, hidden: self.hidden.clone() }
     }
 }
 

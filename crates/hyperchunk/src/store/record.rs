@@ -2,6 +2,7 @@
 
 use super::bytes::{LARGEST_RANK, Out, extents, number};
 use super::fragment::FRAGMENT;
+use super::page::{LARGEST_PAGE, PageHead};
 use super::piece::Slab;
 use super::statistics::Statistics;
 use crate::{Error, ErrorKind, Result};
@@ -36,6 +37,8 @@ pub(super) enum Body {
     Hides,
     /// The payload is an index of the log.
     Index,
+    /// The payload is results about records of the dataset before this one.
+    Page(PageHead),
 }
 
 /// One thing that was done, and how many bytes of the payload are its.
@@ -119,6 +122,7 @@ fn put(out: &mut Out, record: &Record) {
         Body::Append(_) => 8,
         Body::Rows { append: false, .. } => 9,
         Body::Rows { .. } => 10,
+        Body::Page(_) => 11,
     };
     out.u8(kind | if record.statistics.is_some() { 0x80 } else { 0 });
     out.number(u64::from(record.dataset));
@@ -161,6 +165,7 @@ fn put(out: &mut Out, record: &Record) {
             out.u32(*mask);
         }
         Body::Extent(dims) => out.numbers(dims),
+        Body::Page(head) => head.encode(out),
         Body::Define | Body::Image | Body::Hides | Body::Index => {}
     }
 }
@@ -239,6 +244,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
             }
             Body::Rows { slab, append: kind == 10, at, length: bytes }
         }
+        11 if length <= LARGEST_PAGE => Body::Page(PageHead::decode(cursor)?),
         other => return Err(cursor.error(format!("a record of unknown kind {other}"))),
     };
     Ok(Record { dataset, length, checksum, statistics, body })
@@ -246,6 +252,7 @@ fn get(cursor: &mut Cursor<'_>) -> Result<Record> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::page::PageKind;
     use super::*;
 
     #[test]
@@ -269,10 +276,17 @@ mod tests {
             record(Body::Append(Slab::new([5, 0], [2, 4]))),
             rows(false),
             rows(true),
+            record(Body::Page(PageHead {
+                kind: PageKind::Pairs,
+                first: 70,
+                entries: 2,
+                complete: true,
+                slab: Slab::new([5, 0], [2, 4]),
+            })),
         ];
         let bytes = encode(77, &records);
         let batch = decode(&bytes, 0).unwrap();
-        assert_eq!((batch.first, batch.payload, &batch.records), (77, 90, &records));
+        assert_eq!((batch.first, batch.payload, &batch.records), (77, 100, &records));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

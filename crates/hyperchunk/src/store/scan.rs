@@ -8,7 +8,7 @@ use super::index::{Defined, Image, Index, Written};
 use super::record::{self, Batch, Body, FIXED, Record};
 use super::report::Report;
 use super::statistics::checksum;
-use super::{Definition, id};
+use super::{Definition, PageKind, id, zones};
 use crate::io::{LocalFile, Source};
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
@@ -419,7 +419,7 @@ impl Log {
     /// Goes from batch to batch, until one is not whole.
     fn read_batches(&mut self, after: u64) -> Result<()> {
         let mut at = HEADER as u64;
-        let mut known: Vec<(u64, Vec<u64>)> = Vec::new();
+        let mut known: Vec<(u64, Vec<u64>, usize)> = Vec::new();
         let mut next = 0;
         let mut closed = false;
         loop {
@@ -439,7 +439,8 @@ impl Log {
                     Body::Define => {
                         let bytes = self.bytes(place, record.length)?;
                         let definition = Definition::decode(&bytes)?;
-                        known.push((definition.element_size(), definition.chunk.clone().unwrap_or_default()));
+                        let chunk = definition.chunk.clone().unwrap_or_default();
+                        known.push((definition.element_size(), chunk, definition.dims.len()));
                         self.defined.push(Defined { id: definition.id()?, bytes });
                     }
                     Body::Image => {
@@ -455,21 +456,26 @@ impl Log {
                     | Body::Rows { .. }
                     | Body::Chunk { .. }
                     | Body::Extent(_)
+                    | Body::Page(_)
                         if at >= after =>
                     {
-                        let Some((element, chunk)) = known.get(record.dataset as usize) else {
+                        let Some((element, chunk, rank)) = known.get(record.dataset as usize) else {
                             return Err(
                                 Error::corrupt(format!("no dataset of number {}", record.dataset)).at(at)
                             );
                         };
-                        let rank = match &record.body {
-                            Body::Boxes(boxes) => boxes.first().map_or(0, |slab| slab.start.len()),
-                            Body::Append(slab) | Body::Rows { slab, .. } => slab.start.len(),
-                            Body::Chunk { offset, .. } => offset.len(),
-                            Body::Extent(dims) => dims.len(),
-                            _ => 0,
+                        let found = match &record.body {
+                            Body::Boxes(boxes) => boxes.first().map(|slab| slab.start.len()),
+                            Body::Append(slab) | Body::Rows { slab, .. } => Some(slab.start.len()),
+                            Body::Chunk { offset, .. } => Some(offset.len()),
+                            Body::Extent(dims) => Some(dims.len()),
+                            _ => None,
                         };
-                        let mut written = Written::nothing(rank);
+                        if let Some(found) = found.filter(|found| found != rank) {
+                            let message = format!("{found} dimensions for a dataset of {rank}");
+                            return Err(Error::corrupt(message).at(at));
+                        }
+                        let mut written = Written::nothing(*rank);
                         written.add(record, order, at, place, *element, chunk);
                         self.take(record.dataset, &written);
                     }
@@ -565,6 +571,11 @@ impl Log {
                 if !self.is_whole(record, place, &definition)? {
                     let message = format!("{length} bytes are not as they were written");
                     return Err(Error::corrupt(message).within("log").at(place));
+                }
+                if let Body::Page(head) = &record.body
+                    && head.kind == PageKind::Zones
+                {
+                    zones::decode(&self.bytes(place, length)?, head, place)?;
                 }
                 looked += length;
                 place += record.length;

@@ -1,6 +1,7 @@
 //! What the elements of a write are like, found in the same pass over them as their checksum.
 
 use super::bytes::Out;
+use super::zones::Cut;
 use crate::Result;
 use hyperchunk_format::Cursor;
 use hyperchunk_format::model::{ByteOrder, Class, Datatype};
@@ -73,6 +74,8 @@ pub struct Statistics {
 impl Statistics {
     /// No statistics are longer as bytes.
     pub(super) const SIZE: usize = 57;
+    /// None are shorter.
+    pub(super) const LEAST: usize = 25;
 
     /// Of no elements.
     pub const NONE: Self = Self { count: 0, nan: 0, min: None, max: None, sum: 0.0 };
@@ -122,7 +125,7 @@ impl Statistics {
 
 /// Elements whose statistics are taken: the plain numbers of machines, in either byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Number {
+enum Machine {
     F32,
     F64,
     I8,
@@ -135,31 +138,43 @@ enum Number {
     U64,
 }
 
+impl Machine {
+    /// How many bytes a number has.
+    fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
+        }
+    }
+}
+
 /// How elements of a datatype are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looks(Option<(Number, bool)>);
+pub(super) struct Looks(Option<(Machine, bool)>);
 
 impl Looks {
     /// How elements of that type are; of other types than plain numbers no statistics are taken.
     pub(super) fn of(datatype: &Datatype) -> Self {
         let (number, order) = match &datatype.class {
             Class::Float(float) => match datatype.size {
-                4 if *datatype == Datatype::ieee(4, float.order) => (Number::F32, float.order),
-                8 if *datatype == Datatype::ieee(8, float.order) => (Number::F64, float.order),
+                4 if *datatype == Datatype::ieee(4, float.order) => (Machine::F32, float.order),
+                8 if *datatype == Datatype::ieee(8, float.order) => (Machine::F64, float.order),
                 _ => return Self(None),
             },
             Class::Integer { order, signed, offset: 0, precision }
                 if u64::from(*precision) == datatype.size.saturating_mul(8) =>
             {
                 let number = match (datatype.size, signed) {
-                    (1, true) => Number::I8,
-                    (2, true) => Number::I16,
-                    (4, true) => Number::I32,
-                    (8, true) => Number::I64,
-                    (1, false) => Number::U8,
-                    (2, false) => Number::U16,
-                    (4, false) => Number::U32,
-                    (8, false) => Number::U64,
+                    (1, true) => Machine::I8,
+                    (2, true) => Machine::I16,
+                    (4, true) => Machine::I32,
+                    (8, true) => Machine::I64,
+                    (1, false) => Machine::U8,
+                    (2, false) => Machine::U16,
+                    (4, false) => Machine::U32,
+                    (8, false) => Machine::U64,
                     _ => return Self(None),
                 };
                 (number, *order)
@@ -186,8 +201,13 @@ impl Looks {
 pub(super) struct Pass {
     /// What the blocks' checksums are, one behind the other.
     blocks: Option<Vec<u8>>,
-    looks: Option<(Number, bool)>,
+    looks: Option<(Machine, bool)>,
+    /// Those of the zone that was begun.
     statistics: Statistics,
+    cut: Option<Cut>,
+    zones: Vec<Statistics>,
+    /// How many elements come until the zone ends, and until counting begins anew.
+    left: (u64, u64),
 }
 
 /// So much is looked at while it is in the processor's cache. A multiple of every element's size.
@@ -196,7 +216,16 @@ pub(super) const BLOCK: usize = 128 << 10;
 impl Pass {
     pub(super) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
         let blocks = checksum.then(Vec::new);
-        Self { blocks, looks: statistics.and_then(|looks| looks.0), statistics: Statistics::NONE }
+        let looks = statistics.and_then(|looks| looks.0);
+        let (statistics, zones) = (Statistics::NONE, Vec::new());
+        Self { blocks, looks, statistics, cut: None, zones, left: (u64::MAX, u64::MAX) }
+    }
+
+    /// With statistics of zones, too.
+    pub(super) fn cut(mut self, cut: Option<Cut>) -> Self {
+        self.left = cut.map_or((u64::MAX, u64::MAX), |cut| (cut.step.min(cut.of), cut.of));
+        self.cut = cut;
+        self
     }
 
     /// Whether there is anything to find.
@@ -210,17 +239,41 @@ impl Pass {
             if let Some(blocks) = &mut self.blocks {
                 blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
             }
-            if let Some((number, swapped)) = self.looks {
-                let found = summary(number, swapped, block, &self.statistics);
+            let Some((number, swapped)) = self.looks else { continue };
+            let mut rest = block;
+            while !rest.is_empty() {
+                let room = usize::try_from(self.left.0).unwrap_or(usize::MAX).saturating_mul(number.size());
+                let (part, behind) = rest.split_at(room.min(rest.len()));
+                let found = summary(number, swapped, part, &self.statistics);
                 self.statistics.merge(&found);
+                rest = behind;
+                if let Some(cut) = self.cut {
+                    let (zone, all) = (self.left.0 - found.count, self.left.1 - found.count);
+                    let all = if all == 0 { cut.of } else { all };
+                    self.left = (if zone == 0 { cut.step.min(all) } else { zone }, all);
+                    if zone == 0 {
+                        self.zones.push(std::mem::replace(&mut self.statistics, Statistics::NONE));
+                    }
+                }
             }
         }
+    }
+
+    /// What the zones are like, if it was cut into any.
+    pub(super) fn zones(&mut self) -> Option<Vec<Statistics>> {
+        self.cut?;
+        if self.statistics.count > 0 {
+            self.zones.push(std::mem::replace(&mut self.statistics, Statistics::NONE));
+        }
+        Some(self.zones.clone())
     }
 
     /// The checksum, 0 where none was wanted, and the statistics.
     pub(super) fn end(self) -> (u64, Option<Statistics>) {
         let checksum = self.blocks.map_or(0, |blocks| of_blocks(&blocks));
-        (checksum, self.looks.map(|_| self.statistics))
+        let mut all = Statistics::NONE;
+        self.zones.iter().chain([&self.statistics]).for_each(|zone| all.merge(zone));
+        (checksum, self.looks.map(|_| all))
     }
 }
 
@@ -241,18 +294,18 @@ fn of_blocks(blocks: &[u8]) -> u64 {
 }
 
 /// What a block is like. The places of its extremes are looked for only where they go beyond those that are known.
-fn summary(number: Number, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
+fn summary(number: Machine, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
     match number {
-        Number::F32 => look::<f32>(swapped, bytes, known),
-        Number::F64 => look::<f64>(swapped, bytes, known),
-        Number::I8 => look::<i8>(false, bytes, known),
-        Number::I16 => look::<i16>(swapped, bytes, known),
-        Number::I32 => look::<i32>(swapped, bytes, known),
-        Number::I64 => look::<i64>(swapped, bytes, known),
-        Number::U8 => look::<u8>(false, bytes, known),
-        Number::U16 => look::<u16>(swapped, bytes, known),
-        Number::U32 => look::<u32>(swapped, bytes, known),
-        Number::U64 => look::<u64>(swapped, bytes, known),
+        Machine::F32 => look::<f32>(swapped, bytes, known),
+        Machine::F64 => look::<f64>(swapped, bytes, known),
+        Machine::I8 => look::<i8>(false, bytes, known),
+        Machine::I16 => look::<i16>(swapped, bytes, known),
+        Machine::I32 => look::<i32>(swapped, bytes, known),
+        Machine::I64 => look::<i64>(swapped, bytes, known),
+        Machine::U8 => look::<u8>(false, bytes, known),
+        Machine::U16 => look::<u16>(swapped, bytes, known),
+        Machine::U32 => look::<u32>(swapped, bytes, known),
+        Machine::U64 => look::<u64>(swapped, bytes, known),
     }
 }
 
@@ -495,7 +548,7 @@ mod tests {
     fn large_integers_are_exact() {
         let values = [i64::MIN, -1, i64::MAX - 1, i64::MAX];
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let found = summary(Number::I64, false, &bytes, &Statistics::NONE);
+        let found = summary(Machine::I64, false, &bytes, &Statistics::NONE);
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
@@ -523,15 +576,15 @@ mod tests {
         time("xxh3", &mut || {
             std::hint::black_box(XxHash3_64::oneshot(std::hint::black_box(&bytes)));
         });
-        for number in [Number::F32, Number::F64, Number::U8, Number::U16, Number::I32, Number::I64] {
+        for number in [Machine::F32, Machine::F64, Machine::U8, Machine::U16, Machine::I32, Machine::I64] {
             let known = summary(number, false, &bytes, &Statistics::NONE);
             time(&format!("{number:?}"), &mut || {
                 std::hint::black_box(summary(number, false, std::hint::black_box(&bytes), &known));
             });
         }
-        let known = summary(Number::F32, true, &bytes, &Statistics::NONE);
+        let known = summary(Machine::F32, true, &bytes, &Statistics::NONE);
         time("F32 swapped", &mut || {
-            std::hint::black_box(summary(Number::F32, true, std::hint::black_box(&bytes), &known));
+            std::hint::black_box(summary(Machine::F32, true, std::hint::black_box(&bytes), &known));
         });
     }
 }

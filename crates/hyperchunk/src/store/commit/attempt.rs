@@ -8,8 +8,8 @@ use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
 use crate::store::skeleton::{Change, Merge};
 use crate::store::{
-    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Part, Slab, Statistics,
-    StoreId, Ticket, WriterId, Written, link, log_of, overlap,
+    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Page, PageKind, Part,
+    Slab, StoreId, Ticket, WriterId, Written, link, log_of, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -376,12 +376,26 @@ impl<'a> Attempt<'a> {
                     .filter(|piece| piece.order > done)
                     .for_each(|piece| appended.push(&piece));
                 written.appended = appended;
+                written.pages.retain(|page| page.order > done);
+                // They were of all.
+                written.statistics = None;
             }
             let appended = std::mem::replace(&mut written.appended, PackedPieces::new(definition.dims.len()));
             if let Some(log) = numbers.get(&new.writer()).filter(|_| !appended.is_empty()) {
                 // They are of all that was written: of the rows, if there is nothing else.
                 let of_rows = done.is_none() && written.pieces.is_empty();
-                behind.push((*log, appended, written.statistics.filter(|_| of_rows)));
+                let statistics = written.statistics.filter(|_| of_rows);
+                if !of_rows {
+                    written.statistics = None;
+                }
+                // Zones are found by the numbers of their records; other results are told of once.
+                let rows_alone = written.pieces.is_empty() && written.extents.is_empty();
+                let zones = |page: &&Page| rows_alone || page.head.kind == PageKind::Zones;
+                let pages = written.pages.iter().filter(zones).cloned().collect();
+                if rows_alone {
+                    written.pages.clear();
+                }
+                behind.push((*log, Written { statistics, pages, appended, ..Written::nothing(0) }));
             }
             let start = self.first_extent(new, dataset, id, definition)?;
             let last = written.extents.last().map_or_else(|| start.clone(), |extent| extent.dims.clone());
@@ -449,7 +463,8 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
     let of_writer = |part: &&Part| base.logs.get(part.log as usize).is_some_and(|log| log.writer == writer);
     let part = stored.parts.iter().rev().find(of_writer)?;
     let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
-    pieces.max(part.written.extents.iter().map(|extent| extent.order).max())
+    let pages = part.written.pages.iter().map(|page| page.order).max();
+    pieces.max(part.written.extents.iter().map(|extent| extent.order).max()).max(pages)
 }
 
 /// A conflict in words.
@@ -470,14 +485,9 @@ fn describe(conflict: &Conflict, all: usize) -> String {
 }
 
 /// Puts appended rows behind what is there, one writer's behind the other's.
-fn append(
-    parts: &mut Vec<Part>,
-    behind: Vec<(u32, PackedPieces, Option<Statistics>)>,
-    extent: &mut [u64],
-    epoch: u64,
-) -> Result<()> {
+fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64], epoch: u64) -> Result<()> {
     let Some((rows, row)) = extent.split_first_mut() else { return Ok(()) };
-    for (log, appended, statistics) in behind {
+    for (log, Written { appended, statistics, pages, .. }) in behind {
         let (mut first, mut end) = (u64::MAX, 0);
         for piece in appended.iter() {
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
@@ -490,7 +500,7 @@ fn append(
             (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
         }
         let pieces = appended.shifted(rows.wrapping_sub(first));
-        let written = Written { pieces, statistics, ..Written::nothing(row.len() + 1) };
+        let written = Written { pieces, statistics, pages, ..Written::nothing(row.len() + 1) };
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
         parts.push(Part { log, epoch, written });

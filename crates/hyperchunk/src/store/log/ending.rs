@@ -21,6 +21,10 @@ impl LogWriter {
         if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
             return Ok(ticket);
         }
+        for dataset in 0..state.datasets.len() {
+            self.put_zones(state, u32::try_from(dataset).unwrap_or(u32::MAX))?;
+        }
+        self.write_waiting(state)?;
         self.spill()?;
         for table in &mut state.tables {
             table.finish()?;

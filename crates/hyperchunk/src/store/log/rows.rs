@@ -49,6 +49,7 @@ impl LogWriter {
     ) -> Result<()> {
         let (Some(first), Some(count)) = (slab.start.first(), slab.count.first()) else { return Ok(()) };
         let rows = (*first, *count);
+        self.make_room(state, dataset)?;
         if bytes.len() < LARGE && self.0.options.sync != Sync::Write {
             let known = &mut state.tables[table];
             if !known.keep(dataset, append, rows, bytes) {
@@ -139,7 +140,10 @@ impl LogWriter {
         (slab.start[0], slab.count[0]) = (first, count);
         let looks = self.0.options.statistics.then_some(known.looks);
         let statistics = looks.is_some_and(super::Looks::any).then_some(Statistics::NONE);
-        let mut pass = Pass::new(self.0.options.checksum, looks);
+        let length = bytes.len() as u64;
+        let body = Body::Rows { slab: slab.clone(), append, at: 0, length };
+        let cut = looks.and_then(|_| known.cut(&body, length));
+        let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
         let segment = state.tables[table].made()?;
         let spot = state.tables[table].spot(dataset, append, first);
         if pass.is_idle() {
@@ -152,11 +156,11 @@ impl LogWriter {
                 pass.look(block);
             }
         }
-        let length = bytes.len() as u64;
         state.tables[table].wrote(spot, (dataset, append), (first, count), length);
         let at = fragment::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };
         let mut record = Record { dataset, length: 0, checksum: 0, statistics, body };
+        state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
         (record.checksum, record.statistics) = pass.end();
         self.gather(state, record, &[])
     }

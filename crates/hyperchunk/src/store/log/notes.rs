@@ -1,0 +1,150 @@
+//! What a writer keeps of what it wrote, until it is in an index.
+
+use super::super::index::{Image, Index, Written};
+use super::super::record::{Body, Record};
+use super::{Dataset, LogWriter, State};
+use crate::store::page::{LARGEST_PAGE, MOST_ENTRIES, PageHead};
+use crate::store::statistics::{Statistics, checksum};
+use crate::store::zones::Cut;
+use crate::store::{Defined, Slab};
+use crate::{Error, Result};
+
+impl LogWriter {
+    /// Keeps results about what was written to a dataset. They lie in the log, and whoever reads an epoch finds them in
+    /// [`super::super::Written::pages`].
+    ///
+    /// # Errors
+    /// Limit if they are too many or too long; NotFound; Io.
+    pub fn put_page(&self, dataset: u32, head: PageHead, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state()?;
+        state.dataset(dataset)?;
+        if head.entries > MOST_ENTRIES || bytes.len() as u64 > LARGEST_PAGE {
+            return Err(Error::limit(format!(
+                "a page of {} entries and {} bytes",
+                head.entries,
+                bytes.len()
+            )));
+        }
+        self.add_page(&mut state, dataset, head, None, bytes)
+    }
+
+    fn add_page(
+        &self,
+        state: &mut State,
+        dataset: u32,
+        head: PageHead,
+        statistics: Option<Statistics>,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let (length, checksum, body) = (bytes.len() as u64, checksum(bytes), Body::Page(head));
+        self.gather(state, Record { dataset, length, checksum, statistics, body }, bytes)
+    }
+
+    /// Puts the zones of a dataset in a page, if they are many.
+    pub(super) fn make_room(&self, state: &mut State, dataset: u32) -> Result<()> {
+        if state.datasets.get(dataset as usize).is_some_and(|dataset| dataset.zones.is_full()) {
+            self.write_waiting(state)?;
+            self.put_zones(state, dataset)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the zones of a dataset in a page. Nothing waits that they are of.
+    pub(super) fn put_zones(&self, state: &mut State, number: u32) -> Result<()> {
+        let order = state.next;
+        let Some(dataset) = state.datasets.get_mut(number as usize) else { return Ok(()) };
+        match dataset.zones.take(order) {
+            Some((head, statistics, bytes)) => self.add_page(state, number, head, Some(statistics), &bytes),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Dataset {
+    /// How the zones of a record of so many bytes are cut.
+    pub(super) fn cut(&self, body: &Body, bytes: u64) -> Option<Cut> {
+        let boxes = match body {
+            Body::Boxes(boxes) => boxes,
+            Body::Append(slab) | Body::Rows { slab, .. } => std::slice::from_ref(slab),
+            _ => return None,
+        };
+        Cut::of(boxes, self.definition.element_size(), bytes)
+    }
+
+    /// Notes what the elements of a record are like.
+    fn see(&mut self, order: u64, record: &Record, cut: Option<Vec<Statistics>>) {
+        let (one, bytes): (&[Slab], u64) = match &record.body {
+            Body::Boxes(boxes) => (boxes, record.length),
+            Body::Append(slab) => (std::slice::from_ref(slab), record.length),
+            Body::Rows { slab, length, .. } => (std::slice::from_ref(slab), *length),
+            Body::Chunk { .. } => (&[], record.length),
+            _ => return,
+        };
+        let append = matches!(record.body, Body::Append(_) | Body::Rows { append: true, .. });
+        self.zones.add(order, (one, append), bytes, record.statistics.as_ref(), cut);
+    }
+}
+
+impl State {
+    /// Notes where records of a batch lie.
+    pub(super) fn note(&mut self, first: u64, head: u64, mut place: u64, records: &[Record]) {
+        self.changed = true;
+        for (order, record) in (first..).zip(records) {
+            let cut = self.cuts.iter().position(|(of, _)| *of == order);
+            let cut = cut.map(|place| self.cuts.swap_remove(place).1);
+            match &record.body {
+                Body::Image => {
+                    let (length, checksum) = (record.length, record.checksum);
+                    self.image = Some(Image { offset: place, length, checksum, order });
+                }
+                Body::Boxes(_)
+                | Body::Append(_)
+                | Body::Rows { .. }
+                | Body::Chunk { .. }
+                | Body::Extent(_) => {
+                    if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
+                        let element = dataset.definition.element_size();
+                        let chunk = dataset.definition.chunk.as_deref().unwrap_or_default();
+                        dataset.written.add(record, order, head, place, element, chunk);
+                        let mut new = dataset.reading.is_some().then(|| Written::nothing(dataset.dims.len()));
+                        if let Some(new) = &mut new {
+                            new.add(record, order, head, place, element, chunk);
+                        }
+                        dataset.see(order, record, cut);
+                        if let Body::Extent(dims) = &record.body {
+                            dataset.dims.clone_from(dims);
+                        }
+                        if let (Some(new), Some(reading)) = (new, &mut dataset.reading)
+                            && reading.add(&dataset.definition, &dataset.dims, &new).is_err()
+                        {
+                            // Whoever reads next finds out why.
+                            dataset.reading = None;
+                        }
+                    }
+                }
+                Body::Page(_) => {
+                    if let Some(dataset) = self.datasets.get_mut(record.dataset as usize) {
+                        dataset.written.add(record, order, head, place, 0, &[]);
+                    }
+                }
+                Body::Define | Body::Hides | Body::Index => {}
+            }
+            place += record.length;
+        }
+    }
+
+    pub(super) fn index(&mut self) -> Index {
+        let defined = self.datasets[self.indexed..].iter();
+        let defined =
+            defined.map(|dataset| Defined { id: dataset.id, bytes: dataset.bytes.clone() }).collect();
+        let written = self.datasets.iter_mut().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());
+        let written = written.map(|(dataset, number)| {
+            dataset.written.pieces.pack();
+            dataset.written.appended.pack();
+            (number, dataset.written.clone())
+        });
+        let written = written.collect();
+        let known = u32::try_from(self.indexed).unwrap_or(u32::MAX);
+        Index { known, defined, written, image: self.image, hidden: self.hidden.clone() }
+    }
+}
