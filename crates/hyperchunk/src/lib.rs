@@ -20,6 +20,7 @@ pub mod pack;
 #[cfg(target_os = "linux")]
 pub mod pool;
 mod prefetch;
+pub mod query;
 mod read;
 mod recent;
 pub mod references;

@@ -50,6 +50,8 @@ pub(crate) struct Store {
     datasets: Vec<OnceLock<Arc<Known>>>,
     headers: Headers,
     chunks: ChunkCache,
+    /// How many bytes its manifest has.
+    size: u64,
 }
 
 enum Place {
@@ -226,10 +228,11 @@ impl Store {
             let message = "the dataset is in a sharded store, and a file in memory has no folder beside it";
             return Err(Error::unsupported(message));
         };
-        let (place, manifest) = match home.source.remote() {
+        let (place, manifest, size) = match home.source.remote() {
             None => {
                 let manifest = Manifest::epoch(path, epoch).map_err(absent)?;
-                (Place::Folder(folder_of(path)), manifest)
+                let size = std::fs::metadata(Manifest::path(path, epoch)).map_or(0, |file| file.len());
+                (Place::Folder(folder_of(path)), manifest, size)
             }
             Some(_) => {
                 let place = Place::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));
@@ -242,20 +245,20 @@ impl Store {
                 let mut bytes = vec![0; length];
                 source.read_at(0, &mut bytes).map_err(|error| error.file(place.name(&name)))?;
                 let manifest = Manifest::decode(&bytes).map_err(|error| error.file(place.name(&name)))?;
-                (place, Arc::new(manifest))
+                (place, Arc::new(manifest), size)
             }
         };
         if manifest.number != epoch {
             let message = format!("the manifest of epoch {epoch} says that it is epoch {}", manifest.number);
             return Err(Error::corrupt(message).file(place.name(&name)));
         }
-        Ok(Self::new(manifest, place))
+        Ok(Self { size, ..Self::new(manifest, place) })
     }
 
     fn new(manifest: Arc<Manifest>, place: Place) -> Self {
         let datasets = manifest.datasets.iter().map(|_| OnceLock::new()).collect();
         let (logs, headers, chunks) = (Mutex::default(), Headers::default(), ChunkCache::default());
-        Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks }
+        Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks, size: 0 }
     }
 
     /// That of a file of this machine.
@@ -266,6 +269,21 @@ impl Store {
     /// What is kept of the headers of its batches.
     pub(super) fn headers(&self) -> &Headers {
         &self.headers
+    }
+
+    /// How many bytes its manifest has.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(super) fn stored(&self, number: usize) -> &manifest::Stored {
+        &self.manifest.datasets[number]
+    }
+
+    /// Who wrote a part of a dataset, and in which epoch it was committed.
+    pub(super) fn origin(&self, part: &manifest::Part) -> Option<(super::WriterId, u64)> {
+        let log = self.manifest.logs.get(part.log as usize);
+        log.map(|log| (log.writer, part.epoch))
     }
 
     pub(super) fn log_name(&self, number: u32) -> String {

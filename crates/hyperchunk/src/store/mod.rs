@@ -50,6 +50,7 @@ pub mod tree;
 pub mod vacuum;
 pub mod verify;
 mod waves;
+mod zoned;
 mod zones;
 
 pub use boxes::boxes;
@@ -70,6 +71,7 @@ pub use piece::{Extent, Piece, Place, Slab};
 pub use report::Report;
 pub use scan::{Ending, Log};
 pub use statistics::{Extreme, Statistics};
+pub(crate) use statistics::{Looks, Machine, Pass};
 
 use std::path::{Path, PathBuf};
 

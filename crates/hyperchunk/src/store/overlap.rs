@@ -225,7 +225,7 @@ pub(super) fn conflicts(
         let parts = (comparison.layers[below].part, comparison.layers[above].part);
         match found.iter_mut().find(|(first, second, ..)| (*first, *second) == parts) {
             Some((_, _, slab, count)) => {
-                *slab = around(slab, &common);
+                *slab = slab.around(&common);
                 *count += 1;
             }
             None => found.push((parts.0, parts.1, common, 1)),
@@ -284,20 +284,6 @@ impl Comparison<'_> {
         }
         Ok(out)
     }
-}
-
-/// The smallest box around two.
-fn around(one: &Slab, other: &Slab) -> Slab {
-    let mut both = Slab::default();
-    for ((start, count), (other_start, other_count)) in
-        one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count))
-    {
-        let first = *start.min(other_start);
-        let end = start.saturating_add(*count).max(other_start.saturating_add(*other_count));
-        both.start.push(first);
-        both.count.push(end - first);
-    }
-    both
 }
 
 /// Whether two pieces have the same elements in a box that both have.

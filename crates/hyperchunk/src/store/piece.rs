@@ -2,6 +2,7 @@
 
 use super::bytes::LARGEST_RANK;
 use crate::{Error, Result};
+use hyperchunk_format::select::{Axis, Choice};
 
 /// A box of elements: where it starts, and how far it reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -29,7 +30,7 @@ impl Slab {
     }
 
     /// Whether it makes sense for a dataset of so many dimensions.
-    pub(super) fn check(&self, rank: usize) -> Result<()> {
+    pub(crate) fn check(&self, rank: usize) -> Result<()> {
         if self.start.len() != rank || self.count.len() != rank || rank > LARGEST_RANK {
             let message = format!(
                 "a box of {} and {} dimensions for a dataset of {rank}",
@@ -62,6 +63,26 @@ impl Slab {
             common.count.push(end - first);
         }
         Some(common)
+    }
+
+    /// The smallest box around it and another.
+    pub(crate) fn around(&self, other: &Self) -> Self {
+        let mut both = Self::default();
+        for ((start, count), (other_start, other_count)) in
+            self.start.iter().zip(&self.count).zip(other.start.iter().zip(&other.count))
+        {
+            let first = *start.min(other_start);
+            let end = start.saturating_add(*count).max(other_start.saturating_add(*other_count));
+            both.start.push(first);
+            both.count.push(end - first);
+        }
+        both
+    }
+
+    /// It as a selection.
+    pub(crate) fn choice(&self) -> Choice {
+        let axes = self.start.iter().zip(&self.count);
+        Choice::Axes(axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count))).collect())
     }
 
     /// What of it lies inside an extent.

@@ -125,7 +125,7 @@ impl Statistics {
 
 /// Elements whose statistics are taken: the plain numbers of machines, in either byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Machine {
+pub(crate) enum Machine {
     F32,
     F64,
     I8,
@@ -140,7 +140,7 @@ enum Machine {
 
 impl Machine {
     /// How many bytes a number has.
-    fn size(self) -> usize {
+    pub(crate) fn size(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => 2,
@@ -152,11 +152,11 @@ impl Machine {
 
 /// How elements of a datatype are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looks(Option<(Machine, bool)>);
+pub(crate) struct Looks(Option<(Machine, bool)>);
 
 impl Looks {
     /// How elements of that type are; of other types than plain numbers no statistics are taken.
-    pub(super) fn of(datatype: &Datatype) -> Self {
+    pub(crate) fn of(datatype: &Datatype) -> Self {
         let (number, order) = match &datatype.class {
             Class::Float(float) => match datatype.size {
                 4 if *datatype == Datatype::ieee(4, float.order) => (Machine::F32, float.order),
@@ -195,10 +195,15 @@ impl Looks {
     pub(super) fn any(self) -> bool {
         self.0.is_some()
     }
+
+    /// What numbers they are, and whether their bytes are in the other order.
+    pub(crate) fn machine(self) -> Option<(Machine, bool)> {
+        self.0
+    }
 }
 
 /// A checksum and statistics, found in one pass.
-pub(super) struct Pass {
+pub(crate) struct Pass {
     /// What the blocks' checksums are, one behind the other.
     blocks: Option<Vec<u8>>,
     looks: Option<(Machine, bool)>,
@@ -214,7 +219,7 @@ pub(super) struct Pass {
 pub(super) const BLOCK: usize = 128 << 10;
 
 impl Pass {
-    pub(super) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
+    pub(crate) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
         let blocks = checksum.then(Vec::new);
         let looks = statistics.and_then(|looks| looks.0);
         let (statistics, zones) = (Statistics::NONE, Vec::new());
@@ -234,7 +239,7 @@ impl Pass {
     }
 
     /// Looks at the next bytes: whole elements, and whole blocks unless they are the last.
-    pub(super) fn look(&mut self, bytes: &[u8]) {
+    pub(crate) fn look(&mut self, bytes: &[u8]) {
         for block in bytes.chunks(BLOCK) {
             if let Some(blocks) = &mut self.blocks {
                 blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
@@ -269,7 +274,7 @@ impl Pass {
     }
 
     /// The checksum, 0 where none was wanted, and the statistics.
-    pub(super) fn end(self) -> (u64, Option<Statistics>) {
+    pub(crate) fn end(self) -> (u64, Option<Statistics>) {
         let checksum = self.blocks.map_or(0, |blocks| of_blocks(&blocks));
         let mut all = Statistics::NONE;
         self.zones.iter().chain([&self.statistics]).for_each(|zone| all.merge(zone));

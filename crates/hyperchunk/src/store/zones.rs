@@ -93,7 +93,7 @@ impl Zones {
             return;
         };
         for slab in boxes {
-            self.around = Some(self.around.take().map_or_else(|| slab.clone(), |around| hull(&around, slab)));
+            self.around = Some(self.around.take().map_or_else(|| slab.clone(), |around| around.around(slab)));
         }
         self.statistics.get_or_insert(Statistics::NONE).merge(all);
         if let Some(zones) = cut.filter(|zones| zones.len() > 1) {
@@ -134,20 +134,6 @@ impl Zones {
         let statistics = found.statistics.unwrap_or(Statistics::NONE);
         Some((head, statistics, encode(&found.entries)))
     }
-}
-
-/// The smallest box around two.
-pub(super) fn hull(one: &Slab, other: &Slab) -> Slab {
-    let mut both = Slab::default();
-    for ((start, count), (other_start, other_count)) in
-        one.start.iter().zip(&one.count).zip(other.start.iter().zip(&other.count))
-    {
-        let first = *start.min(other_start);
-        let end = start.saturating_add(*count).max(other_start.saturating_add(*other_count));
-        both.start.push(first);
-        both.count.push(end - first);
-    }
-    both
 }
 
 fn encode(entries: &[Entry]) -> Vec<u8> {

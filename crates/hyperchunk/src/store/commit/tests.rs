@@ -1,6 +1,7 @@
 //! The rules of commits, one by one.
 
 mod model;
+mod queries;
 
 use super::*;
 use crate::store::compact::{self, CompactOptions};

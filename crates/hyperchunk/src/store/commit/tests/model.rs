@@ -208,6 +208,7 @@ fn random_writers_against_a_model() {
                 let at = format!("seed {seed}, epoch {number} after round {epoch}");
                 assert_eq!(&read(&path, &manifest, &id), expected, "{at}");
                 assert_eq!(&engine(&path, *number, "a"), expected, "{at}, our reader");
+                queries::ask(&path, *number, expected, fill, &mut |below| random.below(below));
             }
             let newest = &epochs.last().unwrap().1;
             let out = folder.0.join(format!("{seed}.packed.h5"));

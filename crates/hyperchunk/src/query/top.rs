@@ -1,0 +1,241 @@
+//! The zones of a dataset in order of what they are like: where is the biggest wave?
+
+use super::answer::index_of;
+use super::judge::order;
+use super::{Ask, Elements, Zone};
+use crate::store::{Extreme, Slab, Statistics, WriterId};
+use crate::{Dataset, Error, Result};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::str::FromStr;
+
+/// By what zones are put in order, the largest first, but by the smallest value the smallest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum By {
+    /// Their largest value.
+    Max,
+    /// Their smallest value.
+    Min,
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// How many values are not a number.
+    Nan,
+    /// How far their values reach.
+    Range,
+}
+
+impl FromStr for By {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "max" => Self::Max,
+            "min" => Self::Min,
+            "sum" => Self::Sum,
+            "mean" => Self::Mean,
+            "nan" => Self::Nan,
+            "range" => Self::Range,
+            other => {
+                let message = format!("by must be max, min, sum, mean, nan or range, not {other:?}");
+                return Err(Error::invalid(message));
+            }
+        })
+    }
+}
+
+/// A zone, and what it is like.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Shard {
+    /// Its box, or that around what is seen of it.
+    pub slab: Slab,
+    /// By what it was put in order.
+    pub value: Extreme,
+    /// Where that is, of a smallest or largest value.
+    pub index: Option<Vec<u64>>,
+    /// What its elements are like, as far as they are seen.
+    pub statistics: Statistics,
+    /// Who wrote it, in a store.
+    pub writer: Option<WriterId>,
+    /// The epoch that committed it, in a store.
+    pub epoch: Option<u64>,
+}
+
+/// The first zones.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Top {
+    /// In order.
+    pub shards: Vec<Shard>,
+    /// How many bytes were looked at, statistics and elements.
+    pub looked_at: u64,
+    /// How many bytes were asked about.
+    pub total: u64,
+}
+
+/// A zone in the order of what is known of it.
+struct Ranked {
+    /// `None` if nothing is known: it comes first.
+    key: Option<Extreme>,
+    /// Once it is known exactly.
+    shard: Option<Shard>,
+    zone: Option<Zone>,
+    smallest: bool,
+}
+
+impl By {
+    fn of(self, statistics: &Statistics) -> Option<Extreme> {
+        #[expect(clippy::cast_precision_loss, reason = "a mean is one of floating-point numbers")]
+        let mean = |statistics: &Statistics| {
+            let count = statistics.count.checked_sub(statistics.nan).filter(|count| *count > 0)?;
+            Some(Extreme::Float(statistics.sum / count as f64))
+        };
+        match self {
+            Self::Max => statistics.max.map(|(value, _)| value),
+            Self::Min => statistics.min.map(|(value, _)| value),
+            Self::Sum => Some(Extreme::Float(statistics.sum)),
+            Self::Mean => mean(statistics),
+            Self::Nan => Some(Extreme::Unsigned(statistics.nan)),
+            Self::Range => {
+                let (low, high) = (statistics.min?.0, statistics.max?.0);
+                Some(match (low, high) {
+                    (Extreme::Signed(low), Extreme::Signed(high)) => Extreme::Unsigned(high.abs_diff(low)),
+                    (Extreme::Unsigned(low), Extreme::Unsigned(high)) => {
+                        Extreme::Unsigned(high.saturating_sub(low))
+                    }
+                    (low, high) => Extreme::Float(high.as_f64() - low.as_f64()),
+                })
+            }
+        }
+    }
+
+    /// Whether it can only be less of a part of a zone (for the smallest value: more).
+    fn is_bound(self) -> bool {
+        matches!(self, Self::Max | Self::Min | Self::Nan | Self::Range)
+    }
+}
+
+impl Dataset {
+    /// The first zones of it, or of a box, in order of what their elements are like. What nobody wrote is no zone. Zones that
+    /// something lies over, and those of which nothing is known, are read where their place depends on it.
+    ///
+    /// # Errors
+    /// As [`Dataset::query`].
+    pub fn top(&self, count: usize, by: By, slab: Option<&Slab>) -> Result<Top> {
+        let elements = Elements::of(self.datatype()).map_err(|error| self.name(error))?;
+        let wanted = self.asked(slab)?;
+        let limits = &self.object().file().options().limits;
+        let zoned = self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: false, limits })?;
+        let mut looked_at = zoned.looked_at;
+        let smallest = by == By::Min;
+        let mut heap = BinaryHeap::with_capacity(zoned.zones.len());
+        for zone in zoned.zones {
+            let known = zone.statistics.filter(|_| zone.whole || by.is_bound());
+            let key = known.as_ref().and_then(|statistics| by.of(statistics));
+            if known.is_some() && key.is_none() {
+                continue;
+            }
+            heap.push(Ranked { key, shard: None, zone: Some(zone), smallest });
+        }
+        let mut shards = Vec::new();
+        while shards.len() < count {
+            let Some(next) = heap.pop() else { break };
+            if let Some(shard) = next.shard {
+                shards.push(shard);
+                continue;
+            }
+            let Some(zone) = next.zone else { continue };
+            let shard = self.exact(&zone, by, elements, &mut looked_at)?;
+            if let Some(shard) = shard {
+                heap.push(Ranked { key: Some(shard.value), shard: Some(shard), zone: None, smallest });
+            }
+        }
+        Ok(Top { shards, looked_at, total: wanted.elements()?.saturating_mul(elements.size() as u64) })
+    }
+
+    /// What a zone is like, exactly: read, if something lies over it.
+    fn exact(&self, zone: &Zone, by: By, elements: Elements, looked_at: &mut u64) -> Result<Option<Shard>> {
+        let mut all = Statistics::NONE;
+        let mut best: Option<(Extreme, Vec<u64>)> = None;
+        let mut take = |slab: &Slab, statistics: &Statistics| {
+            let place = match by {
+                By::Max => statistics.max,
+                By::Min => statistics.min,
+                _ => None,
+            };
+            if let Some((value, place)) = place {
+                let index = index_of(slab, place);
+                let better = best.as_ref().is_none_or(|(known, at)| {
+                    let compared = order(value, *known);
+                    let compared = if by == By::Min { compared.reverse() } else { compared };
+                    compared.then_with(|| at.cmp(&index)).is_gt()
+                });
+                if better {
+                    best = Some((value, index));
+                }
+            }
+            all.merge(statistics);
+        };
+        match (zone.statistics.as_ref().filter(|_| zone.whole), &*zone.seen) {
+            (Some(statistics), [slab]) => take(slab, statistics),
+            _ => {
+                for slab in &zone.seen {
+                    self.read_parts(slab, elements.size(), &mut |part, bytes| {
+                        *looked_at = looked_at.saturating_add(bytes.len() as u64);
+                        take(part, &elements.statistics(bytes));
+                    })?;
+                }
+            }
+        }
+        let Some(value) = by.of(&all) else { return Ok(None) };
+        let around = zone
+            .seen
+            .iter()
+            .skip(1)
+            .fold(zone.seen.first().cloned(), |around, slab| around.map(|around| around.around(slab)));
+        Ok(around.map(|slab| Shard {
+            slab,
+            value,
+            index: best.map(|(_, index)| index),
+            statistics: all,
+            writer: zone.origin.map(|(writer, _)| writer),
+            epoch: zone.origin.map(|(_, epoch)| epoch),
+        }))
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let keys = match (self.key, other.key) {
+            (Some(one), Some(other)) => {
+                let compared = order(one, other);
+                if self.smallest { compared.reverse() } else { compared }
+            }
+            (one, other) => one.is_none().cmp(&other.is_none()),
+        };
+        // Of equals, those that are not known exactly come first, then those at the smaller index.
+        let exact = self.shard.is_none().cmp(&other.shard.is_none());
+        let place = |ranked: &Self| {
+            let shard = ranked.shard.as_ref();
+            shard.map(|shard| shard.index.clone().unwrap_or_else(|| shard.slab.start.clone()))
+        };
+        keys.then(exact).then_with(|| place(other).cmp(&place(self)))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ranked {}
