@@ -17,7 +17,7 @@ from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
 if TYPE_CHECKING:
-    from hyperchunk import exceptions, plugins, trust, udf
+    from hyperchunk import exceptions, executors, layouts, plugins, trust, udf
     from hyperchunk.arrow import Table, scan_hyperchunk
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.dataset import Dataset
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hyperchunk.exceptions import HyperchunkError
     from hyperchunk.file import File, Stats, is_hdf5
     from hyperchunk.group import Group
+    from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
     from hyperchunk.references import AttributeReference, Reference, RegionReference
@@ -78,6 +79,7 @@ _HOMES = {
     "exceptions": ("HyperchunkError",),
     "file": ("File", "Stats", "is_hdf5"),
     "group": ("Group",),
+    "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
     "references": ("AttributeReference", "Reference", "RegionReference"),
@@ -85,7 +87,7 @@ _HOMES = {
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset(("exceptions", "plugins", "trust", "udf"))
+_MODULES = frozenset(("exceptions", "executors", "layouts", "plugins", "trust", "udf"))
 
 
 def __getattr__(name: str) -> Any:
@@ -133,6 +135,7 @@ __all__ = [
     "HLObject",
     "HardLink",
     "HyperchunkError",
+    "Layout",
     "MultiBlockSlice",
     "Reference",
     "RegionReference",
@@ -154,12 +157,15 @@ __all__ = [
     "create",
     "enum_dtype",
     "exceptions",
+    "executors",
     "is_hdf5",
+    "layouts",
     "opaque_dtype",
     "open",
     "plugins",
     "ref_dtype",
     "regionref_dtype",
+    "restructure",
     "scan_hyperchunk",
     "set_metadata_cache_bytes",
     "special_dtype",

@@ -22,6 +22,7 @@ __all__ = [
     "PoolObject",
     "PoolWriter",
     "RemoteTable",
+    "Restructuring",
     "RowBatches",
     "Scan",
     "ScanPart",
@@ -37,11 +38,13 @@ __all__ = [
     "explain_live",
     "extend",
     "idle_workers",
+    "layouts",
     "list_live",
     "prepend_plugin_folder",
     "read_many",
     "rebuild_live",
     "remove",
+    "remove_layout",
     "run_command",
     "serve",
     "set_metadata_cache_bytes",
@@ -397,6 +400,25 @@ class StoreWriter:
 @final
 class FreshStore: ...
 
+@final
+class Restructuring:
+    def __new__(cls, file: str, request: str, output: str | None = None) -> Self: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def request(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def tasks(self) -> list[int]: ...
+    def describe(self, threads: int) -> str: ...
+    def start(self) -> None: ...
+    def work(self, number: int, first: int, end: int, threads: int) -> tuple[int, int]: ...
+    def progress(self) -> tuple[bool, int, int]: ...
+    def commit(self, when: str) -> list[str]: ...
+
+def layouts(file: str) -> list[tuple[str, str, Path, int, str]]: ...
+def remove_layout(file: str, id: str) -> None: ...
 def store_create(
     path: str, definitions: list[StoreDefinition], image: bytes | None, replaces: bool, sync: str
 ) -> tuple[str, int, FreshStore]: ...

@@ -83,6 +83,7 @@ class File(Group):
         external: str = "anywhere",
         index: str | os.PathLike[str] = "auto",
         epoch: int | None = None,
+        layouts: bool = True,
         storage_options: dict[str, Any] | None = None,
         network: dict[str, Any] | None = None,
         **tuning: Any,
@@ -97,6 +98,8 @@ class File(Group):
         }
         if epoch is not None:
             options["epoch"] = epoch
+        if not layouts:
+            options["layouts"] = False
         source = source_of(name)
         if source is not None:
             options["network"] = network or {}

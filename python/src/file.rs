@@ -62,6 +62,9 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     if let Some(epoch) = keywords.get_item("epoch")? {
         options.epoch = Some(epoch.extract()?);
     }
+    if let Some(layouts) = keywords.get_item("layouts")? {
+        options.ignore_layouts = !layouts.extract::<bool>()?;
+    }
     if let Some(network) = keywords.get_item("network")? {
         options.remote = crate::network::options(network.cast::<PyDict>()?)?;
     }

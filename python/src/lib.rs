@@ -18,6 +18,7 @@ mod node;
 mod object;
 #[cfg(target_os = "linux")]
 mod pool;
+mod restructure;
 mod store;
 mod table;
 mod trust;
@@ -100,6 +101,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(set_package_dir, module)?)?;
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
+    restructure::add(module)?;
     trust::add(module)?;
     edit::add(module)
 }

@@ -36,6 +36,7 @@ mod pack;
 mod pool;
 mod progress;
 mod recover;
+mod restructure;
 mod serve;
 mod source;
 mod store;
@@ -70,6 +71,8 @@ enum Command {
     Check(check::Arguments),
     /// Pack files into a new one: chunked, compressed, laid out anew; h5repack's job on all processors.
     Pack(pack::Arguments),
+    /// Make another layout of a dataset, which is read where it costs less: rows as columns, other chunks, other filters.
+    Restructure(restructure::Arguments),
     /// Make an index of a file, with which reading it takes one round trip.
     Index(index::Arguments),
     /// Get back what a program that was killed wrote.
@@ -158,6 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Get(command) => get::run(&command),
         Command::Check(command) => check::run(&command),
         Command::Pack(command) => pack::run(&command),
+        Command::Restructure(command) => restructure::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Serve(command) => serve::run(&command),

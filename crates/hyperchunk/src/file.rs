@@ -6,6 +6,7 @@ use crate::index::{self, Index, IndexOption, IndexState, Indexed};
 use crate::io::{self, FileView, LocalFile, Memory, Paged, RemoteOptions, Source, rounds};
 use crate::object::Object;
 use crate::read::ChunkCache;
+use crate::restructure::Layouts;
 use crate::store::{Home, Store, Stores};
 use crate::walk::Paths;
 use crate::{Error, Limits, Result};
@@ -38,6 +39,8 @@ pub struct OpenOptions {
     pub epoch: Option<u64>,
     /// Takes datasets of sharded stores for what libhdf5 takes them: data in external files.
     pub ignore_stores: bool,
+    /// Reads datasets from where they are, also where another layout would cost less ([`crate::restructure`]).
+    pub ignore_layouts: bool,
 }
 
 /// Which other files a file may make us read.
@@ -83,6 +86,7 @@ pub(crate) struct Inner {
     pub(crate) chunks: ChunkCache,
     pub(crate) index: Option<Arc<Index>>,
     pub(crate) stores: Stores,
+    pub(crate) layouts: Layouts,
     pub(crate) paths: OnceLock<Arc<Paths>>,
     index_state: IndexState,
     view: Overlay<Indexed<FileView>>,
@@ -314,6 +318,7 @@ fn open(
         chunks: ChunkCache::default(),
         index,
         stores,
+        layouts: Layouts::default(),
         paths: OnceLock::new(),
         index_state,
         view,

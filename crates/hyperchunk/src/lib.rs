@@ -24,6 +24,7 @@ pub mod query;
 mod read;
 mod recent;
 pub mod references;
+pub mod restructure;
 pub mod slabs;
 pub mod store;
 mod survey;

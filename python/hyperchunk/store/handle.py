@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from hyperchunk import _core
@@ -14,6 +14,9 @@ from hyperchunk.store import schema
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
+
+if TYPE_CHECKING:
+    from hyperchunk.layouts import Restructured
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,13 @@ class Store:
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
         """The Arrow files that are a table (:func:`fragments`)."""
         return fragments(self.path, table, epoch)
+
+    def restructure(self, dataset: str, **options: Any) -> Restructured:
+        """Makes another layout of a dataset as the newest epoch has it, or another `epoch`: see
+        :func:`hyperchunk.restructure`. It serves later epochs, too, as long as they have nothing new of the dataset."""
+        from hyperchunk.layouts import restructure
+
+        return restructure(self.path, dataset, **options)
 
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""

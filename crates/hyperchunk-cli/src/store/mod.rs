@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Export(tree::Export),
     /// Make the file that was exported to a folder.
     Import(tree::Import),
+    /// Do a share of the tasks of a layout that was begun (`hyperchunk restructure --begin`).
+    Work(crate::restructure::Work),
     /// Delete old epochs, and logs that nobody can see any more.
     Vacuum(change::Vacuum),
 }
@@ -46,6 +48,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Compact(arguments) => change::compact(arguments),
         Command::Export(arguments) => tree::export(arguments),
         Command::Import(arguments) => tree::import(arguments),
+        Command::Work(arguments) => crate::restructure::work(arguments),
         Command::Vacuum(arguments) => change::vacuum(arguments),
     }
 }

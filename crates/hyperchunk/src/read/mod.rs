@@ -81,10 +81,25 @@ impl Dataset {
         size: usize,
         out: &mut [u8],
     ) -> Result<()> {
+        if self.read_layout(choice, conversion, size, out) {
+            return Ok(());
+        }
         match self.output(choice, conversion, size, out)? {
             Some(output) => self.fill_output(choice, &output).map_err(|error| self.name(error)),
             None => Ok(()),
         }
+    }
+
+    /// Reads from another layout of the dataset, if one costs less. One that cannot be read is none.
+    fn read_layout(
+        &self,
+        choice: &Choice,
+        conversion: Option<&Conversion>,
+        size: usize,
+        out: &mut [u8],
+    ) -> bool {
+        let layout = self.object().file().0.layouts.cheapest(self, choice);
+        layout.is_some_and(|layout| layout.read_with(choice, conversion, size, out).is_ok())
     }
 
     /// The buffer of a read, checked; `None` if there is nothing to read.

@@ -173,6 +173,12 @@ impl Sharded {
         self.marker
     }
 
+    /// What its epoch has of it.
+    pub(crate) fn stored(&self) -> Option<(&Manifest, &manifest::Stored)> {
+        let State::Committed(store, number) = &self.state else { return None };
+        Some((&store.manifest, store.manifest.datasets.get(*number)?))
+    }
+
     /// How many pieces it has.
     pub(crate) fn pieces(&self) -> u64 {
         let State::Committed(store, number) = &self.state else { return 0 };

@@ -2,13 +2,15 @@
 
 use super::chunks::Data;
 use super::dataset::DatasetWriter;
-use super::options::DatasetOptions;
+use super::options::{CreateOptions, DatasetOptions};
+use super::sink::LocalSink;
 use super::tree::{NewLink, NodeId};
 use super::writer::Writer;
 use crate::write::companion::Companion;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Dataspace, Name};
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 impl Writer {
@@ -24,6 +26,17 @@ impl Writer {
             return Err(self.0.named(Error::invalid(message)));
         }
         self.0.take_aligned(length, alignment).map_err(|error| self.0.named(error))
+    }
+
+    /// Goes on with an unfinished file of this machine, FILE.partial, whose data lie before `end` already:
+    /// [`DatasetWriter::place_chunk`] says where. It has its name when it is committed.
+    ///
+    /// # Errors
+    /// NotFound or Io if there is none.
+    pub fn around(path: &Path, end: u64, options: &CreateOptions) -> Result<Self> {
+        let options = CreateOptions { journal: false, user_block: 0, ..options.clone() };
+        let sink = Arc::new(LocalSink::reopen(path)?.synced(options.sync));
+        Ok(Self::over(sink, Some(&path.to_string_lossy()), &options, None, end))
     }
 
     /// Writes to bytes that were taken, one part behind the other.

@@ -185,6 +185,11 @@ impl LocalSink {
         Ok(Self { file, path: path.into(), partial, sync: Sync::Commit, replace: true, published })
     }
 
+    /// The same, with another policy of when data must have reached the disk.
+    pub(super) fn synced(self, sync: Sync) -> Self {
+        Self { sync, ..self }
+    }
+
     /// A finished file that nobody has open.
     pub(super) fn adopt(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path);

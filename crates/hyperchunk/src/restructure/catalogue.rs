@@ -1,0 +1,281 @@
+//! The layouts that there are of the datasets of a file, and which of them is the cheapest for a selection.
+
+use super::job::{chunk_of, read_request};
+use super::plan::OPERATION;
+use super::{FOLDER, LAYOUT, Request, source};
+use crate::store::folder_of;
+use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk_format::select::Choice;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// No more layouts of a file are looked at.
+const MOST: usize = 256;
+/// What a byte of a chunk that goes through filters costs, in bytes that are read as they are.
+const DECODED: f64 = 3.0;
+/// The least that the system reads from a disk.
+const PAGE: f64 = 4096.0;
+/// A layout is taken if it costs less than this part of what the dataset itself does.
+const WORTH_IT: f64 = 0.8;
+
+/// A layout in the folder of a file.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// Its name.
+    pub id: String,
+    /// What was asked for.
+    pub request: Request,
+    /// Where it is.
+    pub folder: PathBuf,
+    /// How many bytes its files have.
+    pub bytes: u64,
+    /// What it is good for.
+    pub state: State,
+}
+
+/// What a layout is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is read.
+    Used,
+    /// It is being made, or whoever made it was stopped.
+    Unfinished,
+    /// The dataset is another one since: it is not read.
+    Stale,
+}
+
+/// The layouts of a file of this machine.
+///
+/// # Errors
+/// Those of opening the file; Io.
+pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
+    let options = OpenOptions { ignore_layouts: true, ..OpenOptions::default() };
+    let file = File::open(path, &options)?;
+    let mut listed = Vec::new();
+    for (id, folder) in folders(path)? {
+        let Ok((request, identity)) = read_request(&folder) else { continue };
+        let whole = folder.join(LAYOUT).exists();
+        let state = match (whole, is_of(&file, &request, &identity)) {
+            (_, Ok(false)) => State::Stale,
+            (false, _) => State::Unfinished,
+            (true, Ok(true)) => State::Used,
+            (true, Err(_)) => State::Stale,
+        };
+        listed.push(Listed { id, request, bytes: size_of(&folder), folder, state });
+    }
+    Ok(listed)
+}
+
+/// Deletes a layout, whether it is finished or not; the file itself stays as it is. Who reads it goes on with the file.
+///
+/// # Errors
+/// NotFound if there is none of that name, or several begin so; Io.
+pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
+    let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())
+    };
+    std::fs::remove_dir_all(&folder).map_err(refused)?;
+    // What is empty needs no folder.
+    drop(std::fs::remove_dir(folder_of(path).join(FOLDER)));
+    drop(std::fs::remove_dir(folder_of(path)));
+    Ok(folder)
+}
+
+/// The layout whose name begins so.
+pub(super) fn find(path: &Path, id: &str) -> Result<String> {
+    let none = |message: &str| Error::new(ErrorKind::NotFound, message).file(path.display());
+    let all = folders(path)?;
+    let mut found =
+        all.into_iter().map(|(name, _)| name).filter(|name| !id.is_empty() && name.starts_with(id));
+    match (found.next(), found.next()) {
+        (Some(name), None) => Ok(name),
+        (Some(_), Some(_)) => Err(none(&format!("several layouts begin with {}", id.escape_debug()))),
+        _ => Err(none(&format!("there is no layout {}", id.escape_debug()))),
+    }
+}
+
+/// The folders of layouts, in order of their names.
+fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let folder = folder_of(path).join(FOLDER);
+    let refused = |error: std::io::Error| {
+        Error::new(ErrorKind::Io, format!("cannot read the folder: {error}")).file(folder.display())
+    };
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(refused(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(refused)?;
+        let name = entry.file_name();
+        let name = name
+            .to_str()
+            .filter(|name| name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if let Some(name) = name
+            && found.len() < MOST
+        {
+            found.push((name.to_owned(), entry.path()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).fold(0, u64::saturating_add)
+}
+
+/// The dataset of a request, in a file that is open.
+fn dataset_of(file: &File, request: &Request) -> Result<Dataset> {
+    file.root()?.named("/").group()?.get(request.dataset.as_bytes())?.dataset()
+}
+
+/// Whether a layout is of what a file is now.
+fn is_of(file: &File, request: &Request, identity: &str) -> Result<bool> {
+    // Most that changed is seen without reading anything.
+    let store = identity.starts_with("store:");
+    if !store && source::quick(file).is_none_or(|quick| !identity.starts_with(&quick)) {
+        return Ok(false);
+    }
+    let dataset = dataset_of(file, request)?;
+    Ok(dataset.store().is_some() == store && source::identity(&dataset)? == identity)
+}
+
+/// The layouts of an open file that can be read in place of its datasets.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts(OnceLock<HashMap<u64, Vec<Arc<Usable>>>>);
+
+#[derive(Debug)]
+struct Usable {
+    path: PathBuf,
+    request: Request,
+    chunk: Vec<u64>,
+    decoded: bool,
+    opened: Mutex<Option<Option<Dataset>>>,
+}
+
+impl Layouts {
+    /// A layout that serves a selection of a dataset for less than the dataset itself.
+    pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Choice) -> Option<Dataset> {
+        let file = dataset.object().file();
+        let all = self.0.get_or_init(|| load(file).unwrap_or_default());
+        let of_it = all.get(&dataset.object().address())?;
+        let bounds = choice.bounds(dataset.dims()).ok()??;
+        let own = cost(
+            dataset.dims(),
+            &bounds,
+            &chunk_of(dataset),
+            dataset.datatype().size,
+            !dataset.pipeline().is_empty(),
+        );
+        let mut best: Option<(f64, &Arc<Usable>)> = None;
+        for usable in of_it {
+            let cost = cost(dataset.dims(), &bounds, &usable.chunk, dataset.datatype().size, usable.decoded);
+            if cost < own * WORTH_IT && best.is_none_or(|(least, _)| cost < least) {
+                best = Some((cost, usable));
+            }
+        }
+        let (_, usable) = best?;
+        // What is of an epoch stays what it is; a file may be written to at any time.
+        if dataset.store().is_none() && !source::is_same(file).unwrap_or(false) {
+            return None;
+        }
+        usable.dataset(dataset)
+    }
+}
+
+impl Usable {
+    /// It, opened; `None` if it is not what it should be.
+    fn dataset(&self, of: &Dataset) -> Option<Dataset> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = || {
+            let mut options = of.object().file().options().clone();
+            options.ignore_layouts = true;
+            options.epoch = None;
+            options.index = crate::index::IndexOption::Never;
+            let dataset = dataset_of(&File::open(&self.path, &options).ok()?, &self.request).ok()?;
+            let same = dataset.dims() == of.dims() && dataset.datatype() == of.datatype();
+            Some(dataset).filter(|_| same)
+        };
+        opened.get_or_insert_with(open).clone()
+    }
+}
+
+/// All layouts of a file that are of what it is now.
+fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
+    let mut all: HashMap<u64, Vec<Arc<Usable>>> = HashMap::new();
+    let Some(path) = file.path().filter(|_| !file.is_remote() && !file.options().ignore_layouts) else {
+        return Ok(all);
+    };
+    for (id, folder) in folders(path)? {
+        let path = folder.join(LAYOUT);
+        if !path.exists() {
+            continue;
+        }
+        let Ok((request, identity)) = read_request(&folder) else { continue };
+        if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {
+            continue;
+        }
+        let Ok(dataset) = dataset_of(file, &request) else { continue };
+        let Ok(chunk) = request.shape(dataset.dims(), dataset.datatype().size) else { continue };
+        let decoded = request
+            .pipeline(dataset.datatype(), &chunk, &dataset.fill().value)
+            .is_ok_and(|pipeline| !pipeline.is_empty());
+        let usable = Usable { path, request, chunk, decoded, opened: Mutex::default() };
+        all.entry(dataset.object().address()).or_default().push(Arc::new(usable));
+    }
+    Ok(all)
+}
+
+/// What reading a box costs: bytes, and bytes for operations.
+fn cost(extent: &[u64], bounds: &[Range<u64>], chunk: &[u64], element: u64, decoded: bool) -> f64 {
+    // Over all dimensions: how many chunks; in how many runs in one of them; of how many elements each.
+    let (mut chunks, mut whole, mut runs, mut run) = (1.0, element as f64, 1.0, 1.0);
+    let mut inside = true;
+    for ((range, chunk), extent) in bounds.iter().zip(chunk).zip(extent).rev() {
+        let touched = (range.end.div_ceil(*chunk) - range.start / chunk) as f64;
+        let common = (range.end - range.start) as f64 / touched;
+        chunks *= touched;
+        whole *= (*chunk).min(*extent) as f64;
+        if inside {
+            run *= common;
+        } else {
+            runs *= common;
+        }
+        inside = inside && range.end - range.start >= (*chunk).min(*extent);
+    }
+    if decoded {
+        return chunks * (whole * DECODED + OPERATION);
+    }
+    chunks * (runs * ((run * element as f64).max(PAGE) + OPERATION)).min(whole + OPERATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_decides() {
+        let extent = [8192, 8192];
+        let column = [0..8192, 5..6];
+        let row = [5..6, 0..8192];
+        let contiguous = |bounds: &[Range<u64>]| cost(&extent, bounds, &extent, 4, false);
+        let columns = |bounds: &[Range<u64>]| cost(&extent, bounds, &[8192, 32], 4, false);
+        let packed = |bounds: &[Range<u64>]| cost(&extent, bounds, &[8192, 32], 4, true);
+        assert!(columns(&column) * 20.0 < contiguous(&column));
+        assert!(packed(&column) * 10.0 < contiguous(&column));
+        assert!(contiguous(&row) * 20.0 < columns(&row));
+        let all = [0..8192, 0..8192];
+        assert!(contiguous(&all) <= columns(&all) && columns(&all) < packed(&all));
+    }
+}

@@ -1,0 +1,200 @@
+//! The end: the layout becomes an HDF5 file with the dataset at its path.
+
+use super::boxes::Grid;
+use super::job::{FIRST, Files, Job};
+use super::order::Slots;
+use super::{LAYOUT, PARTIAL};
+use crate::io::positioned::read_exact_at;
+use crate::pack::plan::needed;
+use crate::write::{
+    CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, NewLayout, NodeId, Sync, Writer,
+};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::encode::Oldest;
+use hyperchunk_format::model::{AllocationTime, Class, Dataspace};
+use std::fs;
+use std::path::PathBuf;
+
+/// So many bytes of chunks are copied at once.
+const BATCH: u64 = 4 << 20;
+
+/// What became of a layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Whether this call made it whole; if not, it was before.
+    pub now: bool,
+    /// Attributes that lead to other places of the source, and were left out.
+    pub left_out: Vec<String>,
+}
+
+impl Job {
+    /// Makes the layout's file, when all tasks are done. Anybody may, more than once.
+    ///
+    /// # Errors
+    /// Invalid if tasks are not done; Changed if the source was written to; those of writing.
+    pub fn commit(&self, sync: Sync) -> Result<Committed> {
+        let path = self.result();
+        let before = || Ok(Committed { path: path.clone(), now: false, left_out: Vec::new() });
+        if path.exists() {
+            return before();
+        }
+        let layout = self.folder.join(LAYOUT);
+        let mut left_out = Vec::new();
+        let files = if layout.exists() { None } else { self.files()? };
+        if let Some(files) = files {
+            for pass in 0..self.plan.passes.len() {
+                let missing = self.missing(&files, pass)?;
+                if missing > 0 {
+                    let message = format!("{missing} of {} tasks are not done", self.plan.tasks());
+                    return Err(Error::invalid(message).file(self.folder.display()));
+                }
+            }
+            self.source.still()?;
+            let made = if self.is_encoded() { self.gather(&files, sync) } else { self.surround(sync) };
+            match made {
+                Ok(names) => left_out = names,
+                // Somebody else was faster.
+                Err(_) if self.is_committed() => return before(),
+                Err(error) => return Err(error),
+            }
+        }
+        match &self.output {
+            None => {
+                for name in ["marks", "between", "encoded", "sizes"] {
+                    drop(fs::remove_file(self.folder.join(name)));
+                }
+            }
+            Some(output) => {
+                match fs::rename(&layout, output) {
+                    Err(_) if output.exists() => return before(),
+                    renamed => renamed.map_err(|error| self.refused("rename", output, &error))?,
+                }
+                drop(fs::remove_dir_all(&self.folder));
+            }
+        }
+        Ok(Committed { path, now: true, left_out })
+    }
+
+    /// Writes the structure around chunks that have their places.
+    fn surround(&self, sync: Sync) -> Result<Vec<String>> {
+        let end = FIRST + self.chunks.len() * self.chunk_bytes;
+        let writer = Writer::around(&self.folder.join(LAYOUT), end, &self.options(sync)?)?;
+        let (dataset, left_out) = self.make(&writer)?;
+        for number in 0..self.chunks.len() {
+            let place = self.chunks.place(number);
+            let slot = self.slots.of(&self.chunks, &place);
+            dataset.place_chunk(&self.chunks.slab(&place).start, FIRST + slot * self.chunk_bytes)?;
+        }
+        writer.close()?;
+        Ok(left_out)
+    }
+
+    /// Copies chunks that went through filters to one file, in their order.
+    fn gather(&self, files: &Files, sync: Sync) -> Result<Vec<String>> {
+        // Whoever else does it, does it elsewhere.
+        let own = self.folder.join(format!("{PARTIAL}.{}", std::process::id()));
+        let mut name = own.clone().into_os_string();
+        name.push(".partial");
+        let _ = fs::remove_file(PathBuf::from(name));
+        let writer = Writer::create(&own, &self.options(sync)?)?;
+        let made = self.make(&writer).and_then(|(dataset, left_out)| {
+            self.copy(files, &dataset)?;
+            writer.close()?;
+            Ok(left_out)
+        });
+        let left_out = made.inspect_err(|_| drop(writer.discard()))?;
+        let layout = self.folder.join(LAYOUT);
+        fs::rename(&own, &layout).map_err(|error| self.refused("rename", &layout, &error))?;
+        Ok(left_out)
+    }
+
+    fn copy(&self, files: &Files, dataset: &DatasetWriter) -> Result<()> {
+        let mut waiting: Vec<(Vec<u64>, Vec<u8>, u32)> = Vec::new();
+        let mut bytes = 0;
+        for (slot, number) in (0..).zip(in_order(&self.slots, &self.chunks)) {
+            let place = self.chunks.place(number);
+            let (length, mask) = self.entry(files, slot)?;
+            let mut chunk = vec![0; self.narrow(length)?];
+            read_exact_at(files.encoded()?, slot * self.chunk_bytes, &mut chunk).map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot read a chunk: {error}")).at(slot * self.chunk_bytes)
+            })?;
+            bytes += length;
+            waiting.push((self.chunks.slab(&place).start, chunk, mask));
+            if bytes >= BATCH {
+                flush(dataset, &mut waiting)?;
+                bytes = 0;
+            }
+        }
+        flush(dataset, &mut waiting)
+    }
+
+    fn options(&self, sync: Sync) -> Result<CreateOptions> {
+        let oldest = needed(self.source.dataset.datatype())?.max(Oldest::V110);
+        Ok(CreateOptions {
+            oldest,
+            newest: Oldest::V200,
+            sync,
+            replace: true,
+            // It is made in one go, or again.
+            journal: false,
+            ..CreateOptions::default()
+        })
+    }
+
+    /// Makes the dataset, and the groups that lead to it.
+    fn make(&self, writer: &Writer) -> Result<(DatasetWriter, Vec<String>)> {
+        let source = &self.source.dataset;
+        let dims = source.dims().to_vec();
+        let max = dims.iter().copied().map(Some).collect();
+        let mut options = DatasetOptions::new(source.datatype().clone(), Dataspace::Simple { dims, max })
+            .with_layout(NewLayout::Chunked(self.chunks.cell().to_vec()))
+            .with_pipeline(self.pipeline.clone());
+        options.fill = source.fill().clone();
+        options.fill.allocation = AllocationTime::Default;
+        let mut group = NodeId::ROOT;
+        let mut names = self.request.dataset.split('/').filter(|name| !name.is_empty()).peekable();
+        let dataset = loop {
+            let name = names.next().ok_or_else(|| Error::invalid("a dataset without a name"))?;
+            if names.peek().is_none() {
+                break writer.create_dataset(group, name.as_bytes(), options)?;
+            }
+            group = writer.create_group(group, name.as_bytes(), false)?;
+        };
+        let mut left_out = Vec::new();
+        for (name, attribute) in source.object().each_attribute()? {
+            let mut attribute = attribute?;
+            let leads = attribute.datatype.any(&mut |part| {
+                matches!(part.class, Class::Reference(_) | Class::Vlen { .. } | Class::VlenString { .. })
+            });
+            if leads {
+                left_out.push(name.to_string());
+                continue;
+            }
+            attribute.committed = None;
+            attribute.creation_order = None;
+            writer.set_attribute(dataset.id(), attribute)?;
+        }
+        Ok((dataset, left_out))
+    }
+}
+
+/// The chunks as they lie, by their numbers.
+fn in_order(slots: &Slots, chunks: &Grid) -> Vec<u64> {
+    let mut all: Vec<(u64, u64)> =
+        (0..chunks.len()).map(|number| (slots.of(chunks, &chunks.place(number)), number)).collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, number)| number).collect()
+}
+
+fn flush(dataset: &DatasetWriter, waiting: &mut Vec<(Vec<u64>, Vec<u8>, u32)>) -> Result<()> {
+    let all: Vec<DirectChunk<'_>> =
+        waiting.iter().map(|(offset, bytes, mask)| (&**offset, &**bytes, *mask)).collect();
+    if !all.is_empty() {
+        dataset.write_chunks(&all)?;
+    }
+    waiting.clear();
+    Ok(())
+}

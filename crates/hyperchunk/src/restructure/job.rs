@@ -1,0 +1,447 @@
+//! A layout that is being made: what is asked for, of which source, and how far it is.
+
+use super::boxes::Grid;
+use super::marks::{self, Mark};
+use super::order::Slots;
+use super::plan::{Geometry, Plan};
+use super::source::{self, Source};
+use super::task::{ENTRY, Scratch};
+use super::{FOLDER, LAYOUT, Request};
+use crate::io::interrupt;
+use crate::read::spread;
+use crate::store::folder_of;
+use crate::{Dataset, Error, ErrorKind, OpenOptions, Result};
+use hyperchunk_format::model::{Layout, Pipeline};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where chunks begin in a file of them: what lies before is the superblock's.
+pub(super) const FIRST: u64 = 4096;
+/// What is kept of a chunk while a layout is made and its file is finished, in bytes.
+const OF_A_CHUNK: u64 = 320;
+/// What a process uses whatever is restructured, in bytes.
+const ANYWAY: u64 = 1 << 20;
+/// What a request over a network costs, in bytes that could be read meanwhile.
+const REQUEST: u64 = 1 << 20;
+/// The request, in the layout's folder.
+const REQUEST_FILE: &str = "request.json";
+
+/// A layout that is being made.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) source: Source,
+    pub(super) request: Request,
+    pub(super) id: String,
+    pub(super) folder: PathBuf,
+    pub(super) output: Option<PathBuf>,
+    pub(super) plan: Plan,
+    pub(super) chunks: Grid,
+    pub(super) slots: Slots,
+    pub(super) pipeline: Pipeline,
+    pub(super) element: u64,
+    pub(super) chunk_bytes: u64,
+}
+
+/// The files of a layout that is being made.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    raw: Option<File>,
+    encoded: Option<File>,
+    sizes: Option<File>,
+    marks: Option<File>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Worked {
+    /// So many tasks were done.
+    pub done: u64,
+    /// So many were done before.
+    pub skipped: u64,
+}
+
+/// How far a layout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is whole and can be read.
+    pub committed: bool,
+    /// How many tasks are done.
+    pub done: u64,
+    /// Of how many.
+    pub tasks: u64,
+}
+
+impl Job {
+    /// What a request asks for of a file, by its path or URL. Nothing is written yet. With `output`, the layout becomes a
+    /// file of that name instead of one in the file's folder.
+    ///
+    /// # Errors
+    /// NotFound, or those of opening the file; Unsupported for datasets whose layout cannot be changed; Invalid if the
+    /// request makes no sense for it; Limit if the memory is not enough, with how much is.
+    pub fn new(name: &str, request: Request, output: Option<&Path>, options: &OpenOptions) -> Result<Self> {
+        let source = Source::open(name, &request, options)?;
+        let folder = match output {
+            Some(output) => {
+                let mut folder = output.as_os_str().to_owned();
+                folder.push(".restructuring");
+                Some(PathBuf::from(folder))
+            }
+            None => None,
+        };
+        let id = request.id(&source.identity);
+        let folder = match folder {
+            Some(folder) => folder,
+            None => folder_of(source::beside(name)?).join(FOLDER).join(&id),
+        };
+        Self::of(source, request, id, folder, output.map(Path::to_owned))
+    }
+
+    /// One that was begun, by its name: that of its folder, or the first digits of it.
+    ///
+    /// # Errors
+    /// NotFound if there is none, or several begin so; Changed if the file is another one since; as [`Job::new`].
+    pub fn open(name: &str, id: &str, options: &OpenOptions) -> Result<Self> {
+        let path = source::beside(name)?;
+        let id = super::catalogue::find(path, id)?;
+        let folder = folder_of(path).join(FOLDER).join(&id);
+        let (request, identity) = read_request(&folder)?;
+        let source = Source::open(name, &request, options)?;
+        if source.identity != identity || request.id(&identity) != id {
+            let message = "the layout is of another version of the file: begin anew";
+            return Err(Error::new(ErrorKind::Changed, message).file(folder.display()));
+        }
+        Self::of(source, request, id, folder, None)
+    }
+
+    fn of(
+        source: Source,
+        request: Request,
+        id: String,
+        folder: PathBuf,
+        output: Option<PathBuf>,
+    ) -> Result<Self> {
+        let named = |error: Error| source.dataset.name(error);
+        let dataset = &source.dataset;
+        let (dims, element) = (dataset.dims(), dataset.datatype().size);
+        let chunk = request.shape(dims, element).map_err(named)?;
+        let pipeline = request.pipeline(dataset.datatype(), &chunk, &dataset.fill().value).map_err(named)?;
+        let chunks = Grid::new(dims, &chunk).map_err(named)?;
+        let fixed = chunks
+            .len()
+            .saturating_mul(OF_A_CHUNK)
+            .saturating_add(Slots::bytes(&request.order, chunks.len()));
+        let geometry = Geometry {
+            extent: dims.to_vec(),
+            element,
+            source: chunk_of(dataset),
+            decoded: !dataset.pipeline().is_empty() || source.file.is_remote() && dataset.chunked().is_some(),
+            operation: if source.file.is_remote() { REQUEST } else { 0 },
+            target: chunk.clone(),
+            encoded: !pipeline.is_empty(),
+            memory: request.memory,
+            fixed: fixed.saturating_add(ANYWAY),
+        };
+        let plan = Plan::new(&geometry).map_err(named)?;
+        let slots = Slots::new(&request.order, &chunks).map_err(named)?;
+        let chunk_bytes = chunk.iter().fold(element, |size, dim| size.saturating_mul(*dim));
+        Ok(Self { source, request, id, folder, output, plan, chunks, slots, pipeline, element, chunk_bytes })
+    }
+
+    /// Its name: 32 hexadecimal digits, which follow from the request and the source.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// How it is made.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The shape of its chunks.
+    #[must_use]
+    pub fn chunk(&self) -> &[u64] {
+        self.chunks.cell()
+    }
+
+    /// How many bytes the dataset has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.source.dataset.dims().iter().fold(self.element, |size, dim| size.saturating_mul(*dim))
+    }
+
+    /// Where it lies when it is whole.
+    #[must_use]
+    pub fn result(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| self.folder.join(LAYOUT))
+    }
+
+    /// Whether it is whole.
+    #[must_use]
+    pub fn is_committed(&self) -> bool {
+        self.result().exists() || self.folder.join(LAYOUT).exists()
+    }
+
+    /// It and its plan as JSON, for people and programs; `threads` as for [`Job::work`].
+    #[must_use]
+    pub fn to_json(&self, threads: usize) -> Value {
+        let passes: Vec<Value> = self
+            .plan
+            .passes
+            .iter()
+            .map(|pass| {
+                let cost = pass.cost;
+                json!({
+                    "way": format!("{:?}", pass.way).to_lowercase(), "tile": pass.tiles.cell(),
+                    "tasks": pass.tiles.len(), "read": cost.read, "written": cost.written,
+                    "reads": cost.reads, "writes": cost.writes, "threads": self.plan.threads(pass, threads),
+                })
+            })
+            .collect();
+        json!({
+            "id": self.id, "request": self.request.to_json(), "source": self.source.identity, "chunk": self.chunk(),
+            "bytes": self.bytes(), "tasks": self.plan.tasks(), "passes": passes, "memory": self.plan.needs(threads),
+            "result": self.result(),
+        })
+    }
+
+    /// Makes the folder and what tasks write to. Whoever does it first; for the others there is nothing to do.
+    ///
+    /// # Errors
+    /// Io; Corrupt if something else lies there.
+    pub fn start(&self) -> Result<()> {
+        if self.is_committed() {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.folder).map_err(|error| self.refused("make", &self.folder, &error))?;
+        let path = self.folder.join(REQUEST_FILE);
+        match read_request(&self.folder) {
+            Ok(found) if found == (self.request.clone(), self.source.identity.clone()) => {}
+            Ok(_) if self.output.is_some() => {
+                let message = "another request for this output was begun, and not ended: delete the folder to begin anew";
+                return Err(Error::invalid(message).file(self.folder.display()));
+            }
+            Ok(_) => return Err(Error::corrupt("the request of another layout").file(path.display())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let fields = format!(
+                    "{{\"request\":{},\"source\":{}}}\n",
+                    self.request.to_json(),
+                    json!(self.source.identity)
+                );
+                let new = self.folder.join(format!("{REQUEST_FILE}.{}", std::process::id()));
+                let made = fs::write(&new, fields).and_then(|()| fs::rename(&new, &path));
+                made.map_err(|error| self.refused("write", &path, &error))?;
+            }
+            Err(error) => return Err(error),
+        }
+        let chunks = self.chunks.len();
+        let sizes = [
+            (self.raw_path(), Some(FIRST + chunks * self.chunk_bytes).filter(|_| self.has_raw())),
+            (self.folder.join("encoded"), Some(chunks * self.chunk_bytes).filter(|_| self.is_encoded())),
+            (self.folder.join("sizes"), Some(chunks * ENTRY).filter(|_| self.is_encoded())),
+            (self.folder.join("marks"), Some(self.plan.tasks() * marks::SIZE)),
+        ];
+        for (path, size) in sizes {
+            let Some(size) = size else { continue };
+            let made =
+                File::options().read(true).write(true).create(true).truncate(false).open(&path).and_then(
+                    |file| {
+                        if file.metadata()?.len() < size { file.set_len(size) } else { Ok(()) }
+                    },
+                );
+            made.map_err(|error| self.refused("make", &path, &error))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_encoded(&self) -> bool {
+        !self.pipeline.is_empty()
+    }
+
+    /// Whether chunks are stored as they are, at least for a while.
+    fn has_raw(&self) -> bool {
+        !self.is_encoded() || self.plan.passes.len() > 1
+    }
+
+    fn raw_path(&self) -> PathBuf {
+        self.folder.join(if self.is_encoded() { "between" } else { super::PARTIAL })
+    }
+
+    pub(super) fn refused(&self, what: &str, path: &Path, error: &io::Error) -> Error {
+        let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+        Error::new(kind, format!("cannot {what} it: {error}")).file(path.display())
+    }
+
+    /// Its files; `None` if it was committed meanwhile.
+    pub(super) fn files(&self) -> Result<Option<Files>> {
+        let open = |path: PathBuf, wanted: bool| -> Result<Option<File>> {
+            let file = wanted.then(|| File::options().read(true).write(true).open(&path)).transpose();
+            file.map_err(|error| self.refused("open", &path, &error))
+        };
+        let encoded = self.is_encoded();
+        let opened = (|| {
+            Ok(Files {
+                raw: open(self.raw_path(), self.has_raw())?,
+                encoded: open(self.folder.join("encoded"), encoded)?,
+                sizes: open(self.folder.join("sizes"), encoded)?,
+                marks: open(self.folder.join("marks"), true)?,
+            })
+        })();
+        match opened {
+            Ok(files) => Ok(Some(files)),
+            Err(_) if self.is_committed() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What marks are hashed with.
+    pub(super) fn seed(&self) -> u64 {
+        u64::from_str_radix(self.id.get(..16).unwrap_or_default(), 16).unwrap_or(0)
+    }
+
+    /// Does some tasks of a pass, those that are not done yet, on as many threads as its memory allows. `each` is told how
+    /// many bytes of the dataset are done.
+    ///
+    /// # Errors
+    /// NotFound before [`Job::start`]; Invalid if the pass before is not done; Changed if the source was written to; those
+    /// of reading it and of writing.
+    pub fn work(
+        &self,
+        pass: usize,
+        tasks: Range<u64>,
+        threads: usize,
+        each: &(dyn Fn(u64) + Sync),
+    ) -> Result<Worked> {
+        let Some(about) = self.plan.passes.get(pass) else {
+            return Err(Error::invalid(format!("pass {pass} of {}", self.plan.passes.len())));
+        };
+        let tasks = tasks.start.min(about.tiles.len())..tasks.end.min(about.tiles.len());
+        let count = tasks.end.saturating_sub(tasks.start);
+        let Some(files) = self.files()? else { return Ok(Worked { done: 0, skipped: count }) };
+        if pass > 0 {
+            let before = self.missing(&files, pass - 1)?;
+            if before > 0 {
+                return Err(Error::invalid(format!("{before} tasks of the pass before are not done")));
+            }
+        }
+        let threads = self.plan.threads(about, super::threads_of(threads));
+        let (done, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
+        let first = self.plan.first(pass);
+        spread(threads, tasks, Scratch::default, |scratch, number| {
+            if interrupt::is_wanted() {
+                return Err(Error::new(ErrorKind::Io, "interrupted: what was done stays done"));
+            }
+            let slab = Self::tile(&about.tiles, number);
+            if self.is_done(&files, pass, number, scratch)? {
+                skipped.fetch_add(1, Ordering::Relaxed);
+            } else {
+                let hash = self.task(about.way, &slab, &files, scratch)?;
+                self.source.still()?;
+                marks::write(files.marks()?, self.seed(), first + number, Mark::of(hash))?;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            each(slab.elements()?.saturating_mul(self.element));
+            Ok(())
+        })?;
+        Ok(Worked { done: done.into_inner(), skipped: skipped.into_inner() })
+    }
+
+    /// Whether a task is done: it says so, and what it has written is there. What this machine wrote since it started, the
+    /// system has.
+    fn is_done(&self, files: &Files, pass: usize, number: u64, scratch: &mut Scratch) -> Result<bool> {
+        let about = &self.plan.passes[pass];
+        let Some(mark) = marks::read(files.marks()?, self.seed(), self.plan.first(pass) + number)? else {
+            return Ok(false);
+        };
+        if mark.is_of_here() {
+            return Ok(true);
+        }
+        let slab = Self::tile(&about.tiles, number);
+        Ok(self.written(about.way, &slab, files, scratch).is_ok_and(|hash| hash == mark.hash))
+    }
+
+    /// How many tasks of a pass are not done.
+    pub(super) fn missing(&self, files: &Files, pass: usize) -> Result<u64> {
+        let mut scratch = Scratch::default();
+        let mut missing = 0;
+        for number in 0..self.plan.passes[pass].tiles.len() {
+            missing += u64::from(!self.is_done(files, pass, number, &mut scratch)?);
+        }
+        Ok(missing)
+    }
+
+    /// How far it is.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn progress(&self) -> Result<Progress> {
+        let tasks = self.plan.tasks();
+        let files = if self.is_committed() { None } else { self.files()? };
+        let Some(files) = files else { return Ok(Progress { committed: true, done: tasks, tasks }) };
+        let mut done = 0;
+        for task in 0..tasks {
+            done += u64::from(marks::read(files.marks()?, self.seed(), task)?.is_some());
+        }
+        Ok(Progress { committed: false, done, tasks })
+    }
+}
+
+/// The chunks of a source; its extent if it is in one piece.
+pub(super) fn chunk_of(dataset: &Dataset) -> Vec<u64> {
+    match dataset.layout() {
+        Layout::Chunked(chunked) => chunked.dims.clone(),
+        _ => dataset.dims().iter().map(|dim| (*dim).max(1)).collect(),
+    }
+}
+
+/// The request in a layout's folder, and what it was made of.
+pub(super) fn read_request(folder: &Path) -> Result<(Request, String)> {
+    let path = folder.join(REQUEST_FILE);
+    let named = |error: Error| error.file(path.display());
+    let refused = |error: io::Error| {
+        let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+        named(Error::new(kind, format!("cannot read the request: {error}")))
+    };
+    let mut text = String::new();
+    // A request is short, whatever lies there.
+    let file = File::open(&path).map_err(refused)?;
+    io::Read::read_to_string(&mut io::Read::take(file, 128 << 10), &mut text).map_err(refused)?;
+    let wrong = || named(Error::corrupt("no request"));
+    let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
+    let request = value.get("request").ok_or_else(wrong)?;
+    let identity = value.get("source").and_then(Value::as_str).ok_or_else(wrong)?;
+    Ok((Request::parse(&request.to_string()).map_err(named)?, identity.to_owned()))
+}
+
+impl Files {
+    fn have(file: Option<&File>) -> Result<&File> {
+        file.ok_or_else(|| Error::invalid("a file that this layout does not need"))
+    }
+
+    pub(super) fn raw(&self) -> Result<&File> {
+        Self::have(self.raw.as_ref())
+    }
+
+    pub(super) fn encoded(&self) -> Result<&File> {
+        Self::have(self.encoded.as_ref())
+    }
+
+    pub(super) fn sizes(&self) -> Result<&File> {
+        Self::have(self.sizes.as_ref())
+    }
+
+    pub(super) fn marks(&self) -> Result<&File> {
+        Self::have(self.marks.as_ref())
+    }
+}

@@ -1,0 +1,430 @@
+//! How a layout is made: which tiles, in how many passes, in how much memory. A pure function of what the source and the
+//! layout are like, so that everybody who works on it has the same list of tasks without being told.
+//!
+//! A tile is a box that one task reads, and writes to wherever it belongs. Where a layout's chunks are stored as they are,
+//! they have their places before anything is written: tiles may be of any shape, and one pass is enough. Chunks that go
+//! through filters are made whole: their tiles are made of whole chunks. If that would decode the source's chunks too
+//! often, there are two passes: first into chunks that are stored as they are, then each through its filters.
+
+use super::boxes::Grid;
+use crate::{Error, ErrorKind, Result};
+
+/// What one operation on a file of this machine costs, in bytes that could be copied meanwhile.
+pub(super) const OPERATION: f64 = 4096.0;
+/// What a task costs.
+const TASK: f64 = 16_384.0;
+/// What a tile has at most to be in the processor's cache between reading and writing.
+const CACHE: u64 = 4 << 20;
+/// How much more the bytes of larger tiles cost.
+const BEYOND_CACHE: f64 = 1.25;
+/// What a read of a source needs beside the tile, in bytes.
+const READING: u64 = 5 << 20;
+/// What is gathered for one write, in bytes.
+pub(super) const GATHERED: u64 = 1 << 20;
+/// Chunks of so many bytes go through their filters in one task.
+const TOGETHER: u64 = 16 << 20;
+/// So many shapes of tiles are compared.
+const MOST_SHAPES: usize = 100_000;
+/// More tasks than this are refused.
+const MOST_TASKS: u64 = 1 << 31;
+/// Two passes are taken if one would cost so many times as much.
+const WORTH_A_PASS: f64 = 1.2;
+
+/// What decides how a layout is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Geometry {
+    /// The extent of the dataset.
+    pub extent: Vec<u64>,
+    /// How many bytes an element has.
+    pub element: u64,
+    /// The chunks of the source; its extent if it is in one piece.
+    pub source: Vec<u64>,
+    /// Whether a chunk of the source is read whole: it goes through filters.
+    pub decoded: bool,
+    /// What an operation on the source costs, in bytes; 0 for a file of this machine.
+    pub operation: u64,
+    /// The chunks of the layout.
+    pub target: Vec<u64>,
+    /// Whether they go through filters.
+    pub encoded: bool,
+    /// How many bytes a process may use.
+    pub memory: u64,
+    /// How many of them are used whatever the tiles are.
+    pub fixed: u64,
+}
+
+/// Where a pass reads from, and where it writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the source to chunks that are stored as they are.
+    Scatter,
+    /// From the source through filters.
+    Encode,
+    /// From chunks that are stored as they are through filters.
+    Finish,
+}
+
+/// One pass over all data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pass {
+    /// From where to where.
+    pub way: Way,
+    /// Its tasks: each a tile.
+    pub tiles: Grid,
+    /// What it is estimated to read and to write.
+    pub cost: Cost,
+    /// How many bytes each thread uses.
+    pub thread_bytes: u64,
+}
+
+/// An estimate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    /// How many bytes are read, before their filters are undone.
+    pub read: f64,
+    /// How many bytes are written, before they go through filters.
+    pub written: f64,
+    /// In how many operations they are read.
+    pub reads: f64,
+    /// In how many operations they are written.
+    pub writes: f64,
+}
+
+/// How a layout is made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// One pass, or two.
+    pub passes: Vec<Pass>,
+    /// How many bytes are used whatever the tiles are.
+    pub fixed: u64,
+    /// How many bytes a process may use.
+    pub memory: u64,
+}
+
+impl Plan {
+    /// The cheapest way.
+    ///
+    /// # Errors
+    /// Invalid if what is said makes no sense; Limit if the memory is not enough, with how much is.
+    pub fn new(geometry: &Geometry) -> Result<Self> {
+        geometry.check()?;
+        if !geometry.encoded {
+            return geometry.plan(vec![geometry.pass(Way::Scatter)]);
+        }
+        let one = geometry.pass(Way::Encode);
+        if !geometry.decoded && geometry.operation == 0 {
+            return geometry.plan(vec![one]);
+        }
+        let two = geometry.pass(Way::Scatter).and_then(|first| Ok(vec![first, geometry.pass(Way::Finish)?]));
+        match (&one, two) {
+            (Ok(one), Ok(two)) => {
+                let both: f64 = two.iter().map(|pass| geometry.price(pass)).sum();
+                let once = geometry.price(one) <= both * WORTH_A_PASS;
+                geometry.plan(if once { vec![Ok(one.clone())] } else { two.into_iter().map(Ok).collect() })
+            }
+            (Err(_), Ok(two)) => geometry.plan(two.into_iter().map(Ok).collect()),
+            _ => geometry.plan(vec![one]),
+        }
+    }
+
+    /// How many tasks there are, of all passes.
+    #[must_use]
+    pub fn tasks(&self) -> u64 {
+        self.passes.iter().map(|pass| pass.tiles.len()).sum()
+    }
+
+    /// The number of the first task of a pass.
+    #[must_use]
+    pub fn first(&self, pass: usize) -> u64 {
+        self.passes.iter().take(pass).map(|pass| pass.tiles.len()).sum()
+    }
+
+    /// How many threads a pass may have in its memory, of `wanted`.
+    #[must_use]
+    pub fn threads(&self, pass: &Pass, wanted: usize) -> usize {
+        let room = self.memory.saturating_sub(self.fixed) / pass.thread_bytes.max(1);
+        wanted.max(1).min(usize::try_from(room).unwrap_or(usize::MAX).max(1))
+    }
+
+    /// How many bytes a process uses at most, with so many threads.
+    #[must_use]
+    pub fn needs(&self, wanted: usize) -> u64 {
+        let most = self.passes.iter().map(|pass| self.threads(pass, wanted) as u64 * pass.thread_bytes);
+        self.fixed + most.max().unwrap_or(0)
+    }
+
+    /// What all passes read and write.
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.passes.iter().fold(Cost::default(), |sum, pass| Cost {
+            read: sum.read + pass.cost.read,
+            written: sum.written + pass.cost.written,
+            reads: sum.reads + pass.cost.reads,
+            writes: sum.writes + pass.cost.writes,
+        })
+    }
+}
+
+impl Geometry {
+    fn check(&self) -> Result<()> {
+        let rank = self.extent.len();
+        let shapes = [&self.source, &self.target];
+        if rank == 0
+            || self.element == 0
+            || self.extent.contains(&0)
+            || shapes.iter().any(|shape| shape.len() != rank || shape.contains(&0))
+        {
+            let message = format!("nothing to restructure in a dataset of {:?} elements", self.extent);
+            return Err(Error::invalid(message));
+        }
+        let fits = |shape: &[u64]| {
+            let product = shape.iter().try_fold(self.element, |product, count| product.checked_mul(*count));
+            product.is_some_and(|bytes| bytes < 1 << 62)
+        };
+        if !fits(&self.extent) || !shapes.iter().all(|shape| fits(shape)) {
+            return Err(Error::limit(format!("a dataset of {:?} elements", self.extent)));
+        }
+        Ok(())
+    }
+
+    fn plan(&self, passes: Vec<Result<Pass>>) -> Result<Plan> {
+        let passes = passes.into_iter().collect::<Result<Vec<Pass>>>()?;
+        let plan = Plan { passes, fixed: self.fixed, memory: self.memory };
+        if plan.tasks() > MOST_TASKS {
+            return Err(Error::limit(format!("{} tasks: more memory makes fewer", plan.tasks())));
+        }
+        Ok(plan)
+    }
+
+    /// The best tiles of a pass.
+    fn pass(&self, way: Way) -> Result<Pass> {
+        let unit = self.unit(way);
+        let room = self.memory.saturating_sub(self.fixed);
+        let least = self.thread_bytes(way, &unit);
+        if least > room {
+            let needed = self.fixed.saturating_add(least);
+            let message = format!(
+                "{} bytes of memory are not enough: a tile of {unit:?} elements needs {needed} bytes",
+                self.memory
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        // Two threads at least, if that is possible.
+        let room = if least <= room / 2 { room / 2 } else { room };
+        let choices: Vec<Vec<u64>> =
+            (0..unit.len()).map(|axis| self.choices(way, axis, unit[axis])).collect();
+        let shapes = choices.iter().try_fold(1_usize, |product, some| product.checked_mul(some.len()));
+        let tile = if shapes.is_some_and(|shapes| shapes <= MOST_SHAPES) {
+            self.best(way, &choices, &unit, room)
+        } else {
+            self.grown(way, &choices, unit, room)
+        };
+        let tiles = Grid::new(&self.extent, &tile)?;
+        let thread_bytes = self.thread_bytes(way, &tile);
+        Ok(Pass { way, cost: self.cost(way, &tile), tiles, thread_bytes })
+    }
+
+    /// What a tile is made of.
+    fn unit(&self, way: Way) -> Vec<u64> {
+        match way {
+            Way::Encode | Way::Finish => self.target.clone(),
+            // Of whole chunks of the source, if they must be read whole.
+            Way::Scatter if self.decoded => {
+                self.source.iter().zip(&self.extent).map(|(source, extent)| (*source).min(*extent)).collect()
+            }
+            Way::Scatter => vec![1; self.extent.len()],
+        }
+    }
+
+    /// How long a tile may be along an axis.
+    fn choices(&self, way: Way, axis: usize, unit: u64) -> Vec<u64> {
+        let extent = self.extent[axis];
+        let whole = extent.div_ceil(unit).saturating_mul(unit);
+        let mut choices = vec![unit, whole];
+        let steps =
+            if way == Way::Finish { vec![unit] } else { vec![unit, self.source[axis], self.target[axis]] };
+        for step in steps {
+            let mut length = step.div_ceil(unit).saturating_mul(unit);
+            while length < whole {
+                choices.push(length);
+                length = length.saturating_mul(2);
+            }
+        }
+        choices.sort_unstable();
+        choices.dedup();
+        choices
+    }
+
+    /// The cheapest of all.
+    fn best(&self, way: Way, choices: &[Vec<u64>], unit: &[u64], room: u64) -> Vec<u64> {
+        let mut best = (unit.to_vec(), self.total(way, unit));
+        let mut index = vec![0; choices.len()];
+        loop {
+            let tile: Vec<u64> = index.iter().zip(choices).map(|(at, some): (&usize, _)| some[*at]).collect();
+            if self.fits(way, &tile, room) {
+                let total = self.total(way, &tile);
+                if total < best.1 {
+                    best = (tile, total);
+                }
+            }
+            let mut axis = choices.len();
+            loop {
+                if axis == 0 {
+                    return best.0;
+                }
+                axis -= 1;
+                index[axis] += 1;
+                if index[axis] < choices[axis].len() {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+    }
+
+    /// A good one, step by step along the axis that gains most: where there are too many to look at all.
+    fn grown(&self, way: Way, choices: &[Vec<u64>], unit: Vec<u64>, room: u64) -> Vec<u64> {
+        let mut tile = unit;
+        let mut total = self.total(way, &tile);
+        loop {
+            let mut better: Option<(f64, Vec<u64>)> = None;
+            for axis in 0..tile.len() {
+                for length in choices[axis].iter().filter(|length| **length > tile[axis]) {
+                    let mut longer = tile.clone();
+                    longer[axis] = *length;
+                    let cost = self.total(way, &longer);
+                    if self.fits(way, &longer, room) && better.as_ref().is_none_or(|(least, _)| cost < *least)
+                    {
+                        better = Some((cost, longer));
+                    }
+                }
+            }
+            match better {
+                Some((cost, longer)) if cost < total => (total, tile) = (cost, longer),
+                _ => return tile,
+            }
+        }
+    }
+
+    /// Whether tiles of a shape are small enough.
+    fn fits(&self, way: Way, tile: &[u64], room: u64) -> bool {
+        let bytes = tile.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
+        self.thread_bytes(way, tile) <= room && (way != Way::Finish || bytes <= TOGETHER)
+    }
+
+    /// How many bytes a thread uses for tiles of a shape.
+    fn thread_bytes(&self, way: Way, tile: &[u64]) -> u64 {
+        let bytes = |shape: &[u64]| shape.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
+        let within: Vec<u64> =
+            tile.iter().zip(&self.extent).map(|(tile, extent)| (*tile).min(*extent)).collect();
+        let tile = bytes(&within);
+        let reading = match (way, self.decoded) {
+            (Way::Finish, _) => 0,
+            // As it is stored, and what two filters make of it.
+            (_, true) => bytes(&self.source).saturating_mul(3).saturating_add(READING),
+            (_, false) => READING,
+        };
+        let writing = match way {
+            // One row of a chunk is gathered at least.
+            Way::Scatter => tile.min(GATHERED.max(self.row())),
+            // The chunk, and what two filters make of it; none of them makes it much larger.
+            _ => bytes(&self.target).saturating_mul(7) / 2 + GATHERED,
+        };
+        let tile = if way == Way::Finish { 0 } else { tile };
+        tile.saturating_add(reading).saturating_add(writing)
+    }
+
+    /// The bytes of all of a chunk of the layout but its first dimension.
+    fn row(&self) -> u64 {
+        self.target.iter().skip(1).fold(self.element, |size, dim| size.saturating_mul(*dim))
+    }
+
+    fn total(&self, way: Way, tile: &[u64]) -> f64 {
+        let tiles: f64 =
+            tile.iter().zip(&self.extent).map(|(tile, extent)| extent.div_ceil(*tile) as f64).product();
+        let bytes = tile.iter().fold(self.element, |size, dim| size.saturating_mul(*dim));
+        let cost = self.cost(way, tile);
+        let cached = if bytes <= CACHE || way == Way::Finish { 1.0 } else { BEYOND_CACHE };
+        self.sum(way, &cost) * cached + tiles * TASK
+    }
+
+    fn sum(&self, way: Way, cost: &Cost) -> f64 {
+        let operation = if way == Way::Finish { 0.0 } else { self.operation as f64 };
+        cost.read + cost.written + cost.reads * operation.max(OPERATION) + cost.writes * OPERATION
+    }
+
+    fn price(&self, pass: &Pass) -> f64 {
+        self.sum(pass.way, &pass.cost)
+    }
+
+    fn cost(&self, way: Way, tile: &[u64]) -> Cost {
+        let all = self.extent.iter().fold(self.element as f64, |size, dim| size * *dim as f64);
+        let (read, reads) = match way {
+            Way::Finish => (all, self.chunks(&self.target)),
+            _ if self.decoded => {
+                let (pieces, bytes) = self.pieces(tile, &self.source);
+                (bytes, pieces)
+            }
+            _ => (all, self.runs(tile, &self.source)),
+        };
+        let writes = match way {
+            Way::Scatter => self.runs(tile, &self.target),
+            _ => self.chunks(&self.target),
+        };
+        Cost { read, written: all, reads, writes }
+    }
+
+    fn chunks(&self, chunk: &[u64]) -> f64 {
+        self.extent.iter().zip(chunk).map(|(extent, chunk)| extent.div_ceil(*chunk) as f64).product()
+    }
+
+    /// How many times a chunk is touched by a tile, of all of both; and the bytes of all of these chunks.
+    fn pieces(&self, tile: &[u64], chunk: &[u64]) -> (f64, f64) {
+        let mut pieces = 1.0;
+        let mut bytes = self.element as f64;
+        for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk) {
+            let touched = touched(*extent, *tile, *chunk);
+            pieces *= touched;
+            bytes *= touched * (*chunk).min(*extent) as f64;
+        }
+        (pieces, bytes)
+    }
+
+    /// In how many pieces the parts that tiles and chunks have in common lie in the chunks.
+    fn runs(&self, tile: &[u64], chunk: &[u64]) -> f64 {
+        let (pieces, _) = self.pieces(tile, chunk);
+        let mut runs = 1.0;
+        let mut whole = true;
+        for ((extent, tile), chunk) in self.extent.iter().zip(tile).zip(chunk).rev() {
+            // About so many elements along this axis have a tile and a chunk in common.
+            let common = *extent as f64 / touched(*extent, *tile, *chunk);
+            if !whole {
+                runs *= common;
+            }
+            whole = whole && *tile >= (*chunk).min(*extent);
+        }
+        pieces * runs
+    }
+}
+
+/// Along an axis that is cut at multiples of one length and at multiples of another: how many parts there are.
+fn touched(extent: u64, one: u64, other: u64) -> f64 {
+    let cuts = |length: u64| (extent - 1) / length;
+    // What is a cut of both counts once.
+    let both = match one.checked_mul(other / common(one, other)) {
+        Some(length) => cuts(length),
+        None => 0,
+    };
+    (cuts(one) + cuts(other) - both + 1) as f64
+}
+
+/// The greatest common divisor.
+fn common(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one.max(1)
+}
+
+#[cfg(test)]
+mod tests;

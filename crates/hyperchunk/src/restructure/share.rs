@@ -1,0 +1,82 @@
+//! A share of the work: one of so many processes, which know nothing of each other.
+
+use super::{Committed, Job, Worked};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, Result};
+use std::time::{Duration, Instant};
+
+/// How often a process looks whether the others have done their tasks.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl Job {
+    /// Does the tasks of process `part` of `of`, counted from 0, in all passes. Before the second pass it waits for the
+    /// others, as long as they get further within `patience`. `each` as for [`Job::work`].
+    ///
+    /// # Errors
+    /// Invalid if there is no such part, or the others do not get further: what was done stays done; as [`Job::work`].
+    pub fn share(
+        &self,
+        part: u64,
+        of: u64,
+        threads: usize,
+        patience: Duration,
+        each: &(dyn Fn(u64) + std::marker::Sync),
+    ) -> Result<Worked> {
+        if part >= of {
+            return Err(Error::invalid(format!("process {part} of {of}, counted from 0")));
+        }
+        let mut all = Worked::default();
+        for (pass, about) in self.plan.passes.iter().enumerate() {
+            if pass > 0 {
+                self.wait(pass - 1, patience)?;
+            }
+            let cut = |part: u64| {
+                let task = u128::from(about.tiles.len()) * u128::from(part) / u128::from(of);
+                u64::try_from(task).unwrap_or(u64::MAX)
+            };
+            let worked = self.work(pass, cut(part)..cut(part + 1), threads, each)?;
+            all = Worked { done: all.done + worked.done, skipped: all.skipped + worked.skipped };
+        }
+        Ok(all)
+    }
+
+    /// Waits until all tasks of a pass are done.
+    fn wait(&self, pass: usize, patience: Duration) -> Result<()> {
+        let mut least = u64::MAX;
+        let mut since = Instant::now();
+        loop {
+            let missing = match self.files()? {
+                Some(files) => self.missing(&files, pass)?,
+                None => 0,
+            };
+            if missing == 0 {
+                return Ok(());
+            }
+            if missing < least {
+                (least, since) = (missing, Instant::now());
+            }
+            if since.elapsed() >= patience {
+                let message = format!(
+                    "{missing} tasks of the first pass are not done, and nobody does them: run this again when they are"
+                );
+                return Err(Error::new(ErrorKind::Invalid, message).file(self.folder.display()));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// As [`Job::commit`], if all tasks are done; `None` if some are not.
+    ///
+    /// # Errors
+    /// As [`Job::commit`].
+    pub fn commit_if_done(&self, sync: Sync) -> Result<Option<Committed>> {
+        if let Some(files) = if self.is_committed() { None } else { self.files()? } {
+            for pass in 0..self.plan.passes.len() {
+                if self.missing(&files, pass)? > 0 {
+                    return Ok(None);
+                }
+            }
+        }
+        self.commit(sync).map(Some)
+    }
+}

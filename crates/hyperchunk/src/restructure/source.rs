@@ -1,0 +1,174 @@
+//! What a layout is made of, and whether it is still that.
+
+use super::Request;
+use crate::store::{Manifest, Stored};
+use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
+use hyperchunk_format::model::{Class, Layout};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use twox_hash::XxHash3_128;
+
+/// So many places of a file are looked at to tell it from another of the same size and time.
+const SAMPLES: u64 = 64;
+/// So many bytes of each.
+const SAMPLE: u64 = 4096;
+/// A file that changed more recently may change again without another time.
+const SETTLED: Duration = Duration::from_millis(40);
+/// As long, where times are of whole seconds.
+const SETTLED_SECONDS: Duration = Duration::from_millis(2100);
+
+/// The dataset that a layout is made of.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) file: File,
+    pub(super) dataset: Dataset,
+    pub(super) identity: String,
+}
+
+impl Source {
+    /// The dataset of a request in the file at a path or URL.
+    pub(super) fn open(name: &str, request: &Request, options: &OpenOptions) -> Result<Self> {
+        let mut options = options.clone();
+        options.ignore_layouts = true;
+        options.epoch = request.epoch;
+        let file = File::open_url(name, &options)?;
+        let dataset = file.root()?.named("/").group()?.get(request.dataset.as_bytes())?.dataset()?;
+        check(&dataset).map_err(|error| dataset.name(error))?;
+        if dataset.store().is_none() {
+            settle(&file)?;
+        }
+        let identity = identity(&dataset)?;
+        Ok(Self { file, dataset, identity })
+    }
+
+    /// Fails if the file is not the one any more that was opened. What is of an epoch of a store never changes.
+    pub(super) fn still(&self) -> Result<()> {
+        if self.dataset.store().is_some() || is_same(&self.file)? {
+            return Ok(());
+        }
+        let message = "the file was written to while it was restructured: begin anew";
+        Err(self.dataset.name(Error::new(ErrorKind::Changed, message)))
+    }
+}
+
+/// Whether its layout can be changed at all.
+fn check(dataset: &Dataset) -> Result<()> {
+    let datatype = dataset.datatype();
+    if datatype.any(&mut |part| {
+        matches!(part.class, Class::Reference(_) | Class::Vlen { .. } | Class::VlenString { .. })
+    }) {
+        return Err(Error::unsupported(
+            "elements that lead to other places of the file cannot be restructured",
+        ));
+    }
+    if dataset.is_live() {
+        return Err(Error::unsupported("a live dataset is computed: it has no layout"));
+    }
+    match dataset.layout() {
+        _ if dataset.store().is_some() => Ok(()),
+        Layout::Virtual { .. } => Err(Error::unsupported(
+            "a virtual dataset: what it shows may change without its file; restructure its sources",
+        )),
+        _ if !dataset.external().is_empty() => {
+            Err(Error::unsupported("data in external files may change without their file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What tells the contents of a dataset from all others: the same text, the same values.
+pub(super) fn identity(dataset: &Dataset) -> Result<String> {
+    if let Some((manifest, stored)) = dataset.0.sharded.as_ref().and_then(|sharded| sharded.stored()) {
+        return Ok(of_store(manifest, stored));
+    }
+    let file = dataset.object().file();
+    let Some(version) = quick(file) else {
+        return Err(dataset.name(Error::unsupported("a file without a version: it could change unseen")));
+    };
+    if file.is_remote() {
+        return Ok(version);
+    }
+    Ok(format!("{version}:{:032x}", sampled(file)?))
+}
+
+/// What a dataset of an epoch is made of. Another epoch that has the same parts has the same values.
+fn of_store(manifest: &Manifest, stored: &Stored) -> String {
+    let mut bytes = manifest.store.0.to_vec();
+    bytes.extend(stored.id.0);
+    stored.extent.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));
+    for part in &stored.parts {
+        let log = manifest.logs.get(part.log as usize);
+        bytes.extend(log.map(|log| log.writer.0).unwrap_or_default());
+        bytes.extend(part.epoch.to_le_bytes());
+        bytes.extend(part.written.pieces.len().to_le_bytes());
+    }
+    format!("store:{:032x}", XxHash3_128::oneshot(&bytes))
+}
+
+/// What is known of a file without reading it.
+pub(super) fn quick(file: &File) -> Option<String> {
+    let version = file.0.source.version()?;
+    Some(format!("file:{}:{version}", file.size()))
+}
+
+/// A file of this machine that is open: whether it has the size and the time that it was opened with.
+pub(super) fn is_same(file: &File) -> Result<bool> {
+    let Some(on_disk) = file.on_disk() else { return Ok(true) };
+    let metadata = on_disk.metadata();
+    let metadata = metadata
+        .map_err(|error| file.name(Error::new(ErrorKind::Io, format!("cannot look at the file: {error}"))))?;
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let now = since.map(|since| format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()));
+    Ok(metadata.len() == file.size() && now == file.0.source.version())
+}
+
+/// A hash of some of its bytes: of two files of one size and time, whoever made them in the same moment.
+fn sampled(file: &File) -> Result<u128> {
+    let size = file.size();
+    let mut bytes = Vec::new();
+    let mut read = |start: u64, end: u64| -> Result<()> {
+        let old = bytes.len();
+        bytes.resize(old + usize::try_from(end - start).unwrap_or(0), 0);
+        file.0.source.read_at(start, &mut bytes[old..])
+    };
+    if size <= SAMPLES * SAMPLE {
+        read(0, size)?;
+    } else {
+        for number in 0..SAMPLES {
+            let start = u128::from(size - SAMPLE) * u128::from(number) / u128::from(SAMPLES - 1);
+            let start = u64::try_from(start).unwrap_or(0);
+            read(start, start + SAMPLE)?;
+        }
+    }
+    Ok(XxHash3_128::oneshot(&bytes))
+}
+
+/// Waits until a change of the file would change its time.
+fn settle(file: &File) -> Result<()> {
+    let Some(modified) = file.on_disk().and_then(|file| file.metadata().ok()?.modified().ok()) else {
+        return Ok(());
+    };
+    let whole = modified.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|since| since.subsec_nanos() == 0);
+    let wanted = if whole { SETTLED_SECONDS } else { SETTLED };
+    if let Ok(age) = modified.elapsed()
+        && age < wanted
+    {
+        std::thread::sleep(wanted - age);
+    }
+    if is_same(file)? {
+        return Ok(());
+    }
+    Err(file.name(Error::new(
+        ErrorKind::Changed,
+        "somebody writes to the file: restructure it when that is done",
+    )))
+}
+
+/// The path of a file whose layouts lie beside it.
+pub(super) fn beside(name: &str) -> Result<&Path> {
+    if crate::io::local_path(name).is_none() {
+        let message = "a file over a network has no folder for layouts: name a new file (output)";
+        return Err(Error::invalid(message).file(crate::io::without_secrets(name)));
+    }
+    Ok(Path::new(name.strip_prefix("file://").unwrap_or(name)))
+}

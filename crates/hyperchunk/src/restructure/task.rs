@@ -1,0 +1,197 @@
+//! Doing one task: a tile is read, and written to where it belongs.
+
+use super::boxes::{Grid, Within, copy, offset, spans};
+use super::job::{FIRST, Files, Job};
+use super::plan::{GATHERED, Way};
+use crate::io::positioned::{read_exact_at, write_all_at};
+use crate::live::on_this_thread;
+use crate::store::Slab;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::codec::Encoder;
+use hyperchunk_format::select::{Axis, Choice};
+use std::fs::File;
+use std::hash::Hasher as _;
+use std::io;
+use twox_hash::XxHash3_64;
+
+/// How many bytes are kept of a chunk that went through filters: its size and its mask.
+pub(super) const ENTRY: u64 = 16;
+
+/// What a thread keeps from task to task.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    tile: Vec<u8>,
+    gathered: Vec<u8>,
+    encoder: Encoder,
+}
+
+/// A part of a tile that lies in one piece in the chunks.
+struct Part {
+    /// Where in the file of chunks.
+    at: u64,
+    bytes: usize,
+    count: Vec<u64>,
+    /// Where it begins in the tile.
+    start: Vec<u64>,
+}
+
+fn refused(what: &str, error: &io::Error, at: u64) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {what} what was restructured: {error}")).at(at)
+}
+
+fn read(file: &File, at: u64, bytes: &mut [u8]) -> Result<()> {
+    read_exact_at(file, at, bytes).map_err(|error| refused("read", &error, at))
+}
+
+fn write(file: &File, at: u64, bytes: &[u8]) -> Result<()> {
+    write_all_at(file, at, bytes).map_err(|error| refused("write", &error, at))
+}
+
+impl Job {
+    /// Does a task of a pass; returns the hash of what was written.
+    pub(super) fn task(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
+        let mut hash = XxHash3_64::new();
+        let Scratch { tile, gathered, encoder } = scratch;
+        if way != Way::Finish {
+            tile.resize(self.narrow(slab.elements()?.saturating_mul(self.element))?, 0);
+            let axes =
+                slab.start.iter().zip(&slab.count).map(|(start, count)| Axis::range(*start..start + count));
+            let choice = Choice::Axes(axes.collect());
+            on_this_thread(|| self.source.dataset.read(&choice, tile))?;
+        }
+        if way == Way::Scatter {
+            let file = files.raw()?;
+            let zeros = vec![0; slab.count.len()];
+            self.parts(slab, |part| {
+                let all = Within { bytes: &**tile, dims: &slab.count, start: &part.start };
+                let bytes = match in_one_piece(&slab.count, &part) {
+                    true => {
+                        let start =
+                            self.narrow(offset(&slab.count, &part.start).saturating_mul(self.element))?;
+                        tile.get(start..start + part.bytes)
+                            .ok_or_else(|| Error::invalid("a part beyond its tile"))?
+                    }
+                    false => {
+                        gathered.resize(part.bytes, 0);
+                        let here = Within { bytes: &mut gathered[..], dims: &part.count, start: &zeros };
+                        copy(self.narrow(self.element)?, &part.count, &all, here)?;
+                        &gathered[..]
+                    }
+                };
+                hash.write(bytes);
+                write(file, part.at, bytes)
+            })?;
+            return Ok(hash.finish());
+        }
+        for place in self.chunks.touched(slab) {
+            let slot = self.slots.of(&self.chunks, &place);
+            gathered.clear();
+            gathered.resize(self.narrow(self.chunk_bytes)?, 0);
+            if way == Way::Finish {
+                read(files.raw()?, FIRST + slot * self.chunk_bytes, gathered)?;
+            } else {
+                let chunk = self.chunks.slab(&place);
+                let start: Vec<u64> =
+                    chunk.start.iter().zip(&slab.start).map(|(at, tile)| at - tile).collect();
+                let zeros = vec![0; start.len()];
+                let all = Within { bytes: &**tile, dims: &slab.count, start: &start };
+                let here = Within { bytes: &mut gathered[..], dims: self.chunks.cell(), start: &zeros };
+                copy(self.narrow(self.element)?, &chunk.count, &all, here)?;
+            }
+            let (mut bytes, mut mask) = encoder.encode(&self.pipeline, gathered)?;
+            if bytes.len() as u64 > self.chunk_bytes {
+                // As it is: all of its filters are left out.
+                (bytes, mask) = (&gathered[..], u32::MAX >> (32 - self.pipeline.len().clamp(1, 32)));
+            }
+            let entry = entry(bytes.len() as u64, mask);
+            hash.write(&entry);
+            hash.write(bytes);
+            write(files.encoded()?, slot * self.chunk_bytes, bytes)?;
+            write(files.sizes()?, slot * ENTRY, &entry)?;
+        }
+        Ok(hash.finish())
+    }
+
+    /// The hash of what a task has written, from the disk.
+    pub(super) fn written(&self, way: Way, slab: &Slab, files: &Files, scratch: &mut Scratch) -> Result<u64> {
+        let mut hash = XxHash3_64::new();
+        if way == Way::Scatter {
+            let file = files.raw()?;
+            self.parts(slab, |part| {
+                scratch.gathered.resize(part.bytes, 0);
+                read(file, part.at, &mut scratch.gathered)?;
+                hash.write(&scratch.gathered);
+                Ok(())
+            })?;
+            return Ok(hash.finish());
+        }
+        for place in self.chunks.touched(slab) {
+            let slot = self.slots.of(&self.chunks, &place);
+            let (length, mask) = self.entry(files, slot)?;
+            scratch.gathered.resize(self.narrow(length)?, 0);
+            read(files.encoded()?, slot * self.chunk_bytes, &mut scratch.gathered)?;
+            hash.write(&entry(length, mask));
+            hash.write(&scratch.gathered);
+        }
+        Ok(hash.finish())
+    }
+
+    /// The size of an encoded chunk, and its mask. It is no larger than a chunk is.
+    pub(super) fn entry(&self, files: &Files, slot: u64) -> Result<(u64, u32)> {
+        let mut bytes = [0; 16];
+        read(files.sizes()?, slot * ENTRY, &mut bytes)?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = bytes;
+        let length = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        if length > self.chunk_bytes {
+            let message = format!("{length} bytes of a chunk of {}", self.chunk_bytes);
+            return Err(Error::corrupt(message).at(slot * ENTRY));
+        }
+        Ok((length, u32::from_le_bytes([i, j, k, l])))
+    }
+
+    /// The parts of a tile, each in one piece in the file of chunks.
+    fn parts(&self, slab: &Slab, mut each: impl FnMut(Part) -> Result<()>) -> Result<()> {
+        let chunk = self.chunks.cell();
+        let most = GATHERED / self.element.max(1);
+        for place in self.chunks.touched(slab) {
+            let cell = self.chunks.slab(&place);
+            let Some(common) = cell.intersection(slab) else { continue };
+            let slot = self.slots.of(&self.chunks, &place);
+            let base = FIRST + slot * self.chunk_bytes;
+            let inside: Vec<u64> = common.start.iter().zip(&cell.start).map(|(at, cell)| at - cell).collect();
+            for span in spans(chunk, &Slab::new(inside, common.count), most) {
+                let start = span.start.iter().zip(&cell.start).zip(&slab.start);
+                each(Part {
+                    at: base + offset(chunk, &span.start) * self.element,
+                    bytes: self.narrow(span.elements()?.saturating_mul(self.element))?,
+                    start: start.map(|((at, cell), tile)| at + cell - tile).collect(),
+                    count: span.count,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn narrow(&self, value: u64) -> Result<usize> {
+        usize::try_from(value).map_err(|_| Error::limit(format!("{value} bytes at once")))
+    }
+
+    /// The tile of a task of a pass.
+    pub(super) fn tile(tiles: &Grid, number: u64) -> Slab {
+        tiles.slab(&tiles.place(number))
+    }
+}
+
+/// Whether a part lies in one piece in its tile.
+fn in_one_piece(dims: &[u64], part: &Part) -> bool {
+    let whole = dims.iter().zip(&part.count).rev().take_while(|(dim, count)| dim == count).count();
+    // Of the dimension before those that are whole, some; of those before it, one.
+    part.count.iter().rev().skip(whole + 1).all(|count| *count == 1)
+}
+
+fn entry(length: u64, mask: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&length.to_le_bytes());
+    bytes[8..12].copy_from_slice(&mask.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,81 @@
+"""Doing many independent tasks: in this process, in others, or wherever an executor has workers.
+
+Hyperchunk has no scheduler of its own. Tasks are numbers, each may be done by anybody, more than once; so whatever takes
+functions does them: ``dask.distributed.Client``, ``concurrent.futures.Executor``, anything with ``submit``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+#: So many parts for each worker: who is done takes another one.
+_PARTS = 4
+
+
+def run(
+    work: Callable[[int, int], T],
+    tasks: int,
+    *,
+    executor: Any = None,
+    workers: int | None = None,
+    each: Callable[[T], None] | None = None,
+) -> list[T]:
+    """Does tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges of them, which together are all, and returns
+    what it returned, in the order of the ranges. `work` must pickle, unless it runs here.
+
+    `executor` is a Dask client, an executor of ``concurrent.futures`` or anything else whose ``submit`` returns futures;
+    ``"processes"`` starts `workers` processes; None does everything here. What a worker that dies was doing, Dask gives to
+    another one. `each` is called with every result as it comes.
+
+    >>> run(lambda first, end: sum(range(first, end)), 10)
+    [45]
+    """
+    if executor is None:
+        results = [work(0, tasks)] if tasks else []
+        for result in results:
+            if each is not None:
+                each(result)
+        return results
+    if executor == "processes":
+        count = min(workers or os.cpu_count() or 1, max(tasks, 1))
+        with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+            return run(work, tasks, executor=pool, workers=count, each=each)
+    count = workers or _size(executor)
+    options: dict[str, Any] = {"pure": False, "retries": 3} if _is_dask(executor) else {}
+    futures = [executor.submit(work, first, end, **options) for first, end in _ranges(tasks, count * _PARTS)]
+    results = []
+    try:
+        for future in futures:
+            results.append(future.result())
+            if each is not None:
+                each(results[-1])
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return results
+
+
+def _is_dask(executor: Any) -> bool:
+    return type(executor).__module__.partition(".")[0] == "distributed"
+
+
+def _size(executor: Any) -> int:
+    """How many workers an executor has."""
+    if _is_dask(executor):
+        return max(1, sum(executor.nthreads().values()))
+    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+
+
+def _ranges(tasks: int, parts: int) -> Iterator[tuple[int, int]]:
+    parts = max(1, min(tasks, parts))
+    for part in range(parts):
+        first, end = tasks * part // parts, tasks * (part + 1) // parts
+        if first < end:
+            yield first, end

@@ -1,0 +1,127 @@
+//! Layouts: planning them, doing their tasks, and what there is.
+
+use crate::errors::{opening, to_python};
+use crate::store::sync;
+use hyperchunk::restructure::{self, Job, Request};
+use hyperchunk::{OpenOptions, Result};
+use pyo3::prelude::*;
+use std::path::{Path, PathBuf};
+
+/// A layout that is being made.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Restructuring(Job);
+
+impl Restructuring {
+    fn run<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&Job) -> Result<T> + Send) -> PyResult<T> {
+        py.detach(|| work(&self.0)).map_err(|e| to_python(py, &e))
+    }
+}
+
+#[pymethods]
+impl Restructuring {
+    /// What a request (JSON) asks for of a file. Nothing is written.
+    #[new]
+    #[pyo3(signature = (file, request, output=None))]
+    fn new(py: Python<'_>, file: &str, request: &str, output: Option<PathBuf>) -> PyResult<Self> {
+        let job = py
+            .detach(|| Job::new(file, Request::parse(request)?, output.as_deref(), &OpenOptions::default()));
+        job.map(Self).map_err(|e| opening(py, &e))
+    }
+
+    /// Its name.
+    #[getter]
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    /// What is asked for, in the words that its name follows from.
+    #[getter]
+    fn request(&self) -> String {
+        self.0.request().to_json()
+    }
+
+    /// Where it lies when it is whole.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.0.result()
+    }
+
+    /// How many tasks each pass has.
+    #[getter]
+    fn tasks(&self) -> Vec<u64> {
+        self.0.plan().passes.iter().map(|pass| pass.tiles.len()).collect()
+    }
+
+    /// It and its plan, as JSON.
+    fn describe(&self, threads: usize) -> String {
+        let threads =
+            if threads == 0 { std::thread::available_parallelism().map_or(1, usize::from) } else { threads };
+        self.0.to_json(threads).to_string()
+    }
+
+    /// Makes what tasks write to.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, Job::start)
+    }
+
+    /// Does some tasks of a pass; returns how many were done now, and how many before.
+    fn work(
+        &self,
+        py: Python<'_>,
+        number: usize,
+        first: u64,
+        end: u64,
+        threads: usize,
+    ) -> PyResult<(u64, u64)> {
+        let worked = self.run(py, |job| job.work(number, first..end, threads, &|_| {}))?;
+        Ok((worked.done, worked.skipped))
+    }
+
+    /// Whether it is whole, how many tasks are done, and how many there are.
+    fn progress(&self, py: Python<'_>) -> PyResult<(bool, u64, u64)> {
+        let progress = self.run(py, Job::progress)?;
+        Ok((progress.committed, progress.done, progress.tasks))
+    }
+
+    /// Makes its file; returns the names of attributes that were left out.
+    fn commit(&self, py: Python<'_>, when: &str) -> PyResult<Vec<String>> {
+        let sync = sync(when)?;
+        self.run(py, |job| job.commit(sync)).map(|committed| committed.left_out)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<layout {}>", self.0.id())
+    }
+}
+
+/// Name, request, folder, bytes, state.
+type Listed = (String, String, PathBuf, u64, &'static str);
+
+/// The layouts of a file: name, request, folder, bytes, and what they are good for.
+#[pyfunction]
+fn layouts(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Listed>> {
+    let all = py.detach(|| restructure::layouts(&file)).map_err(|e| opening(py, &e))?;
+    let all = all.into_iter().map(|one| {
+        let state = match one.state {
+            restructure::State::Used => "used",
+            restructure::State::Unfinished => "unfinished",
+            restructure::State::Stale => "stale",
+        };
+        (one.id, one.request.to_json(), one.folder, one.bytes, state)
+    });
+    Ok(all.collect())
+}
+
+/// Deletes a layout.
+#[pyfunction]
+fn remove_layout(py: Python<'_>, file: PathBuf, id: &str) -> PyResult<()> {
+    let removed = py.detach(|| restructure::remove(Path::new(&file), id));
+    removed.map(drop).map_err(|e| to_python(py, &e))
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Restructuring>()?;
+    module.add_function(wrap_pyfunction!(layouts, module)?)?;
+    module.add_function(wrap_pyfunction!(remove_layout, module)?)
+}
