@@ -1,7 +1,7 @@
 """Doing many independent tasks: in this process, in others, or wherever an executor has workers.
 
-Hyperchunk has no scheduler of its own. Tasks are numbers, each may be done by anybody, more than once; so whatever takes
-functions does them: ``dask.distributed.Client``, ``concurrent.futures.Executor``, anything with ``submit``.
+Hyperchunk has no scheduler of its own. Tasks are numbers, each may be done by anybody, more than once; so whatever
+takes functions does them: ``dask.distributed.Client``, ``concurrent.futures.Executor``, anything with ``submit``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def run(
     workers: int | None = None,
     each: Callable[[T], None] | None = None,
 ) -> list[T]:
-    """Does tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges of them, which together are all, and returns
-    what it returned, in the order of the ranges. `work` must pickle, unless it runs here.
+    """Does tasks ``0`` to ``tasks - 1``: calls ``work(first, end)`` for ranges of them, which together are all, and
+    returns what it returned, in the order of the ranges. `work` must pickle, unless it runs here.
 
-    `executor` is a Dask client, an executor of ``concurrent.futures`` or anything else whose ``submit`` returns futures;
-    ``"processes"`` starts `workers` processes; None does everything here. What a worker that dies was doing, Dask gives to
-    another one. `each` is called with every result as it comes.
+    `executor` is a Dask client, an executor of ``concurrent.futures`` or anything else whose ``submit`` returns
+    futures; ``"processes"`` starts `workers` processes; None does everything here. What a worker that dies was doing,
+    Dask gives to another one. `each` is called with every result as it comes.
 
     >>> run(lambda first, end: sum(range(first, end)), 10)
     [45]
@@ -70,7 +70,7 @@ def _size(executor: Any) -> int:
     """How many workers an executor has."""
     if _is_dask(executor):
         return max(1, sum(executor.nthreads().values()))
-    return getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
 def _ranges(tasks: int, parts: int) -> Iterator[tuple[int, int]]:

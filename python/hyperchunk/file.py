@@ -56,7 +56,8 @@ class File(Group):
     other files this one may name (links, raw data, sources of virtual datasets): `"anywhere"`, `"beside"` it, or
     `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
     cache folder), `"beside"`, `"never"`, or its path. `epoch` is the commit of a sharded store to read, in place of
-    the newest. What h5py takes to tune libhdf5 is taken, and has no effect."""
+    the newest. `layouts=False` reads datasets from where they are, also where another layout costs less
+    (:func:`hyperchunk.restructure`). What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
 

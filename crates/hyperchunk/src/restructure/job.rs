@@ -18,6 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use twox_hash::XxHash3_64;
 
 /// Where chunks begin in a file of them: what lies before is the superblock's.
 pub(super) const FIRST: u64 = 4096;
@@ -305,9 +306,11 @@ impl Job {
         }
     }
 
-    /// What marks are hashed with.
+    /// What marks are hashed with: marks of tasks that are cut otherwise are none.
     pub(super) fn seed(&self) -> u64 {
-        u64::from_str_radix(self.id.get(..16).unwrap_or_default(), 16).unwrap_or(0)
+        let tiles = self.plan.passes.iter().map(|pass| format!("\n{:?}{:?}", pass.way, pass.tiles.cell()));
+        let text = tiles.fold(self.id.clone(), |text, tile| text + &tile);
+        XxHash3_64::oneshot(text.as_bytes())
     }
 
     /// Does some tasks of a pass, those that are not done yet, on as many threads as its memory allows. `each` is told how
@@ -337,18 +340,18 @@ impl Job {
         }
         let threads = self.plan.threads(about, super::threads_of(threads));
         let (done, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
-        let first = self.plan.first(pass);
+        let (first, seed) = (self.plan.first(pass), self.seed());
         spread(threads, tasks, Scratch::default, |scratch, number| {
             if interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted: what was done stays done"));
             }
             let slab = Self::tile(&about.tiles, number);
-            if self.is_done(&files, pass, number, scratch)? {
+            if self.is_done(&files, (pass, number), seed, scratch)? {
                 skipped.fetch_add(1, Ordering::Relaxed);
             } else {
                 let hash = self.task(about.way, &slab, &files, scratch)?;
                 self.source.still()?;
-                marks::write(files.marks()?, self.seed(), first + number, Mark::of(hash))?;
+                marks::write(files.marks()?, seed, first + number, Mark::of(hash))?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             each(slab.elements()?.saturating_mul(self.element));
@@ -359,9 +362,15 @@ impl Job {
 
     /// Whether a task is done: it says so, and what it has written is there. What this machine wrote since it started, the
     /// system has.
-    fn is_done(&self, files: &Files, pass: usize, number: u64, scratch: &mut Scratch) -> Result<bool> {
+    fn is_done(
+        &self,
+        files: &Files,
+        (pass, number): (usize, u64),
+        seed: u64,
+        scratch: &mut Scratch,
+    ) -> Result<bool> {
         let about = &self.plan.passes[pass];
-        let Some(mark) = marks::read(files.marks()?, self.seed(), self.plan.first(pass) + number)? else {
+        let Some(mark) = marks::read(files.marks()?, seed, self.plan.first(pass) + number)? else {
             return Ok(false);
         };
         if mark.is_of_here() {
@@ -373,10 +382,10 @@ impl Job {
 
     /// How many tasks of a pass are not done.
     pub(super) fn missing(&self, files: &Files, pass: usize) -> Result<u64> {
-        let mut scratch = Scratch::default();
+        let (mut scratch, seed) = (Scratch::default(), self.seed());
         let mut missing = 0;
         for number in 0..self.plan.passes[pass].tiles.len() {
-            missing += u64::from(!self.is_done(files, pass, number, &mut scratch)?);
+            missing += u64::from(!self.is_done(files, (pass, number), seed, &mut scratch)?);
         }
         Ok(missing)
     }
@@ -389,9 +398,9 @@ impl Job {
         let tasks = self.plan.tasks();
         let files = if self.is_committed() { None } else { self.files()? };
         let Some(files) = files else { return Ok(Progress { committed: true, done: tasks, tasks }) };
-        let mut done = 0;
+        let (mut done, seed) = (0, self.seed());
         for task in 0..tasks {
-            done += u64::from(marks::read(files.marks()?, self.seed(), task)?.is_some());
+            done += u64::from(marks::read(files.marks()?, seed, task)?.is_some());
         }
         Ok(Progress { committed: false, done, tasks })
     }
