@@ -224,6 +224,7 @@ def kills(folder: Path, wanted: int) -> str:
     make(path, 3000)
     dice = random.Random(11)
     killed = layouts_made = resumed = 0
+    whole = measured([COMMAND, "restructure", path, "/x", "--memory", "16MiB", "--output", folder / "whole.h5"]).seconds
     while killed < wanted:
         options = [
             "--order",
@@ -242,7 +243,7 @@ def kills(folder: Path, wanted: int) -> str:
         while True:
             process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
-                output, errors = process.communicate(timeout=dice.uniform(0.005, 0.12))
+                output, errors = process.communicate(timeout=whole * dice.uniform(0.2, 1.3))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 output, errors = process.communicate()

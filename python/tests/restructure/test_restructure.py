@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,11 @@ def written(path: Path, data: Any, **options: Any) -> Path:
     return path
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_layouts_have_the_same_values(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 4))
-    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=rank, max_size=rank)))
+    shape = tuple(data.draw(st.lists(st.integers(1, 24), min_size=rank, max_size=rank)))
     chunk = st.lists(st.integers(1, 45), min_size=rank, max_size=rank).map(tuple)
     dtype = data.draw(st.sampled_from(["u1", "<i2", ">f4", "<f8", "S5", [("a", "<i4"), ("b", ">f8")]]))
     source = data.draw(st.none() | chunk)
@@ -63,7 +64,7 @@ def test_layouts_have_the_same_values(tmp_path_factory: pytest.TempPathFactory, 
         order=order,
         chunk=asked,
         codec=codec,
-        memory=data.draw(st.sampled_from(["8MiB", "256MiB"])),
+        memory=data.draw(st.sampled_from(["32MiB", "256MiB"])),
         sync=False,
     )
     assert made.done > 0
@@ -80,7 +81,7 @@ def test_layouts_have_the_same_values(tmp_path_factory: pytest.TempPathFactory, 
     if codec in ("none", "gzip:1"):
         with h5py.File(made.path) as layout:
             assert layout["g/x"][...].tobytes() == expected
-    again = hyperchunk.restructure(path, "/g/x", order=order, chunk=asked, codec=codec, memory="8MiB", sync=False)
+    again = hyperchunk.restructure(path, "/g/x", order=order, chunk=asked, codec=codec, memory="32MiB", sync=False)
     assert again.path.parent.parent == made.path.parent.parent
 
 
@@ -96,7 +97,7 @@ def requests_and_bytes(path: Path, where: str, *, other: bool) -> tuple[int, int
         "after = count()\n"
         "print(after[1] - before[1], after[0] - before[0], part.sum())\n"
     )
-    command = ["python", "-c", program, str(path), where, str(other)]
+    command = [sys.executable, "-c", program, str(path), where, str(other)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     calls, size, total = done.stdout.split()
     with h5py.File(path) as file:
@@ -150,7 +151,7 @@ def test_the_command(tmp_path: Path) -> None:
         assert file["g/x"].chunks == (50, 60)
         np.testing.assert_array_equal(file["g/x"][...], values((500, 300)))
     assert "exists" in run("restructure", path, "/g/x", "--output", out, status=1)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.h5", "out.h5"]
+    assert {entry.name for entry in tmp_path.iterdir()} - {"config"} == {"a.h5", "out.h5"}
 
 
 def test_a_file_that_was_written_to_is_read_itself(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_what_has_no_layout_is_refused(tmp_path: Path) -> None:
         file.create_dataset("text", data=["a", "bc"], dtype=h5py.string_dtype())
         file.create_dataset("reference", data=[file["text"].ref], dtype=h5py.ref_dtype)
         file.create_dataset("scalar", data=1.0)
-        file.create_dataset("empty", shape=(0, 3), maxshape=(None, 3))
+        file.create_dataset("empty", shape=(0, 3), dtype="f4", maxshape=(None, 3))
         layout = h5py.VirtualLayout((4,), "i4")
         layout[...] = h5py.VirtualSource("b.h5", "x", (4,))
         file.create_virtual_dataset("virtual", layout)
