@@ -69,7 +69,8 @@ def _is_dask(executor: Any) -> bool:
 def _size(executor: Any) -> int:
     """How many workers an executor has."""
     if _is_dask(executor):
-        return max(1, sum(executor.nthreads().values()))
+        threads: int = sum(executor.nthreads().values())
+        return max(1, threads)
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
