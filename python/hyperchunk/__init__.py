@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
+    from hyperchunk.queries import Query, Shards, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
@@ -82,6 +83,7 @@ _HOMES = {
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
+    "queries": ("Query", "Shards", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
@@ -137,8 +139,10 @@ __all__ = [
     "HyperchunkError",
     "Layout",
     "MultiBlockSlice",
+    "Query",
     "Reference",
     "RegionReference",
+    "Shards",
     "SoftLink",
     "Stats",
     "Table",
@@ -163,6 +167,7 @@ __all__ = [
     "opaque_dtype",
     "open",
     "plugins",
+    "query",
     "ref_dtype",
     "regionref_dtype",
     "restructure",

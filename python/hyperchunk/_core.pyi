@@ -16,11 +16,13 @@ __all__ = [
     "FlatBuffer",
     "FreshStore",
     "Mapped",
+    "Matches",
     "Node",
     "Object",
     "Pool",
     "PoolObject",
     "PoolWriter",
+    "Query",
     "RemoteTable",
     "Restructuring",
     "RowBatches",
@@ -41,6 +43,8 @@ __all__ = [
     "layouts",
     "list_live",
     "prepend_plugin_folder",
+    "query_top",
+    "query_zones",
     "read_many",
     "rebuild_live",
     "remove",
@@ -440,6 +444,32 @@ def store_fragments(
 ) -> tuple[int, str, list[str], int, list[tuple[Path, list[tuple[int, int, int, int, int]]]]]: ...
 def store_look_up(path: str) -> tuple[tuple[str, int] | None, list[bytes]]: ...
 
+@final
+class Query:
+    def __init__(self, dataset: Dataset, predicate: str, slab: tuple[list[int], list[int]] | None) -> None: ...
+    @property
+    def predicate(self) -> str: ...
+    @property
+    def boxes(self) -> list[tuple[list[int], list[int]]]: ...
+    @property
+    def bytes(self) -> tuple[int, int, int, int]: ...
+    def matches(self) -> Matches: ...
+
+@final
+class Matches:
+    def next(self) -> tuple[bytes, bytes] | None: ...
+    @property
+    def looked_at(self) -> int: ...
+
+_Slab = tuple[list[int], list[int]]
+_Summary = tuple[int, int, float | int | None, float | int | None, float]
+
+def query_top(
+    dataset: Dataset, count: int, by: str, slab: _Slab | None
+) -> tuple[list[tuple[_Slab, float | int, list[int] | None, _Summary, str | None, int | None]], int, int]: ...
+def query_zones(
+    dataset: Dataset, slab: _Slab | None
+) -> list[tuple[list[_Slab], _Summary | None, bool, str | None, int | None]]: ...
 @final
 class Node:
     @property

@@ -16,6 +16,7 @@ from hyperchunk.dimensions import DimensionManager
 from hyperchunk.dtypes import Dtype, Empty, check_string_dtype
 from hyperchunk.exceptions import ObjectNotFoundError
 from hyperchunk.objects import AnyObject, HLObject, Opened, read_only, resolve_region
+from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.references import RegionReference
 from hyperchunk.selections import Selection, Space
 from hyperchunk.values import Array, Plan
@@ -444,6 +445,14 @@ class Dataset(HLObject):
     def iter_chunks(self, sel: Any = None) -> ChunkIterator:
         """For each chunk, the part of it that lies in `sel` (all of it), as slices."""
         return ChunkIterator(self.shape or (), self.chunks, sel)
+
+    def query(self, predicate: str, box: BoxLike = None) -> Query:
+        """Where values lie that `predicate` asks for, such as ``"value > 12"`` (:func:`hyperchunk.query`)."""
+        return Query(self, predicate, box)
+
+    def shards(self, box: BoxLike = None) -> Shards:
+        """Its zones, with what their values are like, where statistics were kept (:func:`hyperchunk.query`)."""
+        return Shards(self, box)
 
     def refresh(self) -> None:
         """Looks at the dataset's header again."""

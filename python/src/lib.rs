@@ -18,6 +18,7 @@ mod node;
 mod object;
 #[cfg(target_os = "linux")]
 mod pool;
+mod query;
 mod restructure;
 mod store;
 mod table;
@@ -88,6 +89,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_fragments, module)?)?;
+    module.add_class::<query::Query>()?;
+    module.add_class::<query::Matches>()?;
+    module.add_function(wrap_pyfunction!(query::query_top, module)?)?;
+    module.add_function(wrap_pyfunction!(query::query_zones, module)?)?;
     #[cfg(target_os = "linux")]
     {
         module.add_class::<pool::Pool>()?;

@@ -144,7 +144,7 @@ fn stream(
 }
 
 /// The indices that a text of slices stands for in an extent: an axis with an index does not stay.
-fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
+pub(crate) fn select(text: &str, dims: &[u64]) -> Result<Part, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     // A comma at the end is Python's.
     let parts = match parts.split_last() {

@@ -94,7 +94,7 @@ impl SourceOptions {
         Self::open_with(name, &options)
     }
 
-    fn open_with(name: &str, options: &OpenOptions) -> Result<File, Error> {
+    pub(crate) fn open_with(name: &str, options: &OpenOptions) -> Result<File, Error> {
         let file = File::open_url(name, options)?;
         if let IndexState::Ignored(why) = file.index_state() {
             crate::complain(&format!("warning: the index is not used: {why}"));

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from hyperchunk import _core
+from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.store import schema
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
@@ -150,6 +151,21 @@ class Store:
         from hyperchunk.layouts import restructure
 
         return restructure(self.path, dataset, **options)
+
+    def query(self, path: str, predicate: str, box: BoxLike = None, *, epoch: int | None = None) -> Query:
+        """Where the committed values of a dataset lie that `predicate` asks for (:func:`hyperchunk.query`), in all of it
+        or in a box. Nothing is read of what writers' statistics rule out."""
+        return self._dataset(path, epoch).query(predicate, box)
+
+    def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
+        """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)`` tells the
+        largest value, where it is, and who wrote it."""
+        return self._dataset(path, epoch).shards(box)
+
+    def _dataset(self, path: str, epoch: int | None) -> Any:
+        import hyperchunk
+
+        return hyperchunk.open(self.path, **({} if epoch is None else {"epoch": epoch}))[path]
 
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""

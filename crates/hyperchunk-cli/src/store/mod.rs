@@ -1,6 +1,7 @@
 //! `hyperchunk store`.
 
 mod change;
+mod query;
 mod show;
 mod tree;
 
@@ -16,6 +17,10 @@ pub(crate) enum Command {
     Status(show::Status),
     /// List the datasets of a store's epoch, with what was written to them.
     Ls(show::Ls),
+    /// Find values: boxes that may hold them, by the statistics that writers kept, or the values themselves.
+    Query(query::Query),
+    /// Show the zones of a dataset, with a picture of where its values are large.
+    Zones(query::Zones),
     /// Commit also what writers wrote that were stopped, up to the last write that was whole.
     Recover(change::Recover),
     /// Compare everything that was written with its checksum.
@@ -41,6 +46,8 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Commit(arguments) => change::commit(arguments),
         Command::Status(arguments) => show::status(arguments),
         Command::Ls(arguments) => show::ls(arguments),
+        Command::Query(arguments) => query::query(arguments),
+        Command::Zones(arguments) => query::zones(arguments),
         Command::Recover(arguments) => change::recover(arguments),
         Command::Verify(arguments) => show::verify(arguments),
         Command::Link(arguments) => change::link(arguments),

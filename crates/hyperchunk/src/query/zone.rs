@@ -56,6 +56,14 @@ pub struct ZoneState {
     pub epoch: Option<u64>,
 }
 
+impl ZoneState {
+    /// Boxes, and what is known of them.
+    #[must_use]
+    pub fn new(boxes: Vec<Slab>, statistics: Option<Statistics>) -> Self {
+        Self { boxes, statistics, exact: true, writer: None, epoch: None }
+    }
+}
+
 impl Dataset {
     /// The box of the dataset that is asked for; all of it if none is.
     pub(crate) fn asked(&self, slab: Option<&Slab>) -> Result<Slab> {

@@ -1,0 +1,343 @@
+//! What asks for values: `hyperchunk store query` and `zones`.
+
+use crate::Outcome;
+use crate::describe;
+use crate::get::select;
+use crate::progress::bytes;
+use crate::source::SourceOptions;
+use clap::Args;
+use hyperchunk::Dataset;
+use hyperchunk::query::{By, Predicate, Shard, Top, ZoneState};
+use hyperchunk::store::{Extreme, Slab, Statistics};
+use hyperchunk_udf::escape::escape;
+use serde_json::{Value, json};
+
+#[derive(Args, Debug)]
+pub(crate) struct Of {
+    /// The file; may be a URL.
+    file: String,
+    /// The dataset's path.
+    path: String,
+    /// Only this part: for each axis an index or START:STOP.
+    #[arg(long = "box", value_name = "SLICES", allow_hyphen_values = true)]
+    part: Option<String>,
+    /// Of this epoch of the store, not of the newest.
+    #[arg(long)]
+    epoch: Option<u64>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    source: SourceOptions,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = QUERY_HELP)]
+pub(crate) struct Query {
+    #[command(flatten)]
+    of: Of,
+    /// What is asked of each value.
+    #[arg(required_unless_present = "top", allow_hyphen_values = true)]
+    predicate: Option<String>,
+    /// Read the boxes, and print so many values with their indices.
+    #[arg(long, value_name = "COUNT")]
+    values: Option<u64>,
+    /// Instead: the first so many zones, by --by.
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["predicate", "values"])]
+    top: Option<usize>,
+    /// By what zones are put in order: max, min, sum, mean, nan or range.
+    #[arg(long, default_value = "max", requires = "top")]
+    by: By,
+}
+
+const QUERY_HELP: &str = "\
+Prints boxes that may hold such values; nowhere else are any. Statistics come from the writers of a store, if they kept them, or from
+`hyperchunk analyze`.
+
+Examples:
+  hyperchunk store query run.h5 /ocean/h 'value > 12'
+  hyperchunk store query run.h5 /ocean/h '0 <= value < 1e-3 or isnan(value)' --box 0:10,5:7 --values 20
+  hyperchunk store query run.h5 /ocean/h --top 3 --by max";
+
+#[derive(Args, Debug)]
+pub(crate) struct Zones {
+    #[command(flatten)]
+    of: Of,
+}
+
+impl Of {
+    fn open(&self) -> Result<(Dataset, Option<Slab>), Box<dyn std::error::Error>> {
+        let mut options = self.source.open_options();
+        options.epoch = self.epoch;
+        let file = SourceOptions::open_with(&self.file, &options)?;
+        let path = format!("/{}", self.path.trim_matches('/'));
+        let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
+        let Some(part) = &self.part else { return Ok((dataset, None)) };
+        let mut slab = Slab::default();
+        for (steps, _) in select(part, dataset.dims())? {
+            if steps.step != 1 {
+                return Err("a box has no steps".into());
+            }
+            slab.start.push(steps.start);
+            slab.count.push(steps.count);
+        }
+        Ok((dataset, Some(slab)))
+    }
+}
+
+fn text(value: Extreme) -> String {
+    match value {
+        Extreme::Float(value) => value.to_string(),
+        Extreme::Signed(value) => value.to_string(),
+        Extreme::Unsigned(value) => value.to_string(),
+    }
+}
+
+fn number(value: Extreme) -> Value {
+    match value {
+        Extreme::Float(value) => json!(value),
+        Extreme::Signed(value) => json!(value),
+        Extreme::Unsigned(value) => json!(value),
+    }
+}
+
+fn range(slab: &Slab) -> String {
+    let axes = slab.start.iter().zip(&slab.count);
+    let axes: Vec<String> = axes.map(|(start, count)| format!("{start}:{}", start + count)).collect();
+    if axes.is_empty() { "the only element".to_owned() } else { axes.join(", ") }
+}
+
+fn index(index: &[u64]) -> String {
+    let numbers: Vec<String> = index.iter().map(ToString::to_string).collect();
+    format!("[{}]", numbers.join(", "))
+}
+
+fn pair(slab: &Slab) -> Value {
+    json!({ "start": slab.start, "count": slab.count })
+}
+
+fn summary(statistics: &Statistics) -> Value {
+    let value = |extreme: Option<(Extreme, u64)>| extreme.map(|(value, _)| number(value));
+    json!({
+        "count": statistics.count, "nan": statistics.nan, "min": value(statistics.min),
+        "max": value(statistics.max), "sum": statistics.sum,
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a percentage")]
+fn percent(part: u64, all: u64) -> String {
+    let percent = part as f64 / (all.max(1)) as f64 * 100.0;
+    if percent >= 1.0 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
+}
+
+pub(super) fn query(arguments: &Query) -> Outcome {
+    let (dataset, part) = arguments.of.open()?;
+    if let Some(count) = arguments.top {
+        return top(&dataset.top(count, arguments.by, part.as_ref())?, arguments.of.json);
+    }
+    let predicate: Predicate = arguments.predicate.as_deref().unwrap_or_default().parse()?;
+    let answer = dataset.query(&predicate, part.as_ref())?;
+    let mut looked_at = answer.looked_at;
+    let mut values: Vec<(Vec<u64>, Extreme)> = Vec::new();
+    let mut found = 0_u64;
+    if let Some(most) = arguments.values {
+        let mut matches = dataset.matches(&predicate, &answer)?;
+        while let Some(more) = matches.next()? {
+            let numbers = matches.numbers(&more);
+            found += numbers.len() as u64;
+            let rank = dataset.dims().len();
+            for (at, value) in numbers.into_iter().enumerate() {
+                if values.len() as u64 >= most {
+                    break;
+                }
+                values.push((more.indices.iter().skip(at * rank).take(rank).copied().collect(), value));
+            }
+        }
+        looked_at += matches.looked_at();
+    }
+    if arguments.of.json {
+        let boxes: Vec<Value> = answer.boxes.iter().map(pair).collect();
+        let mut all = json!({
+            "boxes": boxes, "looked_at": looked_at, "left": answer.left, "unknown": answer.unknown,
+            "total": answer.total,
+        });
+        if arguments.values.is_some() {
+            let values = values.iter();
+            all["values"] =
+                values.map(|(at, value)| json!({ "index": at, "value": number(*value) })).collect();
+            all["found"] = json!(found);
+        }
+        say!("{all}");
+        return Ok(());
+    }
+    if arguments.values.is_some() {
+        for (at, value) in &values {
+            say!("{}  {}", index(at), text(*value));
+        }
+        let more = found.saturating_sub(values.len() as u64);
+        say!(
+            "{found} values{}",
+            if more > 0 { format!(", of which {more} are not shown") } else { String::new() }
+        );
+    } else {
+        for slab in &answer.boxes {
+            say!("{}", range(slab));
+        }
+        let (left, part) = (bytes(answer.left), percent(answer.left, answer.total));
+        say!("{} boxes, {left} of {} ({part})", answer.boxes.len(), bytes(answer.total));
+    }
+    if answer.unknown > 0 {
+        say!("of {} nothing was known", bytes(answer.unknown));
+    }
+    say!("looked at {} ({})", bytes(looked_at), percent(looked_at, answer.total));
+    Ok(())
+}
+
+fn top(top: &Top, json: bool) -> Outcome {
+    if json {
+        let shards = top.shards.iter().map(|shard: &Shard| {
+            json!({
+                "value": number(shard.value), "index": shard.index, "box": pair(&shard.slab),
+                "summary": summary(&shard.statistics), "writer": shard.writer.map(|writer| writer.to_string()),
+                "epoch": shard.epoch,
+            })
+        });
+        let shards: Vec<Value> = shards.collect();
+        say!("{}", json!({ "shards": shards, "looked_at": top.looked_at, "total": top.total }));
+        return Ok(());
+    }
+    for shard in &top.shards {
+        let mut line = text(shard.value);
+        if let Some(at) = &shard.index {
+            line.push_str(&format!(" at {}", index(at)));
+        }
+        line.push_str(&format!(" in {}", range(&shard.slab)));
+        if let (Some(writer), Some(epoch)) = (shard.writer, shard.epoch) {
+            line.push_str(&format!(", writer {writer}, epoch {epoch}"));
+        }
+        say!("{line}");
+    }
+    say!(
+        "looked at {} of {} ({})",
+        bytes(top.looked_at),
+        bytes(top.total),
+        percent(top.looked_at, top.total)
+    );
+    Ok(())
+}
+
+pub(super) fn zones(arguments: &Zones) -> Outcome {
+    let (dataset, part) = arguments.of.open()?;
+    let zones = dataset.zones(part.as_ref())?;
+    if arguments.of.json {
+        let zones = zones.iter().map(|zone| {
+            json!({
+                "boxes": zone.boxes.iter().map(pair).collect::<Vec<_>>(),
+                "summary": zone.statistics.as_ref().map(summary), "exact": zone.exact,
+                "writer": zone.writer.map(|writer| writer.to_string()), "epoch": zone.epoch,
+            })
+        });
+        say!("{}", Value::Array(zones.collect()));
+        return Ok(());
+    }
+    let all = part.unwrap_or_else(|| Slab::new(vec![0; dataset.dims().len()], dataset.dims()));
+    let known = zones.iter().filter(|zone| zone.statistics.is_some()).count();
+    let path = escape(&arguments.of.path, 2000);
+    say!("{path}: {}, {} zones, {known} of them known", describe::extent(dataset.dims()), zones.len());
+    for line in picture(&zones, &all) {
+        say!("{line}");
+    }
+    Ok(())
+}
+
+/// A picture has no more columns and rows.
+const COLUMNS: u64 = 72;
+const ROWS: u64 = 18;
+const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
+
+/// The largest values of zones, along the first two axes that are longer than one; the others lie over each other.
+fn picture(zones: &[ZoneState], all: &Slab) -> Vec<String> {
+    let mut axes = (0..all.count.len()).filter(|axis| all.count[*axis] > 1);
+    let (first, second) = (axes.next(), axes.next());
+    // One axis is drawn along the line.
+    let (down, along) = if second.is_some() { (first, second) } else { (None, first) };
+    let length = |axis: Option<usize>| axis.map_or(1, |axis| all.count[axis]);
+    let (rows, columns) = (length(down).min(ROWS), length(along).min(COLUMNS));
+    let mut cells: Vec<Option<f64>> = vec![None; usize::try_from(rows * columns).unwrap_or(0)];
+    let mut unknown = vec![false; cells.len()];
+    let cell = |axis: Option<usize>, slab: &Slab, parts: u64| match axis {
+        None => 0..1,
+        Some(axis) => {
+            let scale = |at: u64| (at.saturating_sub(all.start[axis])).saturating_mul(parts);
+            let end = scale(slab.start[axis] + slab.count[axis]).div_ceil(all.count[axis]);
+            scale(slab.start[axis]) / all.count[axis]..end.min(parts)
+        }
+    };
+    for zone in zones {
+        let value = zone.statistics.as_ref().and_then(|statistics| statistics.max);
+        for slab in &zone.boxes {
+            for row in cell(down, slab, rows) {
+                for column in cell(along, slab, columns) {
+                    let Ok(at) = usize::try_from(row * columns + column) else { continue };
+                    match (value, &zone.statistics) {
+                        (Some((value, _)), _) => {
+                            cells[at] =
+                                Some(cells[at].map_or(value.as_f64(), |known| known.max(value.as_f64())));
+                        }
+                        (None, None) => unknown[at] = true,
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    let finite = || cells.iter().flatten().copied().filter(|value| value.is_finite());
+    let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+    let shade = |value: f64| {
+        let part = if high > low { (value - low) / (high - low) } else { 1.0 };
+        SHADES[1 + [0.25, 0.5, 0.75].iter().filter(|step| part > **step).count()]
+    };
+    let columns = usize::try_from(columns).unwrap_or(1).max(1);
+    let mut lines: Vec<String> = cells
+        .chunks(columns)
+        .zip(unknown.chunks(columns))
+        .map(|(cells, unknown)| {
+            let cells = cells.iter().zip(unknown);
+            cells
+                .map(|(cell, unknown)| match (cell, unknown) {
+                    (_, true) => '?',
+                    (Some(value), _) => shade(*value),
+                    (None, _) => SHADES[0],
+                })
+                .collect()
+        })
+        .collect();
+    if low <= high {
+        lines.push(format!("largest values: ░ {low} to █ {high}; · nothing written, ? not known"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_shows_where_values_are_large() {
+        let zone = |start: [u64; 2], value: Option<f64>| {
+            let mut statistics = Statistics::NONE;
+            statistics.max = value.map(|value| (Extreme::Float(value), 0));
+            (Slab::new(start, [10, 50]), value.map(|_| statistics))
+        };
+        let all = [zone([0, 0], Some(1.0)), zone([0, 50], Some(9.0)), zone([10, 0], None)];
+        let states: Vec<ZoneState> =
+            all.into_iter().map(|(slab, statistics)| ZoneState::new(vec![slab], statistics)).collect();
+        let lines = picture(&states, &Slab::new([0, 0], [30, 100]));
+        assert_eq!(lines.len(), 19);
+        assert_eq!(lines[0], format!("{}{}", "░".repeat(36), "█".repeat(36)));
+        assert!(lines[8].starts_with('?') && lines[17].chars().all(|c| c == '·'));
+        assert!(lines[18].contains("░ 1 to █ 9"));
+        let line = picture(&states, &Slab::new([0, 0], [1, 100]));
+        assert_eq!(line.len(), 2);
+    }
+}

@@ -1,0 +1,149 @@
+//! Queries: where values lie that are asked for.
+
+use crate::dataset::Dataset;
+use crate::errors::to_python;
+use hyperchunk::Result;
+use hyperchunk::query::{self, Answer, By, Predicate};
+use hyperchunk::store::{Extreme, Slab, Statistics};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyFloat, PyInt};
+use std::sync::{Mutex, PoisonError};
+
+/// A box: where it starts and how far it reaches.
+type Box = (Vec<u64>, Vec<u64>);
+/// Count, not a number, smallest, largest, sum.
+type Summary<'py> = (u64, u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, f64);
+/// A zone: boxes, statistics, whether they are exact, writer, epoch.
+type Zone<'py> = (Vec<Box>, Option<Summary<'py>>, bool, Option<String>, Option<u64>);
+/// One of the first zones: box, value, its index, statistics, writer, epoch.
+type Shard<'py> = (Box, Bound<'py, PyAny>, Option<Vec<u64>>, Summary<'py>, Option<String>, Option<u64>);
+
+/// A query and its answer.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Query {
+    dataset: hyperchunk::Dataset,
+    predicate: Predicate,
+    answer: Answer,
+}
+
+/// The values of an answer, read part by part.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct Matches(Mutex<query::Matches>);
+
+fn number(py: Python<'_>, value: Extreme) -> Bound<'_, PyAny> {
+    match value {
+        Extreme::Float(value) => PyFloat::new(py, value).into_any(),
+        Extreme::Signed(value) => PyInt::new(py, value).into_any(),
+        Extreme::Unsigned(value) => PyInt::new(py, value).into_any(),
+    }
+}
+
+fn summary<'py>(py: Python<'py>, statistics: &Statistics) -> Summary<'py> {
+    let value = |extreme: Option<(Extreme, u64)>| extreme.map(|(value, _)| number(py, value));
+    let (min, max) = (value(statistics.min), value(statistics.max));
+    (statistics.count, statistics.nan, min, max, statistics.sum)
+}
+
+fn pair(slab: &Slab) -> Box {
+    (slab.start.clone(), slab.count.clone())
+}
+
+fn part(slab: Option<Box>) -> Option<Slab> {
+    slab.map(|(start, count)| Slab::new(start, count))
+}
+
+fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    py.detach(work).map_err(|e| to_python(py, &e))
+}
+
+#[pymethods]
+impl Query {
+    /// Asks a dataset, or a box of it.
+    #[new]
+    fn new(py: Python<'_>, dataset: &Dataset, predicate: &str, slab: Option<Box>) -> PyResult<Self> {
+        let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
+        let dataset = dataset.0.clone();
+        let answer = run(py, || dataset.query(&predicate, part(slab).as_ref()))?;
+        Ok(Self { dataset, predicate, answer })
+    }
+
+    /// The predicate.
+    #[getter]
+    fn predicate(&self) -> String {
+        self.predicate.to_string()
+    }
+
+    /// Where values may lie that are asked for.
+    #[getter]
+    fn boxes(&self) -> Vec<Box> {
+        self.answer.boxes.iter().map(pair).collect()
+    }
+
+    /// Bytes of statistics that were looked at; those of the boxes; those of them that nothing is known of; all that were
+    /// asked about.
+    #[getter]
+    fn bytes(&self) -> (u64, u64, u64, u64) {
+        (self.answer.looked_at, self.answer.left, self.answer.unknown, self.answer.total)
+    }
+
+    /// Reads the boxes.
+    fn matches(&self, py: Python<'_>) -> PyResult<Matches> {
+        let found = run(py, || self.dataset.matches(&self.predicate, &self.answer))?;
+        Ok(Matches(Mutex::new(found)))
+    }
+}
+
+#[pymethods]
+impl Matches {
+    /// The next part that has any: indices, each a row of 64-bit numbers, and values.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>> {
+        let found = run(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).next())?;
+        Ok(found.map(|found| {
+            let indices: Vec<u8> = found.indices.iter().flat_map(|index| index.to_ne_bytes()).collect();
+            (PyBytes::new(py, &indices), PyBytes::new(py, &found.values))
+        }))
+    }
+
+    /// How many bytes were read until now.
+    #[getter]
+    fn looked_at(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).looked_at()
+    }
+}
+
+/// The first zones of a dataset, how many bytes were looked at, and of how many.
+#[pyfunction]
+pub(crate) fn query_top<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    count: usize,
+    by: &str,
+    slab: Option<Box>,
+) -> PyResult<(Vec<Shard<'py>>, u64, u64)> {
+    let by: By = by.parse().map_err(|e| to_python(py, &e))?;
+    let top = run(py, || dataset.0.top(count, by, part(slab).as_ref()))?;
+    let shards = top.shards.iter().map(|shard| {
+        let (value, statistics) = (number(py, shard.value), summary(py, &shard.statistics));
+        let writer = shard.writer.map(|writer| writer.to_string());
+        (pair(&shard.slab), value, shard.index.clone(), statistics, writer, shard.epoch)
+    });
+    Ok((shards.collect(), top.looked_at, top.total))
+}
+
+/// The zones of a dataset.
+#[pyfunction]
+pub(crate) fn query_zones<'py>(
+    py: Python<'py>,
+    dataset: &Dataset,
+    slab: Option<Box>,
+) -> PyResult<Vec<Zone<'py>>> {
+    let zones = run(py, || dataset.0.zones(part(slab).as_ref()))?;
+    let zones = zones.iter().map(|zone| {
+        let statistics = zone.statistics.as_ref().map(|statistics| summary(py, statistics));
+        let writer = zone.writer.map(|writer| writer.to_string());
+        (zone.boxes.iter().map(pair).collect(), statistics, zone.exact, writer, zone.epoch)
+    });
+    Ok(zones.collect())
+}
