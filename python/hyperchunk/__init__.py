@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hyperchunk.layouts import Layout, restructure
     from hyperchunk.links import ExternalLink, HardLink, SoftLink, UserLink
     from hyperchunk.objects import HLObject
-    from hyperchunk.queries import Query, Shards, query
+    from hyperchunk.queries import Analyzed, Query, Shards, analyze, query
     from hyperchunk.references import AttributeReference, Reference, RegionReference
     from hyperchunk.selections import MultiBlockSlice
     from hyperchunk.virtual import UNLIMITED, VirtualLayout, VirtualSource
@@ -83,7 +83,7 @@ _HOMES = {
     "layouts": ("Layout", "restructure"),
     "links": ("ExternalLink", "HardLink", "SoftLink", "UserLink"),
     "objects": ("HLObject",),
-    "queries": ("Query", "Shards", "query"),
+    "queries": ("Analyzed", "Query", "Shards", "analyze", "query"),
     "references": ("AttributeReference", "Reference", "RegionReference"),
     "selections": ("MultiBlockSlice",),
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
@@ -126,6 +126,7 @@ def create(name: Any, *, layout: str | None = None, **options: Any) -> Any:
 
 __all__ = [
     "UNLIMITED",
+    "Analyzed",
     "AttributeManager",
     "AttributeReference",
     "Dataset",
@@ -150,6 +151,7 @@ __all__ = [
     "VirtualLayout",
     "VirtualSource",
     "__version__",
+    "analyze",
     "check_complex_dtype",
     "check_dtype",
     "check_enum_dtype",

@@ -34,6 +34,7 @@ __all__ = [
     "Writer",
     "__version__",
     "after_fork",
+    "analyze",
     "attach",
     "before_fork",
     "convert_live",
@@ -464,6 +465,7 @@ class Matches:
 _Slab = tuple[list[int], list[int]]
 _Summary = tuple[int, int, float | int | None, float | int | None, float]
 
+def analyze(file: File, names: list[str]) -> tuple[Path, list[tuple[str, int]], list[tuple[str, str]], int]: ...
 def query_top(
     dataset: Dataset, count: int, by: str, slab: _Slab | None
 ) -> tuple[list[tuple[_Slab, float | int, list[int] | None, _Summary, str | None, int | None]], int, int]: ...

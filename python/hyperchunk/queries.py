@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,6 +156,32 @@ def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike 
     import hyperchunk
 
     return hyperchunk.open(file, **options)[path].query(predicate, box)
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """What :func:`analyze` looked at."""
+
+    #: The file with the statistics.
+    path: Path
+    #: The datasets, each with how many zones it has.
+    datasets: dict[str, int]
+    #: Datasets that were left out, and why.
+    left_out: dict[str, str]
+    #: How many bytes were looked at.
+    looked_at: int
+
+
+def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
+    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it: it can be
+    asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers. `options` are
+    those of :func:`hyperchunk.open`."""
+    import hyperchunk
+
+    with hyperchunk.open(file, **options) as opened:
+        names = ["/" + name.strip("/") for name in datasets or ()]
+        path, found, left, looked_at = _core.analyze(opened._opened.core, names)
+    return Analyzed(path, dict(found), dict(left), looked_at)
 
 
 def _slices(start: Sequence[int], count: Sequence[int]) -> tuple[slice, ...]:

@@ -91,6 +91,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::store_fragments, module)?)?;
     module.add_class::<query::Query>()?;
     module.add_class::<query::Matches>()?;
+    module.add_function(wrap_pyfunction!(query::analyze, module)?)?;
     module.add_function(wrap_pyfunction!(query::query_top, module)?)?;
     module.add_function(wrap_pyfunction!(query::query_zones, module)?)?;
     #[cfg(target_os = "linux")]

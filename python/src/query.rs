@@ -2,11 +2,13 @@
 
 use crate::dataset::Dataset;
 use crate::errors::to_python;
+use crate::file::File;
 use hyperchunk::Result;
-use hyperchunk::query::{self, Answer, By, Predicate};
+use hyperchunk::query::{self, Answer, By, Predicate, zonemap};
 use hyperchunk::store::{Extreme, Slab, Statistics};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// A box: where it starts and how far it reaches.
@@ -146,4 +148,22 @@ pub(crate) fn query_zones<'py>(
         (zone.boxes.iter().map(pair).collect(), statistics, zone.exact, writer, zone.epoch)
     });
     Ok(zones.collect())
+}
+
+/// The file with the statistics, the datasets with their zones, those that were left out with the reasons, bytes looked at.
+type Analyzed = (PathBuf, Vec<(String, u64)>, Vec<(String, String)>, u64);
+
+/// Looks at all values of datasets of a file, and keeps what they are like beside it.
+#[pyfunction]
+pub(crate) fn analyze(py: Python<'_>, file: &File, names: Vec<String>) -> PyResult<Analyzed> {
+    let names: Vec<Vec<u8>> = names.into_iter().map(String::into_bytes).collect();
+    let (analyzed, place) = run(py, || {
+        let analyzed = zonemap::analyze(&file.0, &names, &|_, _| ())?;
+        let place = analyzed.save(&file.0)?;
+        Ok((analyzed, place))
+    })?;
+    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let left = analyzed.left.iter().map(|(path, error)| (text(path), error.message().to_owned()));
+    let datasets = analyzed.datasets.iter().map(|(path, zones)| (text(path), *zones));
+    Ok((place, datasets.collect(), left.collect(), analyzed.looked_at))
 }

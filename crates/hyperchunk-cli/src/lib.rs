@@ -17,6 +17,7 @@ macro_rules! put {
     }};
 }
 
+mod analyze;
 mod arrow;
 mod check;
 mod describe;
@@ -73,6 +74,8 @@ enum Command {
     Pack(pack::Arguments),
     /// Make another layout of a dataset, which is read where it costs less: rows as columns, other chunks, other filters.
     Restructure(restructure::Arguments),
+    /// Look at all values of a plain HDF5 file once: queries then read what they are like, and not the data.
+    Analyze(analyze::Arguments),
     /// Make an index of a file, with which reading it takes one round trip.
     Index(index::Arguments),
     /// Get back what a program that was killed wrote.
@@ -162,6 +165,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
         Command::Check(command) => check::run(&command),
         Command::Pack(command) => pack::run(&command),
         Command::Restructure(command) => restructure::run(&command),
+        Command::Analyze(command) => analyze::run(&command),
         Command::Index(command) => index::run(&command),
         Command::Recover(command) => recover::run(&command),
         Command::Serve(command) => serve::run(&command),

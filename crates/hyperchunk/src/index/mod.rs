@@ -7,6 +7,7 @@ mod packed;
 mod view;
 
 pub use build::{Built, Known, Tables};
+pub(crate) use packed::{put, take};
 pub(crate) use view::Indexed;
 
 use crate::io::{self, LocalFile, Source};
@@ -213,13 +214,13 @@ impl Ranges {
     /// The content of a section.
     fn parse(bytes: Vec<u8>, span: &Range<u64>) -> Result<Self> {
         let mut cursor = hyperchunk_format::Cursor::new(&bytes, layout::STRUCTURE, span.start);
-        let count = packed::take(&mut cursor)?;
+        let count = take(&mut cursor)?;
         let count = usize::try_from(count).ok().filter(|count| *count <= cursor.left() / 2);
         let count = count.ok_or_else(|| cursor.error("more ranges than bytes".into()))?;
         let mut places = Vec::with_capacity(count);
         let (mut next, mut at) = (span.start, 0_usize);
         for _ in 0..count {
-            let (gap, length) = (packed::take(&mut cursor)?, packed::take(&mut cursor)?);
+            let (gap, length) = (take(&mut cursor)?, take(&mut cursor)?);
             let start = next.checked_add(gap);
             let end = start.and_then(|start| start.checked_add(length)).filter(|end| *end <= span.end);
             let (Some(start), Some(end)) = (start, end) else {

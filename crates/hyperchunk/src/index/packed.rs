@@ -14,7 +14,7 @@ const SIZES: u8 = 2;
 const MASKS: u8 = 4;
 
 /// Appends a number, seven bits a byte, the lowest first.
-pub(super) fn put(to: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         to.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
@@ -23,7 +23,7 @@ pub(super) fn put(to: &mut Vec<u8>, mut number: u64) {
 }
 
 /// A number that [`put`] wrote.
-pub(super) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
+pub(crate) fn take(cursor: &mut Cursor<'_>) -> Result<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let byte = cursor.u8()?;

@@ -1,7 +1,7 @@
 //! Where values lie that are asked for: first by statistics, which are small, then by reading what is left.
 //!
 //! Datasets of sharded stores have statistics in their logs (`store/zoned`), others in a file beside theirs that `analyze` makes
-//! ([`Zonemap`]). What nothing is known of is read: an answer never leaves out a value.
+//! ([`zonemap`]). What nothing is known of is read: an answer never leaves out a value.
 
 mod answer;
 pub(crate) mod boxes;
@@ -10,6 +10,7 @@ mod judge;
 mod predicate;
 mod top;
 mod zone;
+pub mod zonemap;
 
 pub use answer::{Answer, Found, Matches};
 pub(crate) use elements::Elements;

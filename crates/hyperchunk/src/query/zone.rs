@@ -85,9 +85,7 @@ impl Dataset {
         }
         let found = match &self.0.sharded {
             Some(sharded) => sharded.zoned(ask),
-            None => Err(Error::unsupported(
-                "nothing is known of the values of this dataset: `hyperchunk analyze` looks at them once",
-            )),
+            None => self.zoned_beside(ask),
         };
         found.map_err(|error| self.name(error))
     }

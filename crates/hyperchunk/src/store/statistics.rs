@@ -73,9 +73,9 @@ pub struct Statistics {
 
 impl Statistics {
     /// No statistics are longer as bytes.
-    pub(super) const SIZE: usize = 57;
+    pub(crate) const SIZE: usize = 57;
     /// None are shorter.
-    pub(super) const LEAST: usize = 25;
+    pub(crate) const LEAST: usize = 25;
 
     /// Of no elements.
     pub const NONE: Self = Self { count: 0, nan: 0, min: None, max: None, sum: 0.0 };
@@ -100,6 +100,13 @@ impl Statistics {
         self.sum += behind.sum;
     }
 
+    /// Appends its bytes.
+    pub(crate) fn write_to(&self, bytes: &mut Vec<u8>) {
+        let mut out = Out::default();
+        self.encode(&mut out);
+        bytes.extend_from_slice(&out.0);
+    }
+
     pub(super) fn encode(&self, out: &mut Out) {
         out.u64(self.count);
         out.u64(self.nan);
@@ -112,7 +119,7 @@ impl Statistics {
         out.u64(self.sum.to_bits());
     }
 
-    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let (count, nan, kind) = (cursor.u64()?, cursor.u64()?, cursor.u8()?);
         let mut extreme = || -> Result<Option<(Extreme, u64)>> {
             Ok(if kind < 3 { Some((Extreme::from_bits(kind, cursor.u64()?), cursor.u64()?)) } else { None })

@@ -1,0 +1,167 @@
+//! Looking at all values of datasets once.
+
+use super::layout::{New, encode};
+use super::{Elements, Zonemap, grid};
+use crate::index::Identity;
+use crate::read::spread;
+use crate::store::Statistics;
+use crate::walk::{Found, Next};
+use crate::{Dataset, Error, ErrorKind, File, Result};
+use hyperchunk_format::model::{Dataspace, Layout, Name, ObjectKind};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// So many requests are under way over a network.
+const REQUESTS: usize = 32;
+
+/// What was looked at.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Analyzed {
+    /// The statistics, to be written to [`super::Zonemap::place`].
+    pub bytes: Vec<u8>,
+    /// The datasets, each with how many zones it has.
+    pub datasets: Vec<(Vec<u8>, u64)>,
+    /// Datasets that were left out, and why.
+    pub left: Vec<(Vec<u8>, Error)>,
+    /// How many bytes of elements were looked at.
+    pub looked_at: u64,
+}
+
+impl Analyzed {
+    /// Writes the statistics to where they belong, in place of what is there; returns where that is.
+    ///
+    /// # Errors
+    /// Invalid for a file without a name; Io.
+    pub fn save(&self, file: &File) -> Result<PathBuf> {
+        let place = Zonemap::place(file)
+            .ok_or_else(|| Error::invalid("a file without a name has no place for statistics"))?;
+        let refused = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, format!("cannot write {}: {error}", place.display()))
+        };
+        if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(refused)?;
+        }
+        let mut new = place.clone().into_os_string();
+        new.push(format!(".{}.new", std::process::id()));
+        std::fs::write(&new, &self.bytes).and_then(|()| std::fs::rename(&new, &place)).map_err(refused)?;
+        Ok(place)
+    }
+}
+
+/// Looks at datasets of a file on all processors; at all that have numbers, if none is named. `add` is told how many bytes of how many
+/// were looked at.
+///
+/// # Errors
+/// Invalid if the version of the file cannot be told; Unsupported for a dataset that was named and cannot be analysed; those of
+/// reading.
+pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<Analyzed> {
+    let identity = Identity::of(&*file.0.source)
+        .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
+    let mut left = Vec::new();
+    let mut found: Vec<(Vec<u8>, Dataset)> = Vec::new();
+    if names.is_empty() {
+        file.walk(&file.root()?, b"/", &mut |visit| {
+            if let Found::Object(object) = visit.found
+                && object.kind() == ObjectKind::Dataset
+            {
+                let dataset = object.clone().dataset();
+                match dataset.and_then(|dataset| fit(&dataset).map(|()| dataset)) {
+                    Ok(dataset) => found.push((visit.path.to_vec(), dataset)),
+                    Err(error) if error.is_of_reading() => return Err(error),
+                    Err(error) => left.push((visit.path.to_vec(), error)),
+                }
+            }
+            Ok(Next::Enter)
+        })?;
+    } else {
+        let root = file.root()?.named("/").group()?;
+        for name in names {
+            let dataset = root.get(name)?.dataset()?;
+            fit(&dataset).map_err(|error| error.object(Name::from(&**name)))?;
+            found.push((name.clone(), dataset));
+        }
+    }
+    let total = found.iter().fold(0_u64, |sum, (_, dataset)| {
+        let bytes = dataset.elements().unwrap_or(0).saturating_mul(dataset.datatype().size);
+        sum.saturating_add(bytes)
+    });
+    let mut made = Vec::new();
+    let mut looked_at = 0_u64;
+    for (path, dataset) in found {
+        let (new, bytes) = look(path, &dataset, &|bytes| add(bytes, total))?;
+        looked_at = looked_at.saturating_add(bytes);
+        made.push(new);
+    }
+    // Somebody may have written to it meanwhile.
+    let now = match file.path().filter(|_| file.0.source.remote().is_none()) {
+        Some(path) => Identity::of(&crate::io::LocalFile::open(path)?),
+        None => Some(identity.clone()),
+    };
+    if now.as_ref() != Some(&identity) {
+        let message = "the file changed while it was analysed";
+        return Err(file.name(Error::new(ErrorKind::Changed, message)));
+    }
+    Ok(Analyzed {
+        bytes: encode(&identity, &made)?,
+        datasets: made.into_iter().map(|new| (new.path, new.zones.len() as u64)).collect(),
+        left,
+        looked_at,
+    })
+}
+
+/// Whether the values of a dataset are those of its file alone, and numbers.
+fn fit(dataset: &Dataset) -> Result<()> {
+    Elements::of(dataset.datatype())?;
+    let elsewhere = !dataset.external().is_empty() || matches!(dataset.layout(), Layout::Virtual { .. });
+    let what = match () {
+        () if dataset.store().is_some() => "it is in a sharded store: its writers keep statistics",
+        () if dataset.is_live() => "it is live: its values are computed when they are read",
+        () if elsewhere => "its values lie in other files",
+        () if *dataset.dataspace() == Dataspace::Null => "it has no values",
+        () => return Ok(()),
+    };
+    Err(Error::unsupported(what))
+}
+
+/// Looks at a dataset, and how many bytes that were.
+fn look(path: Vec<u8>, dataset: &Dataset, add: &(dyn Fn(u64) + Sync)) -> Result<(New, u64)> {
+    let elements = Elements::of(dataset.datatype())?;
+    let grid = grid(dataset, elements);
+    let counts = grid.counts();
+    let places = match dataset.chunked() {
+        Some(_) => {
+            let number = |place: &Vec<u64>| {
+                let all = place.iter().zip(&counts);
+                all.fold(0_u64, |number, (at, count)| number.saturating_mul(*count).saturating_add(*at))
+            };
+            let inside = |place: &Vec<u64>| place.iter().zip(&counts).all(|(at, count)| at < count);
+            let mut places: Vec<u64> =
+                dataset.touched()?.iter().filter(|place| inside(place)).map(number).collect();
+            places.sort_unstable();
+            places.dedup();
+            places
+        }
+        None => {
+            let all = grid.places().filter(|places| *places <= 1 << 32);
+            (0..all.ok_or_else(|| dataset.name(Error::limit("more than 2^32 zones")))?).collect()
+        }
+    };
+    let found: Mutex<Vec<(u64, Statistics)>> = Mutex::new(Vec::with_capacity(places.len()));
+    let looked_at = Mutex::new(0_u64);
+    let remote = dataset.object().file().0.source.remote().is_some();
+    let threads = if remote { REQUESTS } else { dataset.object().file().options().thread_count() };
+    spread(threads.min(places.len()).max(1), places.iter(), Vec::new, |bytes: &mut Vec<u8>, number| {
+        dataset.read_slab(&grid.slab(*number), elements.size(), bytes)?;
+        let statistics = elements.statistics(bytes);
+        found.lock().unwrap_or_else(PoisonError::into_inner).push((*number, statistics));
+        *looked_at.lock().unwrap_or_else(PoisonError::into_inner) += bytes.len() as u64;
+        add(bytes.len() as u64);
+        Ok(())
+    })?;
+    let mut zones = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    zones.sort_unstable_by_key(|(number, _)| *number);
+    let object = dataset.object().address();
+    let looked_at = looked_at.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((New { path, object, grid, zones }, looked_at))
+}

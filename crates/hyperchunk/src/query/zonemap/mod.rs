@@ -1,0 +1,203 @@
+//! Statistics of the datasets of an HDF5 file, in a small file beside it: `FILE.hczones`. The format: `docs/formats/sidecar.md`.
+
+mod analyze;
+mod layout;
+
+pub use analyze::{Analyzed, analyze};
+
+use super::{Ask, Elements, Zone, Zoned};
+use crate::index::Identity;
+use crate::io::{LocalFile, Source};
+use crate::store::{Slab, Statistics};
+use crate::{Dataset, Error, ErrorKind, File, Limits, Result};
+use layout::{Head, Section};
+use std::path::{Path, PathBuf};
+
+/// What is appended to a file's name for that of its statistics.
+pub const SUFFIX: &str = ".hczones";
+/// No file of statistics that is read is larger.
+const LARGEST: u64 = 4 << 30;
+
+/// The statistics of a file's datasets.
+#[derive(Debug)]
+pub struct Zonemap {
+    bytes: Vec<u8>,
+    head: Head,
+    name: String,
+}
+
+/// The places of a dataset's zones: a grid of boxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Grid {
+    extent: Vec<u64>,
+    block: Vec<u64>,
+}
+
+impl Grid {
+    /// How many boxes there are along each axis.
+    fn counts(&self) -> Vec<u64> {
+        self.extent.iter().zip(&self.block).map(|(extent, block)| extent.div_ceil(*block)).collect()
+    }
+
+    /// How many there are; `None` beyond 2⁶⁴.
+    fn places(&self) -> Option<u64> {
+        self.counts().iter().try_fold(1_u64, |places, count| places.checked_mul(*count))
+    }
+
+    /// A box, by its number in row-major order.
+    fn slab(&self, mut number: u64) -> Slab {
+        let counts = self.counts();
+        let mut slab = Slab::new(vec![0; counts.len()], self.block.clone());
+        for axis in (0..counts.len()).rev() {
+            let at = number % counts[axis].max(1);
+            number /= counts[axis].max(1);
+            slab.start[axis] = at.saturating_mul(self.block[axis]);
+            slab.count[axis] = self.block[axis].min(self.extent[axis].saturating_sub(slab.start[axis]));
+        }
+        slab
+    }
+}
+
+impl Zonemap {
+    /// The statistics that these bytes are. `name` is for messages.
+    ///
+    /// # Errors
+    /// Invalid if they are none; Corrupt, Truncated or Unsupported if they are damaged or of the future.
+    pub fn open(bytes: Vec<u8>, name: &str) -> Result<Self> {
+        let head = layout::parse(&bytes).map_err(|error| error.file(name))?;
+        Ok(Self { bytes, head, name: name.to_owned() })
+    }
+
+    /// Reads a file of statistics.
+    ///
+    /// # Errors
+    /// As [`Zonemap::open`]; NotFound or Io from the system.
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let read = || {
+            let file = LocalFile::open(path)?;
+            if file.size() > LARGEST {
+                return Err(Error::limit(format!("statistics of more than {LARGEST} bytes")));
+            }
+            let mut bytes = vec![0; usize::try_from(file.size()).unwrap_or(usize::MAX)];
+            file.read_at(0, &mut bytes)?;
+            Ok(bytes)
+        };
+        Self::open(read().map_err(|error: Error| error.file(&name))?, &name)
+    }
+
+    /// Where the statistics of a file belong.
+    #[must_use]
+    pub fn place(file: &File) -> Option<PathBuf> {
+        let path = file.path()?;
+        if file.0.source.remote().is_none() {
+            let mut name = path.as_os_str().to_owned();
+            name.push(SUFFIX);
+            return Some(PathBuf::from(name));
+        }
+        let cached = crate::index::cached(&path.to_string_lossy())?;
+        Some(cached.with_extension(SUFFIX.trim_start_matches('.')))
+    }
+
+    /// Those of a file, if there are any.
+    ///
+    /// # Errors
+    /// Changed if they are of another version of the file; as [`Zonemap::read`].
+    pub fn of(file: &File) -> Result<Option<Self>> {
+        let Some(path) = Self::place(file) else { return Ok(None) };
+        let found = match Self::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        let identity = Identity::of(&*file.0.source);
+        if identity.as_ref() != Some(&found.head.identity) {
+            let message = "the statistics are of another version of the file: make them again with `hyperchunk analyze`";
+            return Err(Error::new(ErrorKind::Changed, message).file(&found.name));
+        }
+        Ok(Some(found))
+    }
+
+    /// The paths of the datasets that it has statistics of.
+    #[must_use]
+    pub fn datasets(&self) -> Vec<&[u8]> {
+        self.head.sections.iter().map(|section| &*section.path).collect()
+    }
+
+    fn section(&self, dataset: &Dataset) -> Option<&Section> {
+        let address = dataset.object().address();
+        self.head.sections.iter().find(|section| section.object == address)
+    }
+
+    /// The statistics of a dataset's zones, each with its number.
+    fn zones(&self, section: &Section, limits: &Limits) -> Result<Vec<(u64, Statistics)>> {
+        section.zones(&self.bytes, limits).map_err(|error| error.file(&self.name))
+    }
+}
+
+impl Dataset {
+    /// What the statistics beside its file say of a part of it.
+    pub(super) fn zoned_beside(&self, ask: &Ask<'_>) -> Result<Zoned> {
+        let missing = || {
+            Error::unsupported(
+                "nothing is known of the values of this dataset: `hyperchunk analyze` looks at them once",
+            )
+        };
+        let map = Zonemap::of(self.object().file())?.ok_or_else(missing)?;
+        let section = map.section(self).ok_or_else(missing)?;
+        if section.grid.extent != self.dims() {
+            let message = format!("statistics of an extent of {:?}", section.grid.extent);
+            return Err(Error::corrupt(message).file(&map.name));
+        }
+        let looked_at = map.head.length.saturating_add(section.stored());
+        let mut out = Zoned { zones: Vec::new(), bare: Vec::new(), looked_at, disjoint: true };
+        let zones = map.zones(section, ask.limits)?;
+        let mut next = 0;
+        let mut bare = |from: u64, to: u64| -> Result<()> {
+            if !ask.bare || from >= to {
+                return Ok(());
+            }
+            if to - from > ask.limits.visits {
+                return Err(Error::limit("more chunks without data than the limit `visits`"));
+            }
+            out.bare
+                .extend((from..to).filter_map(|number| section.grid.slab(number).intersection(ask.wanted)));
+            Ok(())
+        };
+        for (number, statistics) in &zones {
+            bare(next, *number)?;
+            next = number + 1;
+            let slab = section.grid.slab(*number);
+            if slab.elements()? != statistics.count {
+                let message =
+                    format!("statistics of {} elements for a box of {:?}", statistics.count, slab.count);
+                return Err(Error::corrupt(message).file(&map.name));
+            }
+            let Some(seen) = slab.intersection(ask.wanted).filter(|_| (ask.keep)(statistics)) else {
+                continue;
+            };
+            let whole = seen == slab;
+            out.zones.push(Zone { seen: vec![seen], statistics: Some(*statistics), whole, origin: None });
+        }
+        bare(next, section.grid.places().unwrap_or(next))?;
+        Ok(out)
+    }
+}
+
+/// How a dataset is cut into zones.
+fn grid(dataset: &Dataset, elements: Elements) -> Grid {
+    let extent = dataset.dims().to_vec();
+    if let Some(chunked) = dataset.chunked() {
+        return Grid { extent, block: chunked.dims.clone() };
+    }
+    // Boxes of whole rows, of about a mebibyte.
+    let mut block = vec![1; extent.len()];
+    let mut left = (1_u64 << 20) / elements.size() as u64;
+    for (block, extent) in block.iter_mut().zip(&extent).rev() {
+        *block = (*extent).min(left).max(1);
+        left /= (*extent).max(1);
+        if left == 0 {
+            break;
+        }
+    }
+    Grid { extent, block }
+}
