@@ -1,8 +1,8 @@
-"""Where is the biggest wave? Four processes write a model of an ocean, and the answer takes less than a thousandth of its bytes.
+"""Where is the biggest wave? Four processes write a model of an ocean; the answer takes a thousandth of its bytes.
 
-Each process simulates a strip of a basin in which waves from distant storms meet, and writes its part of every time step to one
-file: height of the surface, hour by hour, as `/ocean/h`. While they write, the largest and smallest heights of each megabyte are
-noted. Afterwards nobody has to read the file to find its largest wave:
+Each process simulates a strip of a basin in which waves from distant storms meet, and writes its part of every time
+step to one file: height of the surface, hour by hour, as `/ocean/h`. While they write, the largest and smallest heights
+of each megabyte are noted. Afterwards nobody has to read the file to find its largest wave:
 
     python examples/store/ocean.py [ocean.h5]
 """
@@ -19,19 +19,19 @@ import numpy as np
 import numpy.typing as npt
 from hyperchunk import store
 
-PROCESSES, HOURS, ROWS, COLUMNS = 4, 24, 512, 512
+PROCESSES, HOURS, ROWS, COLUMNS = 4, 24, 1024, 512
 Heights = npt.NDArray[np.float32]
 
 
 def surface(hour: int, first: int, last: int) -> Heights:
     """The height of rows of the basin at an hour: swells from three storms, and one place where they meet."""
-    y, x = np.ogrid[first:last, 0:COLUMNS].astype("f4")
+    y, x = np.arange(first, last, dtype="f4")[:, None], np.arange(COLUMNS, dtype="f4")
     height: Any = np.zeros((last - first, COLUMNS), "f4")
     for storm, (row, column, length) in enumerate([(-200.0, 100.0, 23.0), (700.0, -80.0, 31.0), (300.0, 900.0, 41.0)]):
         distance = np.hypot(y - row, x - column)
         height += 1.5 * np.cos(distance / length * 2 * np.pi - hour * (1 + storm / 3)) * np.exp(-distance / 2000)
     # For a few hours a focus of the swells passes through the basin.
-    height += 11 * np.exp(-((y - 377) ** 2 + (x - 130) ** 2) / 90 - (hour - 17) ** 2 / 2)
+    height += 14 * np.exp(-((y - 377) ** 2 + (x - 130) ** 2) / 90 - (hour - 17) ** 2 / 2)
     return height.astype("f4")
 
 

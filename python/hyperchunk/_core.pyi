@@ -447,7 +447,7 @@ def store_look_up(path: str) -> tuple[tuple[str, int] | None, list[bytes]]: ...
 
 @final
 class Query:
-    def __init__(self, dataset: Dataset, predicate: str, slab: tuple[list[int], list[int]] | None) -> None: ...
+    def __new__(cls, dataset: Dataset, predicate: str, slab: _Slab | None) -> Query: ...
     @property
     def predicate(self) -> str: ...
     @property
@@ -472,6 +472,7 @@ def query_top(
 def query_zones(
     dataset: Dataset, slab: _Slab | None
 ) -> list[tuple[list[_Slab], _Summary | None, bool, str | None, int | None]]: ...
+
 @final
 class Node:
     @property

@@ -155,7 +155,8 @@ def query(file: str | os.PathLike[str], path: str, predicate: str, box: BoxLike 
     ``"0 <= value < 5 or isnan(value)"``. `options` are those of :func:`hyperchunk.open`."""
     import hyperchunk
 
-    return hyperchunk.open(file, **options)[path].query(predicate, box)
+    dataset: Dataset = hyperchunk.open(file, **options)[path]
+    return dataset.query(predicate, box)
 
 
 @dataclass(frozen=True)
@@ -173,14 +174,17 @@ class Analyzed:
 
 
 def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
-    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it: it can be
-    asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers. `options` are
-    those of :func:`hyperchunk.open`."""
+    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it. It can be
+    asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers. `options`
+    are those of :func:`hyperchunk.open`."""
     import hyperchunk
 
     with hyperchunk.open(file, **options) as opened:
         names = ["/" + name.strip("/") for name in datasets or ()]
-        path, found, left, looked_at = _core.analyze(opened._opened.core, names)
+        core = opened._opened.need()
+        if not isinstance(core, _core.File):
+            raise ValueError("a file that is being written is not analysed")
+        path, found, left, looked_at = _core.analyze(core, names)
     return Analyzed(path, dict(found), dict(left), looked_at)
 
 

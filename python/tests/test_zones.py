@@ -13,7 +13,6 @@ import pytest
 from fresh import HYPERCHUNK
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from store.test_query import PREDICATES, check
 
 

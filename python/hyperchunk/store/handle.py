@@ -17,6 +17,7 @@ from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
 
 if TYPE_CHECKING:
+    from hyperchunk.dataset import Dataset as ReadDataset
     from hyperchunk.layouts import Restructured
 
 
@@ -153,19 +154,21 @@ class Store:
         return restructure(self.path, dataset, **options)
 
     def query(self, path: str, predicate: str, box: BoxLike = None, *, epoch: int | None = None) -> Query:
-        """Where the committed values of a dataset lie that `predicate` asks for (:func:`hyperchunk.query`), in all of it
-        or in a box. Nothing is read of what writers' statistics rule out."""
+        """Where the committed values of a dataset lie that `predicate` asks for (:func:`hyperchunk.query`), in all of
+        it or in a box. Nothing is read of what writers' statistics rule out."""
         return self._dataset(path, epoch).query(predicate, box)
 
     def shards(self, path: str, box: BoxLike = None, *, epoch: int | None = None) -> Shards:
-        """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)`` tells the
-        largest value, where it is, and who wrote it."""
+        """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)``
+        tells the largest value, where it is, and who wrote it."""
         return self._dataset(path, epoch).shards(box)
 
-    def _dataset(self, path: str, epoch: int | None) -> Any:
+    def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk
 
-        return hyperchunk.open(self.path, **({} if epoch is None else {"epoch": epoch}))[path]
+        options: dict[str, Any] = {} if epoch is None else {"epoch": epoch}
+        found: ReadDataset = hyperchunk.open(self.path, **options)[path]
+        return found
 
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""

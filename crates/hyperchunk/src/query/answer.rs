@@ -166,19 +166,15 @@ impl Matches {
     #[expect(clippy::should_implement_trait, reason = "what is read may fail")]
     pub fn next(&mut self) -> Result<Option<Found>> {
         let size = self.elements.size();
-        let mut held = Vec::new();
         while let Some(slab) = self.left.pop() {
             let mut bytes = std::mem::take(&mut self.bytes);
             self.dataset.read_slab(&slab, size, &mut bytes)?;
             self.looked_at = self.looked_at.saturating_add(bytes.len() as u64);
-            self.predicate.test(&self.elements.values(&bytes), &mut held);
             let mut found = Found { indices: Vec::new(), values: Vec::new() };
-            for (at, value) in bytes.chunks_exact(size).enumerate().filter(|(at, _)| held[*at]) {
-                let index = index_of(&slab, at as u64);
-                if self.seen.as_mut().is_none_or(|seen| seen.insert(index.clone())) {
-                    found.indices.extend(index);
-                    found.values.extend_from_slice(value);
-                }
+            let Found { indices, values } = &mut found;
+            self.predicate.find(self.elements, &slab, &bytes, indices, values);
+            if let Some(seen) = &mut self.seen {
+                found = once(&found, slab.start.len(), size, seen);
             }
             self.bytes = bytes;
             if !found.values.is_empty() {
@@ -186,6 +182,40 @@ impl Matches {
             }
         }
         Ok(None)
+    }
+}
+
+/// Those that were not found before.
+fn once(found: &Found, rank: usize, size: usize, seen: &mut HashSet<Vec<u64>>) -> Found {
+    let mut left = Found { indices: Vec::new(), values: Vec::new() };
+    for (at, value) in found.values.chunks_exact(size).enumerate() {
+        let index = found.indices.get(at * rank..(at + 1) * rank).unwrap_or_default();
+        if seen.insert(index.to_vec()) {
+            left.indices.extend_from_slice(index);
+            left.values.extend_from_slice(value);
+        }
+    }
+    left
+}
+
+impl Predicate {
+    /// Finds the elements of a box that are asked for.
+    pub(crate) fn find(
+        &self,
+        elements: Elements,
+        slab: &Slab,
+        bytes: &[u8],
+        indices: &mut Vec<u64>,
+        values: &mut Vec<u8>,
+    ) {
+        let mut held = Vec::new();
+        self.test(&elements.values(bytes), &mut held);
+        for ((at, value), _) in
+            (0..).zip(bytes.chunks_exact(elements.size())).zip(held).filter(|(_, held)| *held)
+        {
+            indices.extend(index_of(slab, at));
+            values.extend_from_slice(value);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub mod compact;
 mod create;
 mod definition;
 mod filtered;
+pub mod follow;
 mod fragment;
 mod header;
 mod id;

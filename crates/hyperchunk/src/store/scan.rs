@@ -292,7 +292,7 @@ impl Log {
     }
 
     /// Compares a record with its checksum; of rows in a fragment, whether they are there at least.
-    fn is_whole(
+    pub(super) fn is_whole(
         &self,
         record: &Record,
         place: u64,
@@ -335,7 +335,7 @@ impl Log {
         Ok(bytes)
     }
 
-    fn trailer_at(&self, offset: u64) -> Result<Option<Trailer>> {
+    pub(super) fn trailer_at(&self, offset: u64) -> Result<Option<Trailer>> {
         let inside = offset >= HEADER as u64
             && offset.checked_add(TRAILER_SIZE as u64).is_some_and(|end| end <= self.source.size());
         if !inside {
