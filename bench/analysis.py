@@ -1,10 +1,11 @@
-"""What statistics cost while data are written: against a store without them, and against the raw floor, in the same loop.
+"""What statistics cost while data are written: against a store without them and a plain file, in the same loop.
 
     .venv/bin/python bench/analysis.py        # the table
     .venv/bin/python bench/analysis.py -h     # sizes, rounds, where
 
-Every round writes the same array each way, in turn: to a plain file (the floor: nothing can be faster), to a store with checksums, and to
-one with statistics, too. The table has medians of the rounds' ratios. Then it asks for the largest value, and reads everything for it.
+Every round writes the same array each way, in turn: to a plain file (the floor: nothing can be faster), to a store with
+checksums, and to one with statistics, too. The table has medians of the rounds' ratios. Then it asks for the largest
+value, and reads everything for it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,24 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - clock
 
 
+def round_of(values: Values, step: int, within: Path | None) -> dict[str, float]:
+    """One round, as ratios."""
+    folder = Path(tempfile.mkdtemp(dir=within))
+    try:
+        floor = timed(lambda: raw(folder, values, step))
+        (folder / "raw").unlink()
+        plain = timed(lambda: ours(folder, values, step, False))
+        shutil.rmtree(folder / "a.h5.d")
+        (folder / "a.h5").unlink()
+        kept = timed(lambda: ours(folder, values, step, True))
+        run = store.open(folder / "a.h5")
+        asked = timed(lambda: run.shards("/h").top(1))
+        read = timed(lambda: run.open()["/h"][...].max())
+    finally:
+        shutil.rmtree(folder)
+    return {"checksum": plain / floor, "statistics": kept / floor, "cost": kept / plain, "asked": read / asked}
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,35 +94,17 @@ def main() -> None:
         step = max(1, given.write * 2**20 // values[0].nbytes)
         ratios: dict[str, list[float]] = {"checksum": [], "statistics": [], "cost": [], "asked": []}
         for _ in range(given.rounds):
-            folder = Path(tempfile.mkdtemp(dir=given.folder))
-            try:
-                floor = timed(lambda: raw(folder, values, step))
-                (folder / "raw").unlink()
-                plain = timed(lambda: ours(folder, values, step, False))
-                shutil.rmtree(folder / "a.h5.d")
-                (folder / "a.h5").unlink()
-                kept = timed(lambda: ours(folder, values, step, True))
-                run = store.open(folder / "a.h5")
-                asked = timed(lambda: run.shards("/h").top(1))
-                read = timed(lambda: run.open()["/h"][...].max())
-                ratios["checksum"].append(plain / floor)
-                ratios["statistics"].append(kept / floor)
-                ratios["cost"].append(kept / plain)
-                ratios["asked"].append(read / asked)
-            finally:
-                shutil.rmtree(folder)
+            for name, ratio in round_of(values, step, given.folder).items():
+                ratios[name].append(ratio)
         found.append({"dtype": dtype, **{name: statistics.median(all_) for name, all_ in ratios.items()}})
     if given.json:
         print(json.dumps(found))
         return
-    print(
-        f"{given.mebibytes} MiB in writes of {given.write} MiB; times of the plain file, medians of {given.rounds} rounds"
-    )
-    print("dtype  checksums  statistics  statistics/without  read all/ask")
+    print(f"{given.mebibytes} MiB in writes of {given.write} MiB; times of the plain file, medians of {given.rounds}")
+    print("dtype  checksums  statistics  with/without  read all/ask")
     for row in found:
-        print(
-            f"{row['dtype']:5}  {row['checksum']:9.2f}  {row['statistics']:10.2f}  {row['cost']:18.2f}  {row['asked']:12.0f}"
-        )
+        numbers = f"{row['checksum']:9.2f}  {row['statistics']:10.2f}  {row['cost']:12.2f}  {row['asked']:12.0f}"
+        print(f"{row['dtype']:5}  {numbers}")
 
 
 if __name__ == "__main__":

@@ -174,9 +174,9 @@ class Analyzed:
 
 
 def analyze(file: str | os.PathLike[str], datasets: Sequence[str] | None = None, **options: Any) -> Analyzed:
-    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it. It can be
-    asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers. `options`
-    are those of :func:`hyperchunk.open`."""
+    """Looks at all values of a plain HDF5 file once, on all processors, and keeps what they are like beside it. It
+    can be asked then (:func:`query`), until it changes. `datasets` are paths; without them, all that have numbers.
+    `options` are those of :func:`hyperchunk.open`."""
     import hyperchunk
 
     with hyperchunk.open(file, **options) as opened:
