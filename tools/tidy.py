@@ -24,7 +24,14 @@ MAY_USE = {
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-wasm": {"hyperchunk-udf"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
-    "hyperchunk-cli": {"hyperchunk", "hyperchunk-arrow", "hyperchunk-format", "hyperchunk-h5abi", "hyperchunk-udf"},
+    "hyperchunk-cli": {
+        "hyperchunk",
+        "hyperchunk-arrow",
+        "hyperchunk-format",
+        "hyperchunk-h5abi",
+        "hyperchunk-live",
+        "hyperchunk-udf",
+    },
     "hyperchunk-s3proxy": set(),
     "hyperchunk-python": {
         "hyperchunk",

@@ -1,5 +1,6 @@
 //! The extension module `hyperchunk._core`: one file a class, no logic.
 
+mod analysis;
 mod capsules;
 mod choice;
 mod dataset;
@@ -108,6 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
     restructure::add(module)?;
+    analysis::add(module)?;
     trust::add(module)?;
     edit::add(module)
 }

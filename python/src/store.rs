@@ -1,5 +1,6 @@
 //! Sharded stores: definitions, writers, and what whoever commits does.
 
+use crate::analysis;
 use crate::choice::{self, Choice};
 use crate::datatype::Datatype;
 use crate::errors::{opening, to_python};
@@ -11,14 +12,16 @@ use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, StoreId, Ticket,
-    WriterOptions,
+    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, Slab, StoreId,
+    Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
+use hyperchunk_live::observe::Analyses;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a dataset of a store is.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -117,6 +120,10 @@ struct Writing {
     priority: i32,
     segments: String,
     memory: Option<u64>,
+    /// The records of analyses; None where none are to run.
+    analyses: Option<Vec<Vec<u8>>>,
+    /// Whether those that the store has do not run.
+    alone: bool,
     /// The store, and its newest epoch.
     known: Option<(String, u64)>,
 }
@@ -139,6 +146,8 @@ pub(crate) struct StoreWriter {
     log: LogWriter,
     /// Whether whole chunks go through their filters as they are written.
     filtered: bool,
+    /// What looks at what is written.
+    analyses: Option<Arc<Analyses>>,
 }
 
 impl StoreWriter {
@@ -204,8 +213,18 @@ impl StoreWriter {
                 )));
             }
         };
+        let analyses = given.analyses.as_deref();
+        // Before there is a log.
+        let known = py.detach(|| analysis::check(analyses.unwrap_or_default()));
+        known.map_err(|e| crate::edit::to_python(py, &e))?;
         let log = py.detach(|| LogWriter::create(&path, &options)).map_err(|e| opening(py, &e))?;
-        Ok(Self { log, filtered })
+        let analyses = match analyses {
+            Some(analyses) => py
+                .detach(|| analysis::attach(&log, analyses, given.alone))
+                .map_err(|e| crate::edit::to_python(py, &e))?,
+            None => None,
+        };
+        Ok(Self { log, filtered, analyses })
     }
 
     /// Its name.
@@ -296,6 +315,31 @@ impl StoreWriter {
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         look(data, |bytes| self.run(py, |writer| writer.write_chunk(dataset, &offset, mask, bytes)))
+    }
+
+    /// Says that an analysis is to look at a dataset, or is to look at it no more.
+    fn announce(&self, py: Python<'_>, dataset: u32, record: &[u8], runs: bool) -> PyResult<String> {
+        analysis::announce(py, &self.log, dataset, record, runs).map(|id| id.to_string())
+    }
+
+    /// Lets the analyses look at elements that were written earlier.
+    fn look_at(
+        &self,
+        py: Python<'_>,
+        dataset: u32,
+        start: Vec<u64>,
+        count: Vec<u64>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let slab = Slab::new(start, count);
+        look(data, |bytes| self.run(py, |writer| writer.look_at(dataset, &slab, bytes)))
+    }
+
+    /// What became of the analyses until now.
+    #[getter]
+    fn analyses(&self, py: Python<'_>) -> Vec<analysis::Report> {
+        let analyses = self.analyses.as_ref();
+        analyses.map(|analyses| py.detach(|| analysis::reports(analyses))).unwrap_or_default()
     }
 
     /// Gives a dataset another extent.

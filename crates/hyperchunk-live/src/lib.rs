@@ -6,6 +6,7 @@
 mod evaluate;
 mod expression;
 mod inputs;
+pub mod observe;
 mod plan;
 
 use hyperchunk::live::{Evaluator, set_evaluator};

@@ -289,6 +289,7 @@ impl Legacy {
             blockwise: false,
             halo: Vec::new(),
             maximum: Vec::new(),
+            analysis: None,
             created: String::new(),
             source: String::new(),
             compiled: Some(Compiled { target: TARGET.into(), object: self.program(backend)? }),

@@ -19,6 +19,7 @@ pub mod keys;
 pub mod legacy;
 pub mod memory;
 pub mod network;
+pub mod observe;
 pub mod profile;
 pub mod protocol;
 pub mod record;

@@ -5,8 +5,10 @@
 //! are added. See `docs/formats/live-dataset.md`.
 
 mod blocks;
+pub(crate) mod declaration;
 
 pub use blocks::Block;
+pub use declaration::{Declaration, Failure};
 
 use crate::backend::Backend;
 use crate::datatype::Datatype;
@@ -20,6 +22,8 @@ use serde::{Deserialize, Serialize};
 pub const API_VERSION: u32 = 3;
 /// The version of records with a halo, or of datasets that grow.
 pub const API_VERSION_4: u32 = 4;
+/// The version of records of analyses.
+pub const API_VERSION_5: u32 = 5;
 /// The name of the attribute of the dataset that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// The number of our filter, HDF5-UDF's.
@@ -107,6 +111,8 @@ pub struct Record {
     pub halo: Vec<u64>,
     /// The largest shape that the dataset may grow to, [`UNLIMITED`] where nothing bounds it; empty if it does not grow.
     pub maximum: Vec<u64>,
+    /// What an analysis of a store says of itself; nothing for a live dataset.
+    pub analysis: Option<Declaration>,
     /// When it was attached, RFC 3339 UTC.
     pub created: String,
     /// The source.
@@ -120,6 +126,8 @@ pub struct Record {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    analysis: Option<Declaration>,
     api_version: u32,
     backend: String,
     blockwise: bool,
@@ -176,6 +184,7 @@ impl Record {
             s.iter().map(|s| SlotHeader { datatype: s.datatype.name(), resolution: s.dims.clone() }).collect()
         };
         let header = Header {
+            analysis: self.analysis.clone(),
             api_version: self.version(),
             backend: self.backend.json_name().into(),
             blockwise: self.blockwise,
@@ -214,11 +223,31 @@ impl Record {
         Ok(bytes)
     }
 
-    /// The record in `bytes`, checked for everything but its signature.
+    /// The record in `bytes`, of a live dataset, checked for everything but its signature.
     ///
     /// # Errors
     /// `Invalid` when it is damaged, `Unsupported` when it needs a later version, `Limit` when it asks for too much.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let record = Record::parse_any(bytes)?;
+        if record.analysis.is_some() {
+            fail!(Invalid, "the record is of an analysis, not of a live dataset")
+        }
+        Ok(record)
+    }
+
+    /// The record in `bytes`, of an analysis, checked for everything but its signature; with what it says of itself.
+    ///
+    /// # Errors
+    /// Those of [`Record::parse`].
+    pub fn parse_analysis(bytes: &[u8]) -> Result<(Self, Declaration)> {
+        let record = Record::parse_any(bytes)?;
+        match record.analysis.clone() {
+            Some(declaration) => Ok((record, declaration)),
+            None => fail!(Invalid, "the record is of a live dataset, not of an analysis"),
+        }
+    }
+
+    fn parse_any(bytes: &[u8]) -> Result<Self> {
         if bytes.len() > MAX_RECORD {
             fail!(Limit, "the record has {} bytes; the limit is {MAX_RECORD}", bytes.len())
         }
@@ -239,6 +268,7 @@ impl Record {
             blockwise: h.blockwise,
             halo: h.halo.unwrap_or_default(),
             maximum: maximum.map(|d| d.unwrap_or(UNLIMITED)).collect(),
+            analysis: h.analysis,
             created: h.created,
             source: h.source_code,
             compiled: h.compiled.map(|c| unpack(&c, h.bytecode_size)).transpose()?,
@@ -253,7 +283,11 @@ impl Record {
 
     /// The version that the record is written in: the first that has all that it says.
     pub fn version(&self) -> u32 {
-        if self.halo.is_empty() && self.maximum.is_empty() { API_VERSION } else { API_VERSION_4 }
+        match (self.analysis.is_some(), self.halo.is_empty() && self.maximum.is_empty()) {
+            (true, _) => API_VERSION_5,
+            (false, true) => API_VERSION,
+            (false, false) => API_VERSION_4,
+        }
     }
 
     /// Every slot: the output, then the inputs, then the scratch outputs.
@@ -281,6 +315,9 @@ impl Record {
         self.check_blocks()?;
         if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
             fail!(Unsupported, "the record computes strings of variable length")
+        }
+        if let Some(declaration) = &self.analysis {
+            declaration.check(self)?;
         }
         let target = self.compiled.as_ref().map(|c| c.target.as_str());
         if (self.backend == Backend::Wasm) != target.is_some_and(crate::wasm::is_target) {
@@ -310,7 +347,9 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         api_version: u64,
     }
     match serde_json::from_slice::<Version>(bytes) {
-        Ok(v) if [API_VERSION, API_VERSION_4].map(u64::from).contains(&v.api_version) => Ok(()),
+        Ok(v) if [API_VERSION, API_VERSION_4, API_VERSION_5].map(u64::from).contains(&v.api_version) => {
+            Ok(())
+        }
         Ok(v) => fail!(
             Unsupported,
             "record version {} is not one that this version of hyperchunk reads",

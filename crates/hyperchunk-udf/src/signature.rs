@@ -4,7 +4,7 @@
 //! encoding and nothing to canonicalise. `docs/formats/live-dataset.md` lists the fields.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::record::{API_VERSION, Record, Signature, Slot};
+use crate::record::{API_VERSION, Declaration, Record, Signature, Slot};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signer as _, VerifyingKey};
@@ -136,6 +136,21 @@ impl Text {
         }
     }
 
+    fn declaration(&mut self, declaration: &Declaration) {
+        let Declaration { name, version, datasets, time_ms, memory, bytes, failure, merge } = declaration;
+        self.field(name.as_bytes());
+        self.field(version.as_bytes());
+        self.number(datasets.len() as u64);
+        datasets.iter().for_each(|dataset| self.field(dataset.as_bytes()));
+        self.numbers(&[*time_ms, *memory, *bytes]);
+        self.field(failure.name().as_bytes());
+        self.number(merge.len() as u64);
+        for (key, rule) in merge {
+            self.field(key.as_bytes());
+            self.field(rule.as_bytes());
+        }
+    }
+
     fn slots(&mut self, slots: &[Slot]) {
         self.number(slots.len() as u64);
         for s in slots {
@@ -168,6 +183,9 @@ fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
     if record.version() > API_VERSION {
         text.numbers(&record.halo);
         text.numbers(&record.maximum);
+    }
+    if let Some(declaration) = &record.analysis {
+        text.declaration(declaration);
     }
     text.field(record.created.as_bytes());
     text.field(signature.name.as_bytes());
@@ -228,6 +246,33 @@ mod tests {
             change(&mut record);
             assert!(verify(&record).is_err(), "{what}");
         }
+    }
+
+    #[test]
+    fn every_change_of_an_analysis_is_seen() {
+        type Change = fn(&mut Declaration);
+        let changes: &[Change] = &[
+            |d| d.name.push('x'),
+            |d| d.version.push('x'),
+            |d| d.datasets.reverse(),
+            |d| drop(d.datasets.pop()),
+            |d| d.time_ms += 1,
+            |d| d.memory += 1,
+            |d| d.bytes += 1,
+            |d| d.failure = crate::record::Failure::Raise,
+            |d| drop(d.merge.insert("max".into(), "min".into())),
+            |d| drop(d.merge.remove("n")),
+        ];
+        let mut record = crate::record::declaration::tests::analysis();
+        SigningKey::from_seed(&[9; 32], "Ada", "ada@example.org").sign(&mut record);
+        assert!(verify(&record).unwrap().is_some());
+        for change in changes {
+            let mut record = record.clone();
+            change(record.analysis.as_mut().unwrap());
+            assert!(verify(&record).is_err(), "{:?}", record.analysis);
+        }
+        record.analysis = None;
+        assert!(verify(&record).is_err());
     }
 
     /// Under the identity key, lax verification accepts R = identity, S = 0 for any message.

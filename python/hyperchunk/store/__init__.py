@@ -12,6 +12,7 @@ Each process has a log of its own beside the file; a commit makes them one file,
 
 from __future__ import annotations
 
+from hyperchunk.store.analysis import Analysis, Report, Results, StoredAnalysis
 from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
 from hyperchunk.store.parallel import commit_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
@@ -19,11 +20,15 @@ from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import StoredDataset, Writer
 
 __all__ = [
+    "Analysis",
     "Conflict",
     "Dataset",
     "Epoch",
     "Fragments",
+    "Report",
+    "Results",
     "Store",
+    "StoredAnalysis",
     "StoredDataset",
     "Writer",
     "commit_all",

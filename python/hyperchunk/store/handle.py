@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 from hyperchunk import _core
 from hyperchunk.queries import BoxLike, Query, Shards
-from hyperchunk.store import schema
+from hyperchunk.store import analysis, schema
+from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
@@ -63,6 +64,8 @@ class Store:
     _known: tuple[str, int] | None = None
     _definitions: tuple[bytes, ...] = ()
     _options: dict[str, Any] = field(default_factory=dict)
+    # The records of analyses that its writers run, beside those that the store has.
+    _analyses: tuple[bytes, ...] = ()
     # For the process that made it: the first commit need not look at anything then.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
 
@@ -86,6 +89,7 @@ class Store:
         priority: int = 0,
         segments: str | None = None,
         memory: int | None = None,
+        analyses: bool = True,
     ) -> Writer:
         """Begins to write, in this process. `checksum` and `statistics` (smallest and largest value with its place,
         sum, not a number) are found while data are written; `sync` is ``"epoch"`` (data are on the disk before a ticket
@@ -94,14 +98,23 @@ class Store:
         plain HDF5 cannot read them before that. Where writers of one epoch write to the same place, the higher
         `priority` counts. With ``segments="arrow"``, rows go to Arrow IPC files (:func:`fragments`). With `memory`, so
         many bytes of what is written stay in shared memory until the writer flushes or closes, or they are taken: that
-        is faster at first, and they are lost if the process is killed before."""
+        is faster at first, and they are lost if the process is killed before. The analyses of the store look at what is
+        written, as far as this user trusts those who signed them (:class:`Analysis`), unless `analyses` is false."""
         given = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
-        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
-        options |= self._options
-        options |= {key: value for key, value in given.items() if value is not None}
-        core = _core.StoreWriter.create(
-            self.path, truncates=False, session=session, priority=priority, known=self._known, memory=memory, **options
+        return self._begin(
+            **{key: value for key, value in given.items() if value is not None},
+            session=session,
+            priority=priority,
+            memory=memory,
+            analyses=list(self._analyses) if analyses else None,
         )
+
+    def _begin(self, **given: Any) -> Writer:
+        """A writer; `analyses` are records, and with `alone` those of the store do not run."""
+        options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
+        options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
+        options |= self._options | given
+        core = _core.StoreWriter.create(self.path, truncates=False, known=self._known, **options)
         return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
 
     def commit(
@@ -170,6 +183,61 @@ class Store:
         found: ReadDataset = hyperchunk.open(self.path, **options)[path]
         return found
 
+    def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
+        """The analyses that an epoch has; the newest if none is named."""
+        return analysis.listed(self.path, epoch)
+
+    def results(self, dataset: str | bytes, epoch: int | None = None, *, run: bool = False) -> list[Results]:
+        """What analyses found in a dataset, of an epoch or the newest. Nothing is run for it: results of several
+        writers become one by the rules that the analysis has (``merge=``). With `run`, those without rules become one
+        by the analysis' own function, in the sandbox, if this user trusts who signed it."""
+        return analysis.results(self.path, dataset, epoch, run)
+
+    def add_analysis(self, added: Analysis | bytes) -> Epoch | None:
+        """Lets an analysis look at what is written from now on; makes an epoch. What was written before it does not
+        see: :meth:`backfill`."""
+        (record,) = analysis.records([added])
+        return self._announce(record, runs=True)
+
+    def remove_analysis(self, removed: str) -> Epoch | None:
+        """Lets an analysis, by its name or identity, look at nothing more; makes an epoch. What it found stays."""
+        return self._announce(bytes(self._analysis(removed).record), runs=False)
+
+    def _announce(self, record: bytes, *, runs: bool) -> Epoch | None:
+        names = [name.encode() for name in _core.analysis_look(record)["datasets"]]
+        with self.writer(analyses=False) as writer:
+            missing = [name.decode() for name in names if name not in writer]
+            if missing:
+                raise KeyError(f"the store has no dataset {missing[0]}")
+            for name in names:
+                writer[name]._announce(record, runs=runs)
+            ticket = writer.close()
+        return self.commit([ticket])
+
+    def backfill(
+        self, looks: Analysis | bytes | str, *, epochs: tuple[int, int] | None = None, threads: int = 0
+    ) -> int | None:
+        """Lets an analysis look at what was written before it was there: at what the newest epoch has in the boxes that
+        were written in `epochs` (the first and the last; all if none are named) and of which it has no results. `looks`
+        is an analysis, or the name or identity of one that the store has. Uses up to `threads` threads, each with a
+        worker; 0 for one a processor. Returns the number of the epoch that has what was found; None if there was
+        nothing to look at."""
+        if isinstance(looks, str):
+            record = bytes(self._analysis(looks).record)
+        else:
+            (record,) = analysis.records([looks])
+        return _core.store_backfill(self.path, record, epochs or (0, 2**63), threads)
+
+    def _analysis(self, name: str) -> StoredAnalysis:
+        all_of_them = self.analyses()
+        found = [one for one in all_of_them if name in (one.id, one.name) and one.damage is None]
+        # Of versions with one name, the one that runs.
+        found = [one for one in found if one.runs] or found
+        if len(found) != 1:
+            known = ", ".join(f"{one.name} ({one.id})" for one in all_of_them) or "none"
+            raise KeyError(f"{len(found)} analyses are called {name!r}; there are: {known}")
+        return found[0]
+
     def open(self, **options: Any) -> Any:
         """The committed file, for reading (:func:`hyperchunk.open`)."""
         import hyperchunk
@@ -196,6 +264,7 @@ def create(
     sync: str = "epoch",
     codec: str = "raw",
     segments: str = "log",
+    analyses: Sequence[Analysis | bytes] = (),
 ) -> Store:
     """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
     attributes.
@@ -209,8 +278,12 @@ def create(
     each writer and group, that Arrow's tools read as they are (:func:`fragments`). That needs little-endian numbers or
     strings of fixed length, and no filters; everything else goes to the logs, as without it.
 
+    `analyses` look at what is written (:class:`Analysis`); until the first commit, only those who have the store from
+    here know them.
+
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
+    given = analysis.records(analyses)
     structure = schema.empty()
     definitions = []
     for name, dataset in (datasets or {}).items():
@@ -233,7 +306,7 @@ def create(
     identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     encoded = tuple(definition.encode() for definition in definitions)
-    made = Store(target, (identity, epoch), encoded, options, fresh)
+    made = Store(target, (identity, epoch), encoded, options, given, fresh)
     _MADE[made.path, made._known] = made
     return made
 
@@ -246,15 +319,16 @@ def open(
     sync: str = "epoch",
     codec: str = "raw",
     segments: str = "log",
+    analyses: Sequence[Analysis | bytes] = (),
 ) -> Store:
     """The store of a file, to write more to it.
 
     Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
-    given.
+    given. `analyses` look at what they write, beside those that the store has.
     """
     target = str(Path(path).absolute())
     if not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
     known, definitions = _core.store_look_up(target)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
-    return Store(target, known, tuple(definitions), options)
+    return Store(target, known, tuple(definitions), options, analysis.records(analyses))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hyperchunk import _core, dtypes, selections
 from hyperchunk.dtypes import Dtype
 from hyperchunk.store import schema, tables
+from hyperchunk.store.analysis import Report
 from hyperchunk.write.file import WritableFile
 
 if TYPE_CHECKING:
@@ -125,6 +126,11 @@ class Writer:
         columns = tables.columns_of(self, group, batch)
         for dataset, values in columns:
             dataset.append(values)
+
+    @property
+    def analyses(self) -> list[Report]:
+        """What became of the analyses that look at what it writes."""
+        return [Report(*report) for report in self._core.analyses]
 
     def flush(self) -> bytes:
         """Writes out what waits; returns a ticket, with which what was written until now can be committed."""
@@ -263,6 +269,15 @@ class StoredDataset:
         else:
             dims = [int(size)] if isinstance(size, int | np.integer) else [int(length) for length in size]
         self._core.resize(self._number, dims)
+
+    def look_at(self, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
+        """Lets the analyses look at elements that were written earlier, where they begin at `start`."""
+        array = np.asarray(values, self._base)
+        first = (start,) if isinstance(start, int | np.integer) else tuple(start)
+        self._core.look_at(self._number, [int(at) for at in first], list(array.shape), _flat(array))
+
+    def _announce(self, record: bytes, *, runs: bool) -> None:
+        self._core.announce(self._number, record, runs)
 
     def __repr__(self) -> str:
         return f"<dataset {self.name!r} of a writer: shape {self.shape}, type {self._shown.str!r}>"

@@ -1,5 +1,6 @@
 //! `hyperchunk store`.
 
+mod analyses;
 mod change;
 mod query;
 mod show;
@@ -37,6 +38,16 @@ pub(crate) enum Command {
     Import(tree::Import),
     /// Do a share of the tasks of a layout that was begun (`hyperchunk restructure --begin`).
     Work(crate::restructure::Work),
+    /// List the functions that see what is written to a store.
+    Analyses(analyses::List),
+    /// Tell what such functions found in a dataset.
+    Results(analyses::Results),
+    /// Let a function see what is written from now on.
+    AddAnalysis(analyses::Add),
+    /// Let a function see nothing more.
+    RemoveAnalysis(analyses::Remove),
+    /// Let a function see what was written before it was there.
+    Backfill(analyses::Backfill),
     /// Delete old epochs, and logs that nobody can see any more.
     Vacuum(change::Vacuum),
 }
@@ -56,6 +67,11 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Export(arguments) => tree::export(arguments),
         Command::Import(arguments) => tree::import(arguments),
         Command::Work(arguments) => crate::restructure::work(arguments),
+        Command::Analyses(arguments) => analyses::list(arguments),
+        Command::Results(arguments) => analyses::results(arguments),
+        Command::AddAnalysis(arguments) => analyses::add(arguments),
+        Command::RemoveAnalysis(arguments) => analyses::remove(arguments),
+        Command::Backfill(arguments) => analyses::fill(arguments),
         Command::Vacuum(arguments) => change::vacuum(arguments),
     }
 }

@@ -303,6 +303,7 @@ fn record(
         blockwise: blocks.blockwise,
         halo: blocks.halo,
         maximum: blocks.maximum,
+        analysis: None,
         created: keys::now(),
         source: source.to_owned(),
         compiled: compiled.cloned(),

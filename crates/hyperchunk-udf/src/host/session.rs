@@ -106,6 +106,8 @@ pub struct Session {
     ended_idle: bool,
     locked_down: bool,
     broker: Option<Broker>,
+    /// One call may take so long.
+    wall: Duration,
     /// The caller's note of what is in the inputs.
     pub stamp: u64,
 }
@@ -183,6 +185,7 @@ impl Session {
             ended_idle: false,
             locked_down: false,
             broker,
+            wall: Duration::from_secs(job.profile.limits.wall_s),
             stamp: u64::MAX,
         };
         let mut fds = vec![setup.as_fd(), session.arena.fd.as_fd()];
@@ -233,12 +236,21 @@ impl Session {
             )
         }
         self.locked_down = true;
-        let wall = Duration::from_secs(self.profile.limits.wall_s);
+        let wall = self.wall;
         socket::set_timeout(self.socket.as_fd(), wall)?;
         match self.receive(wall)? {
             Answer::Loaded => Ok(()),
             other => Err(self.unexpected(&other)),
         }
+    }
+
+    /// Gives each call from now on less time than the profile does.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn within(&mut self, limit: Duration) -> Result<()> {
+        self.wall = limit.min(self.wall).max(Duration::from_millis(1));
+        socket::set_timeout(self.socket.as_fd(), self.wall)
     }
 
     /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
@@ -447,7 +459,7 @@ impl Session {
         let answer = if doorbell.is_done(self.seq) {
             Ok(Answer::Done(self.seq))
         } else {
-            let wall = Duration::from_secs(self.profile.limits.wall_s);
+            let wall = self.wall;
             // With connections, a call is many messages, and the limit is that of all together.
             let mut left = wall;
             loop {
@@ -475,7 +487,7 @@ impl Session {
         };
         doorbell.asleep.store(0, Ordering::SeqCst);
         if self.broker.is_some() {
-            socket::set_timeout(self.socket.as_fd(), Duration::from_secs(self.profile.limits.wall_s))?;
+            socket::set_timeout(self.socket.as_fd(), self.wall)?;
         }
         answer
     }
@@ -519,8 +531,11 @@ impl Session {
     fn too_slow(&self) -> Error {
         self.process.kill();
         let (seconds, profile) = (self.profile.limits.wall_s, &self.profile.name);
-        let text =
-            format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)");
+        let text = if self.wall == Duration::from_secs(seconds) {
+            format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)")
+        } else {
+            format!("stopped: it ran longer than its limit of {} ms", self.wall.as_millis())
+        };
         Error::new(ErrorKind::Limit, text)
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn sample() -> Record {
         blockwise: true,
         halo: Vec::new(),
         maximum: Vec::new(),
+        analysis: None,
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
         compiled: Some(Compiled { target: "x86_64-linux-gnu".into(), object: vec![5; 5000] }),
@@ -47,7 +48,7 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn damaged_records_are_refused() {
-    check("\"api_version\":3", "\"api_version\":5", "record version 5");
+    check("\"api_version\":3", "\"api_version\":6", "record version 6");
     check("\"api_version\":3", "\"api_version\":4", "what version 3 has");
     check("\"created\"", "\"halo\":[1,1],\"created\"", "what version 4 has");
     check("\"created\"", "\"maximum_resolution\":[null,7],\"created\"", "what version 4 has");

@@ -12,6 +12,7 @@ use super::manifest::Stored;
 use super::overlap::{layers, rows};
 use super::pack::slab_of;
 use super::pool::Pool;
+use super::results;
 use super::scan::Log;
 use super::skeleton::Merge;
 use super::{
@@ -129,6 +130,7 @@ fn write(path: &Path, base: &Manifest, writer: &LogWriter, memory: u64) -> Resul
         let named = |error: Error| error.object(String::from_utf8_lossy(&stored.definition.path));
         let number = writer.define(&stored.definition).map_err(named)?;
         dataset(&logs, stored, writer, number, memory).map_err(named)?;
+        results::carry(path, base, stored, writer, number).map_err(named)?;
     }
     Ok(())
 }

@@ -61,7 +61,7 @@ impl LogWriter {
                     scratch.elements.extend_from_slice(elements(bytes, from, count, element)?);
                     Ok(())
                 })?;
-                return self.write_boxes(dataset, &[part], &scratch.elements);
+                return self.put_boxes(dataset, &[part], &scratch.elements);
             }
             scratch.elements.resize(whole, 0);
             if part != stored {
@@ -75,9 +75,10 @@ impl LogWriter {
                 Ok(())
             })?;
             let (filtered, mask) = scratch.encoder.encode(&definition.pipeline, &scratch.elements)?;
-            self.write_chunk(dataset, &offset, mask, filtered)
+            self.put_chunk(dataset, &offset, mask, filtered)
         };
-        spread(threads, pieces(choice, &dims, chunk).map_err(name)?, Scratch::default, work).map_err(name)
+        spread(threads, pieces(choice, &dims, chunk).map_err(name)?, Scratch::default, work).map_err(name)?;
+        self.show(dataset, &chosen, false, Some(bytes))
     }
 }
 

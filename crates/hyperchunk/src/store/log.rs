@@ -6,6 +6,7 @@ use super::header::{HEADER, LogHeader};
 use super::id::{DatasetId, Session, StoreId, WriterId};
 use super::index::{Image, Written};
 use super::manifest::Manifest;
+use super::observer::Observer;
 use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
@@ -27,6 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 mod ending;
 mod notes;
 mod rows;
+mod shown;
 
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
 const LARGE: usize = 64 << 10;
@@ -138,6 +140,8 @@ struct Inner {
     /// The epoch that it adds to, to be read.
     store: OnceLock<Arc<Store>>,
     chunks: ChunkCache,
+    /// Who looks at what is written.
+    observer: OnceLock<Arc<dyn Observer>>,
 }
 
 #[derive(Debug, Default)]
@@ -250,7 +254,9 @@ impl LogWriter {
         let process = std::process::id();
         let options = options.clone();
         let (store, chunks) = (OnceLock::new(), ChunkCache::default());
-        let inner = Inner { path, log, file, buffer, header, options, base, process, state, store, chunks };
+        let observer = OnceLock::new();
+        let inner =
+            Inner { path, log, file, buffer, header, options, base, process, state, store, chunks, observer };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -382,6 +388,12 @@ impl LogWriter {
     /// # Errors
     /// As [`LogWriter::write_box`].
     pub fn write_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
+        self.put_boxes(dataset, boxes, bytes)?;
+        self.show(dataset, boxes, false, Some(bytes))
+    }
+
+    /// As [`LogWriter::write_boxes`], shown to nobody.
+    pub(super) fn put_boxes(&self, dataset: u32, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
@@ -454,12 +466,13 @@ impl LogWriter {
         let looks = self.0.options.statistics.then_some(known.looks);
         match known.rows_of(std::slice::from_ref(&slab)) {
             Some(table) => self.put_rows(&mut state, (dataset, table), &slab, true, bytes)?,
-            None => self.put(&mut state, dataset, Body::Append(slab), bytes, looks)?,
+            None => self.put(&mut state, dataset, Body::Append(slab.clone()), bytes, looks)?,
         }
         if let Some(known) = state.datasets.get_mut(dataset as usize) {
             known.appended += rows;
         }
-        Ok(())
+        drop(state);
+        self.show(dataset, &[slab], true, Some(bytes))
     }
 
     /// Writes a chunk as it is to be stored: through the filters of the dataset that the mask does not leave out. The bytes
@@ -468,6 +481,18 @@ impl LogWriter {
     /// # Errors
     /// Invalid if the dataset has no chunks, or the offset is not that of one inside the extent; Io.
     pub fn write_chunk(&self, dataset: u32, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
+        self.put_chunk(dataset, offset, mask, bytes)?;
+        if self.0.observer.get().is_none() {
+            return Ok(());
+        }
+        let Own { definition, dims, .. } = self.dataset(dataset)?;
+        let chunk = Slab::new(offset, definition.chunk.as_deref().unwrap_or_default());
+        let inside: Vec<Slab> = chunk.clipped(&dims).into_iter().collect();
+        self.show(dataset, &inside, false, None)
+    }
+
+    /// As [`LogWriter::write_chunk`], shown to nobody.
+    pub(super) fn put_chunk(&self, dataset: u32, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         let mut state = self.state()?;
         let known = state.dataset(dataset)?;
         let name = |error: Error| error.object(String::from_utf8_lossy(&known.definition.path));
@@ -591,6 +616,7 @@ impl LogWriter {
     /// # Errors
     /// Io.
     pub fn flush(&self) -> Result<Ticket> {
+        self.settle_observer(false)?;
         let mut state = self.state()?;
         self.end(&mut state, false)
     }
@@ -600,6 +626,7 @@ impl LogWriter {
     /// # Errors
     /// Io; Invalid if it is closed already.
     pub fn close(&self) -> Result<Ticket> {
+        self.settle_observer(true)?;
         let mut state = self.state()?;
         let ticket = self.end(&mut state, true)?;
         state.closed = true;

@@ -19,6 +19,8 @@ pub enum PageKind {
     Zones,
     /// Keys and values that an analysis function found.
     Pairs,
+    /// An analysis that is to look at the dataset ([`super::observer`]).
+    Analysis,
     /// Of a later version: not looked into.
     Other(u8),
 }
@@ -28,6 +30,7 @@ impl PageKind {
         match self {
             Self::Zones => 1,
             Self::Pairs => 2,
+            Self::Analysis => 3,
             Self::Other(number) => number,
         }
     }
@@ -36,6 +39,7 @@ impl PageKind {
         match number {
             1 => Self::Zones,
             2 => Self::Pairs,
+            3 => Self::Analysis,
             other => Self::Other(other),
         }
     }

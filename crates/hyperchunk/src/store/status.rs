@@ -335,7 +335,8 @@ fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
                 (all @ None, more) => *all = *more,
                 _ => {}
             }
-            complete &= part.written.statistics.is_some();
+            // One that only tells of what others wrote has none.
+            complete &= part.written.statistics.is_some() || part.written.pieces.is_empty();
         }
         let pieces = || stored.parts.iter().map(|part| &part.written.pieces);
         all.push(DatasetState {

@@ -1,0 +1,158 @@
+//! A worker with the function of an analysis, for data of one type.
+
+use super::bands::AT_ONCE;
+use super::{Analysis, make};
+use crate::inputs::in_memory;
+use crate::of_function;
+use hyperchunk::convert::Conversion;
+use hyperchunk::store::pairs::Pairs;
+use hyperchunk::store::{Definition, Slab};
+use hyperchunk_udf::datatype::{Datatype, ElementType};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source};
+use hyperchunk_udf::observe::{CONTROL, DATA, RESULTS};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::Block;
+use std::time::Duration;
+
+/// A worker has room for so many bytes of data at least.
+const LEAST: u64 = 1 << 20;
+/// What is to be done has so many bytes beside two lists of results.
+const AROUND: u64 = 8 << 10;
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    session: Session,
+    /// How stored elements become those that functions see, where they are not the same.
+    conversion: Option<Conversion>,
+    /// So many bytes of data have room.
+    room: u64,
+    /// The results of one call have no more bytes.
+    bytes: u64,
+}
+
+/// The type of the elements, as functions see them.
+///
+/// # Errors
+/// `Unsupported` for what is no number.
+pub(super) fn element(definition: &Definition) -> Result<ElementType> {
+    let (element, _) = in_memory(&definition.datatype)?;
+    element.number().ok_or_else(|| Error::new(ErrorKind::Unsupported, "analyses look at numbers"))
+}
+
+impl Worker {
+    /// Starts a worker, locked down, with the function loaded, for so many elements at once.
+    pub(super) fn start(
+        analysis: &Analysis,
+        profile: &Profile,
+        definition: &Definition,
+        elements: u64,
+    ) -> Result<Self> {
+        if cfg!(target_endian = "big") {
+            let message = "functions do not run on big-endian machines yet";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let number = element(definition)?;
+        let (_, memory) = in_memory(&definition.datatype)?;
+        let conversion =
+            Conversion::new(&definition.datatype, &memory).map_err(|error| of_function(&error))?;
+        let (programs, bytes) = (Programs::find()?, analysis.declaration.bytes);
+        let wrapped = make::wrapped(&analysis.record, &programs)?;
+        // The next one may be larger.
+        let room = needed(number, elements).max(LEAST);
+        let room = room.checked_next_power_of_two().filter(|room| *room <= AT_ONCE).unwrap_or(room);
+        let job = Job {
+            backend: analysis.record.backend,
+            source: &wrapped.source,
+            compiled: wrapped.compiled.as_deref().map(Vec::as_slice),
+            profile,
+            file_path: "",
+            slots: slots(number.into(), bytes, room),
+            files: Vec::new(),
+        };
+        let mut session = Session::start(&job, &programs)?;
+        session.within(Duration::from_millis(analysis.declaration.time_ms))?;
+        let conversion = Some(conversion).filter(|conversion| !conversion.is_copy());
+        Ok(Self { session, conversion, room, bytes })
+    }
+
+    /// Whether so many elements of the type that it is for have room.
+    pub(super) fn has_room(&self, number: ElementType, elements: u64) -> bool {
+        needed(number, elements) <= self.room
+    }
+
+    pub(super) fn ended_idle(&self) -> bool {
+        self.session.ended_idle()
+    }
+
+    /// What the function finds in a box.
+    pub(super) fn on_write(
+        &mut self,
+        definition: &Definition,
+        slab: &Slab,
+        bytes: &[u8],
+    ) -> Result<Option<Pairs>> {
+        let elements = slab.elements().map_err(|error| of_function(&error))?;
+        let room = usize::try_from(needed(element(definition)?, elements)).unwrap_or(usize::MAX);
+        let conversion = self.conversion.as_ref();
+        let to = self.session.input(1).and_then(|to| to.get_mut(..room));
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "more than a function sees at once"))?;
+        match conversion {
+            Some(conversion) => {
+                let count = usize::try_from(elements).unwrap_or(usize::MAX);
+                conversion.run(bytes, to, count).map_err(|error| of_function(&error))?;
+            }
+            None if to.len() == bytes.len() => to.copy_from_slice(bytes),
+            None => return Err(Error::new(ErrorKind::Worker, "elements of another size")),
+        }
+        let control = [&[0], definition.path.as_slice()].concat();
+        self.call((slab.start.clone(), slab.count.clone()), &control)
+    }
+
+    /// One for two, by the function; nothing where it has none.
+    pub(super) fn merge(&mut self, one: &Pairs, other: &Pairs) -> Result<Option<Pairs>> {
+        let (one, other) = (one.encode(), other.encode());
+        let length = u32::try_from(one.len()).unwrap_or(u32::MAX).to_le_bytes();
+        self.call((vec![0], vec![0]), &[&[1], &length[..], &one, &other].concat())
+    }
+
+    fn call(&mut self, data: Block, control: &[u8]) -> Result<Option<Pairs>> {
+        let to = self.session.input(2).and_then(|to| to.get_mut(..control.len()));
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Limit, "results that are too long to be merged"))?;
+        to.copy_from_slice(control);
+        let one = |length: u64| (0, (vec![0], vec![length]));
+        self.session.call([one(self.bytes + 4), (0, data), one(control.len() as u64)])?;
+        let lost = || Error::new(ErrorKind::Worker, "the results are not where they should be");
+        let mut results = vec![0; usize::try_from(self.bytes + 4).map_err(|_| lost())?];
+        // Once: the worker could change what is still there.
+        self.session.copy_output(0, 0, &mut results).ok_or_else(lost)?;
+        let (length, rest) = results.split_first_chunk::<4>().ok_or_else(lost)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 {
+            return Ok(None);
+        }
+        let told = rest.get(..length).ok_or_else(|| {
+            let message = format!("it claims {length} bytes of results; the limit is {}", self.bytes);
+            Error::new(ErrorKind::Limit, message)
+        })?;
+        let pairs = Pairs::decode(told)
+            .map_err(|error| Error::new(ErrorKind::Failed, format!("its results make no sense: {error}")))?;
+        Ok(Some(pairs).filter(|pairs| !pairs.is_empty()))
+    }
+}
+
+/// Bytes of elements in memory.
+fn needed(number: ElementType, elements: u64) -> u64 {
+    elements.saturating_mul(number.size() as u64)
+}
+
+/// The arrays of a job: results, data and what is to be done.
+pub(super) fn slots(datatype: Datatype, bytes: u64, room: u64) -> Vec<JobSlot> {
+    let slot = |name: &str, datatype, source| JobSlot { name: name.to_owned(), datatype, source };
+    let byte = || Datatype::from(ElementType::UInt8);
+    vec![
+        slot(RESULTS, byte(), Source::Output(bytes + 4)),
+        slot(DATA, datatype, Source::Copied(room)),
+        slot(CONTROL, byte(), Source::Copied(2 * bytes + AROUND)),
+    ]
+}

@@ -1,0 +1,66 @@
+//! What was found in a dataset and is in no page yet.
+
+use super::Analysis;
+use hyperchunk::Result;
+use hyperchunk::store::observer::{Entry, Findings};
+use hyperchunk::store::pairs::Pairs;
+use hyperchunk::store::{LogWriter, MOST_ENTRIES, Slab};
+
+/// A page is put when it has about so many bytes.
+const FULL: usize = 1 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    entries: Vec<Entry>,
+    size: usize,
+    /// All of it since the last flush in one.
+    pub(super) merged: Option<Pairs>,
+    /// Whether it cannot be made one.
+    apart: bool,
+    /// Whether a page was put since the last flush.
+    goes_on: bool,
+}
+
+impl Kept {
+    pub(super) fn push(&mut self, slab: Slab, appended: bool, found: std::result::Result<Pairs, String>) {
+        let entry = Entry { slab, appended, found };
+        self.size += entry.size();
+        self.entries.push(entry);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.size > FULL || self.entries.len() as u64 >= MOST_ENTRIES
+    }
+
+    /// What is to be made one.
+    pub(super) fn unmerged(&self) -> Vec<Pairs> {
+        let all = self.entries.iter().filter(|_| !self.apart);
+        all.filter_map(|entry| entry.found.as_ref().ok().cloned()).collect()
+    }
+
+    pub(super) fn give_up_merging(&mut self) {
+        (self.apart, self.merged) = (true, None);
+    }
+
+    /// Puts a page, if there is something for it.
+    pub(super) fn put(
+        &mut self,
+        analysis: &Analysis,
+        writer: &LogWriter,
+        dataset: u32,
+        ends: bool,
+    ) -> Result<()> {
+        if self.entries.is_empty() && !(ends && self.goes_on) {
+            return Ok(());
+        }
+        let entries = std::mem::take(&mut self.entries);
+        self.size = 0;
+        let merged = if ends { self.merged.take() } else { None };
+        let findings = Findings { analysis: analysis.id, ends, merged, entries };
+        self.goes_on = !ends;
+        if ends {
+            self.apart = false;
+        }
+        writer.put_findings(dataset, &findings)
+    }
+}

@@ -1,0 +1,124 @@
+//! Making an analysis: its source is tried in the sandbox, and its record signed.
+
+use super::call::slots;
+use super::{Analysis, Result};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::datatype::{Datatype, ElementType};
+use hyperchunk_udf::host::{Job, Programs, Session, cache, compile_cpp};
+use hyperchunk_udf::keys;
+use hyperchunk_udf::observe::{self, RESULTS};
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{Declaration, Record, Slot};
+use hyperchunk_udf::trust;
+use std::sync::{Arc, Mutex};
+
+/// What an analysis is made of.
+#[derive(Debug, Clone)]
+pub struct Making<'a> {
+    /// The language.
+    pub backend: Backend,
+    /// The source.
+    pub source: &'a str,
+    /// What it says of itself.
+    pub declaration: Declaration,
+    /// Do not sign: it runs in the profile `untrusted` everywhere.
+    pub unsigned: bool,
+}
+
+/// Makes the record of an analysis.
+///
+/// # Errors
+/// `Failed` with what the language says of the source; `Key` without a signing key; `Invalid`, `Limit` or `Unsupported` for a
+/// declaration that cannot be.
+pub fn make(making: &Making<'_>) -> Result<Analysis> {
+    let programs = Programs::find()?;
+    let key = if making.unsigned { None } else { Some(keys::own_key()?) };
+    if let Some(key) = &key {
+        trust::check_revoked(&key.fingerprint())?;
+    }
+    let bytes = making.declaration.bytes;
+    let mut record = Record {
+        // The same of the same: many processes that make an analysis make one.
+        id: making.declaration.identity(making.backend, making.source),
+        backend: making.backend,
+        output: Slot { name: RESULTS.into(), datatype: ElementType::UInt8.into(), dims: vec![bytes] },
+        inputs: Vec::new(),
+        scratch: Vec::new(),
+        chunk: vec![bytes],
+        blockwise: false,
+        halo: Vec::new(),
+        maximum: Vec::new(),
+        analysis: Some(making.declaration.clone()),
+        created: String::new(),
+        source: making.source.to_owned(),
+        compiled: None,
+        signature: None,
+    };
+    // Before anything is compiled or run.
+    Record::parse_analysis(&record.encode()?)?;
+    if making.backend == Backend::Cpp {
+        let source = observe::wrapped(making.backend, making.source)?;
+        record.compiled = Some(compile_cpp(&source, [result_slot(&byte())], &programs)?);
+    }
+    try_source(&record, &programs)?;
+    if let Some(key) = &key {
+        key.sign(&mut record);
+    }
+    Analysis::of(&record.encode()?)
+}
+
+/// Loads the source in the sandbox, so that mistakes show now and not when something is written.
+fn try_source(record: &Record, programs: &Programs) -> Result<()> {
+    let wrapped = wrapped(record, programs)?;
+    let job = Job {
+        backend: record.backend,
+        source: &wrapped.source,
+        compiled: wrapped.compiled.as_deref().map(Vec::as_slice),
+        profile: &Profile::named("self")?,
+        file_path: "",
+        slots: slots(ElementType::Float64.into(), 64, 64),
+        files: Vec::new(),
+    };
+    Session::start(&job, programs).map(drop)
+}
+
+fn byte() -> Datatype {
+    ElementType::UInt8.into()
+}
+
+fn result_slot(byte: &Datatype) -> (&'static str, &Datatype) {
+    (RESULTS, byte)
+}
+
+/// What the worker is given.
+pub(super) struct Wrapped {
+    pub(super) source: String,
+    pub(super) compiled: Option<Arc<Vec<u8>>>,
+}
+
+/// The source of an analysis as the worker is given it; C++ is compiled, once a process, unless the record has it for this machine.
+pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
+    static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
+    const KEPT: usize = 16;
+    let source = observe::wrapped(record.backend, &record.source)?;
+    if record.backend != Backend::Cpp {
+        return Ok(Wrapped { source, compiled: None });
+    }
+    if let Some(stored) = record.compiled.as_ref().filter(|compiled| compiled.target == TARGET) {
+        return Ok(Wrapped { source, compiled: Some(Arc::new(stored.object.clone())) });
+    }
+    let known = cache(&COMPILED)
+        .and_then(|list| list.iter().find(|(text, _)| *text == source).map(|(_, object)| Arc::clone(object)));
+    if let Some(object) = known {
+        return Ok(Wrapped { source, compiled: Some(object) });
+    }
+    let object = Arc::new(compile_cpp(&source, [result_slot(&byte())], programs)?.object);
+    if let Some(mut list) = cache(&COMPILED) {
+        if list.len() >= KEPT {
+            list.remove(0);
+        }
+        list.push((source.clone(), Arc::clone(&object)));
+    }
+    Ok(Wrapped { source, compiled: Some(object) })
+}

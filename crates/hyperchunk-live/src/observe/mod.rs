@@ -1,0 +1,421 @@
+//! Analyses of stores: functions that see what a writer writes, in the sandbox and under the trust of live datasets.
+//!
+//! **Invariant:** whatever a function does, the data are written; and what it gives is believed as little as a file is.
+
+mod backfill;
+mod bands;
+mod call;
+mod kept;
+mod make;
+pub mod summary;
+
+pub use backfill::backfill;
+pub use make::{Making, make};
+
+use crate::of_engine;
+use call::Worker;
+use hyperchunk::store::observer::{AnalysisId, Observer, Seen};
+use hyperchunk::store::pairs::{Pairs, Rule};
+use hyperchunk::store::{self, Definition, LogWriter};
+use hyperchunk_udf::audit;
+use hyperchunk_udf::datatype::ElementType;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::profile::Profile;
+use hyperchunk_udf::record::{Declaration, Failure, Record};
+use hyperchunk_udf::signature::{self, Fingerprint};
+use hyperchunk_udf::stub::RecordDigest;
+use kept::Kept;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So often in a row a function may fail before a writer gives it up.
+const PATIENCE: u32 = 3;
+
+/// An analysis: its record, and who signed it, if both hold.
+#[derive(Debug, Clone)]
+pub struct Analysis {
+    /// Its identity.
+    pub id: AnalysisId,
+    /// The record, as it is stored.
+    pub bytes: Arc<[u8]>,
+    /// The record.
+    pub record: Record,
+    /// What it says of itself.
+    pub declaration: Declaration,
+    /// Who signed it.
+    pub signer: Option<Fingerprint>,
+}
+
+impl Analysis {
+    /// The analysis that a record is of.
+    ///
+    /// # Errors
+    /// `Invalid` when the record or its signature does not hold; those of [`Record::parse_analysis`].
+    pub fn of(bytes: &[u8]) -> Result<Self> {
+        let (record, declaration) = Record::parse_analysis(bytes)?;
+        let signer = signature::verify(&record)?;
+        Ok(Self { id: Self::id_of(bytes), bytes: bytes.into(), record, declaration, signer })
+    }
+
+    /// The identity of the analysis that has this record.
+    #[must_use]
+    pub fn id_of(bytes: &[u8]) -> AnalysisId {
+        AnalysisId(RecordDigest::of(bytes).0)
+    }
+
+    /// The profile that it runs in here, with no more than it asks for.
+    ///
+    /// # Errors
+    /// `Refused` when it may not run; those of [`Profile::of`].
+    pub fn profile(&self) -> Result<Profile> {
+        let mut profile = Profile::of(self.signer)?;
+        profile.allow(self.record.backend, self.signer)?;
+        let (limits, declared) = (&mut profile.limits, &self.declaration);
+        limits.memory = limits.memory.min(declared.memory);
+        limits.cpu_s = limits.cpu_s.min(declared.time_ms.div_ceil(1000) + 1);
+        Ok(profile)
+    }
+
+    /// How its results become one without the function; nothing where it says no rules.
+    #[must_use]
+    pub fn rules(&self) -> BTreeMap<String, Rule> {
+        let rules = self.declaration.merge.iter();
+        rules.filter_map(|(key, rule)| Some((key.clone(), Rule::from_name(rule).ok()?))).collect()
+    }
+
+    fn explain(&self, error: &Error) -> Error {
+        let key = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| format!("key {signer}"));
+        let language = self.record.backend.short_name();
+        let name = escape(&self.declaration.name, 100);
+        Error::new(error.kind(), format!("analysis {name} ({language}, {key}): {error}"))
+    }
+}
+
+/// What became of an analysis in a writer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The analysis.
+    pub id: AnalysisId,
+    /// Its name.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it failed, or was not called because it is refused or was given up.
+    pub failures: u64,
+    /// How long the calls took.
+    pub time: Duration,
+    /// Why it failed last.
+    pub reason: Option<String>,
+}
+
+/// The analyses of one writer.
+#[derive(Debug)]
+pub struct Analyses(Vec<Running>);
+
+#[derive(Debug)]
+struct Running {
+    analysis: Analysis,
+    rules: BTreeMap<String, Rule>,
+    /// The datasets that the store has it announced for already.
+    announced: Vec<Vec<u8>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The profile, once it was asked for.
+    profile: Option<Result<Profile>>,
+    workers: HashMap<ElementType, Worker>,
+    kept: HashMap<u32, Kept>,
+    calls: u64,
+    failures: u64,
+    /// How often it failed in a row.
+    in_a_row: u32,
+    time: Duration,
+    reason: Option<String>,
+    /// Whether the function can make one of two.
+    cannot_merge: bool,
+    /// Whether it was noted in the audit log.
+    noted: bool,
+}
+
+impl Analyses {
+    /// The analyses that a writer runs: `given`, and, if they are wanted, those that the epoch has to which it adds. Records of the store that do not
+    /// hold are left out: nobody knows what they should have looked at.
+    ///
+    /// # Errors
+    /// `Invalid` for one that is given and does not hold; `Io`.
+    pub fn of(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Self> {
+        let mut all: Vec<Running> = Vec::new();
+        let known = match writer.base() {
+            Some(base) => {
+                store::results::analyses(writer.path(), base).map_err(|error| crate::of_function(&error))?
+            }
+            None => Vec::new(),
+        };
+        for known in &known {
+            let given = given.iter().any(|bytes| Analysis::id_of(bytes) == known.analysis);
+            match Analysis::of(&known.record) {
+                Ok(analysis) if (known.runs && of_store) || given => {
+                    all.push(Running::new(analysis, known.datasets.clone()))
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let path = writer.path().display().to_string();
+                    let digest = RecordDigest(known.analysis.0);
+                    audit::note(&audit::Event::invalid(&path, "analysis", digest, &error));
+                }
+            }
+        }
+        for bytes in given {
+            let analysis = Analysis::of(bytes)?;
+            if !all.iter().any(|known| known.analysis.id == analysis.id) {
+                all.push(Running::new(analysis, Vec::new()));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What became of each until now.
+    #[must_use]
+    pub fn reports(&self) -> Vec<Report> {
+        let report = |running: &Running| {
+            let state = running.state();
+            Report {
+                id: running.analysis.id,
+                name: running.analysis.declaration.name.clone(),
+                calls: state.calls,
+                failures: state.failures,
+                time: state.time,
+                reason: state.reason.clone(),
+            }
+        };
+        self.0.iter().map(report).collect()
+    }
+}
+
+impl Observer for Analyses {
+    fn wrote(&self, writer: &LogWriter, seen: &Seen<'_>) -> hyperchunk::Result<()> {
+        let definition = writer.dataset(seen.dataset)?.definition;
+        let mut first = Ok(());
+        for running in self.0.iter().filter(|known| known.analysis.declaration.sees(&definition.path)) {
+            let done = running.wrote(writer, &definition, seen);
+            first = first.and(done);
+        }
+        first
+    }
+
+    fn flush(&self, writer: &LogWriter, closing: bool) -> hyperchunk::Result<()> {
+        for running in &self.0 {
+            let mut state = running.state();
+            let mut datasets: Vec<u32> = state.kept.keys().copied().collect();
+            datasets.sort_unstable();
+            for dataset in datasets {
+                running.put(&mut state, writer, dataset, true)?;
+            }
+            if closing {
+                state.workers.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn new(analysis: Analysis, announced: Vec<Vec<u8>>) -> Self {
+        Self { rules: analysis.rules(), analysis, announced, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wrote(&self, writer: &LogWriter, definition: &Definition, seen: &Seen<'_>) -> hyperchunk::Result<()> {
+        let failure = self.analysis.declaration.failure;
+        let mut state = self.state();
+        if let Entry::Vacant(kept) = state.kept.entry(seen.dataset) {
+            // What it finds can be told apart, and run again, by its record.
+            if !self.announced.contains(&definition.path) {
+                writer.announce(seen.dataset, self.analysis.id, &self.analysis.bytes)?;
+            }
+            kept.insert(Kept::default());
+        }
+        let mut raised = Ok(());
+        let size = definition.element_size();
+        let mut from = 0_usize;
+        for slab in seen.boxes {
+            for band in bands::of(slab, size) {
+                let length = usize::try_from(band.elements()?.saturating_mul(size)).unwrap_or(usize::MAX);
+                let bytes = seen.bytes.and_then(|bytes| bytes.get(from..from.checked_add(length)?));
+                from = from.saturating_add(length);
+                let found = match self.look(&mut state, definition, &band, bytes) {
+                    Ok(Some(pairs)) => Ok(pairs),
+                    Ok(None) => continue,
+                    Err(error) => {
+                        state.failures += 1;
+                        let reason = escape(&error.to_string(), 500);
+                        state.reason = Some(reason.clone());
+                        self.note(&mut state, writer, definition, Some(&error));
+                        match failure {
+                            Failure::Skip => continue,
+                            Failure::Mark => {}
+                            Failure::Raise => {
+                                raised = raised.and(Err(of_engine(&self.analysis.explain(&error))))
+                            }
+                        }
+                        Err(reason)
+                    }
+                };
+                self.note(&mut state, writer, definition, None);
+                if let Some(kept) = state.kept.get_mut(&seen.dataset) {
+                    kept.push(band, seen.appended, found);
+                    if kept.is_full() {
+                        self.put(&mut state, writer, seen.dataset, false)?;
+                    }
+                }
+            }
+        }
+        raised
+    }
+
+    /// What the function finds in a box.
+    fn look(
+        &self,
+        state: &mut State,
+        definition: &Definition,
+        slab: &store::Slab,
+        bytes: Option<&[u8]>,
+    ) -> Result<Option<Pairs>> {
+        let Some(bytes) = bytes else {
+            let message = "a chunk was written as it is stored: functions see elements";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let profile = state.profile.get_or_insert_with(|| self.analysis.profile()).clone()?;
+        if state.in_a_row >= PATIENCE {
+            let message = format!("given up: it failed {PATIENCE} times in a row");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        state.calls += 1;
+        let start = Instant::now();
+        let elements = slab.elements().map_err(|error| crate::of_function(&error))?;
+        let found = self.called(state, &profile, (definition, elements), |worker| {
+            worker.on_write(definition, slab, bytes)
+        });
+        state.time += start.elapsed();
+        state.in_a_row = if found.is_ok() { 0 } else { state.in_a_row + 1 };
+        found
+    }
+
+    /// Calls the function, in a worker that is there or a new one. One that failed is ended.
+    fn called(
+        &self,
+        state: &mut State,
+        profile: &Profile,
+        (definition, elements): (&Definition, u64),
+        call: impl Fn(&mut Worker) -> Result<Option<Pairs>>,
+    ) -> Result<Option<Pairs>> {
+        let element = call::element(definition)?;
+        let known = state.workers.remove(&element).filter(|worker| worker.has_room(element, elements));
+        if let Some(mut worker) = known {
+            match call(&mut worker) {
+                Err(_) if worker.ended_idle() => {}
+                found => {
+                    if found.is_ok() {
+                        state.workers.insert(element, worker);
+                    }
+                    return found;
+                }
+            }
+        }
+        let mut worker = Worker::start(&self.analysis, profile, definition, elements)?;
+        let found = call(&mut worker)?;
+        state.workers.insert(element, worker);
+        Ok(found)
+    }
+
+    /// Puts what was found in a page, and makes one of it where that is possible.
+    fn put(&self, state: &mut State, writer: &LogWriter, dataset: u32, ends: bool) -> hyperchunk::Result<()> {
+        let Some(mut kept) = state.kept.remove(&dataset) else { return Ok(()) };
+        let definition = writer.dataset(dataset)?.definition;
+        for pairs in kept.unmerged() {
+            let merged = match kept.merged.take() {
+                None => Some(pairs),
+                Some(before) => self.merge(state, &definition, &before, &pairs),
+            };
+            match merged {
+                Some(merged) => kept.merged = Some(merged),
+                None => {
+                    kept.give_up_merging();
+                    break;
+                }
+            }
+        }
+        let done = kept.put(&self.analysis, writer, dataset, ends);
+        state.kept.insert(dataset, kept);
+        done
+    }
+
+    fn merge(&self, state: &mut State, definition: &Definition, one: &Pairs, other: &Pairs) -> Option<Pairs> {
+        if !self.rules.is_empty() {
+            return one.merged(other, &self.rules).ok();
+        }
+        if state.cannot_merge || state.in_a_row >= PATIENCE {
+            return None;
+        }
+        let profile = state.profile.clone()?.ok()?;
+        let merged = self.called(state, &profile, (definition, 0), |worker| worker.merge(one, other));
+        if let Err(error) = &merged {
+            state.reason = Some(escape(&error.to_string(), 500));
+        }
+        let merged = merged.ok().flatten();
+        // Without one, or with one that fails, it is not asked again.
+        state.cannot_merge = merged.is_none();
+        merged
+    }
+
+    fn note(&self, state: &mut State, writer: &LogWriter, definition: &Definition, error: Option<&Error>) {
+        if state.noted && error.is_none() {
+            return;
+        }
+        state.noted = true;
+        let profile = state.profile.as_ref().and_then(|profile| profile.as_ref().ok());
+        audit::note(&audit::Event {
+            file: &writer.path().display().to_string(),
+            dataset: &String::from_utf8_lossy(&definition.path),
+            record: RecordDigest(self.analysis.id.0),
+            signer: self.analysis.signer,
+            profile: profile.map(|profile| profile.name.as_str()),
+            language: self.analysis.record.backend.short_name(),
+            error,
+        });
+    }
+}
+
+/// One result for two, by the function of an analysis that the caller trusts: runs it.
+///
+/// # Errors
+/// `Refused` when it may not run here; those of the function; `Invalid` when it cannot make one of two.
+pub fn merged(analysis: &Analysis, definition: &Definition, all: &[Pairs]) -> Result<Option<Pairs>> {
+    let Some((first, rest)) = all.split_first() else { return Ok(None) };
+    let profile = analysis.profile()?;
+    let mut worker =
+        Worker::start(analysis, &profile, definition, 0).map_err(|error| analysis.explain(&error))?;
+    let mut merged = first.clone();
+    for other in rest {
+        let one = worker.merge(&merged, other).map_err(|error| analysis.explain(&error))?;
+        merged = one.ok_or_else(|| {
+            let message = "the source defines no function merge, or it gives nothing";
+            analysis.explain(&Error::new(ErrorKind::Invalid, message))
+        })?;
+    }
+    Ok(Some(merged))
+}

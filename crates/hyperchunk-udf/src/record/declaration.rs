@@ -1,0 +1,241 @@
+//! What an analysis of a store says of itself: which datasets it looks at, and what it may cost.
+
+use super::Record;
+use crate::backend::Backend;
+use crate::datatype::{Datatype, ElementType};
+use crate::error::{Result, fail};
+use crate::escape::escape;
+use crate::stub::{LiveId, RecordDigest};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+
+/// The name of its output: the bytes in which the worker gives its results.
+pub const RESULTS: &str = "results";
+/// No name or version is longer.
+const LONGEST_NAME: usize = 100;
+/// No analysis looks at more datasets.
+const MOST_DATASETS: usize = 1024;
+/// No analysis has rules for more keys.
+const MOST_RULES: usize = 256;
+/// A call takes no longer, in milliseconds.
+const LONGEST_CALL: u64 = 3_600_000;
+/// The results of one call have no more bytes.
+const MOST_BYTES: u64 = 64 << 10;
+/// How the values of one key become one, whatever the function is: see `store::pairs` of the engine.
+const RULES: [&str; 5] = ["max", "min", "sum", "first", "last"];
+
+/// What becomes of a write whose analysis fails. The data are written in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Failure {
+    /// Nothing: there are no results of it.
+    #[default]
+    Skip,
+    /// It is noted with the reason.
+    Mark,
+    /// It is noted, and the write fails once the data are written.
+    Raise,
+}
+
+impl Failure {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Failure::Skip => "skip",
+            Failure::Mark => "mark",
+            Failure::Raise => "raise",
+        }
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    /// `Syntax`.
+    pub fn from_name(name: &str) -> Result<Self> {
+        match [Failure::Skip, Failure::Mark, Failure::Raise].into_iter().find(|f| f.name() == name) {
+            Some(failure) => Ok(failure),
+            None => fail!(Syntax, "failure is skip, mark or raise, not {:?}", escape(name, 40)),
+        }
+    }
+}
+
+/// What an analysis says of itself. All of it is signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declaration {
+    /// Its name.
+    pub name: String,
+    /// Its version, as its author counts.
+    pub version: String,
+    /// The absolute paths of the datasets that it looks at.
+    pub datasets: Vec<String>,
+    /// Milliseconds that one call may take.
+    pub time_ms: u64,
+    /// Bytes of memory, beside the data.
+    pub memory: u64,
+    /// Bytes that the results of one call may have.
+    pub bytes: u64,
+    /// What becomes of a write whose analysis fails.
+    pub failure: Failure,
+    /// How the values of a key become one, without the function.
+    pub merge: BTreeMap<String, String>,
+}
+
+impl Declaration {
+    /// Whether it looks at the dataset of this absolute path.
+    pub fn sees(&self, dataset: &[u8]) -> bool {
+        self.datasets.iter().any(|known| known.as_bytes() == dataset)
+    }
+
+    /// The identity of an analysis that says this, with this source: the same of the same, whoever makes it.
+    pub fn identity(&self, backend: Backend, source: &str) -> LiveId {
+        let declaration = serde_json::to_vec(self).unwrap_or_default();
+        let language = backend.short_name().as_bytes();
+        LiveId(RecordDigest::of(&[language, &[0], &declaration, &[0], source.as_bytes()].concat()).0)
+    }
+
+    /// Checks it, and the record that it is of.
+    ///
+    /// # Errors
+    /// `Invalid`, `Limit` or `Unsupported`.
+    pub(super) fn check(&self, record: &Record) -> Result<()> {
+        let plain =
+            |text: &str| (1..=LONGEST_NAME).contains(&text.len()) && !text.chars().any(char::is_control);
+        if !plain(&self.name) || !plain(&self.version) {
+            fail!(Invalid, "an analysis has a name and a version of 1 to {LONGEST_NAME} bytes")
+        }
+        if self.datasets.is_empty() || self.datasets.len() > MOST_DATASETS {
+            fail!(Invalid, "an analysis looks at 1 to {MOST_DATASETS} datasets")
+        }
+        let is_path = |path: &String| path.starts_with('/') && path.len() <= 4096 && !path.contains('\0');
+        if let Some(path) = self.datasets.iter().find(|path| !is_path(path)) {
+            fail!(Invalid, "{:?} is not the absolute path of a dataset", escape(path, 200))
+        }
+        if self.datasets.iter().collect::<HashSet<_>>().len() != self.datasets.len() {
+            fail!(Invalid, "the analysis names a dataset twice")
+        }
+        if !(1..=LONGEST_CALL).contains(&self.time_ms) {
+            fail!(Limit, "a call of an analysis takes 1 ms to {} s", LONGEST_CALL / 1000)
+        }
+        if !(1 << 20..=1 << 40).contains(&self.memory) || !(16..=MOST_BYTES).contains(&self.bytes) {
+            let most = MOST_BYTES >> 10;
+            fail!(
+                Limit,
+                "an analysis has 1 MiB to 1 TiB of memory, and 16 bytes to {most} KiB for its results"
+            )
+        }
+        if self.merge.len() > MOST_RULES {
+            fail!(Limit, "rules for more than {MOST_RULES} keys")
+        }
+        for (key, rule) in &self.merge {
+            let of = rule.strip_prefix("with ");
+            let known = RULES.contains(&rule.as_str()) || of.is_some_and(|of| self.decides(of));
+            if !known {
+                fail!(
+                    Invalid,
+                    "the rule of {:?} is {:?}; there are max, min, sum, first, last, and `with KEY` of a key with max or min",
+                    escape(key, 80),
+                    escape(rule, 80)
+                )
+            }
+        }
+        if !record.backend.has_worker() || record.backend == Backend::Wasm {
+            fail!(
+                Unsupported,
+                "analyses are written in Lua, Python or C++, not in {}",
+                record.backend.short_name()
+            )
+        }
+        let output = &record.output;
+        let alone = record.inputs.is_empty() && record.scratch.is_empty();
+        let fits = output.name == RESULTS
+            && output.datatype == Datatype::from(ElementType::UInt8)
+            && output.dims == [self.bytes]
+            && record.chunk == output.dims;
+        if !alone || !fits || record.blockwise || !record.halo.is_empty() || !record.maximum.is_empty() {
+            fail!(Invalid, "the record of an analysis has {} bytes of results, and nothing else", self.bytes)
+        }
+        Ok(())
+    }
+
+    /// Whether one of two values of this key is chosen.
+    fn decides(&self, key: &str) -> bool {
+        self.merge.get(key).is_some_and(|rule| rule == "max" || rule == "min")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::{Slot, tests::sample};
+
+    pub(crate) fn analysis() -> Record {
+        let merge = [("max", "max"), ("at", "with max"), ("n", "sum")];
+        let declaration = Declaration {
+            name: "waves".into(),
+            version: "1".into(),
+            datasets: vec!["/ocean/h".into(), "/ocean/v".into()],
+            time_ms: 50,
+            memory: 64 << 20,
+            bytes: 4096,
+            failure: Failure::Mark,
+            merge: merge.map(|(key, rule)| (key.into(), rule.into())).into(),
+        };
+        let output = Slot { name: RESULTS.into(), datatype: ElementType::UInt8.into(), dims: vec![4096] };
+        Record {
+            output,
+            inputs: Vec::new(),
+            scratch: Vec::new(),
+            chunk: vec![4096],
+            blockwise: false,
+            analysis: Some(declaration),
+            compiled: None,
+            source: "function on_write() end".into(),
+            ..sample()
+        }
+    }
+
+    #[test]
+    fn analyses_come_back_and_are_no_live_datasets() {
+        let record = analysis();
+        let bytes = record.encode().unwrap();
+        let (back, declaration) = Record::parse_analysis(&bytes).unwrap();
+        assert_eq!((&back, Some(&declaration)), (&record, record.analysis.as_ref()));
+        assert_eq!(back.version(), 5);
+        assert!(declaration.sees(b"/ocean/h") && !declaration.sees(b"/ocean"));
+        assert!(Record::parse(&bytes).unwrap_err().to_string().contains("of an analysis"));
+        let live = sample().encode().unwrap();
+        assert!(Record::parse_analysis(&live).unwrap_err().to_string().contains("of a live dataset"));
+    }
+
+    /// The record with a change is refused with `expected` in the message.
+    #[track_caller]
+    fn check(change: fn(&mut Record, &mut Declaration), expected: &str) {
+        let mut record = analysis();
+        let mut declaration = record.analysis.clone().unwrap();
+        change(&mut record, &mut declaration);
+        record.analysis = Some(declaration);
+        let error = Record::parse_analysis(&record.encode().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn what_an_analysis_cannot_be_is_refused() {
+        check(|_, d| d.name.clear(), "a name and a version");
+        check(|_, d| d.name = "a\nb".into(), "a name and a version");
+        check(|_, d| d.version = "x".repeat(101), "a name and a version");
+        check(|_, d| d.datasets.clear(), "looks at 1 to");
+        check(|_, d| d.datasets.push("ocean".into()), "absolute path");
+        check(|_, d| d.datasets.push("/ocean/h".into()), "twice");
+        check(|_, d| d.time_ms = 0, "1 ms");
+        check(|_, d| d.time_ms = u64::MAX, "1 ms");
+        check(|_, d| d.memory = 0, "of memory");
+        check(|_, d| d.bytes = u64::MAX, "for its results");
+        check(|_, d| d.bytes = 100, "100 bytes of results");
+        check(|_, d| drop(d.merge.insert("x".into(), "mean".into())), "the rule of");
+        check(|_, d| drop(d.merge.insert("x".into(), "with n".into())), "the rule of");
+        check(|r, _| r.inputs = sample().inputs, "nothing else");
+        check(|r, _| r.output.name = "other".into(), "nothing else");
+        check(|r, _| r.backend = Backend::Expression, "not in expression");
+    }
+}

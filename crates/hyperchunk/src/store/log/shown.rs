@@ -1,0 +1,78 @@
+//! Showing what is written to whoever wants to see it.
+
+use super::LogWriter;
+use crate::store::observer::{AnalysisId, Announced, Findings, Observer, Seen};
+use crate::store::{PageHead, PageKind, Slab};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+impl LogWriter {
+    /// Lets somebody look at everything that is written from now on. Only once.
+    ///
+    /// # Errors
+    /// Invalid if somebody does already.
+    pub fn observe(&self, observer: Arc<dyn Observer>) -> Result<()> {
+        let taken = |_| Error::invalid("somebody looks at what is written already");
+        self.0.observer.set(observer).map_err(|other| taken(other).file(self.0.log.display()))
+    }
+
+    /// Shows what was written. Nothing of the writer is locked.
+    pub(in crate::store) fn show(
+        &self,
+        dataset: u32,
+        boxes: &[Slab],
+        appended: bool,
+        bytes: Option<&[u8]>,
+    ) -> Result<()> {
+        let Some(observer) = self.0.observer.get() else { return Ok(()) };
+        let some: Vec<Slab> = boxes.iter().filter(|slab| !slab.count.contains(&0)).cloned().collect();
+        if some.is_empty() {
+            return Ok(());
+        }
+        observer.wrote(self, &Seen { dataset, boxes: &some, appended, bytes })
+    }
+
+    pub(super) fn settle_observer(&self, closing: bool) -> Result<()> {
+        // Of a writer that is another process's, or is closed, that is the error.
+        drop(self.state()?);
+        self.0.observer.get().map_or(Ok(()), |observer| observer.flush(self, closing))
+    }
+
+    /// Shows elements of a box that were written earlier, by this writer or another: its observer finds in them what it would have
+    /// found then.
+    ///
+    /// # Errors
+    /// The observer's; Invalid for bytes that are not as many as the box needs.
+    pub fn look_at(&self, dataset: u32, slab: &Slab, bytes: &[u8]) -> Result<()> {
+        let known = self.dataset(dataset)?;
+        slab.check(known.definition.dims.len())?;
+        if slab.elements()?.checked_mul(known.definition.element_size()) != Some(bytes.len() as u64) {
+            return Err(Error::invalid(format!("{} bytes for a box of {:?}", bytes.len(), slab.count)));
+        }
+        self.show(dataset, std::slice::from_ref(slab), false, Some(bytes))
+    }
+
+    /// Says that an analysis is to look at a dataset from now on: its record, signed. Without a record, that it is to look no more.
+    ///
+    /// # Errors
+    /// Limit for a record that is too long; NotFound; Io.
+    pub fn announce(&self, dataset: u32, analysis: AnalysisId, record: &[u8]) -> Result<()> {
+        let rank = self.dataset(dataset)?.dims.len();
+        let slab = Slab::new(vec![0; rank], vec![0; rank]);
+        let head = PageHead { kind: PageKind::Analysis, first: 0, entries: 1, complete: false, slab };
+        let announced = Announced { analysis, record: record.to_vec() };
+        self.put_page(dataset, head, &announced.encode())
+    }
+
+    /// Keeps what an analysis found in a dataset.
+    ///
+    /// # Errors
+    /// As [`LogWriter::put_page`].
+    pub fn put_findings(&self, dataset: u32, findings: &Findings) -> Result<()> {
+        let rank = self.dataset(dataset)?.dims.len();
+        let around = findings.around().unwrap_or_else(|| Slab::new(vec![0; rank], vec![0; rank]));
+        let entries = findings.entries.len() as u64;
+        let head = PageHead { kind: PageKind::Pairs, first: 0, entries, complete: false, slab: around };
+        self.put_page(dataset, head, &findings.encode())
+    }
+}
