@@ -33,10 +33,13 @@ FRAME = HERE / "hdf5_udf.md"
 IMAGES = ROOT / "docs" / "images"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hyperchunk"
 
-BACKENDS = {"C++": "cpp", "Lua": "lua", "NumPy": "py", "expression": "expr"}
+BACKENDS = {"C++": "cpp", "Lua": "lua", "wasm": "wasm", "NumPy": "py", "expression": "expr"}
+"""wasm is the program in C++, compiled to WebAssembly by Zig."""
 LABELS = {language: label for label, language in BACKENDS.items()}
 TABLE_1 = {"C++": 3904, "Lua": 2241, "NumPy": 6245}
 """The paper's bytes."""
+EMPTY = [label for label in BACKENDS if label != "expression"]
+"""What an empty function can be written in."""
 READ = """
 import json, os, sys, time
 import h5py
@@ -93,13 +96,14 @@ def package(sandbox: bool) -> Path:
     target, copy = CACHE / "target-without-sandbox", CACHE / "without-sandbox"
     built = Path(os.environ.get("CARGO_TARGET_DIR") or CACHE / "target") / "release"
     if not target.exists() and built.exists():
-        # Third-party crates need not be built twice.
+        # Third-party crates need not be built twice. (Hard links would share cargo's lock.)
         target.mkdir(parents=True)
-        subprocess.run(["cp", "-al", built, target / "release"], check=True)
+        subprocess.run(["cp", "-a", built, target / "release"], check=True)
     print("building without the sandbox …", file=sys.stderr)
     variables = os.environ | {"CARGO_TARGET_DIR": str(target), "HYPERCHUNK_BUILD_WITHOUT_SANDBOX": "1"}
     variables["PATH"] += os.pathsep + str(Path(os.environ.get("CARGO_HOME") or "~/.cargo").expanduser() / "bin")
-    names = ["-p", "hyperchunk-python", "-p", "hyperchunk-filter", "-p", "hyperchunk-udf"]
+    crates = ("hyperchunk-python", "hyperchunk-filter", "hyperchunk-udf", "hyperchunk-wasm")
+    names = [word for crate in crates for word in ("-p", crate)]
     words = ["cargo", "build", "--quiet", "--release", "--locked", "--features", "hyperchunk-udf/worker-bin", *names]
     subprocess.run(words, cwd=ROOT, env=variables, check=True)
     shutil.rmtree(copy, ignore_errors=True)
@@ -108,6 +112,7 @@ def package(sandbox: bool) -> Path:
         "lib_core.so": "_core.abi3.so",
         "libhyperchunk_filter.so": "plugins/libhyperchunk_filter.so",
         "hyperchunk-udf-worker": "libexec/hyperchunk-udf-worker",
+        "hyperchunk-wasm-worker": "libexec/hyperchunk-wasm-worker",
     }.items():
         shutil.copy2(target / "release" / name, copy / "hyperchunk" / place)
     code = "import hyperchunk._command as c; c.main()"
@@ -124,8 +129,10 @@ def attach(file: Path, name: str, language: str, size: int, chunks: str | None, 
     """Makes a live dataset of `bench/udf/NAME.LANGUAGE`, and calls it `to`."""
     import h5py
 
-    source = HERE / "udf" / f"{name}.{language}"
+    source = HERE / "udf" / f"{name}.{'cpp' if language == 'wasm' else language}"
     command = [Path(sys.executable).with_name("hyperchunk"), "udf", "attach", file, source, f"NDVI:{size}x{size}:float"]
+    if language == "wasm":
+        command += ["--backend", "wasm"]
     if chunks is not None and language != "expr":
         command += ["--chunks", chunks]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -155,7 +162,7 @@ def make(folder: Path, size: int, layout: str) -> Path:
     for label, language in BACKENDS.items():
         if layout == "contiguous":
             attach(path, "copy", language, size, "auto")
-            if label in TABLE_1:
+            if label in EMPTY:
                 attach(path, "empty", language, size, "auto")
         attach(path, "ndvi", language, size, "auto")
     with path.open("rb+") as opened:
@@ -184,7 +191,7 @@ def ways(folders: dict[bool, Path], figure: str) -> list[tuple[str, str, str, bo
     """The reads of a round: label, reader, dataset, sandbox."""
     if figure != "7":
         names = [
-            f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in TABLE_1
+            f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in EMPTY
         ]
         return [("contiguous", "h5py", "Red", True), *((name, "h5py", name, True) for name in names)]
     reads = [("inputs", "h5py", "Red&NIR", True)]
@@ -250,7 +257,7 @@ def storage(folder: Path) -> list[str]:
         with h5py.File(file, "w") as opened:
             opened["Red"] = np.zeros((1000, 1000), "f4")
         before = file.stat().st_size
-        what = "empty" if label in TABLE_1 else "copy"
+        what = "empty" if label in EMPTY else "copy"
         attach(file, what, language, 1000, None, "live")
         grown = file.stat().st_size - before
         attach(file, what, language, 1000, "10x1000", "blocks")
@@ -265,9 +272,7 @@ def storage(folder: Path) -> list[str]:
 
 def figure_6(rows: list[Row], sizes: list[int], figure: str) -> list[str]:
     """Reading empty functions, and those with one input, against a contiguous read: wall milliseconds and ratios."""
-    labels = [
-        f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in TABLE_1
-    ]
+    labels = [f"{what} {label}" for what in ("empty", "copy") for label in BACKENDS if what == "copy" or label in EMPTY]
     lines = ["| N | contiguous, ms | " + " | ".join(labels) + " |", "|---" * (len(labels) + 2) + "|"]
     for size in sizes:
         base = median(rows, "wall", figure=figure, size=size, way="contiguous")
@@ -304,7 +309,7 @@ def pictures(rows: list[Row], sizes: list[int]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    colours = dict(zip(BACKENDS, ("#3b6fb6", "#c8553d", "#4c9f70", "#8d6cab"), strict=True))
+    colours = dict(zip(BACKENDS, ("#3b6fb6", "#c8553d", "#b8893b", "#4c9f70", "#8d6cab"), strict=True))
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)
     for axis, what, title in zip(axes, ("empty", "copy"), ("an empty function", "one input"), strict=True):
         for label in BACKENDS:

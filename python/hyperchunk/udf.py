@@ -86,13 +86,13 @@ def attach(
 
     Args:
         file: The HDF5 file, which is changed.
-        source: The program: ``.py``, ``.lua``, ``.cpp``, ``.wasm``, a WebAssembly module, or ``.expr``, a file with an
-            expression.
+        source: The program: ``.py``, ``.lua``, ``.cpp``, ``.c``, ``.wasm``, a WebAssembly module, or ``.expr``, a file
+            with an expression.
         outputs: Descriptions ``"NAME:RESOLUTION:TYPE"``, such as ``"NDVI:4000x4000:float"``. An output without one
             takes the shape and type of the inputs, if they all have the same. That of an expression has to be named,
             and takes the type that the expression has by NumPy's rules.
         expression: Instead of a source: what is computed, element by element, as in ``"(NIR - Red) / (NIR + Red)"``.
-        backend: ``"wasm"``: run a C++ source as WebAssembly.
+        backend: ``"wasm"``: compile a C++ source to WebAssembly, with Zig (``pip install ziglang``); C always is.
         inputs: The datasets that a module reads, if it does not say so itself.
         chunks: ``None``: a function sees whole arrays, an expression is computed in blocks of its own choice.
             ``"auto"`` or a shape: it runs once a chunk and sees that block as if it were the whole; inputs of the

@@ -32,6 +32,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     say!("plugins    {}", told(programs.plugin_folder()));
     say!("worker     {}", told(programs.worker()));
     say!("wasm       {}", told(programs.wasm_worker()));
+    say!("zig        {}", told(programs.zig()));
     say!("python     {}", told(programs.python()));
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),

@@ -22,8 +22,8 @@ pub(crate) enum Command {
     Attach {
         /// The HDF5 file.
         file: PathBuf,
-        /// The program: .py (Python), .lua (Lua), .cpp (C++), .wasm (a WebAssembly module) or .expr (an expression). Not with
-        /// --expression.
+        /// The program: .py (Python), .lua (Lua), .cpp (C++), .c (C, as WebAssembly), .wasm (a WebAssembly module) or .expr (an
+        /// expression). Not with --expression.
         #[arg(required_unless_present = "expression")]
         source: Option<PathBuf>,
         /// The outputs.
@@ -33,7 +33,8 @@ pub(crate) enum Command {
         /// nowhere.
         #[arg(long, value_name = "TEXT")]
         expression: Option<String>,
-        /// Run a C++ source as WebAssembly: wasm.
+        /// Compile a C++ source to WebAssembly: wasm. One binary for every machine, which strangers run, too. Needs Zig: pip
+        /// install ziglang.
         #[arg(long, value_name = "wasm", value_parser = ["wasm"])]
         backend: Option<String>,
         /// A dataset that a .wasm module reads, if the module does not say it itself. May be given several times.

@@ -1,5 +1,7 @@
 //! What surrounds a C++ source, and how it is compiled.
 
+pub mod wasm;
+
 use crate::datatype::{Datatype, declarations};
 
 /// The text before every source: the global `lib`.
@@ -54,9 +56,14 @@ const fn concat_target() -> &'static str {
 /// The whole text that is compiled for `source`, which uses the datasets `slots`.
 pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> String {
     let slots: Vec<_> = slots.into_iter().collect();
-    let (mut structures, types) = declarations(slots.iter().copied());
-    for ((_, datatype), name) in slots.iter().zip(types).filter(|((_, d), _)| d.flat_number().is_none()) {
-        structures.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));
-    }
+    let structures = with_sizes(&slots, declarations(slots.iter().copied()));
     format!("{PRELUDE}\n{structures}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{EPILOGUE}")
+}
+
+/// Declarations, and that the compiler lays them out as elements lie in memory.
+fn with_sizes(slots: &[(&str, &Datatype)], (mut text, types): (String, Vec<String>)) -> String {
+    for ((_, datatype), name) in slots.iter().zip(types).filter(|((_, d), _)| d.flat_number().is_none()) {
+        text.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));
+    }
+    text
 }

@@ -6,6 +6,7 @@ mod notation;
 mod tests;
 
 pub use declare::declarations;
+pub(crate) use declare::declarations_for_wasm;
 pub use notation::identifiers;
 
 use crate::error::{Result, fail};

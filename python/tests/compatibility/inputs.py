@@ -1,5 +1,7 @@
 """Files as the cases of HDF5-UDF read them, and how its programs are run."""
 
+import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,10 @@ import h5py
 import hyperchunk
 import numpy as np
 
-LANGUAGES = ("py", "lua", "cpp")
+NATIVE = ("py", "lua", "cpp")
+#: Where Zig is, the programs in C++ run as WebAssembly, too.
+HAS_ZIG = "HYPERCHUNK_ZIG" in os.environ or importlib.util.find_spec("ziglang") is not None
+LANGUAGES = (*NATIVE, "wasm") if HAS_ZIG else NATIVE
 WORDS = ["fair", "is", "foul", "and", "foul", "is", "fair", "hover", "through", "the", "fog", "and", "filthy", "air"]
 ROWS = 1000
 #: name in the file: type; the hole of 16 bytes comes after the first member.
@@ -52,8 +57,19 @@ def compounds(file: Path, location: str, layout: str) -> None:
         opened.create_dataset("Dataset1", data=rows)
 
 
+class Programs(dict[str, str]):
+    """A program in each language; WebAssembly is made of the one in C++."""
+
+    def __missing__(self, language: str) -> str:
+        if language != "wasm":
+            raise KeyError(language)
+        return self["cpp"].replace(".cpp", ".wasm").replace("_cpp_t", "_wasm_t")
+
+
 def run(folder: Path, file: Path, language: str, text: str, *outputs: str, **options: Any) -> list[dict[str, Any]]:
     """Attaches a program as ``hyperchunk udf attach`` would."""
+    if language == "wasm":
+        language, options = "cpp", {"backend": "wasm"} | options
     source = folder / f"case.{language}"
     source.write_text(text)
     return hyperchunk.udf.attach(file, source, outputs, **options)

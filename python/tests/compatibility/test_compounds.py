@@ -9,11 +9,12 @@ import pytest
 from fresh import failure, read, run_python
 from hyperchunk.hdf5_udf import UserDefinedFunction
 
-from compatibility.inputs import LANGUAGES, ROWS, compounds, run, words
+from compatibility.inputs import LANGUAGES, ROWS, Programs, compounds, run, words
 
 LINE = "serial: {}, temperature: {:.6f}, pressure: {:.6f}"
-READ = {
-    "py": """
+READ = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     rows, out = lib.getData("Dataset1"), lib.getData("Temperature.py")
     for n in range(lib.getDims("Temperature.py")[0]):
@@ -21,7 +22,7 @@ def dynamic_dataset():
             rows[n].serial_number, {}rows[n].temperature, rows[n].pressure), flush=True)
         out[n] = rows[n].temperature
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local rows, out = lib.getData("Dataset1"), lib.getData("Temperature.lua")
     for n = 1, lib.getDims("Temperature.lua")[1] do
@@ -31,7 +32,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {{
     auto rows = lib.getData<dataset1_t>("Dataset1");
@@ -43,7 +44,8 @@ extern "C" void dynamic_dataset()
     }}
 }}
 """,
-}
+    }
+)
 LOCATION = {
     "py": (", location: {}", "lib.string(rows[n].location), "),
     "lua": (", location: %s", "lib.string(rows[n].location), "),
@@ -58,7 +60,7 @@ def test_compound(language: str, location: str, layout: str, tmp_path: Path, cap
     """Names lose what is in brackets and their capitals; holes are nobody's affair."""
     file = tmp_path / "compound.h5"
     compounds(file, location, layout)
-    more = LOCATION[language] if location != "none" else ("", "")
+    more = LOCATION["cpp" if language == "wasm" else language] if location != "none" else ("", "")
     run(tmp_path, file, language, READ[language].format(*more), f"Temperature.{language}:{ROWS}:double")
     np.testing.assert_array_equal(read(file, f"Temperature.{language}"), 1000 / np.arange(1, ROWS + 1))
     printed = capfd.readouterr().out.splitlines()
@@ -68,8 +70,9 @@ def test_compound(language: str, location: str, layout: str, tmp_path: Path, cap
     ]
 
 
-PLUS = {
-    "py": """
+PLUS = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     rows, text, out = lib.getData("Dataset1"), lib.getData("Dataset2"), lib.getData("Temperature.py")
     count = lib.getDims("Dataset2")[0]
@@ -77,7 +80,7 @@ def dynamic_dataset():
         print("{} {} {}".format(rows[n].serial_number, lib.string(rows[n].location), lib.string(text[n % count])))
         out[n] = rows[n].temperature
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local rows, text, out = lib.getData("Dataset1"), lib.getData("Dataset2"), lib.getData("Temperature.lua")
     local count = lib.getDims("Dataset2")[1]
@@ -88,7 +91,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto rows = lib.getData<dataset1_t>("Dataset1");
@@ -101,7 +104,8 @@ extern "C" void dynamic_dataset()
     }
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -116,8 +120,9 @@ def test_compound_plus_string(language: str, tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr().out.splitlines() == expected
 
 
-OUTPUT = {
-    "py": """
+OUTPUT = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     out = lib.getData("Observations.py")
     for n in range(lib.getDims("Observations.py")[0]):
@@ -125,7 +130,7 @@ def dynamic_dataset():
         {}
         out[n].temperature = 100.0 + n
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local out = lib.getData("Observations.lua")
     for n = 1, lib.getDims("Observations.lua")[1] do
@@ -135,7 +140,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {{
     auto out = lib.getData<observations_cpp_t>("Observations.cpp");
@@ -146,7 +151,8 @@ extern "C" void dynamic_dataset()
     }}
 }}
 """,
-}
+    }
+)
 ASSIGN = {
     "py": ['out[n].location = f"location_{n}".encode()', 'lib.setString(out[n].location, f"location_{n}".encode())'],
     "lua": ['out[n].location = "location_" .. n - 1', 'lib.setString(out[n].location, "location_" .. n - 1)'],
@@ -162,7 +168,7 @@ ASSIGN = {
 def test_compound_output(language: str, how: int, tmp_path: Path) -> None:
     file = tmp_path / "out.h5"
     h5py.File(file, "w").close()
-    text = OUTPUT[language].format(ASSIGN[language][how])
+    text = OUTPUT[language].format(ASSIGN["cpp" if language == "wasm" else language][how])
     members = "{id:uint32,location:string,temperature:float}"
     (record,) = run(tmp_path, file, language, text, f"Observations.{language}:{members}:{ROWS}")
     assert record["output_datatype"] == "{id:uint32,location:string(32),temperature:float}"
@@ -257,7 +263,7 @@ PARTS = {
         "k": "a[n].class_",
     },
 }
-PARTS["cpp"] = PARTS["lua"]
+PARTS["cpp"] = PARTS["wasm"] = PARTS["lua"]
 MEMBERS = "flag:int8,half:float,big:int32,x:double,b:uint8,e:int64,f:float,c:float,k:uint16,tag:string(3)"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fresh import read, run_python
 
-from compatibility.inputs import LANGUAGES, run
+from compatibility.inputs import LANGUAGES, Programs, run
 
 
 def arrays(file: Path, **datasets: np.ndarray) -> None:
@@ -18,27 +18,29 @@ def arrays(file: Path, **datasets: np.ndarray) -> None:
             opened[name] = data
 
 
-VECTOR = {
-    "py": """
+VECTOR = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     out = lib.getData("Simple.py")
     for n in range(lib.getDims("Simple.py")[0]):
         out[n] = n
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local out = lib.getData("Simple.lua")
     for n = 1, lib.getDims("Simple.lua")[1] do out[n] = n - 1 end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto out = lib.getData<float>("Simple.cpp");
     for (size_t n = 0; n < lib.getDims("Simple.cpp")[0]; ++n) out[n] = n;
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -49,8 +51,9 @@ def test_simple_vector(language: str, tmp_path: Path) -> None:
     assert read(file, f"Simple.{language}").tolist() == list(range(2000))
 
 
-WAVE = {
-    "py": """
+WAVE = Programs(
+    {
+        "py": """
 from math import sin
 def dynamic_dataset():
     out, kind = lib.getData("Wave.py"), lib.getType("Wave.py")
@@ -60,7 +63,7 @@ def dynamic_dataset():
         for j in range(columns):
             out[i * columns + j] = int(sin(i * columns + j) * 100.0)
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local out, kind = lib.getData("Wave.lua"), lib.getType("Wave.lua")
     assert(kind == "int32")
@@ -70,7 +73,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto out = lib.getData<int32_t>("Wave.cpp");
@@ -81,7 +84,8 @@ extern "C" void dynamic_dataset()
             out[i * columns + j] = int(sin(double(i * columns + j)) * 100.0);
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -97,8 +101,9 @@ def test_sine_wave(language: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(file, f"Wave.{language}").ravel(), expected)
 
 
-SUM = {
-    "py": """
+SUM = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     a, b = lib.getData("Dataset1"), lib.getData("Dataset2")
     out = lib.getData("UserDefinedDataset.py")
@@ -106,14 +111,14 @@ def dynamic_dataset():
     for n in range(dims[0] * dims[1]):
         out[n] = a[n] + b[n]
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local a, b = lib.getData("Dataset1"), lib.getData("Dataset2")
     local out, dims = lib.getData("UserDefinedDataset.lua"), lib.getDims("UserDefinedDataset.lua")
     for n = 1, dims[1] * dims[2] do out[n] = a[n] + b[n] end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto a = lib.getData<int>("Dataset1"), b = lib.getData<int>("Dataset2");
@@ -122,7 +127,8 @@ extern "C" void dynamic_dataset()
     for (size_t n = 0; n < dims[0] * dims[1]; ++n) out[n] = a[n] + b[n];
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("described", [False, True])
@@ -133,32 +139,35 @@ def test_multi_datasets(language: str, described: bool, tmp_path: Path) -> None:
     rows, columns = np.ogrid[:100, :50]
     one, two = (10 * rows + columns).astype("i4"), (20 * rows + columns).astype("i4")
     arrays(file, Dataset1=one, Dataset2=two)
-    source = tmp_path / f"case.{language.upper()}"
+    source = tmp_path / f"case.{'CPP' if language == 'wasm' else language.upper()}"
     source.write_text(SUM[language])
-    hyperchunk.udf.attach(file, source, [f"{name}:100x50:int32"] if described else [name])
+    backend = "wasm" if language == "wasm" else None
+    hyperchunk.udf.attach(file, source, [f"{name}:100x50:int32"] if described else [name], backend=backend)
     got = read(file, name)
     assert got.dtype == np.dtype("i4")
     np.testing.assert_array_equal(got, one + two)
 
 
-FILE_PATH = {
-    "py": """
+FILE_PATH = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     path = lib.getFilePath().decode("utf-8").split("/")[-1]
     print(f"the file is '{path}'", flush=True)
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     print("the file is '" .. lib.getFilePath():match("^.+/(.+)$") .. "'")
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     printf("the file is '%s'\\n", strrchr(lib.getFilePath(), '/') + 1);
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from fresh import failure, read
 
-from compatibility.inputs import LANGUAGES, run, strings, words
+from compatibility.inputs import LANGUAGES, Programs, run, strings, words
 
-READ = {
-    "py": """
+READ = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     text = lib.getData("Dataset1")
     out = lib.getData("Temperature.py")
@@ -19,7 +20,7 @@ def dynamic_dataset():
     for n in range(lib.getDims("Temperature.py")[0]):
         out[n] = n * 1.0
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local text = lib.getData("Dataset1")
     local out = lib.getData("Temperature.lua")
@@ -27,7 +28,7 @@ function dynamic_dataset()
     for n = 1, lib.getDims("Temperature.lua")[1] do out[n] = n - 1 end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto text = lib.getData<dataset1_t>("Dataset1");
@@ -38,7 +39,8 @@ extern "C" void dynamic_dataset()
         out[n] = n * 1.0;
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("kind", ["fixed", "variable"])
@@ -52,14 +54,15 @@ def test_string(language: str, kind: str, tmp_path: Path, capfd: pytest.CaptureF
     assert capfd.readouterr().out.splitlines() == words()
 
 
-MANY = {
-    "py": """
+MANY = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     a, b, out = lib.getData("Dataset1"), lib.getData("Dataset2"), lib.getData("Temperature.py")
     for n in range(lib.getDims("Dataset1")[0]):
         print(lib.string(a[n].value), lib.string(b[n]))
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local a, b, out = lib.getData("Dataset1"), lib.getData("Dataset2"), lib.getData("Temperature.lua")
     for n = 1, lib.getDims("Dataset1")[1] do
@@ -67,7 +70,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {
     auto a = lib.getData<dataset1_t>("Dataset1");
@@ -78,7 +81,8 @@ extern "C" void dynamic_dataset()
         printf("%s %s\\n", a[n].value, lib.string(b[n]));
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -91,8 +95,9 @@ def test_multistring(language: str, tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 VERSE = "tomorrow and tomorrow and tomorrow creeps in this petty-pace-from-day-to-day to the last syllable " * 9
-SET = {
-    "py": """
+SET = Programs(
+    {
+        "py": """
 VERSE = "{verse}"
 def dynamic_dataset():
     out = lib.getData("Verse.py")
@@ -100,7 +105,7 @@ def dynamic_dataset():
         if n < lib.getDims("Verse.py")[0]:
             lib.setString(out[n], word.encode("utf-8"))
 """,
-    "lua": """
+        "lua": """
 local verse = "{verse}"
 function dynamic_dataset()
     local out, n = lib.getData("Verse.lua"), 1
@@ -110,7 +115,7 @@ function dynamic_dataset()
     end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset()
 {{
     auto out = lib.getData<verse_cpp_t>("Verse.cpp");
@@ -121,7 +126,8 @@ extern "C" void dynamic_dataset()
     free(copy);
 }}
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize(("kind", "size", "count"), [("string", 32, 405), ("string(15)", 15, 1205)])
@@ -138,8 +144,9 @@ def test_string_output(language: str, kind: str, size: int, count: int, tmp_path
     assert any(len(word) == size for word in got.tolist()) == (size == 15)
 
 
-CUT = {
-    "py": """
+CUT = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     out = lib.getData("out")
     lib.setString(out[0], b"longer than four")
@@ -151,7 +158,7 @@ def dynamic_dataset():
     assert lib.getType("out") == b"string" and lib.getType("out") == "string"
     out[4:6] = [b"gh", "ij"]
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local out = lib.getData("out")
     lib.setString(out[1], "longer than four")
@@ -164,7 +171,7 @@ function dynamic_dataset()
     lib.setString(out[6], "ij")
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset() {
     auto out = lib.getData<out_t>("out");
     lib.setString(out[0], "longer than %d", 4);
@@ -177,7 +184,8 @@ extern "C" void dynamic_dataset() {
     lib.setString(out[5], "ij");
 }
 """,
-}
+    }
+)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -188,21 +196,22 @@ def test_a_shorter_text_clears_what_was_there(language: str, tmp_path: Path) -> 
     assert read(file, "out").tolist() == [b"ab", b"exac", b"cd", b"ef", b"gh", b"ij"]
 
 
-COPY = {
-    "py": """
+COPY = Programs(
+    {
+        "py": """
 def dynamic_dataset():
     a, out = lib.getData("a"), lib.getData("out")
     for n in range(len(a)):
         lib.setString(out[n], lib.string(a[n]).encode())
 """,
-    "lua": """
+        "lua": """
 function dynamic_dataset()
     local a, out, dims, count = lib.getData("a"), lib.getData("out"), lib.getDims("a"), 1
     for _, d in ipairs(dims) do count = count * d end
     for n = 1, count do lib.setString(out[n], lib.string(a[n])) end
 end
 """,
-    "cpp": """
+        "cpp": """
 extern "C" void dynamic_dataset() {
     auto a = lib.getData<a_t>("a");
     auto out = lib.getData<out_t>("out");
@@ -211,7 +220,8 @@ extern "C" void dynamic_dataset() {
     for (size_t n = 0; n < count; n++) lib.setString(out[n], "%s", lib.string(a[n]));
 }
 """,
-}
+    }
+)
 TEXTS = ["", "a", "ünïcödé", "x" * 40, " spaces ", "日本語", "%s%n", "last"]
 
 

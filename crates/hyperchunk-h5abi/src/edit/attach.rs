@@ -15,6 +15,7 @@ use crate::symbols::{FILL_WHEN_ALLOCATED, Hid};
 use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, Chunking, Growth, chunk_numbers};
+use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
@@ -150,8 +151,9 @@ pub(super) fn attach_source(
         Backend::Wasm => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
+            let language = Language::of(Path::new(&shown));
             Some(
-                source::compile(module, &source, &shown, outputs.chain(inputs), &programs)
+                source::compile(module, language, &source, outputs.chain(inputs), &programs)
                     .map_err(in_source)?,
             )
         }

@@ -8,7 +8,8 @@ use crate::handles::c_name;
 use crate::library::Library;
 use crate::{Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
+use hyperchunk_udf::cpp::wasm::Language;
+use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_wasm};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Record};
@@ -38,16 +39,15 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
         )));
     }
     let programs = Programs::find()?;
-    record.compiled = match record.backend {
-        Backend::Cpp => Some(
-            {
-                let slots = record.slots().map(|s| (s.name.as_str(), &s.datatype));
-                compile_cpp(&record.source, slots, &programs)
-            }
-            .map_err(about)?,
-        ),
+    let slots = || record.slots().map(|s| (s.name.as_str(), &s.datatype));
+    let language = record.compiled.as_ref().and_then(|c| Language::with_target(&c.target));
+    record.compiled = match (record.backend, language) {
+        (Backend::Cpp, _) => Some(compile_cpp(&record.source, slots(), &programs).map_err(about)?),
+        (Backend::Wasm, Some(language)) => {
+            Some(compile_wasm(language, &record.source, slots(), &programs).map_err(about)?)
+        }
         // A module runs everywhere as it is.
-        Backend::Wasm => record.compiled,
+        (Backend::Wasm, None) => record.compiled,
         _ => None,
     };
     if record.backend.has_worker() {

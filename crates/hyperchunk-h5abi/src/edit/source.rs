@@ -3,8 +3,9 @@
 use super::attach::{Program, SourceText};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::datatype::Datatype;
-use hyperchunk_udf::host::Programs;
+use hyperchunk_udf::host::{Programs, compile_wasm};
 use hyperchunk_udf::record::Compiled;
 use hyperchunk_udf::scan::Scan;
 use hyperchunk_udf::spec::{OutputSpec, normal_name};
@@ -74,15 +75,15 @@ pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> R
 /// The module itself, or the one that is compiled of a source.
 pub(super) fn compile<'a>(
     module: Option<Vec<u8>>,
-    _source: &str,
-    _shown: &str,
-    _slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
-    _programs: &Programs,
+    language: Language,
+    source: &str,
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    programs: &Programs,
 ) -> Result<Compiled> {
-    if let Some(object) = module {
-        return Ok(Compiled { target: wasm::TARGET.into(), object });
+    match module {
+        Some(object) => Ok(Compiled { target: wasm::TARGET.into(), object }),
+        None => Ok(compile_wasm(language, source, slots, programs)?),
     }
-    fail!(Unsupported, "C and C++ are not compiled to WebAssembly yet")
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>> {

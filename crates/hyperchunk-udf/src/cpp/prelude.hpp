@@ -13,6 +13,26 @@
 #include <type_traits>
 #include <vector>
 
+// WebAssembly has no exceptions.
+#ifdef __wasm__
+extern "C" __attribute__((import_module("hyperchunk"), import_name("fail"))) [[noreturn]] void
+hyperchunk_import_fail(const char *text, size_t length);
+#define HYPERCHUNK_FAIL(text) hyperchunk_import_fail(text, strlen(text))
+// What is thrown ends the function with its message, since nobody can catch it.
+namespace hyperchunk {
+struct thrown {
+    template <class T> [[noreturn]] void operator<<(const T &what) {
+        if constexpr (std::is_base_of<std::exception, T>::value)
+            HYPERCHUNK_FAIL(what.what());
+        else
+            HYPERCHUNK_FAIL("the function threw something that is not a std::exception");
+    }
+};
+} // namespace hyperchunk
+#else
+#define HYPERCHUNK_FAIL(text) throw std::runtime_error(text)
+#endif
+
 namespace hyperchunk {
 struct slot {
     const char *name;
@@ -38,7 +58,7 @@ static const slot &find(const char *name) {
     // A third of the size of an object that would add strings.
     char message[512];
     snprintf(message, sizeof message, "lib: no dataset %s was recorded when this function was attached", name);
-    throw std::runtime_error(message);
+    HYPERCHUNK_FAIL(message);
 }
 
 // Of a fixed string that fills its size, a copy that lives for the next 64.
@@ -54,7 +74,7 @@ static void print(char *to, size_t size, const char *format, va_list list) {
     va_copy(again, list);
     int length = vsnprintf(nullptr, 0, format, again);
     va_end(again);
-    if (length < 0) throw std::runtime_error("lib.setString: the format cannot be printed");
+    if (length < 0) HYPERCHUNK_FAIL("lib.setString: the format cannot be printed");
     std::string text(size_t(length) + 1, 0);
     vsnprintf(&text[0], text.size(), format, list);
     text.resize(length);
@@ -108,6 +128,7 @@ class UserDefinedLibrary {
         va_end(list);
     }
     const char *getFilePath() { return hyperchunk::current->file_path; }
+#ifndef __wasm__
     // A connected socket for "host:port", where the profile grants it: for read, write, send, recv, poll, shutdown and close.
     int connect(const std::string &target) {
         char message[1024];
@@ -115,5 +136,6 @@ class UserDefinedLibrary {
         if (fd < 0) throw std::runtime_error(message);
         return fd;
     }
+#endif
 };
 static UserDefinedLibrary lib;

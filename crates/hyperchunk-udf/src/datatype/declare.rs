@@ -7,6 +7,20 @@ use std::fmt::Write as _;
 /// The structures for slots that are not numbers, as C and C++ both understand, and the C type of each slot's elements.
 /// They do not depend on the order of the slots: `dataset1_t` is always that of `Dataset1`.
 pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> (String, Vec<String>) {
+    declare(slots, false)
+}
+
+/// The same for compilers whose addresses have 4 bytes, those of WebAssembly: a string of variable length has 8 there, too.
+pub(crate) fn declarations_for_wasm<'a>(
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+) -> (String, Vec<String>) {
+    declare(slots, true)
+}
+
+fn declare<'a>(
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    is_wasm: bool,
+) -> (String, Vec<String>) {
     let slots: Vec<_> = slots.into_iter().collect();
     let mut order: Vec<usize> = (0..slots.len()).collect();
     order.sort_by_key(|&n| slots.get(n).map(|s| s.0));
@@ -16,7 +30,7 @@ pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>
         .filter_map(|all| all.into_iter().next())
         .map(|name| format!("{name}_t"))
         .collect();
-    let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect() };
+    let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect(), is_wasm };
     let mut types = vec![String::new(); slots.len()];
     let mut known: HashMap<&Datatype, String> = HashMap::new();
     for ((&(_, datatype), name), &place) in sorted.into_iter().zip(names).zip(&order) {
@@ -47,6 +61,7 @@ pub fn declarations<'a>(slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>
 struct Writer {
     out: String,
     taken: HashSet<String>,
+    is_wasm: bool,
 }
 
 impl Writer {
@@ -65,7 +80,9 @@ impl Writer {
             // Writing to a string does not fail.
             let _ = match second {
                 None => write!(text, " {kind} {first}{shape};"),
+                // The union has the size of its alignment, so nothing needs to fill it up.
                 Some(second) => {
+                    let shape = if shape.starts_with(';') { "" } else { &shape };
                     write!(text, " union {{ {kind} {first}{shape}; {kind} {second}{shape}; }};")
                 }
             };
@@ -79,6 +96,10 @@ impl Writer {
         match datatype {
             Datatype::Number(number) => (number.c_type().to_owned(), String::new()),
             Datatype::Text(size) => ("char".to_owned(), format!("[{size}]")),
+            Datatype::Pointer if self.is_wasm => (
+                "__attribute__((aligned(8))) char *".to_owned(),
+                format!("; uint32_t hyperchunk_{name}_rest"),
+            ),
             Datatype::Pointer => ("char *".to_owned(), String::new()),
             Datatype::Compound(compound) => {
                 let stem = format!("{}_{name}", outer.strip_suffix("_t").unwrap_or(outer));

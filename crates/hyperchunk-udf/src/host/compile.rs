@@ -1,15 +1,17 @@
-//! Compiling a C++ source: always in the sandbox, never in this process.
+//! Compiling a C or C++ source: always in the sandbox, never in this process.
 
 use super::locate::Programs;
 use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
+use crate::cpp::wasm::{Language, MODULE};
 use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::record::{Compiled, MAX_COMPILED, Record};
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,6 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(90);
+/// The first time, Zig compiles the C and C++ libraries, too.
+const LIMIT_WASM: Duration = Duration::from_secs(600);
 /// Only the system's own folders: those are what the sandbox lets a compiler read.
 const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"];
 
@@ -72,31 +76,68 @@ pub fn compile_cpp<'a>(
     let folder = Scratch::new()?;
     let path = folder.0.join(SOURCE);
     std::fs::write(&path, assemble(source, slots)).map_err(|e| Error::io(path.display(), &e))?;
+    let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
+    let object = run(programs, &arguments, LIMIT, &folder.0.join(OBJECT))?;
+    Ok(Compiled { target: TARGET.into(), object })
+}
+
+/// Compiles `source`, which uses the datasets `slots`, to a WebAssembly module.
+///
+/// # Errors
+/// `Failed` with the compiler's first messages; `NotFound` when there is no Zig, with how to get it; `Unsupported` for datasets
+/// that a module cannot get.
+pub fn compile_wasm<'a>(
+    language: Language,
+    source: &str,
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    programs: &Programs,
+) -> Result<Compiled> {
+    let text = language.assemble(source, slots)?;
+    let zig = programs.zig()?;
+    let cache = zig_cache()?;
+    let folder = Scratch::new()?;
+    let path = folder.0.join(language.file());
+    std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
+    let words = [zig.as_os_str(), folder.0.as_os_str(), cache.as_os_str(), language.name().as_ref()];
+    let arguments: Vec<_> = std::iter::once("compile".as_ref()).chain(words).collect();
+    let object = run(programs, &arguments, LIMIT_WASM, &folder.0.join(MODULE))?;
+    crate::wasm::check(&object)?;
+    Ok(Compiled { target: language.target().into(), object })
+}
+
+/// Where Zig keeps the C and C++ libraries that it compiled for WebAssembly: the first time takes a minute.
+fn zig_cache() -> Result<PathBuf> {
+    let path = super::results::cache_folder()?.join("zig");
+    let about = |e: &std::io::Error| Error::io(path.display(), e);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| about(&e))?;
+    std::fs::canonicalize(&path).map_err(|e| about(&e))
+}
+
+/// Runs a compiler in the worker; returns what it wrote to `result`.
+fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
     let (mut printed, pipe) = Printed::new()?;
     let worker = programs.worker()?;
-    let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
-    let mut process = process::spawn(&worker, &arguments, &[], pipe.as_fd(), pipe.as_fd())?;
+    let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd())?;
     drop(pipe);
-    let exit = process.wait(LIMIT);
+    let exit = process.wait(limit);
     let text = printed.take();
     match exit {
         Some(Exit::Status(0)) => {}
         None => {
             process.kill();
             process.wait(Duration::from_secs(1));
-            fail!(Limit, "the compiler ran longer than {} s", LIMIT.as_secs())
+            fail!(Limit, "the compiler ran longer than {} s", limit.as_secs())
         }
         Some(exit) => return Err(Error::new(ErrorKind::Failed, explain(&text, exit))),
     }
-    let path = folder.0.join(OBJECT);
     let mut object = Vec::new();
-    std::fs::File::open(&path)
+    std::fs::File::open(result)
         .and_then(|f| f.take(MAX_COMPILED as u64 + 1).read_to_end(&mut object))
-        .map_err(|e| Error::io(path.display(), &e))?;
+        .map_err(|e| Error::io(result.display(), &e))?;
     if object.len() > MAX_COMPILED {
         fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED >> 20)
     }
-    Ok(Compiled { target: TARGET.into(), object })
+    Ok(object)
 }
 
 /// The compiler's errors, each on one line, without its notes.

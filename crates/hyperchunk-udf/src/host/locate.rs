@@ -123,6 +123,30 @@ impl Programs {
         }
     }
 
+    /// Zig, which compiles C and C++ to WebAssembly: `$HYPERCHUNK_ZIG`, else that of the package `ziglang` beside the Python
+    /// package or in the environment of its interpreter, else one in the system's folders.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
+    pub fn zig(&self) -> Result<PathBuf> {
+        if let Some(path) = std::env::var_os("HYPERCHUNK_ZIG").map(PathBuf::from).filter(|p| p.is_absolute())
+        {
+            return check_program(&path);
+        }
+        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
+        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
+        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
+        let system = ["/usr/local/bin/zig", "/usr/bin/zig"].map(PathBuf::from);
+        let mut candidates = packages.map(|p| p.join("ziglang").join("zig")).chain(system);
+        match candidates.find(|p| p.is_file()) {
+            Some(path) => check_program(&path),
+            None => fail!(
+                NotFound,
+                "compiling C and C++ to WebAssembly needs Zig: pip install ziglang (or set HYPERCHUNK_ZIG to its program)"
+            ),
+        }
+    }
+
     /// The program text that a Python worker starts with.
     pub fn python_main(&self) -> Option<PathBuf> {
         self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())
@@ -143,6 +167,16 @@ fn package_pythons(package: &Path) -> Vec<PathBuf> {
         found.push(prefix.join("bin").join(name));
         found.push(prefix.join("bin").join("python3"));
     }
+    found
+}
+
+/// Where the environment of an interpreter has its packages.
+fn site_packages(python: &Path) -> Vec<PathBuf> {
+    let lib = python.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));
+    let folders = lib.and_then(|lib| std::fs::read_dir(lib).ok()).into_iter().flatten().flatten();
+    let versions = folders.filter(|f| f.file_name().to_string_lossy().starts_with("python3"));
+    let mut found: Vec<_> = versions.map(|f| f.path().join("site-packages")).collect();
+    found.sort();
     found
 }
 

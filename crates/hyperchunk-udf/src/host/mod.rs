@@ -17,7 +17,7 @@ mod verdict;
 mod zygote;
 
 pub use active::{Active, in_time};
-pub use compile::{compile_cpp, compiled_form};
+pub use compile::{compile_cpp, compile_wasm, compiled_form};
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;

@@ -325,10 +325,15 @@ fn read_setting(text: &str) -> Result<Option<Results>> {
 
 /// `$XDG_CACHE_HOME/hyperchunk/results`, or the same in `~/.cache`.
 fn default_folder() -> Result<PathBuf> {
+    Ok(cache_folder()?.join("results"))
+}
+
+/// `$XDG_CACHE_HOME/hyperchunk`, or the same in `~/.cache`.
+pub(super) fn cache_folder() -> Result<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     match absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))) {
-        Some(dir) => Ok(dir.join("hyperchunk").join("results")),
-        None => fail!(Key, "no home folder for results: set XDG_CACHE_HOME, or their folder"),
+        Some(dir) => Ok(dir.join("hyperchunk")),
+        None => fail!(Key, "no home folder to keep things in: set XDG_CACHE_HOME"),
     }
 }
 

@@ -1,16 +1,19 @@
-//! Compiling C++ in a sandbox: the compiler, too, sees a stranger's text.
+//! Compiling C and C++ in a sandbox: the compiler, too, sees a stranger's text.
 //!
 //! The worker locks itself down so that it can read the system's folders, write one empty folder and start programs,
-//! and then becomes the compiler.
+//! and then becomes the compiler. Zig, which makes WebAssembly and is used by authors alone, also reads the folder that it
+//! lies in and writes its cache.
 
 use super::lockdown;
+use crate::cpp::wasm::Language;
 use crate::cpp::{ARGUMENTS, OBJECT, SOURCE};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Locks down and becomes the compiler `arguments[0]` in the folder `arguments[1]`. Returns only when that fails.
+/// Locks down and becomes the compiler `arguments[0]` in the folder `arguments[1]`; for WebAssembly with its cache and the
+/// language behind that. Returns only when that fails.
 pub fn run(arguments: &[OsString]) -> Error {
     match start(arguments) {
         Ok(never) => never,
@@ -19,29 +22,22 @@ pub fn run(arguments: &[OsString]) -> Error {
 }
 
 fn start(arguments: &[OsString]) -> Result<Error> {
-    let [compiler, scratch] = arguments else { fail!(Worker, "usage: compile COMPILER FOLDER") };
-    let scratch = Path::new(scratch);
-    std::env::set_current_dir(scratch).map_err(|e| Error::io(scratch.display(), &e))?;
-    let c = |bytes: &[u8]| CString::new(bytes).map_err(|_| Error::new(ErrorKind::Worker, "a NUL in a path"));
-    let mut words = vec![c(compiler.as_bytes())?];
-    for word in ARGUMENTS.iter().copied().chain(["-o", OBJECT, SOURCE]) {
-        words.push(c(word.as_bytes())?);
-    }
-    let environment = [
-        c(b"PATH=/usr/local/bin:/usr/bin:/bin")?,
-        c(b"LC_ALL=C.UTF-8")?,
-        c(&[b"TMPDIR=", scratch.as_os_str().as_bytes()].concat())?,
-    ];
+    let plan = Plan::of(arguments)?;
+    std::env::set_current_dir(&plan.scratch).map_err(|e| Error::io(plan.scratch.display(), &e))?;
+    let words = plan.words.iter().map(|w| c(w.as_bytes())).collect::<Result<Vec<_>>>()?;
+    let environment = plan.environment.iter().map(|w| c(w)).collect::<Result<Vec<_>>>()?;
     let pointers =
         |list: &[CString]| list.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
     let (argv, envp) = (pointers(&words), pointers(&environment));
     lockdown::restrict(&lockdown::Policy {
         runtime: lockdown::Runtime::Compiler,
-        memory: 4 << 30,
-        cpu_seconds: 60,
+        memory: plan.memory,
+        cpu_seconds: plan.cpu_seconds,
         file_size: 64 << 20,
         grants: crate::profile::Grants::default(),
-        scratch: Some(scratch.to_owned()),
+        scratch: Some(plan.scratch),
+        tools: plan.tools,
+        cache: plan.cache,
         keep_descriptors: vec![0, 1, 2],
     })?;
     // SAFETY: both lists end with a null pointer and point at live NUL-terminated strings.
@@ -49,4 +45,68 @@ fn start(arguments: &[OsString]) -> Result<Error> {
         libc::execve(words.first().map_or(std::ptr::null(), |w| w.as_ptr()), argv.as_ptr(), envp.as_ptr())
     };
     Ok(Error::last_os("starting the compiler"))
+}
+
+fn c(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Error::new(ErrorKind::Worker, "a NUL in a path"))
+}
+
+/// What is started, and with what.
+struct Plan {
+    words: Vec<OsString>,
+    environment: Vec<Vec<u8>>,
+    scratch: PathBuf,
+    tools: Option<PathBuf>,
+    cache: Option<PathBuf>,
+    memory: u64,
+    cpu_seconds: u64,
+}
+
+impl Plan {
+    fn of(arguments: &[OsString]) -> Result<Self> {
+        match arguments {
+            [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch))),
+            [zig, scratch, cache, language] => {
+                let Some(language) = language.to_str().and_then(Language::named) else {
+                    fail!(Worker, "compile: no such language")
+                };
+                Ok(Plan::wasm(zig, Path::new(scratch), Path::new(cache), language))
+            }
+            _ => fail!(Worker, "usage: compile COMPILER FOLDER | compile ZIG FOLDER CACHE LANGUAGE"),
+        }
+    }
+
+    fn native(compiler: &OsString, scratch: &Path) -> Self {
+        let arguments = ARGUMENTS.iter().copied().chain(["-o", OBJECT, SOURCE]);
+        Plan {
+            words: std::iter::once(compiler.clone()).chain(arguments.map(OsString::from)).collect(),
+            environment: environment(scratch),
+            scratch: scratch.to_owned(),
+            tools: None,
+            cache: None,
+            memory: 4 << 30,
+            cpu_seconds: 60,
+        }
+    }
+
+    fn wasm(zig: &OsString, scratch: &Path, cache: &Path, language: Language) -> Self {
+        let mut environment = environment(scratch);
+        environment.push([b"ZIG_GLOBAL_CACHE_DIR=", cache.as_os_str().as_bytes()].concat());
+        environment.push([b"ZIG_LOCAL_CACHE_DIR=", scratch.as_os_str().as_bytes()].concat());
+        Plan {
+            words: std::iter::once(zig.clone()).chain(language.arguments().map(OsString::from)).collect(),
+            environment,
+            scratch: scratch.to_owned(),
+            // Its libraries lie beside it.
+            tools: Path::new(zig).parent().map(Path::to_owned),
+            cache: Some(cache.to_owned()),
+            memory: 16 << 30,
+            cpu_seconds: 300,
+        }
+    }
+}
+
+fn environment(scratch: &Path) -> Vec<Vec<u8>> {
+    let temporary = [b"TMPDIR=", scratch.as_os_str().as_bytes()].concat();
+    vec![b"PATH=/usr/local/bin:/usr/bin:/bin".to_vec(), b"LC_ALL=C.UTF-8".to_vec(), temporary]
 }

@@ -139,6 +139,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         // A module has no system calls that could use them.
         grants: if backend == Backend::Wasm { Grants::default() } else { setup.grants.clone() },
         scratch: None,
+        tools: None,
+        cache: None,
         keep_descriptors: keep,
     })?;
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);

@@ -197,8 +197,10 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_pipe2,
     libc::SYS_pread64,
+    libc::SYS_preadv,
     libc::SYS_pselect6,
     libc::SYS_pwrite64,
+    libc::SYS_pwritev,
     libc::SYS_readlinkat,
     libc::SYS_readv,
     libc::SYS_renameat2,
@@ -224,6 +226,8 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_arch_prctl,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_dup2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_getpgrp,
     #[cfg(target_arch = "x86_64")]
@@ -256,14 +260,16 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_vfork,
 ];
 
-/// Answered with "not permitted" for a compiler: modes and times of files by path, which Landlock does not govern. The
-/// linker wants to make its output executable, and can do without.
-pub(super) const COMPILER_ATTRIBUTES: &[c_long] = &[
+/// Answered with success for a compiler, and not done: modes of files by path, which Landlock does not govern. Linkers want
+/// to make their output executable; Zig gives up if it cannot.
+pub(super) const COMPILER_MODES: &[c_long] = &[
     libc::SYS_fchmodat,
-    libc::SYS_utimensat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_chmod,
 ];
+
+/// Answered with "not permitted" for a compiler: times of files by path, for the same reason.
+pub(super) const COMPILER_TIMES: &[c_long] = &[libc::SYS_utimensat];
 
 /// What no function and no compiler ever needs: the kernel ends the process at once. Calls that are merely not allowed
 /// are not here, so that their name can be told; `seccomp` and `prctl` are among those, since they are needed until the

@@ -27,7 +27,7 @@ pub(super) fn restrict(policy: &Policy) -> Result<u32> {
     let abi = ABI::from(i32::try_from(version).unwrap_or(i32::MAX));
     let mut rules = build(abi).map_err(landlock_error)?;
     if policy.runtime == Runtime::Compiler {
-        rules = add_compiler_rules(rules, abi, policy.scratch.as_deref())?;
+        rules = add_compiler_rules(rules, abi, policy)?;
     } else if policy.grants.has_files() {
         if version < LANDLOCK_FOR_FILES {
             fail!(
@@ -76,21 +76,32 @@ fn build(abi: ABI) -> Result<RulesetCreated, ::landlock::RulesetError> {
     rules.create()
 }
 
-fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, scratch: Option<&Path>) -> Result<RulesetCreated> {
+fn add_compiler_rules(mut rules: RulesetCreated, abi: ABI, policy: &Policy) -> Result<RulesetCreated> {
     let read_tree = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
     for path in COMPILER_TREES {
         rules = add_rule(rules, Path::new(path), read_tree, true)?;
+    }
+    if let Some(tools) = &policy.tools {
+        rules = add_rule(rules, tools, read_tree, false)?;
     }
     for path in COMPILER_FILES {
         rules = add_rule(rules, Path::new(path), AccessFs::ReadFile.into(), true)?;
     }
     let write_file = (AccessFs::WriteFile | AccessFs::Truncate) & AccessFs::from_all(abi);
     rules = add_rule(rules, Path::new("/dev/null"), write_file | AccessFs::ReadFile, false)?;
-    let Some(scratch) = scratch else {
+    let Some(scratch) = &policy.scratch else {
         fail!(Worker, "lockdown: a compiler needs a scratch directory");
     };
     let write_tree = AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::MakeDir | AccessFs::RemoveDir;
-    add_rule(rules, scratch, write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir, false)
+    let mut access = write_file | write_tree | AccessFs::ReadFile | AccessFs::ReadDir;
+    if policy.cache.is_some() {
+        // What is ready is moved from one folder to another.
+        access = (access | AccessFs::Refer) & AccessFs::from_all(abi);
+    }
+    for folder in policy.cache.iter().chain([scratch]) {
+        rules = add_rule(rules, folder, access, false)?;
+    }
+    Ok(rules)
 }
 
 /// Allows what a profile grants: never to make anything but files and folders, nor to run a program.

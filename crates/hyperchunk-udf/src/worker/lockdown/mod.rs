@@ -88,6 +88,10 @@ pub struct Policy {
     pub grants: Grants,
     /// The one writable directory of a compiler; `None` for everything else.
     pub scratch: Option<PathBuf>,
+    /// A folder with a compiler and its libraries, beside those of the system.
+    pub tools: Option<PathBuf>,
+    /// A folder that a compiler keeps what it compiles of its own libraries in.
+    pub cache: Option<PathBuf>,
     /// The descriptors that stay open. List 0, 1 and 2 too: all others are closed.
     pub keep_descriptors: Vec<RawFd>,
 }
@@ -112,6 +116,9 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
         (Runtime::Compiler, None) => fail!(Worker, "lockdown: a compiler needs a scratch directory"),
         (Runtime::Compiler, Some(_)) | (_, None) => {}
         (_, Some(_)) => fail!(Worker, "lockdown: only a compiler has a scratch directory"),
+    }
+    if policy.runtime != Runtime::Compiler && (policy.tools.is_some() || policy.cache.is_some()) {
+        fail!(Worker, "lockdown: only a compiler has tools and a cache")
     }
     process::require_one_thread()?;
     if UNCONTAINED {

@@ -18,7 +18,8 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     set("RLIMIT_CORE", libc::RLIMIT_CORE, 0)?;
     let writes = policy.runtime == Runtime::Compiler || !policy.grants.write.is_empty();
     set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, if writes { policy.file_size } else { 0 })?;
-    set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, 64)?;
+    // Zig compiles its libraries' files side by side.
+    set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, if policy.cache.is_some() { 1024 } else { 64 })?;
     set("RLIMIT_MEMLOCK", libc::RLIMIT_MEMLOCK, 0)?;
     set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
     set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;

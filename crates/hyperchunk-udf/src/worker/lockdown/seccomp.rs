@@ -102,7 +102,8 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
     // Its flags are in memory, where a filter cannot see them; the C library falls back to clone.
     answer(libc::ENOSYS, &[libc::SYS_clone3]);
     if runtime == Runtime::Compiler {
-        answer(libc::EPERM, calls::COMPILER_ATTRIBUTES);
+        answer(libc::EPERM, calls::COMPILER_TIMES);
+        answer(0, calls::COMPILER_MODES);
         return Ok(answers);
     }
     // An input can be a mapped piece of the reader's file: grown, the mapping would show the rest of it. Allocators fall

