@@ -71,23 +71,34 @@ class Run:
     peak: int
 
 
+def high_water(pid: int) -> int:
+    """The most memory that a process had so far."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+
 def measured(words: list[Any], timeout: float = 1800) -> Run:
     """Runs a command; its peak is that of its memory, in bytes."""
     started = time.perf_counter()
     process = subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    timer = time.monotonic() + timeout
+    end, peak = time.monotonic() + timeout, 0
     while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        pid, status, _ = os.wait4(process.pid, os.WNOHANG)
         if pid:
             break
-        if time.monotonic() > timer:
+        # What wait4 tells is at least what this process had when it started the other.
+        peak = max(peak, high_water(process.pid))
+        if time.monotonic() > end:
             process.kill()
-        time.sleep(0.001)
+        time.sleep(0.002)
     seconds = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{words[0]}: {process.stderr.read().decode()[-2000:] if process.stderr else ''}")
-    return Run(seconds, usage.ru_maxrss * 1024)
+    return Run(seconds, peak)
 
 
 def make(path: Path, side: int) -> None:
@@ -221,7 +232,7 @@ def request(folder: Path) -> str:
 def kills(folder: Path, wanted: int) -> str:
     """Kills runs at random until each has been killed at least once and `wanted` kills are counted."""
     path = folder / "killed.h5"
-    make(path, 3000)
+    make(path, 6000)
     dice = random.Random(11)
     killed = layouts_made = resumed = 0
     whole = measured([COMMAND, "restructure", path, "/x", "--memory", "16MiB", "--output", folder / "whole.h5"]).seconds
@@ -230,7 +241,7 @@ def kills(folder: Path, wanted: int) -> str:
             "--order",
             dice.choice(["column", "hilbert"]),
             "--chunk",
-            f"{dice.randint(50, 3000)}x{dice.randint(20, 400)}",
+            f"{dice.randint(50, 6000)}x{dice.randint(20, 400)}",
         ]
         options += [
             "--codec",
@@ -243,7 +254,7 @@ def kills(folder: Path, wanted: int) -> str:
         while True:
             process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
-                output, errors = process.communicate(timeout=whole * dice.uniform(0.2, 1.3))
+                output, errors = process.communicate(timeout=whole * dice.uniform(0.3, 1.3))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 output, errors = process.communicate()
@@ -261,7 +272,7 @@ def kills(folder: Path, wanted: int) -> str:
         for layout in layouts.of(path):
             layouts.remove(path, layout)
     return (
-        f"{layouts_made} layouts of 36 MB, of random orders, chunks, filters and memory; {killed} runs ended "
+        f"{layouts_made} layouts of 144 MB, of random orders, chunks, filters and memory; {killed} runs ended "
         f"by SIGKILL at random times; {resumed} tasks were found done by the run that ended. All values are equal."
     )
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from hyperchunk import _core, executors
 from hyperchunk.exceptions import HyperchunkError
+from hyperchunk.file import is_url
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,10 @@ def restructure(
     name = os.fspath(file)
     request = _request(dataset, order, chunk, codec, memory, epoch)
     target = None if output is None else os.fspath(output)
+    if executor is not None:
+        # Others may be elsewhere.
+        name = name if is_url(name) else str(Path(name).absolute())
+        target = None if target is None else str(Path(target).absolute())
     if target is not None and Path(target).exists():
         raise FileExistsError(f"{target} exists")
     job = _core.Restructuring(name, request, target)

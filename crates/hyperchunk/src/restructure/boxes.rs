@@ -141,6 +141,24 @@ pub(super) fn offset(dims: &[u64], place: &[u64]) -> u64 {
     place.iter().zip(dims).fold(0, |offset, (index, dim)| offset * dim + index)
 }
 
+/// Copies lines of `N` bytes, each so many behind the one before.
+fn short<const N: usize>(from: &[u8], to: &mut [u8], lines: usize, steps: (usize, usize)) -> Option<()> {
+    for line in 0..lines {
+        let read: &[u8; N] = from.get(line * steps.0..)?.first_chunk()?;
+        *to.get_mut(line * steps.1..)?.first_chunk_mut()? = *read;
+    }
+    Some(())
+}
+
+/// The same, of any length.
+fn long(from: &[u8], to: &mut [u8], row: usize, lines: usize, steps: (usize, usize)) -> Option<()> {
+    for line in 0..lines {
+        let read = from.get(line * steps.0..)?.get(..row)?;
+        to.get_mut(line * steps.1..)?.get_mut(..row)?.copy_from_slice(read);
+    }
+    Some(())
+}
+
 /// An array in memory, and where in it a box begins.
 #[derive(Debug)]
 pub(super) struct Within<'a, B> {
@@ -180,12 +198,19 @@ pub(super) fn copy(
         .collect::<Result<Vec<_>>>()?;
     let (lines, source_step, target_step) = steps.last().copied().unwrap_or((1, 0, 0));
     loop {
-        let (mut here, mut there) = (source, target);
-        for _ in 0..lines {
-            let read = from.bytes.get(here..here + row).ok_or_else(outside)?;
-            to.bytes.get_mut(there..there + row).ok_or_else(outside)?.copy_from_slice(read);
-            (here, there) = (here + source_step, there + target_step);
-        }
+        let steps_of_lines = (source_step, target_step);
+        let (read, write) = (from.bytes.get(source..), to.bytes.get_mut(target..));
+        let (read, write) = (read.ok_or_else(outside)?, write.ok_or_else(outside)?);
+        let copied = match row {
+            4 => short::<4>(read, write, lines, steps_of_lines),
+            8 => short::<8>(read, write, lines, steps_of_lines),
+            16 => short::<16>(read, write, lines, steps_of_lines),
+            32 => short::<32>(read, write, lines, steps_of_lines),
+            64 => short::<64>(read, write, lines, steps_of_lines),
+            128 => short::<128>(read, write, lines, steps_of_lines),
+            row => long(read, write, row, lines, steps_of_lines),
+        };
+        copied.ok_or_else(outside)?;
         // The next line of lines.
         let mut at = axis.saturating_sub(1);
         loop {

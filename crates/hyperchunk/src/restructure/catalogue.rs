@@ -4,7 +4,7 @@ use super::job::{chunk_of, read_request};
 use super::plan::OPERATION;
 use super::{FOLDER, LAYOUT, Request, source};
 use crate::store::folder_of;
-use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
+use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -169,6 +169,9 @@ impl Layouts {
     pub(crate) fn cheapest(&self, dataset: &Dataset, choice: &Choice) -> Option<Dataset> {
         let file = dataset.object().file();
         let all = self.0.get_or_init(|| load(file).unwrap_or_default());
+        if all.is_empty() {
+            return None;
+        }
         let of_it = all.get(&dataset.object().address())?;
         let bounds = choice.bounds(dataset.dims()).ok()??;
         let own = cost(
@@ -205,7 +208,10 @@ impl Usable {
             options.index = crate::index::IndexOption::Never;
             let dataset = dataset_of(&File::open(&self.path, &options).ok()?, &self.request).ok()?;
             let same = dataset.dims() == of.dims() && dataset.datatype() == of.datatype();
-            Some(dataset).filter(|_| same)
+            // What we made is chunks of this file, and nothing else.
+            let plain = dataset.chunked().is_some() && !dataset.is_live() && dataset.store().is_none();
+            let here = dataset.object().file().path() == Some(self.path.as_path());
+            Some(dataset).filter(|_| same && plain && here)
         };
         opened.get_or_insert_with(open).clone()
     }
@@ -214,7 +220,9 @@ impl Usable {
 /// All layouts of a file that are of what it is now.
 fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     let mut all: HashMap<u64, Vec<Arc<Usable>>> = HashMap::new();
-    let Some(path) = file.path().filter(|_| !file.is_remote() && !file.options().ignore_layouts) else {
+    let options = file.options();
+    let may = !file.is_remote() && !options.ignore_layouts && options.external != ExternalPolicy::Never;
+    let Some(path) = file.path().filter(|_| may) else {
         return Ok(all);
     };
     for (id, folder) in folders(path)? {

@@ -54,6 +54,8 @@ pub(super) struct Files {
     encoded: Option<File>,
     sizes: Option<File>,
     marks: Option<File>,
+    /// What marks are hashed with.
+    pub(super) seed: u64,
 }
 
 /// What was done.
@@ -293,6 +295,7 @@ impl Job {
         let encoded = self.is_encoded();
         let opened = (|| {
             Ok(Files {
+                seed: 0,
                 raw: open(self.raw_path(), self.has_raw())?,
                 encoded: open(self.folder.join("encoded"), encoded)?,
                 sizes: open(self.folder.join("sizes"), encoded)?,
@@ -300,17 +303,26 @@ impl Job {
             })
         })();
         match opened {
-            Ok(files) => Ok(Some(files)),
+            Ok(mut files) => {
+                files.seed = self.seed(&files)?;
+                Ok(Some(files))
+            }
             Err(_) if self.is_committed() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What marks are hashed with: marks of tasks that are cut otherwise are none.
-    pub(super) fn seed(&self) -> u64 {
-        let tiles = self.plan.passes.iter().map(|pass| format!("\n{:?}{:?}", pass.way, pass.tiles.cell()));
-        let text = tiles.fold(self.id.clone(), |text, tile| text + &tile);
-        XxHash3_64::oneshot(text.as_bytes())
+    /// What marks are hashed with: marks of tasks that are cut otherwise, or of files that are gone, are none.
+    fn seed(&self, files: &Files) -> Result<u64> {
+        let mut text = self.id.clone();
+        for pass in &self.plan.passes {
+            text += &format!("\n{:?}{:?}", pass.way, pass.tiles.cell());
+        }
+        for file in [&files.raw, &files.encoded, &files.sizes].into_iter().flatten() {
+            let number = number_of(file).map_err(|error| self.refused("look at", &self.folder, &error))?;
+            text += &format!("\n{number}");
+        }
+        Ok(XxHash3_64::oneshot(text.as_bytes()))
     }
 
     /// Does some tasks of a pass, those that are not done yet, on as many threads as its memory allows. `each` is told how
@@ -340,18 +352,18 @@ impl Job {
         }
         let threads = self.plan.threads(about, super::threads_of(threads));
         let (done, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (first, seed) = (self.plan.first(pass), self.seed());
+        let first = self.plan.first(pass);
         spread(threads, tasks, Scratch::default, |scratch, number| {
             if interrupt::is_wanted() {
                 return Err(Error::new(ErrorKind::Io, "interrupted: what was done stays done"));
             }
             let slab = Self::tile(&about.tiles, number);
-            if self.is_done(&files, (pass, number), seed, scratch)? {
+            if self.is_done(&files, pass, number, scratch)? {
                 skipped.fetch_add(1, Ordering::Relaxed);
             } else {
                 let hash = self.task(about.way, &slab, &files, scratch)?;
                 self.source.still()?;
-                marks::write(files.marks()?, seed, first + number, Mark::of(hash))?;
+                marks::write(files.marks()?, files.seed, first + number, Mark::of(hash))?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
             each(slab.elements()?.saturating_mul(self.element));
@@ -362,15 +374,9 @@ impl Job {
 
     /// Whether a task is done: it says so, and what it has written is there. What this machine wrote since it started, the
     /// system has.
-    fn is_done(
-        &self,
-        files: &Files,
-        (pass, number): (usize, u64),
-        seed: u64,
-        scratch: &mut Scratch,
-    ) -> Result<bool> {
+    fn is_done(&self, files: &Files, pass: usize, number: u64, scratch: &mut Scratch) -> Result<bool> {
         let about = &self.plan.passes[pass];
-        let Some(mark) = marks::read(files.marks()?, seed, self.plan.first(pass) + number)? else {
+        let Some(mark) = marks::read(files.marks()?, files.seed, self.plan.first(pass) + number)? else {
             return Ok(false);
         };
         if mark.is_of_here() {
@@ -382,10 +388,10 @@ impl Job {
 
     /// How many tasks of a pass are not done.
     pub(super) fn missing(&self, files: &Files, pass: usize) -> Result<u64> {
-        let (mut scratch, seed) = (Scratch::default(), self.seed());
+        let mut scratch = Scratch::default();
         let mut missing = 0;
         for number in 0..self.plan.passes[pass].tiles.len() {
-            missing += u64::from(!self.is_done(files, (pass, number), seed, &mut scratch)?);
+            missing += u64::from(!self.is_done(files, pass, number, &mut scratch)?);
         }
         Ok(missing)
     }
@@ -398,12 +404,24 @@ impl Job {
         let tasks = self.plan.tasks();
         let files = if self.is_committed() { None } else { self.files()? };
         let Some(files) = files else { return Ok(Progress { committed: true, done: tasks, tasks }) };
-        let (mut done, seed) = (0, self.seed());
+        let mut done = 0;
         for task in 0..tasks {
-            done += u64::from(marks::read(files.marks()?, seed, task)?.is_some());
+            done += u64::from(marks::read(files.marks()?, files.seed, task)?.is_some());
         }
         Ok(Progress { committed: false, done, tasks })
     }
+}
+
+/// What tells a file from one of the same name that was made later.
+#[cfg(unix)]
+fn number_of(file: &File) -> io::Result<u64> {
+    Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata()?))
+}
+
+#[cfg(not(unix))]
+fn number_of(file: &File) -> io::Result<u128> {
+    let made = file.metadata()?.created()?.duration_since(std::time::SystemTime::UNIX_EPOCH);
+    Ok(made.map_or(0, |made| made.as_nanos()))
 }
 
 /// The chunks of a source; its extent if it is in one piece.

@@ -178,7 +178,7 @@ fn tasks_are_done_by_anybody_in_any_order() {
     assert_eq!(two.progress().unwrap(), Progress { committed: false, done: tasks - 1, tasks });
     // Of another machine: what they say of a task counts only if its bytes are there.
     let files = one.files().unwrap().unwrap();
-    let (marks, seed) = (files.marks().unwrap(), one.seed());
+    let (marks, seed) = (files.marks().unwrap(), files.seed);
     let last = marks::read(marks, seed, tasks - 1).unwrap().unwrap();
     assert!(last.is_of_here());
     marks::write(marks, seed, tasks - 1, Mark { boot: 0, ..last }).unwrap();
@@ -189,6 +189,14 @@ fn tasks_are_done_by_anybody_in_any_order() {
         bytes.into_inner(),
         4 * (4000 * 1000) * 2 - three.plan.passes[0].tiles.slab(&[0, 0]).elements().unwrap() * 4
     );
+    // Marks say nothing of a file that was made anew.
+    let partial = one.folder.join(PARTIAL);
+    let kept = one.folder.join("kept");
+    std::fs::rename(&partial, &kept).unwrap();
+    three.start().unwrap();
+    assert_eq!(three.progress().unwrap().done, 0);
+    std::fs::remove_file(&partial).unwrap();
+    std::fs::rename(&kept, &partial).unwrap();
     assert!(three.commit(Sync::Never).unwrap().now && !one.commit(Sync::Never).unwrap().now);
     assert_eq!(one.work(0, 0..tasks, 2, &|_| {}).unwrap().skipped, tasks, "it is whole");
     assert_eq!(read(&one.result()), values(&dims));
@@ -303,4 +311,51 @@ fn shares_of_the_work() {
     });
     assert!(job.commit_if_done(Sync::Never).unwrap().unwrap().now);
     assert_eq!(read(&job.result()), values(&dims));
+}
+
+#[test]
+fn what_lies_in_the_folder_is_not_believed() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    let dims = [900, 300];
+    file(&path, &dims, None, false);
+    let made = job(&path, r#"{"dataset":"/g/x","order":"column","chunk":[900,1]}"#);
+    finish(&made);
+    let request = made.folder.join("request.json");
+    let good = std::fs::read_to_string(&request).unwrap();
+    let column = Choice::Axes(vec![Axis::range(0..900), Axis::range(7..8)]);
+    let expected: Vec<u8> = values(&dims).chunks_exact(1200).flat_map(|row| row[28..32].to_vec()).collect();
+    let check = |used: bool| {
+        let file = File::open(&path, &OpenOptions::default()).unwrap();
+        let dataset = file.root().unwrap().group().unwrap().get(b"/g/x").unwrap().dataset().unwrap();
+        let mut out = vec![0; 3600];
+        dataset.read(&column, &mut out).unwrap();
+        assert_eq!(out, expected);
+        assert_eq!(file.0.layouts.cheapest(&dataset, &column).is_some(), used);
+        layouts(&path).unwrap().len()
+    };
+    assert_eq!(check(true), 1);
+    for text in [
+        String::new(),
+        "{}".into(),
+        "[".repeat(100_000),
+        " ".repeat(200_000) + &good,
+        good.replace("column", "row"),
+        good.replace("[900,1]", "[0,0]"),
+        good.replace("/g/x", "/g"),
+        good.replace("/g/x", "/../../x"),
+        good.replace("file:", "store:"),
+        good.replace("file:", "file:0"),
+    ] {
+        std::fs::write(&request, &text).unwrap();
+        check(false);
+        assert!(Job::open(path.to_str().unwrap(), made.id(), &OpenOptions::default()).is_err());
+    }
+    std::fs::write(&request, &good).unwrap();
+    assert_eq!(check(true), 1);
+    // Another file in its place, with the same path in it but not the same extent.
+    file(&made.result(), &[300, 900], None, false);
+    check(false);
+    file(&made.result(), &dims, None, false);
+    check(false);
 }
