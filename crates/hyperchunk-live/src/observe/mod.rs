@@ -55,6 +55,11 @@ impl Analysis {
     /// # Errors
     /// `Invalid` when the record or its signature does not hold; those of [`Record::parse_analysis`].
     pub fn of(bytes: &[u8]) -> Result<Self> {
+        // With its identity before it.
+        if bytes.len() as u64 + 16 > store::LARGEST_PAGE {
+            let message = format!("the record of the analysis has {} bytes: more than a page", bytes.len());
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         let (record, declaration) = Record::parse_analysis(bytes)?;
         let signer = signature::verify(&record)?;
         Ok(Self { id: Self::id_of(bytes), bytes: bytes.into(), record, declaration, signer })

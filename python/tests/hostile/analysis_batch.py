@@ -1,0 +1,169 @@
+"""Runs in the jail: the attacks of `cases` in functions that see what is written to a store. Prints JSON.
+
+Arguments: parts of the names of those to run; without any, all.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+from hyperchunk import store
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hostile import cases, jail, places
+
+TIME = "1s"
+DATA = np.arange(48, dtype="f4").reshape(8, 6)
+CANARY = ctypes.create_string_buffer(b"memory of the writer" * 8)
+
+#: How an attack's source becomes that of an analysis.
+ENTRY = {
+    "py": """
+TARGET[:] = @TARGET@
+
+def on_write(dataset, box, array):
+    worked = getattr(Attacks, NAME)() if PHASE == "call" else EARLY
+    return {"worked": 77 if worked else 0, "process": os.getpid(), "process_of_load": PROCESS_OF_LOAD}
+""",
+    "lua": """
+target = {@TARGET@}
+function on_write(dataset, box, array)
+  if phase == "call" then early = attacks[name]() end
+  return {worked = early and 77 or 0, process = C.getpid(), process_of_load = process_of_load}
+end
+""",
+}
+
+# Results that no function of ours would give: what calls `on_write` is replaced.
+FORGED = """
+local ffi = require("ffi")
+local evil = function()
+  local out = ffi.cast("uint8_t *", lib.getData("results") + 1)
+  local room = lib.getDims("results")[1]
+  local u32 = function(n) return ffi.string(ffi.new("uint32_t[1]", n), 4) end
+  local put = function(length, text) ffi.copy(out, u32(length) .. text, math.min(4 + #text, room)) end
+  local key = u32(1) .. "k"
+  @ATTACK@
+end
+setmetatable(_G, {__newindex = function(t, k, v) rawset(t, k, k == "dynamic_dataset" and evil or v) end})
+on_write = function() end
+"""
+#: The attack, and what the failure says.
+RESULTS = {
+    "length": ("put(0xffffffff, '')", "claims 4294967295 bytes"),
+    "one_too_long": ("put(room - 3, '')", "claims 4097 bytes"),
+    "keys": ("put(4, u32(0xffffffff))", "make no sense"),
+    "short": ("put(2, 'xx')", "make no sense"),
+    "key_length": ("put(8, u32(1) .. u32(0xffffffff))", "make no sense"),
+    "no_key": ("put(17, u32(1) .. u32(0) .. ('\\0'):rep(9))", "make no sense"),
+    "kind": ("put(18, u32(1) .. key .. '\\9' .. ('\\0'):rep(8))", "make no sense"),
+    "list": ("put(14, u32(1) .. key .. '\\4' .. u32(0xffffffff))", "make no sense"),
+    "list_in_list": ("put(23, u32(1) .. key .. '\\4' .. u32(1) .. '\\4' .. ('\\0'):rep(8))", "make no sense"),
+    "text": ("put(15, u32(1) .. key .. '\\3' .. u32(1) .. '\\255')", "make no sense"),
+    "twice": ("put(32, u32(2) .. key .. ('\\0'):rep(9) .. key .. ('\\0'):rep(9))", "make no sense"),
+    "more": ("put(19, u32(1) .. key .. ('\\0'):rep(10))", "make no sense"),
+    "beyond": ("put(0xff, '') ffi.fill(out, room + 4000, 255)", "claims 4294967295 bytes"),
+    "input": ("ffi.cast('float *', lib.getData('data') + 1)[0] = 7", "SIGSEGV"),
+    "control": ("ffi.cast('char *', lib.getData('control') + 1)[0] = 7", "SIGSEGV"),
+}
+
+
+def analysis(name: str, source: str, language: str) -> bytes:
+    """The record of an analysis that was not tried, by nobody."""
+    path = jail.WORK / f"benign.{language}"
+    path.write_text("def on_write(*a): pass" if language == "py" else "function on_write() end")
+    made = store.Analysis(path, ["/a"], name="evil", time=TIME, failure="mark", unsigned=True).record()
+    record: dict[str, Any] = json.loads(made)
+    record["source_code"] = source
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def attack(name: str, record: bytes) -> dict[str, Any]:
+    """Writes while an analysis attacks; what became of it, and of the data."""
+    path = places.FILES / f"{name.replace(':', '-')}.h5"
+    memory = bytes(CANARY)
+    start = time.monotonic()
+    datasets = {"/a": store.Dataset(DATA.shape, "f4"), "/b": store.Dataset((4,), "i2")}
+    run = store.create(path, datasets, analyses=[record])
+    with run.writer() as writer:
+        writer["/a"][:4] = DATA[:4]
+        first = time.monotonic() - start
+        writer["/a"][4:] = DATA[4:]
+        writer["/b"][...] = 5
+    seconds = time.monotonic() - start
+    run.commit()
+    (results,) = run.results("/a")
+    with h5py.File(path) as file, hyperchunk.open(path) as ours:
+        data = all((f["a"][...] == DATA).all() and (f["b"][...] == 5).all() for f in (file, ours))
+    return {
+        "boxes": [{"values": box.values, "failure": box.failure} for box in results.boxes],
+        "first": first,
+        "seconds": seconds,
+        "data": bool(data),
+        "memory": bytes(CANARY) == memory,
+    }
+
+
+def left() -> list[str]:
+    """Processes that are neither this one, nor its parents, nor the warm interpreter that forks workers."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                state = (folder / "stat").read_text().rpartition(") ")[2][0]
+            except OSError:
+                continue
+            if state != "Z" and any("worker" in word for word in words):
+                found.append(" ".join(words))
+    return found
+
+
+def main(*only: str) -> None:
+    """Attacks, and reports."""
+    jail.require_confined()
+    places.make()
+    before = places.digest(places.HOME)
+    target = f"{os.getpid()}, {ctypes.addressof(CANARY)}"
+    jobs: list[tuple[str, bytes]] = []
+    for case in cases.ALL:
+        if case.language in ENTRY and case.trust == "unsigned":
+            source = places.attack_source(case) + ENTRY[case.language].replace("@TARGET@", target)
+            jobs.append((case.name, analysis(case.name, source, case.language)))
+    for name, (text, _) in RESULTS.items():
+        jobs.append((f"results:{name}", analysis(name, FORGED.replace("@ATTACK@", text), "lua")))
+    jobs = [job for job in jobs if not only or any(part in job[0] for part in only)]
+    results: dict[str, Any] = {}
+
+    def some(number: int) -> None:
+        for name, record in jobs[number::3]:
+            results[name] = attack(name, record)
+
+    threads = [threading.Thread(target=some, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    some_left = left()
+    report = {
+        "process": os.getpid(),
+        "cases": results,
+        "left": some_left,
+        "home_unchanged": places.digest(places.HOME) == before,
+        "marks": sorted(path.name for path in places.MARKS.iterdir()),
+    }
+    print("\n" + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Functions that see what is written to a store, and try to do harm: each is stopped or gains nothing, and the data are
+written whole.
+
+The attacks are those of `test_hostile_functions`, whose controls prove that each would work without the sandbox; and
+results that no function would give.
+"""
+
+import functools
+import re
+from typing import Any
+
+import pytest
+from hostile import analysis_batch, cases, jail
+
+pytestmark = [pytest.mark.hostile, pytest.mark.timeout(400)]
+
+REASON = jail.missing()
+if REASON:
+    pytestmark.append(pytest.mark.skip(reason=REASON))
+
+ATTACKS = [case for case in cases.ALL if case.language in analysis_batch.ENTRY and case.trust == "unsigned"]
+LIMIT = r"limit of \d+ (ms|s)"
+#: What a writer waits for a function that does not load: the profile's limit.
+SLACK = 3.0
+
+
+@functools.cache
+def batch() -> Any:
+    """Everything in one jail."""
+    return jail.run(jail.TESTS / "hostile" / "analysis_batch.py", seconds=360)
+
+
+def check(result: Any) -> None:
+    """The data are there, and nothing was gained."""
+    assert result["data"], "data were lost"
+    assert result["memory"], "the writer's memory was changed"
+    assert result["first"] <= cases.LIMIT + SLACK
+    for box in result["boxes"]:
+        assert "canary" not in str(box)
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", box["failure"] or "")
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in ATTACKS])
+def test_attack(case: cases.Case) -> None:
+    """The same causes as in a live dataset; the writer goes on."""
+    result = batch()["cases"][case.name]
+    check(result)
+    assert len(result["boxes"]) == 2
+    for box in result["boxes"]:
+        if box["failure"] is not None:
+            # Another limit than that of live datasets, and a function without `lib` cannot be called.
+            cause = (case.cause or "KeyError|no dataset").replace(cases.LATE, LIMIT)
+            assert re.search(cause, box["failure"]), box["failure"]
+        else:
+            assert case.cause is None or "^value$" in case.cause, "it should have been stopped"
+            assert box["values"]["worked"] == 0
+            assert batch()["process"] not in (box["values"]["process"], box["values"]["process_of_load"])
+
+
+@pytest.mark.parametrize("name", list(analysis_batch.RESULTS))
+def test_forged_results(name: str) -> None:
+    """What comes back is believed as little as a file is."""
+    result = batch()["cases"][f"results:{name}"]
+    check(result)
+    expected = analysis_batch.RESULTS[name][1]
+    for box in result["boxes"]:
+        assert box["values"] is None
+        assert expected in box["failure"], box["failure"]
+
+
+def test_nothing_was_touched() -> None:
+    """No mark, no process, and the home folder as it was."""
+    assert batch()["marks"] == []
+    assert batch()["home_unchanged"]
+    assert batch()["left"] == []
