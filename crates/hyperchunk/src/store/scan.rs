@@ -319,7 +319,7 @@ impl Log {
             let step = STEP.min(length - done);
             bytes.resize(usize::try_from(step).unwrap_or(0), 0);
             fragment.read_at(at + done, &mut bytes)?;
-            pass.look(&bytes);
+            pass.check(&bytes);
             done += step;
         }
         Ok(pass.end().0 == record.checksum)
@@ -537,7 +537,7 @@ impl Log {
         let mut done = 0;
         while done < length {
             let step = STEP.min(length - done);
-            pass.look(&self.bytes(at + done, step)?);
+            pass.check(&self.bytes(at + done, step)?);
             done += step;
         }
         Ok(pass.end().0)

@@ -485,7 +485,7 @@ impl<'a> Painting<'a> {
             self.part_with(*place, &self.bounds(*place), scratch, log, &mut |span, bytes| {
                 in_order &= offset + span == next;
                 next = offset + span + bytes.len() as u64;
-                pass.look(bytes);
+                pass.check(bytes);
             })?;
         }
         if !in_order || next != range.end {

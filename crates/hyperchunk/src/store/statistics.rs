@@ -210,12 +210,16 @@ impl Looks {
 }
 
 /// A checksum and statistics, found in one pass.
-pub(crate) struct Pass {
+pub(crate) struct Pass<'a> {
     /// What the blocks' checksums are, one behind the other.
     blocks: Option<Vec<u8>>,
     looks: Option<(Machine, bool)>,
-    /// Those of the zone that was begun.
+    /// Those of the zone that was begun; of extremes, only `low` and `high` tell where they are.
     statistics: Statistics,
+    /// In which bytes the smallest and the largest value are, and how many elements are before those. They are looked for
+    /// once, when the zone ends: where values rise, each block has a new largest one.
+    low: Option<(&'a [u8], u64)>,
+    high: Option<(&'a [u8], u64)>,
     cut: Option<Cut>,
     zones: Vec<Statistics>,
     /// How many elements come until the zone ends, and until counting begins anew.
@@ -225,12 +229,13 @@ pub(crate) struct Pass {
 /// So much is looked at while it is in the processor's cache. A multiple of every element's size.
 pub(super) const BLOCK: usize = 128 << 10;
 
-impl Pass {
+impl<'a> Pass<'a> {
     pub(crate) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
         let blocks = checksum.then(Vec::new);
         let looks = statistics.and_then(|looks| looks.0);
         let (statistics, zones) = (Statistics::NONE, Vec::new());
-        Self { blocks, looks, statistics, cut: None, zones, left: (u64::MAX, u64::MAX) }
+        let left = (u64::MAX, u64::MAX);
+        Self { blocks, looks, statistics, low: None, high: None, cut: None, zones, left }
     }
 
     /// With statistics of zones, too.
@@ -246,45 +251,84 @@ impl Pass {
     }
 
     /// Looks at the next bytes: whole elements, and whole blocks unless they are the last.
-    pub(crate) fn look(&mut self, bytes: &[u8]) {
+    pub(crate) fn look(&mut self, bytes: &'a [u8]) {
         for block in bytes.chunks(BLOCK) {
-            if let Some(blocks) = &mut self.blocks {
-                blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
-            }
+            self.check(block);
             let Some((number, swapped)) = self.looks else { continue };
             let mut rest = block;
             while !rest.is_empty() {
                 let room = usize::try_from(self.left.0).unwrap_or(usize::MAX).saturating_mul(number.size());
                 let (part, behind) = rest.split_at(room.min(rest.len()));
-                let found = summary(number, swapped, part, &self.statistics);
-                self.statistics.merge(&found);
+                let count = self.add(number, swapped, part);
                 rest = behind;
                 if let Some(cut) = self.cut {
-                    let (zone, all) = (self.left.0 - found.count, self.left.1 - found.count);
+                    let (zone, all) = (self.left.0 - count, self.left.1 - count);
                     let all = if all == 0 { cut.of } else { all };
                     self.left = (if zone == 0 { cut.step.min(all) } else { zone }, all);
                     if zone == 0 {
-                        self.zones.push(std::mem::replace(&mut self.statistics, Statistics::NONE));
+                        let zone = self.settle();
+                        self.zones.push(zone);
                     }
                 }
             }
         }
     }
 
+    /// As `look`, for the checksum alone.
+    pub(super) fn check(&mut self, bytes: &[u8]) {
+        if let Some(blocks) = &mut self.blocks {
+            for block in bytes.chunks(BLOCK) {
+                blocks.extend_from_slice(&XxHash3_64::oneshot(block).to_le_bytes());
+            }
+        }
+    }
+
+    /// Takes elements into the zone; returns how many there are.
+    fn add(&mut self, number: Machine, swapped: bool, part: &'a [u8]) -> u64 {
+        let found = summary(number, swapped, part);
+        let before = self.statistics.count;
+        if let Some((low, _)) = found.min
+            && self.statistics.min.is_none_or(|(known, _)| low.less(known))
+        {
+            self.low = Some((part, before));
+        }
+        if let Some((high, _)) = found.max
+            && self.statistics.max.is_none_or(|(known, _)| known.less(high))
+        {
+            self.high = Some((part, before));
+        }
+        self.statistics.merge(&found);
+        found.count
+    }
+
+    /// The statistics of the zone that was begun, with the places of its extremes; the next one begins.
+    fn settle(&mut self) -> Statistics {
+        let mut zone = std::mem::replace(&mut self.statistics, Statistics::NONE);
+        let Some((number, swapped)) = self.looks else { return zone };
+        for (extreme, part) in [(&mut zone.min, self.low.take()), (&mut zone.max, self.high.take())] {
+            if let (Some((value, place)), Some((part, before))) = (extreme, part) {
+                *place = before + place_of(number, swapped, part, *value);
+            }
+        }
+        zone
+    }
+
     /// What the zones are like, if it was cut into any.
     pub(super) fn zones(&mut self) -> Option<Vec<Statistics>> {
         self.cut?;
         if self.statistics.count > 0 {
-            self.zones.push(std::mem::replace(&mut self.statistics, Statistics::NONE));
+            let zone = self.settle();
+            self.zones.push(zone);
         }
         Some(self.zones.clone())
     }
 
     /// The checksum, 0 where none was wanted, and the statistics.
-    pub(crate) fn end(self) -> (u64, Option<Statistics>) {
+    pub(crate) fn end(mut self) -> (u64, Option<Statistics>) {
+        let last = self.settle();
         let checksum = self.blocks.map_or(0, |blocks| of_blocks(&blocks));
         let mut all = Statistics::NONE;
-        self.zones.iter().chain([&self.statistics]).for_each(|zone| all.merge(zone));
+        self.zones.iter().chain([&last]).for_each(|zone| all.merge(zone));
         (checksum, self.looks.map(|_| all))
     }
 }
@@ -292,7 +336,7 @@ impl Pass {
 /// The checksum of a payload: xxh3 of its only block, or of those of its blocks.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut pass = Pass::new(true, None);
-    pass.look(bytes);
+    pass.check(bytes);
     pass.end().0
 }
 
@@ -305,19 +349,35 @@ fn of_blocks(blocks: &[u8]) -> u64 {
     checksum.max(1)
 }
 
-/// What a block is like. The places of its extremes are looked for only where they go beyond those that are known.
-fn summary(number: Machine, swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
+/// What a block is like, but for the places of its extremes.
+fn summary(number: Machine, swapped: bool, bytes: &[u8]) -> Statistics {
     match number {
-        Machine::F32 => look::<f32>(swapped, bytes, known),
-        Machine::F64 => look::<f64>(swapped, bytes, known),
-        Machine::I8 => look::<i8>(false, bytes, known),
-        Machine::I16 => look::<i16>(swapped, bytes, known),
-        Machine::I32 => look::<i32>(swapped, bytes, known),
-        Machine::I64 => look::<i64>(swapped, bytes, known),
-        Machine::U8 => look::<u8>(false, bytes, known),
-        Machine::U16 => look::<u16>(swapped, bytes, known),
-        Machine::U32 => look::<u32>(swapped, bytes, known),
-        Machine::U64 => look::<u64>(swapped, bytes, known),
+        Machine::F32 => look::<f32>(swapped, bytes),
+        Machine::F64 => look::<f64>(swapped, bytes),
+        Machine::I8 => look::<i8>(false, bytes),
+        Machine::I16 => look::<i16>(swapped, bytes),
+        Machine::I32 => look::<i32>(swapped, bytes),
+        Machine::I64 => look::<i64>(swapped, bytes),
+        Machine::U8 => look::<u8>(false, bytes),
+        Machine::U16 => look::<u16>(swapped, bytes),
+        Machine::U32 => look::<u32>(swapped, bytes),
+        Machine::U64 => look::<u64>(swapped, bytes),
+    }
+}
+
+/// Where a value is first among elements that have it.
+fn place_of(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
+    match number {
+        Machine::F32 => first::<f32>(swapped, bytes, value),
+        Machine::F64 => first::<f64>(swapped, bytes, value),
+        Machine::I8 => first::<i8>(false, bytes, value),
+        Machine::I16 => first::<i16>(swapped, bytes, value),
+        Machine::I32 => first::<i32>(swapped, bytes, value),
+        Machine::I64 => first::<i64>(swapped, bytes, value),
+        Machine::U8 => first::<u8>(false, bytes, value),
+        Machine::U16 => first::<u16>(swapped, bytes, value),
+        Machine::U32 => first::<u32>(swapped, bytes, value),
+        Machine::U64 => first::<u64>(swapped, bytes, value),
     }
 }
 
@@ -333,6 +393,7 @@ trait Element: Copy + PartialEq + PartialOrd + Default + 'static {
     /// Turned round, from bytes in the other order.
     fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
     fn extreme(self) -> Extreme;
+    fn of(extreme: Extreme) -> Self;
     fn float(self) -> f64;
 }
 
@@ -423,6 +484,20 @@ macro_rules! element {
 
             #[allow(
                 clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "an extreme of this type is exact in it; there are no others"
+            )]
+            fn of(extreme: Extreme) -> Self {
+                match extreme {
+                    Extreme::Float(value) => value as Self,
+                    Extreme::Signed(value) => value as Self,
+                    Extreme::Unsigned(value) => value as Self,
+                }
+            }
+
+            #[allow(
+                clippy::cast_precision_loss,
                 clippy::cast_lossless,
                 reason = "sums are of floating-point numbers"
             )]
@@ -444,34 +519,54 @@ element!(u32, u32, Unsigned, u64, u32::MIN, u32::MAX, u64, 16, usize::MAX);
 element!(i64, u64, Signed, i64, i64::MIN, i64::MAX, f64, 16, usize::MAX);
 element!(u64, u64, Unsigned, u64, u64::MIN, u64::MAX, f64, 16, usize::MAX);
 
-fn look<E: Element>(swapped: bool, bytes: &[u8], known: &Statistics) -> Statistics {
+/// Calls `each` with the elements, as they lie or tile by tile, until it says that it is enough.
+fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> bool) {
     if !swapped {
         // SAFETY: every pattern of bits is a number of these types; `align_to` looks at alignment.
         let (before, values, behind) = unsafe { bytes.align_to::<E>() };
         if before.is_empty() && behind.is_empty() {
-            return look_at(values, known);
+            each(values);
+            return;
         }
     }
-    let mut all = Statistics::NONE;
     let mut tile = vec![E::default(); TILE / size_of::<E>()];
     for bytes in bytes.chunks(TILE) {
         let values = &mut tile[..bytes.len() / size_of::<E>()];
         E::load(bytes, swapped, values);
-        let better = if all.count == 0 { *known } else { beyond(known, &all) };
-        let found = look_at(values, &better);
-        all.merge(&found);
+        if each(values) {
+            return;
+        }
     }
+}
+
+fn look<E: Element>(swapped: bool, bytes: &[u8]) -> Statistics {
+    let mut all = Statistics::NONE;
+    tiles::<E>(swapped, bytes, &mut |values| {
+        all.merge(&look_at(values));
+        false
+    });
     all
 }
 
-/// The extremes of both.
-fn beyond(one: &Statistics, other: &Statistics) -> Statistics {
-    let mut both = *one;
-    both.merge(other);
-    both
+/// So many elements are compared at once.
+const COMPARED: usize = 64;
+
+fn first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
+    let (wanted, mut place) = (E::of(value), 0);
+    tiles::<E>(swapped, bytes, &mut |values| {
+        for few in values.chunks(COMPARED) {
+            if few.iter().fold(false, |any, value| any | (*value == wanted)) {
+                place += few.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
+                return true;
+            }
+            place += few.len() as u64;
+        }
+        false
+    });
+    place
 }
 
-fn look_at<E: Element>(values: &[E], known: &Statistics) -> Statistics {
+fn look_at<E: Element>(values: &[E]) -> Statistics {
     let (low, high) = E::extremes(values);
     let mut sum = E::sum(values);
     let mut nan = 0;
@@ -487,19 +582,9 @@ fn look_at<E: Element>(values: &[E], known: &Statistics) -> Statistics {
         }
     }
     let count = values.len() as u64;
-    let place = |wanted: E| values.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
     let (lowest, highest) = (low.extreme(), high.extreme());
-    // Looked for only where it goes beyond what is known.
-    let lower = known.min.is_none_or(|(known, _)| lowest.less(known));
-    let higher = known.max.is_none_or(|(known, _)| known.less(highest));
     let some = nan < count;
-    Statistics {
-        count,
-        nan,
-        min: some.then(|| (lowest, if lower { place(low) } else { 0 })),
-        max: some.then(|| (highest, if higher { place(high) } else { 0 })),
-        sum,
-    }
+    Statistics { count, nan, min: some.then_some((lowest, 0)), max: some.then_some((highest, 0)), sum }
 }
 
 #[cfg(test)]
@@ -560,7 +645,9 @@ mod tests {
     fn large_integers_are_exact() {
         let values = [i64::MIN, -1, i64::MAX - 1, i64::MAX];
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let found = summary(Machine::I64, false, &bytes, &Statistics::NONE);
+        let mut pass = Pass::new(false, Some(Looks::of(&Datatype::integer(8, true, ByteOrder::Little))));
+        pass.look(&bytes);
+        let found = pass.end().1.unwrap();
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
@@ -589,14 +676,12 @@ mod tests {
             std::hint::black_box(XxHash3_64::oneshot(std::hint::black_box(&bytes)));
         });
         for number in [Machine::F32, Machine::F64, Machine::U8, Machine::U16, Machine::I32, Machine::I64] {
-            let known = summary(number, false, &bytes, &Statistics::NONE);
             time(&format!("{number:?}"), &mut || {
-                std::hint::black_box(summary(number, false, std::hint::black_box(&bytes), &known));
+                std::hint::black_box(summary(number, false, std::hint::black_box(&bytes)));
             });
         }
-        let known = summary(Machine::F32, true, &bytes, &Statistics::NONE);
         time("F32 swapped", &mut || {
-            std::hint::black_box(summary(Machine::F32, true, std::hint::black_box(&bytes), &known));
+            std::hint::black_box(summary(Machine::F32, true, std::hint::black_box(&bytes)));
         });
     }
 }
