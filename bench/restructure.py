@@ -68,6 +68,7 @@ class Run:
     """What a process took."""
 
     seconds: float
+    processor: float
     peak: int
 
 
@@ -86,7 +87,7 @@ def measured(words: list[Any], timeout: float = 1800) -> Run:
     process = subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     end, peak = time.monotonic() + timeout, 0
     while True:
-        pid, status, _ = os.wait4(process.pid, os.WNOHANG)
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             break
         # What wait4 tells is at least what this process had when it started the other.
@@ -98,7 +99,7 @@ def measured(words: list[Any], timeout: float = 1800) -> Run:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{words[0]}: {process.stderr.read().decode()[-2000:] if process.stderr else ''}")
-    return Run(seconds, peak)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, peak)
 
 
 def make(path: Path, side: int) -> None:
@@ -129,9 +130,10 @@ def environment() -> Path | None:
     return python
 
 
-def row(name: str, seconds: list[float], ratios: list[float], peak: int) -> str:
+def row(name: str, runs: list[Run], ratios: list[float]) -> str:
     spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-    return f"| {name} | {statistics.median(seconds):.2f} | {spread} | {peak / (1 << 20):.0f} |"
+    seconds, processor = (statistics.median(getattr(run, what) for run in runs) for what in ("seconds", "processor"))
+    return f"| {name} | {seconds:.2f} | {processor:.2f} | {spread} | {max(run.peak for run in runs) / (1 << 20):.0f} |"
 
 
 def columns(folder: Path, path: Path, side: int, rounds: int, rivals: bool) -> str:
@@ -154,9 +156,8 @@ def columns(folder: Path, path: Path, side: int, rounds: int, rivals: bool) -> s
             source, between = folder / "source.zarr", folder / "between.zarr"
             subprocess.run([python, "-c", MAKE_ZARR, path, source, str(side)], check=True)
             ways["rechunker, two threads"] = [python, "-c", RECHUNKER, source, out, between, side, wide]
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    runs: dict[str, list[Run]] = {name: [] for name in ways}
     ratios: dict[str, list[float]] = {name: [] for name in ways}
-    peaks = dict.fromkeys(ways, 0)
     for number in range(rounds + 1):
         base = 0.0
         for name, words in ways.items():
@@ -169,9 +170,8 @@ def columns(folder: Path, path: Path, side: int, rounds: int, rivals: bool) -> s
                 else:
                     same(path, out)
             else:
-                seconds[name].append(done.seconds)
+                runs[name].append(done)
                 ratios[name].append(done.seconds / base)
-                peaks[name] = max(peaks[name], done.peak)
             if out.is_dir():
                 shutil.rmtree(out)
             else:
@@ -179,8 +179,8 @@ def columns(folder: Path, path: Path, side: int, rounds: int, rivals: bool) -> s
             print(f"  {name}: {done.seconds:.2f} s, {done.seconds / base:.2f}", flush=True)
     size = path.stat().st_size / (1 << 20)
     head = f"{size:.0f} MiB, {side} x {side}, into chunks of {side} x {wide}; {rounds} rounds, the first is dropped\n\n"
-    lines = ["| | s | to `cp` | peak, MiB |", "|---|---|---|---|"]
-    lines += [row(name, seconds[name], ratios[name], peaks[name]) for name in ways]
+    lines = ["| | s | processor s | to `cp` | peak, MiB |", "|---|---|---|---|---|"]
+    lines += [row(name, runs[name], ratios[name]) for name in ways]
     return head + "\n".join(lines)
 
 
