@@ -29,6 +29,7 @@ __all__ = [
     "Scan",
     "ScanPart",
     "StoreDefinition",
+    "StoreFollow",
     "StoreWriter",
     "Table",
     "Writer",
@@ -464,6 +465,11 @@ class Query:
     @property
     def bytes(self) -> tuple[int, int, int, int]: ...
     def matches(self) -> Matches: ...
+
+@final
+class StoreFollow:
+    def __new__(cls, path: str, dataset: str, predicate: str) -> StoreFollow: ...
+    def poll(self) -> tuple[list[tuple[str, bool, bytes, bytes]], int, int, bool]: ...
 
 @final
 class Matches:

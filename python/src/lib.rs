@@ -12,6 +12,7 @@ mod errors;
 mod file;
 mod flat_buffer;
 mod flight;
+mod follow;
 mod memory;
 mod names;
 mod network;
@@ -90,6 +91,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_fragments, module)?)?;
+    module.add_class::<follow::StoreFollow>()?;
     module.add_class::<query::Query>()?;
     module.add_class::<query::Matches>()?;
     module.add_function(wrap_pyfunction!(query::analyze, module)?)?;

@@ -13,6 +13,7 @@ Each process has a log of its own beside the file; a commit makes them one file,
 from __future__ import annotations
 
 from hyperchunk.store.analysis import Analysis, Report, Results, StoredAnalysis
+from hyperchunk.store.following import Seen
 from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
 from hyperchunk.store.parallel import commit_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
@@ -27,6 +28,7 @@ __all__ = [
     "Fragments",
     "Report",
     "Results",
+    "Seen",
     "Store",
     "StoredAnalysis",
     "StoredDataset",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from hyperchunk import _core
+from hyperchunk.dtypes import dtype_of
 from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.store import analysis, schema
 from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
+from hyperchunk.store.following import Seen, follow
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import Writer
@@ -175,6 +179,28 @@ class Store:
         """The zones of a dataset: what was written at once, or parts of about a megabyte. ``shards(path).top(1)``
         tells the largest value, where it is, and who wrote it."""
         return self._dataset(path, epoch).shards(box)
+
+    def follow(
+        self,
+        path: str,
+        predicate: str,
+        *,
+        interval: float = 0.1,
+        until_done: bool = False,
+        timeout: float | None = None,
+    ) -> Iterator[Seen]:
+        """A standing query: yields values that `predicate` asks for as writers flush them, before anybody commits, and
+        without locks. What was committed before is not among them: that is :meth:`query`'s. It looks every `interval`
+        seconds, and ends after `timeout` seconds, or with `until_done` when all writers are done that have begun; one
+        that nobody asks for the next values does nothing."""
+        name = "/" + path.strip("/")
+        for bytes in self._definitions:
+            definition = _core.StoreDefinition.decode(bytes)
+            if definition.path == os.fsencode(name):
+                dtype = np.dtype(dtype_of(definition.datatype.description))
+                options: Any = {"interval": interval, "until_done": until_done, "timeout": timeout}
+                return follow(self.path, name, predicate, dtype, len(definition.shape), **options)
+        raise KeyError(f"the store has no dataset {name}")
 
     def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk

@@ -1,0 +1,59 @@
+"""Standing queries: what writers flush is looked at as it comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk import _core
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Values that a writer flushed."""
+
+    #: The index of each, a row each.
+    indices: npt.NDArray[np.uint64]
+    values: npt.NDArray[Any]
+    #: Who wrote them.
+    writer: str
+    #: Whether they are rows that go behind what is there: indices count from the writer's first one.
+    appended: bool
+
+
+def follow(
+    path: str | os.PathLike[str],
+    dataset: str,
+    predicate: str,
+    dtype: np.dtype[Any],
+    rank: int,
+    *,
+    interval: float = 0.1,
+    until_done: bool = False,
+    timeout: float | None = None,
+) -> Iterator[Seen]:
+    """See :meth:`hyperchunk.store.Store.follow`."""
+    # At once: what is committed from now on is what is followed.
+    core = _core.StoreFollow(os.fspath(path), "/" + dataset.strip("/"), predicate)
+    return _polled(core, dtype, rank, interval, until_done, timeout)
+
+
+def _polled(
+    core: _core.StoreFollow, dtype: np.dtype[Any], rank: int, interval: float, until_done: bool, timeout: float | None
+) -> Iterator[Seen]:
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        found, _, _, done = core.poll()
+        for writer, appended, indices, values in found:
+            read = np.frombuffer(values, dtype)
+            yield Seen(np.frombuffer(indices, np.uint64).reshape(len(read), rank), read, writer, appended)
+        if (done and until_done) or (end is not None and time.monotonic() >= end):
+            return
+        if not found:
+            time.sleep(interval)

@@ -1,0 +1,42 @@
+//! Standing queries on a store that is being written.
+
+use crate::errors::to_python;
+use hyperchunk::query::Predicate;
+use hyperchunk::store::follow::Follow;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// What a writer flushed: its name, whether the rows are appended, indices, values.
+type Seen<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+/// What was found, how many bytes were read, how many writers there are, and whether they are done.
+type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool);
+
+/// A standing query.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct StoreFollow(Mutex<Follow>);
+
+#[pymethods]
+impl StoreFollow {
+    /// Begins to follow a dataset.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, dataset: &str, predicate: &str) -> PyResult<Self> {
+        let predicate: Predicate = predicate.parse().map_err(|e| to_python(py, &e))?;
+        let follow = py.detach(|| Follow::new(&path, dataset.as_bytes(), predicate));
+        follow.map(|follow| Self(Mutex::new(follow))).map_err(|e| to_python(py, &e))
+    }
+
+    /// What was flushed since the last time.
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Polled<'py>> {
+        let polled = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).poll());
+        let polled = polled.map_err(|e| to_python(py, &e))?;
+        let seen = polled.seen.iter().map(|seen| {
+            let indices: Vec<u8> = seen.indices.iter().flat_map(|index| index.to_ne_bytes()).collect();
+            let (indices, values) = (PyBytes::new(py, &indices), PyBytes::new(py, &seen.values));
+            (seen.writer.to_string(), seen.appended, indices, values)
+        });
+        Ok((seen.collect(), polled.looked_at, polled.writers, polled.done))
+    }
+}
