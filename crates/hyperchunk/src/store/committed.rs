@@ -407,7 +407,7 @@ impl Known {
         let pieces = Pieces::committed(manifest, number)?;
         let about = Arc::new(About::new(&stored.definition, &stored.extent)?);
         let mut written = stored.parts.iter().map(|part| &part.written.pieces);
-        let in_fragments = written.any(|pieces| pieces.iter().any(|piece| fragment::is_in(piece.offset)));
+        let in_fragments = written.any(|pieces| pieces.may_lie_at(fragment::FRAGMENT));
         Ok(Self { about, pieces, table: fragment::table_of(&stored.definition).map(Arc::from), in_fragments })
     }
 

@@ -6,7 +6,7 @@
 
 use super::blocks::{Blocks, Content, Scratch};
 use super::commit::{self, add_log, now};
-use super::fragment::is_in;
+use super::fragment::FRAGMENT;
 use super::link::{self, Linking, Links};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
@@ -93,7 +93,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     }
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
     // What lay in Arrow files goes to one.
-    let rows = parts().any(|part| part.written.pieces.iter().any(|piece| is_in(piece.offset)));
+    let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT));
     let known = Known { store: base.store, epoch: base.number };
     let writing = WriterOptions {
         session: session(),

@@ -22,6 +22,8 @@ use std::sync::Arc;
 const COVERS: usize = 256;
 /// What nobody wrote is looked for in no more boxes.
 const LOOKS: usize = 1 << 20;
+/// To find where a record begins, no more pieces are looked through; beyond that it is read.
+const LOOKED_THROUGH: u64 = 1 << 20;
 /// So many pieces are cut out of a box at once.
 const CUTS: usize = 16;
 
@@ -165,6 +167,9 @@ impl<'a> Pages<'a> {
             0
         } else {
             let part = self.part;
+            if part.written.pieces.len() > LOOKED_THROUGH {
+                return unknown();
+            }
             let begins = self.begins.get_or_insert_with(|| {
                 let mut begins = HashMap::new();
                 for piece in part.written.pieces.iter() {

@@ -146,7 +146,7 @@ fn choose<'m>(table: &str, manifest: &'m Manifest) -> Result<(String, String, Ve
     if all.len() > 1 {
         let in_fragments = |stored: &&Stored| {
             let mut parts = stored.parts.iter();
-            parts.any(|part| part.written.pieces.iter().any(|piece| is_in(piece.offset)))
+            parts.any(|part| part.written.pieces.may_lie_at(FRAGMENT))
         };
         all.retain(|(_, (_, stored))| stored.iter().any(in_fragments));
     }
