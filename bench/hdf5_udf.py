@@ -347,7 +347,7 @@ def pictures(rows: list[Row], sizes: list[int]) -> None:
         axis.set(title=title, xlabel="N (N x N float32)", xscale="log", yscale="log", xticks=sizes, xticklabels=sizes)
         axis.minorticks_off()
     axes[0].set_ylabel("seconds to read NDVI")
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[1].legend(frameon=False, fontsize=7, loc="lower right", ncols=2)
     figure.tight_layout()
     figure.savefig(IMAGES / "hdf5-udf-7.png", dpi=110)
 
