@@ -86,6 +86,7 @@ def _request(
     codec: str,
     memory: int | str,
     epoch: int | None,
+    keep: bool = True,
 ) -> str:
     fields: dict[str, Any] = {
         "dataset": dataset,
@@ -97,6 +98,8 @@ def _request(
         fields["chunk"] = dict(chunk) if isinstance(chunk, Mapping) else list(chunk)
     if epoch is not None:
         fields["epoch"] = epoch
+    if not keep:
+        fields["keep"] = False
     return json.dumps(fields)
 
 
@@ -119,6 +122,7 @@ def restructure(
     codec: str = "none",
     memory: int | str = "256MiB",
     epoch: int | None = None,
+    keep: bool = True,
     output: str | os.PathLike[str] | None = None,
     executor: Any = None,
     workers: int | None = None,
@@ -134,6 +138,7 @@ def restructure(
     - `codec`: ``"none"``, ``"gzip:4"``, ``"zstd:3"``, ``"lz4"``, ``"lzf"``, or a preset of :func:`hyperchunk.open`.
     - `memory`: what a process may use. What is not enough is an error before anything is written.
     - `epoch`: of a sharded store; the newest without it.
+    - `keep`: whether the dataset's other layouts stay once this one is whole; the dataset itself always does.
     - `output`: a file of its own in place of a layout in ``FILE.d``.
     - `executor`: who does the tasks, as for :func:`hyperchunk.executors.run`; threads of this process without one.
     - `progress` is called with how many tasks are done, and how many there are.
@@ -141,7 +146,7 @@ def restructure(
     >>> restructure("run.h5", "/t", order="column", memory="64MiB")  # doctest: +SKIP
     """
     name = os.fspath(file)
-    request = _request(dataset, order, chunk, codec, memory, epoch)
+    request = _request(dataset, order, chunk, codec, memory, epoch, keep)
     target = None if output is None else os.fspath(output)
     if executor is not None:
         # Others may be elsewhere.
@@ -212,8 +217,8 @@ def estimate(
 def of(file: str | os.PathLike[str]) -> list[Layout]:
     """The layouts that there are of the datasets of a file."""
     return [
-        Layout(name, json.loads(request), folder / "layout.h5" if state == "used" else folder, state, size)
-        for name, request, folder, size, state in _core.layouts(os.fspath(file))
+        Layout(name, json.loads(request), path, state, size)
+        for name, request, path, size, state in _core.layouts(os.fspath(file))
     ]
 
 

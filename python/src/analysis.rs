@@ -5,7 +5,7 @@ use crate::errors;
 use hyperchunk::store::pairs::{Number, Pairs, Value};
 use hyperchunk::store::{AnalysisId, LogWriter};
 use hyperchunk_live::observe::summary::{self, Listed, Summary};
-use hyperchunk_live::observe::{Analyses, Analysis, Making, backfill, make};
+use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, make};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind};
 use hyperchunk_udf::record::{Declaration, Failure};
@@ -21,6 +21,8 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store_analyses, module)?)?;
     module.add_function(wrap_pyfunction!(store_results, module)?)?;
     module.add_function(wrap_pyfunction!(store_backfill, module)?)?;
+    module.add_function(wrap_pyfunction!(store_unseen, module)?)?;
+    module.add_function(wrap_pyfunction!(store_look, module)?)?;
     Ok(())
 }
 
@@ -230,10 +232,50 @@ fn store_backfill(
 ) -> PyResult<Option<u64>> {
     let look = || -> Result<Option<u64>, Error> {
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
-        let made = backfill(&path, &Analysis::of(&record)?, of_epochs, threads)?;
+        let analysis = Analysis::of(&record)?;
+        let made = Backfill::new(&path, &analysis, of_epochs, None)?.fill(threads)?;
         Ok(made.map(|manifest| manifest.number))
     };
     py.detach(look).map_err(|error| to_python(py, &error))
+}
+
+/// What an analysis has not seen of an epoch, or of the newest: the epoch's number, and how many boxes.
+#[pyfunction]
+#[pyo3(signature = (path, record, epochs, epoch=None))]
+fn store_unseen(
+    py: Python<'_>,
+    path: PathBuf,
+    record: Vec<u8>,
+    epochs: (u64, u64),
+    epoch: Option<u64>,
+) -> PyResult<(u64, usize)> {
+    let look = || -> Result<(u64, usize), Error> {
+        let analysis = Analysis::of(&record)?;
+        let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
+        let backfill = Backfill::new(&path, &analysis, of_epochs, epoch)?;
+        Ok((backfill.epoch(), backfill.boxes()))
+    };
+    py.detach(look).map_err(|error| to_python(py, &error))
+}
+
+/// Lets an analysis look at some of the boxes that it has not seen of an epoch; returns a ticket, or None if it has seen
+/// them since.
+#[pyfunction]
+fn store_look<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    record: Vec<u8>,
+    epochs: (u64, u64),
+    epoch: u64,
+    boxes: (usize, usize),
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let look = || -> Result<_, Error> {
+        let analysis = Analysis::of(&record)?;
+        let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
+        Backfill::new(&path, &analysis, of_epochs, Some(epoch))?.work(boxes.0..boxes.1)
+    };
+    let ticket = py.detach(look).map_err(|error| to_python(py, &error))?;
+    Ok(ticket.map(|ticket| PyBytes::new(py, &ticket.to_bytes())))
 }
 
 /// Says that an analysis is to look at a dataset, or is to look at it no more.

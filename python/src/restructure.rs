@@ -95,10 +95,10 @@ impl Restructuring {
     }
 }
 
-/// Name, request, folder, bytes, state.
+/// Name, request, its file or its folder, bytes, state.
 type Listed = (String, String, PathBuf, u64, &'static str);
 
-/// The layouts of a file: name, request, folder, bytes, and what they are good for.
+/// The layouts of a file: name, request, the file if it is read and else the folder, bytes, and what they are good for.
 #[pyfunction]
 fn layouts(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Listed>> {
     let all = py.detach(|| restructure::layouts(&file)).map_err(|e| opening(py, &e))?;
@@ -108,7 +108,8 @@ fn layouts(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Listed>> {
             restructure::State::Unfinished => "unfinished",
             restructure::State::Stale => "stale",
         };
-        (one.id, one.request.to_json(), one.folder, one.bytes, state)
+        let used = one.path.filter(|_| one.state == restructure::State::Used);
+        (one.id, one.request.to_json(), used.unwrap_or(one.folder), one.bytes, state)
     });
     Ok(all.collect())
 }

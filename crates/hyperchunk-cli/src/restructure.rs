@@ -65,6 +65,9 @@ struct Make {
     /// Make a file of its own in place of a layout in FILE.d.
     #[arg(long, value_name = "OUT")]
     output: Option<PathBuf>,
+    /// Delete the dataset's other layouts once this one is whole. The dataset itself always stays.
+    #[arg(long, conflicts_with = "output")]
+    replace: bool,
     /// Only say how it would be done, and what that costs.
     #[arg(long, conflicts_with = "begin")]
     dry_run: bool,
@@ -156,6 +159,7 @@ fn request(arguments: &Make) -> Request {
     request.codec.clone_from(&arguments.codec);
     request.memory = arguments.memory;
     request.epoch = arguments.epoch;
+    request.keep = !arguments.replace;
     request
 }
 
@@ -275,7 +279,7 @@ pub(crate) struct Work {
     /// The layout's name, or the first digits of it.
     id: String,
     /// Which share: i/n is process i of n, counted from 0.
-    #[arg(long, value_name = "I/N", value_parser = range, default_value = "0/1")]
+    #[arg(long, value_name = "I/N", value_parser = share_of, default_value = "0/1")]
     task_range: (u64, u64),
     /// Where there are two passes, wait so many seconds for others that get no further.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -291,7 +295,8 @@ pub(crate) struct Work {
     json: bool,
 }
 
-fn range(text: &str) -> Result<(u64, u64), String> {
+/// Process i of n.
+pub(crate) fn share_of(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     parts.filter(|(part, of)| part < of).ok_or_else(|| "i/n is expected, with i from 0 to n - 1".into())
 }

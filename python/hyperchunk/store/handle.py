@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hyperchunk import _core
+from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
 from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.store import analysis, schema
@@ -241,18 +242,34 @@ class Store:
         return self.commit([ticket])
 
     def backfill(
-        self, looks: Analysis | bytes | str, *, epochs: tuple[int, int] | None = None, threads: int = 0
+        self,
+        looks: Analysis | bytes | str,
+        *,
+        epochs: tuple[int, int] | None = None,
+        threads: int = 0,
+        executor: Any = None,
+        workers: int | None = None,
     ) -> int | None:
         """Lets an analysis look at what was written before it was there: at what the newest epoch has in the boxes that
         were written in `epochs` (the first and the last; all if none are named) and of which it has no results. `looks`
         is an analysis, or the name or identity of one that the store has. Uses up to `threads` threads, each with a
-        worker; 0 for one a processor. Returns the number of the epoch that has what was found; None if there was
-        nothing to look at."""
+        worker; 0 for one a processor. With an `executor`, that does it, as for :func:`hyperchunk.executors.run`: a Dask
+        client, ``"processes"``, anything with ``submit``. Returns the number of the epoch that has what was found; None
+        if there was nothing to look at."""
         if isinstance(looks, str):
             record = bytes(self._analysis(looks).record)
         else:
             (record,) = analysis.records([looks])
-        return _core.store_backfill(self.path, record, epochs or (0, 2**63), threads)
+        of_epochs = epochs or (0, 2**63)
+        if executor is None:
+            return _core.store_backfill(self.path, record, of_epochs, threads)
+        # Others may be elsewhere.
+        path = os.path.abspath(self.path)
+        epoch, boxes = _core.store_unseen(path, record, of_epochs)
+        look = functools.partial(_look, path, record, of_epochs, epoch)
+        tickets = executors.run(look, boxes, executor=executor, workers=workers)
+        made = self.commit([ticket for ticket in tickets if ticket is not None])
+        return None if made is None else made.number
 
     def _analysis(self, name: str) -> StoredAnalysis:
         all_of_them = self.analyses()
@@ -358,3 +375,10 @@ def open(
     known, definitions = _core.store_look_up(target)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     return Store(target, known, tuple(definitions), options, analysis.records(analyses))
+
+
+def _look(
+    path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int
+) -> bytes | None:
+    """Some of the boxes that an analysis has not seen, in whatever process this is."""
+    return _core.store_look(path, record, epochs, epoch, (first, end))

@@ -4,7 +4,9 @@ import json
 import multiprocessing
 import pickle
 import re
+import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -471,3 +473,45 @@ def test_the_command(tmp_path: Path, analysis: Make, command: Any, source: Calla
     assert (row["name"], row["runs"], row["failure"]) == ("waves", False, "mark")
     assert command("store", "remove-analysis", run.path, "other").returncode == 1
     assert command("store", "results", run.path, "/b").returncode == 1
+
+
+@pytest.mark.parametrize("by", ["processes", "threads", "dask", "shares"])
+def test_filled_in_by_others(
+    tmp_path: Path, analysis: Make, by: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """Each box is looked at once, whoever does it, and however often it is asked for."""
+    path = tmp_path / "a.h5"
+    run = store.create(path, {"/a": store.Dataset((64, 6), ">i2")})
+    data = np.random.default_rng(2).integers(-99, 99, (64, 6)).astype(">i2")
+    for half in range(2):
+        with run.writer() as writer:
+            for row in range(32 * half, 32 * half + 32, 2):
+                writer["/a"][row : row + 2] = data[row : row + 2]
+        run.commit()
+    added = analysis("py", PYTHON, ["/a"], merge=RULES)
+    run = store.open(path)
+    run.add_analysis(added)
+    if by == "shares":
+        before = json.loads(command("store", "status", path, "--json").stdout)["epoch"]
+        refused = command("store", "backfill", path, "f", "--task-range", "0/3")
+        assert refused.returncode == 2 and "--epoch" in refused.stderr
+        for share in (2, 0, 0, 1, 2):
+            done = command("store", "backfill", path, "f", "--epoch", before, "--task-range", f"{share}/3")
+            assert done.returncode == 0, done.stderr
+    elif by == "dask":
+        distributed = pytest.importorskip("dask.distributed")
+        with (
+            distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            assert run.backfill("f", executor=client) == 4
+    else:
+        executor: Any = "processes" if by == "processes" else ThreadPoolExecutor(2)
+        assert run.backfill("f", executor=executor, workers=2) == 4
+    assert run.backfill("f", executor="processes", workers=2) is None
+    found = one(run)
+    assert not found.failures
+    assert len(found.boxes) == 32
+    assert len({tuple(box.start) for box in found.boxes}) == 32
+    assert found.values is not None
+    assert (found.values["max"], found.values["sum"], found.values["count"]) == (data.max(), data.sum(), data.size)

@@ -2,12 +2,14 @@
 
 use crate::Outcome;
 use crate::progress::bytes as size;
+use crate::restructure::share_of;
 use clap::{Args, ValueEnum};
+use hyperchunk::restructure::cut;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::pairs::{Number, Pairs, Value};
 use hyperchunk::store::{Known, LogWriter, Ticket, WriterOptions};
 use hyperchunk_live::observe::summary::{self, Listed};
-use hyperchunk_live::observe::{Analysis, Making, backfill, make};
+use hyperchunk_live::observe::{Analysis, Backfill, Making, make};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Declaration, Failure};
@@ -314,7 +316,7 @@ pub(super) fn remove(arguments: &Remove) -> Outcome {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct Backfill {
+pub(crate) struct Fill {
     /// The file: FILE, beside which FILE.d lies.
     file: PathBuf,
     /// The analysis, by its name or identity.
@@ -325,9 +327,15 @@ pub(crate) struct Backfill {
     /// So many threads, each with a worker; one a processor if nothing is said.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Look at a share of the boxes: i/n is process i of n, counted from 0. All of them name one epoch; each makes an epoch of what it found.
+    #[arg(long, value_name = "I/N", value_parser = share_of, requires = "epoch")]
+    task_range: Option<(u64, u64)>,
+    /// What this epoch has not seen (`hyperchunk store status`); the newest if none is named.
+    #[arg(long, value_name = "N")]
+    epoch: Option<u64>,
 }
 
-pub(super) fn fill(arguments: &Backfill) -> Outcome {
+pub(super) fn fill(arguments: &Fill) -> Outcome {
     let analysis = find(&arguments.file, &arguments.analysis)?;
     let (first, last) = match &arguments.epochs {
         None => (0, u64::MAX),
@@ -338,7 +346,17 @@ pub(super) fn fill(arguments: &Backfill) -> Outcome {
         }
     };
     let wanted = |epoch| (first..=last).contains(&epoch);
-    match backfill(&arguments.file, &analysis, wanted, arguments.threads)? {
+    let backfill = Backfill::new(&arguments.file, &analysis, wanted, arguments.epoch)?;
+    let made = match &arguments.task_range {
+        None => backfill.fill(arguments.threads)?,
+        Some((part, of)) => {
+            let boxes = backfill.boxes();
+            let first = |part| cut(boxes as u64, part, of).try_into().unwrap_or(boxes);
+            let ticket = backfill.work(first(part)..first(part + 1))?;
+            backfill.commit(ticket.into_iter().collect())?
+        }
+    };
+    match made {
         Some(manifest) => {
             say!("epoch {} has what {} found", manifest.number, escape(&analysis.declaration.name, 100))
         }

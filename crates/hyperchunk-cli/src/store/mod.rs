@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// Let a function see nothing more.
     RemoveAnalysis(analyses::Remove),
     /// Let a function see what was written before it was there.
-    Backfill(analyses::Backfill),
+    Backfill(analyses::Fill),
     /// Delete old epochs, and logs that nobody can see any more.
     Vacuum(change::Vacuum),
 }

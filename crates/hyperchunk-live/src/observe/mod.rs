@@ -9,7 +9,7 @@ mod kept;
 mod make;
 pub mod summary;
 
-pub use backfill::backfill;
+pub use backfill::Backfill;
 pub use make::{Making, make};
 
 use crate::of_engine;

@@ -36,7 +36,11 @@ pub fn read_many(reads: Vec<Read<'_>>) -> Result<()> {
             Some((_, size)) => size,
             None => read.dataset.element_size()?,
         };
-        let output = read.dataset.output(read.choice, conversion.map(|(steps, _)| steps), size, read.out)?;
+        let conversion = conversion.map(|(steps, _)| steps);
+        if read.dataset.read_layout(read.choice, conversion, size, read.out) {
+            continue;
+        }
+        let output = read.dataset.output(read.choice, conversion, size, read.out)?;
         if let Some(output) = output {
             if read.dataset.is_remote() {
                 outputs.push((read.dataset, read.choice, output));

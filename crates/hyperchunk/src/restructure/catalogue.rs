@@ -2,7 +2,7 @@
 
 use super::job::{chunk_of, read_request};
 use super::plan::OPERATION;
-use super::{FOLDER, LAYOUT, Request, source};
+use super::{FOLDER, Request, names, source};
 use crate::store::folder_of;
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
@@ -30,6 +30,8 @@ pub struct Listed {
     pub request: Request,
     /// Where it is.
     pub folder: PathBuf,
+    /// Its file, if it is whole.
+    pub path: Option<PathBuf>,
     /// How many bytes its files have.
     pub bytes: u64,
     /// What it is good for.
@@ -57,14 +59,14 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     let mut listed = Vec::new();
     for (id, folder) in folders(path)? {
         let Ok((request, identity)) = read_request(&folder) else { continue };
-        let whole = folder.join(LAYOUT).exists();
-        let state = match (whole, is_of(&file, &request, &identity)) {
+        let path = names::whole(&folder);
+        let state = match (path.is_some(), is_of(&file, &request, &identity)) {
             (_, Ok(false)) => State::Stale,
             (false, _) => State::Unfinished,
             (true, Ok(true)) => State::Used,
             (true, Err(_)) => State::Stale,
         };
-        listed.push(Listed { id, request, bytes: size_of(&folder), folder, state });
+        listed.push(Listed { id, request, bytes: size_of(&folder), folder, path, state });
     }
     Ok(listed)
 }
@@ -226,10 +228,7 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
         return Ok(all);
     };
     for (id, folder) in folders(path)? {
-        let path = folder.join(LAYOUT);
-        if !path.exists() {
-            continue;
-        }
+        let Some(path) = names::whole(&folder) else { continue };
         let Ok((request, identity)) = read_request(&folder) else { continue };
         if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {
             continue;

@@ -1,9 +1,9 @@
 //! The end: the layout becomes an HDF5 file with the dataset at its path.
 
 use super::boxes::Grid;
-use super::job::{FIRST, Files, Job};
+use super::job::{FIRST, Files, Job, read_request};
 use super::order::Slots;
-use super::{LAYOUT, PARTIAL};
+use super::{LAYOUT, PARTIAL, names};
 use crate::io::positioned::read_exact_at;
 use crate::pack::plan::needed;
 use crate::write::{
@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{AllocationTime, Class, Dataspace};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// So many bytes of chunks are copied at once.
 const BATCH: u64 = 4 << 20;
@@ -36,12 +36,20 @@ impl Job {
     /// # Errors
     /// Invalid if tasks are not done; Changed if the source was written to; those of writing.
     pub fn commit(&self, sync: Sync) -> Result<Committed> {
-        let path = self.result();
-        let before = || Ok(Committed { path: path.clone(), now: false, left_out: Vec::new() });
-        if path.exists() {
+        let before = || Ok(Committed { path: self.result(), now: false, left_out: Vec::new() });
+        if self.result().exists() {
+            self.keep(sync)?;
+            self.supersede();
             return before();
         }
-        let layout = self.folder.join(LAYOUT);
+        // A file of its own is what the user makes of it; one beside the source is read by whoever reads that.
+        let unsynced = names::unsynced(&self.folder).filter(|_| self.output.is_none() && sync == Sync::Never);
+        let sync = if unsynced.is_none() && self.output.is_none() && sync == Sync::Never {
+            Sync::Commit
+        } else {
+            sync
+        };
+        let layout = unsynced.unwrap_or_else(|| self.folder.join(LAYOUT));
         let mut left_out = Vec::new();
         let files = if layout.exists() { None } else { self.files()? };
         if let Some(files) = files {
@@ -53,7 +61,11 @@ impl Job {
                 }
             }
             self.source.still()?;
-            let made = if self.is_encoded() { self.gather(&files, sync) } else { self.surround(sync) };
+            let made = if self.is_encoded() {
+                self.gather(&files, &layout, sync)
+            } else {
+                self.surround(&layout, sync)
+            };
             match made {
                 Ok(names) => left_out = names,
                 // Somebody else was faster.
@@ -63,9 +75,8 @@ impl Job {
         }
         match &self.output {
             None => {
-                for name in ["marks", "between", "encoded", "sizes"] {
-                    drop(fs::remove_file(self.folder.join(name)));
-                }
+                names::tidy(&self.folder, &layout);
+                self.supersede();
             }
             Some(output) => {
                 match fs::rename(&layout, output) {
@@ -75,13 +86,42 @@ impl Job {
                 drop(fs::remove_dir_all(&self.folder));
             }
         }
-        Ok(Committed { path, now: true, left_out })
+        Ok(Committed { path: self.result(), now: true, left_out })
+    }
+
+    /// Deletes the other layouts of the dataset, if that was asked for; not those that somebody makes. Who reads one of
+    /// them goes on with another, or with the dataset.
+    fn supersede(&self) {
+        let all = self.folder.parent().filter(|_| !self.request.keep && self.output.is_none());
+        for entry in all.and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten() {
+            let folder = entry.path();
+            let other = folder != self.folder && names::whole(&folder).is_some();
+            if other && read_request(&folder).is_ok_and(|(found, _)| found.dataset == self.request.dataset) {
+                // Of two that are gone at once, the one is as good as the other.
+                drop(fs::remove_dir_all(&folder));
+            }
+        }
+    }
+
+    /// Waits until a layout is on the disk that nobody waited for so far, and gives it its name for good.
+    fn keep(&self, sync: Sync) -> Result<()> {
+        let unsynced = names::unsynced(&self.folder).filter(|path| sync != Sync::Never && path.exists());
+        let Some(unsynced) = unsynced.filter(|_| self.output.is_none()) else { return Ok(()) };
+        let layout = self.folder.join(LAYOUT);
+        let kept = fs::File::open(&unsynced)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&unsynced, &layout));
+        match kept {
+            // Somebody else was faster.
+            Err(_) if layout.exists() => Ok(()),
+            kept => kept.map_err(|error| self.refused("keep", &unsynced, &error)),
+        }
     }
 
     /// Writes the structure around chunks that have their places.
-    fn surround(&self, sync: Sync) -> Result<Vec<String>> {
+    fn surround(&self, layout: &Path, sync: Sync) -> Result<Vec<String>> {
         let end = FIRST + self.chunks.len() * self.chunk_bytes;
-        let writer = Writer::around(&self.folder.join(LAYOUT), end, &self.options(sync)?)?;
+        let writer = Writer::around(&self.folder.join(PARTIAL), layout, end, &self.options(sync)?)?;
         let (dataset, left_out) = self.make(&writer)?;
         for number in 0..self.chunks.len() {
             let place = self.chunks.place(number);
@@ -93,7 +133,7 @@ impl Job {
     }
 
     /// Copies chunks that went through filters to one file, in their order.
-    fn gather(&self, files: &Files, sync: Sync) -> Result<Vec<String>> {
+    fn gather(&self, files: &Files, layout: &Path, sync: Sync) -> Result<Vec<String>> {
         // Whoever else does it, does it elsewhere.
         let own = self.folder.join(format!("{PARTIAL}.{}", std::process::id()));
         let mut name = own.clone().into_os_string();
@@ -106,8 +146,7 @@ impl Job {
             Ok(left_out)
         });
         let left_out = made.inspect_err(|_| drop(writer.discard()))?;
-        let layout = self.folder.join(LAYOUT);
-        fs::rename(&own, &layout).map_err(|error| self.refused("rename", &layout, &error))?;
+        fs::rename(&own, layout).map_err(|error| self.refused("rename", layout, &error))?;
         Ok(left_out)
     }
 

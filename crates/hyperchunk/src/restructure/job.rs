@@ -2,6 +2,7 @@
 
 use super::boxes::Grid;
 use super::marks::{self, Mark};
+use super::names;
 use super::order::Slots;
 use super::plan::{Geometry, Plan};
 use super::source::{self, Source};
@@ -86,6 +87,10 @@ impl Job {
     /// NotFound, or those of opening the file; Unsupported for datasets whose layout cannot be changed; Invalid if the
     /// request makes no sense for it; Limit if the memory is not enough, with how much is.
     pub fn new(name: &str, request: Request, output: Option<&Path>, options: &OpenOptions) -> Result<Self> {
+        if output.is_some() && !request.keep {
+            let message = "a file of its own takes no layout's place: keep and output do not go together";
+            return Err(Error::invalid(message));
+        }
         let source = Source::open(name, &request, options)?;
         let folder = match output {
             Some(output) => {
@@ -187,13 +192,14 @@ impl Job {
     /// Where it lies when it is whole.
     #[must_use]
     pub fn result(&self) -> PathBuf {
-        self.output.clone().unwrap_or_else(|| self.folder.join(LAYOUT))
+        let output = self.output.clone().or_else(|| names::whole(&self.folder));
+        output.unwrap_or_else(|| self.folder.join(LAYOUT))
     }
 
     /// Whether it is whole.
     #[must_use]
     pub fn is_committed(&self) -> bool {
-        self.result().exists() || self.folder.join(LAYOUT).exists()
+        self.result().exists() || names::whole(&self.folder).is_some()
     }
 
     /// It and its plan as JSON, for people and programs; `threads` as for [`Job::work`].

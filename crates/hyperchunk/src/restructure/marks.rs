@@ -65,7 +65,7 @@ fn refused(what: &str, error: &io::Error) -> Error {
 }
 
 /// Which run of this machine it is; 0 where that is not known.
-fn boot() -> u64 {
+pub(super) fn boot() -> u64 {
     static BOOT: OnceLock<u64> = OnceLock::new();
     *BOOT.get_or_init(|| {
         let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();

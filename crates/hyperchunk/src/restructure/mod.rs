@@ -17,6 +17,7 @@ mod catalogue;
 mod commit;
 mod job;
 mod marks;
+mod names;
 mod order;
 pub mod plan;
 mod request;
@@ -31,6 +32,7 @@ pub use commit::Committed;
 pub use job::{Job, Progress, Worked};
 pub use order::Order;
 pub use request::{Chunking, Request, bytes_of};
+pub use share::cut;
 
 /// Where layouts are, in the folder of a file.
 const FOLDER: &str = "layouts";

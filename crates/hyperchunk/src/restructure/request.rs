@@ -30,7 +30,7 @@ pub struct Request {
     pub codec: String,
     /// How many bytes a process that works on it may use for that.
     pub memory: u64,
-    /// Whether the original stays.
+    /// Whether other layouts of the dataset stay once this one is whole. The dataset itself always does.
     pub keep: bool,
     /// Of a sharded store: which epoch; the newest if none is named.
     pub epoch: Option<u64>,
@@ -93,10 +93,6 @@ impl Request {
                 "epoch" => request.epoch = Some(value.as_u64().ok_or_else(wrong)?),
                 _ => return Err(Error::invalid(format!("a request has no {}", name.escape_debug()))),
             }
-        }
-        if !request.keep {
-            let message = "keep = false: the original is never deleted; pack the layout into a new file instead (output)";
-            return Err(Error::unsupported(message));
         }
         Ok(request)
     }
@@ -342,7 +338,7 @@ mod tests {
             r#"{"dataset":"/a","chunk":{"best":1}}"#,
             r#"{"dataset":"/a","memory":0}"#,
             r#"{"dataset":"/a","memory":"much"}"#,
-            r#"{"dataset":"/a","keep":false}"#,
+            r#"{"dataset":"/a","keep":["orig"]}"#,
             r#"{"dataset":"/a","epoch":"last"}"#,
         ] {
             assert!(Request::parse(text).is_err(), "{text}");

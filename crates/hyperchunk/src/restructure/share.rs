@@ -8,6 +8,13 @@ use std::time::{Duration, Instant};
 /// How often a process looks whether the others have done their tasks.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Where the share of process `part` of `of` begins in so many tasks.
+#[must_use]
+pub fn cut(tasks: u64, part: u64, of: u64) -> u64 {
+    let task = u128::from(tasks) * u128::from(part) / u128::from(of.max(1));
+    u64::try_from(task).unwrap_or(u64::MAX)
+}
+
 impl Job {
     /// Does the tasks of process `part` of `of`, counted from 0, in all passes. Before the second pass it waits for the
     /// others, as long as they get further within `patience`. `each` as for [`Job::work`].
@@ -30,11 +37,8 @@ impl Job {
             if pass > 0 {
                 self.wait(pass - 1, patience)?;
             }
-            let cut = |part: u64| {
-                let task = u128::from(about.tiles.len()) * u128::from(part) / u128::from(of);
-                u64::try_from(task).unwrap_or(u64::MAX)
-            };
-            let worked = self.work(pass, cut(part)..cut(part + 1), threads, each)?;
+            let tasks = about.tiles.len();
+            let worked = self.work(pass, cut(tasks, part, of)..cut(tasks, part + 1, of), threads, each)?;
             all = Worked { done: all.done + worked.done, skipped: all.skipped + worked.skipped };
         }
         Ok(all)

@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{ByteOrder, Dataspace, Datatype};
 use crate::select::{Axis, Choice};
 use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Sync, Writer};
-use crate::{ErrorKind, File, OpenOptions};
+use crate::{ErrorKind, File, OpenOptions, Read, read_many};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -234,6 +234,70 @@ fn a_file_that_changed_is_another_one() {
 }
 
 #[test]
+fn what_may_be_lost_is_of_this_run_of_the_machine() {
+    for codec in ["none", "gzip:1"] {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        let dims = [300, 50];
+        file(&path, &dims, None, false);
+        let text = format!(r#"{{"dataset":"/g/x","order":"column","chunk":[300,5],"codec":"{codec}"}}"#);
+        let job = || job(&path, &text);
+        let make = |sync| {
+            let one = job();
+            one.start().unwrap();
+            for (pass, about) in one.plan().passes.iter().enumerate() {
+                one.work(pass, 0..about.tiles.len(), 1, &|_| {}).unwrap();
+            }
+            one.commit(sync).unwrap()
+        };
+        let made = make(Sync::Never);
+        let of_run = names::unsynced(&job().folder).unwrap();
+        assert_eq!((made.now, &made.path), (true, &of_run));
+        assert_eq!(layouts(&path).unwrap()[0].path.as_ref(), Some(&of_run));
+        assert_eq!(read(&made.path), values(&dims));
+        // The machine was started anew.
+        let lost = of_run.with_file_name("layout.0123456789abcdef.h5");
+        std::fs::rename(&of_run, &lost).unwrap();
+        assert_eq!(layouts(&path).unwrap()[0].state, State::Unfinished);
+        assert!(!job().is_committed());
+        assert!(make(Sync::Never).now);
+        assert!(!lost.exists() && of_run.exists());
+        // Who waits for the disk makes it last.
+        let kept = make(Sync::Commit);
+        assert_eq!((kept.now, &kept.path), (false, &of_run.with_file_name(LAYOUT)));
+        assert!(!of_run.exists());
+        assert_eq!(make(Sync::Never).path, kept.path);
+        assert_eq!(read(&kept.path), values(&dims));
+        assert_eq!(layouts(&path).unwrap()[0].state, State::Used);
+    }
+}
+
+#[test]
+fn one_takes_the_place_of_the_others() {
+    let folder = Folder::new();
+    let path = folder.0.join("a.h5");
+    file(&path, &[60, 50], None, false);
+    finish(&job(&path, r#"{"dataset":"/g/x","order":"column"}"#));
+    finish(&job(&path, r#"{"dataset":"/g/x","chunk":[6,5]}"#));
+    let begun = job(&path, r#"{"dataset":"/g/x","chunk":[3,5]}"#);
+    begun.start().unwrap();
+    let text = r#"{"dataset":"/g/x","order":"hilbert","keep":false}"#;
+    let one = job(&path, text);
+    one.start().unwrap();
+    assert_eq!(layouts(&path).unwrap().len(), 4);
+    finish(&one);
+    let mut left: Vec<String> = layouts(&path).unwrap().into_iter().map(|one| one.id).collect();
+    let mut expected = [begun.id().to_owned(), one.id().to_owned()];
+    left.sort();
+    expected.sort();
+    assert_eq!(left, expected);
+    assert_eq!(read(&one.result()), values(&[60, 50]));
+    let request = Request::parse(text).unwrap();
+    let (name, output) = (path.to_str().unwrap(), folder.0.join("b.h5"));
+    assert!(Job::new(name, request, Some(&output), &OpenOptions::default()).is_err());
+}
+
+#[test]
 fn the_reader_takes_what_costs_least() {
     let folder = Folder::new();
     let path = folder.0.join("a.h5");
@@ -261,7 +325,12 @@ fn the_reader_takes_what_costs_least() {
     std::fs::write(made.result(), &damaged).unwrap();
     let dataset = open();
     dataset.read(&column, &mut out).unwrap();
-    assert_eq!(out, expected.iter().map(|byte| byte ^ 255).collect::<Vec<u8>>());
+    let other: Vec<u8> = expected.iter().map(|byte| byte ^ 255).collect();
+    assert_eq!(out, other);
+    let mut of_many = vec![0; 12_000];
+    let many = Read { dataset: &dataset, choice: &column, conversion: None, out: &mut of_many };
+    read_many(vec![many]).unwrap();
+    assert_eq!(of_many, other);
     let mut line = vec![0; 2000];
     dataset.read(&row, &mut line).unwrap();
     assert_eq!(line, values(&dims)[14_000..16_000]);

@@ -28,14 +28,14 @@ impl Writer {
         self.0.take_aligned(length, alignment).map_err(|error| self.0.named(error))
     }
 
-    /// Goes on with an unfinished file of this machine, FILE.partial, whose data lie before `end` already:
-    /// [`DatasetWriter::place_chunk`] says where. It has its name when it is committed.
+    /// Goes on with an unfinished file of this machine, whose data lie before `end` already:
+    /// [`DatasetWriter::place_chunk`] says where. It is called `path` when it is committed.
     ///
     /// # Errors
     /// NotFound or Io if there is none.
-    pub fn around(path: &Path, end: u64, options: &CreateOptions) -> Result<Self> {
+    pub fn around(partial: &Path, path: &Path, end: u64, options: &CreateOptions) -> Result<Self> {
         let options = CreateOptions { journal: false, user_block: 0, ..options.clone() };
-        let sink = Arc::new(LocalSink::reopen(path)?.synced(options.sync));
+        let sink = Arc::new(LocalSink::unfinished_at(partial, path)?.synced(options.sync));
         Ok(Self::over(sink, Some(&path.to_string_lossy()), &options, None, end))
     }
 

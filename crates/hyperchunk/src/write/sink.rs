@@ -177,8 +177,19 @@ impl LocalSink {
     /// The unfinished file that a killed writer left, or the finished one that it went on writing.
     pub(super) fn reopen(path: &Path) -> Result<Self> {
         let partial = Self::partial_of(path);
-        let published = !partial.exists();
-        let there = if published { path } else { &partial };
+        if partial.exists() {
+            Self::unfinished_at(&partial, path)
+        } else {
+            Self::open(path, partial, path, true)
+        }
+    }
+
+    /// An unfinished file of any name, which will be called `path`.
+    pub(super) fn unfinished_at(partial: &Path, path: &Path) -> Result<Self> {
+        Self::open(partial, partial.into(), path, false)
+    }
+
+    fn open(there: &Path, partial: PathBuf, path: &Path, published: bool) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(there);
         let file = file.map_err(|error| cannot("open", &error).file(there.display()))?;
         let published = AtomicBool::new(published);
