@@ -20,7 +20,7 @@ MAY_USE = {
     "hyperchunk-c": {"hyperchunk", "hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-live": {"hyperchunk", "hyperchunk-udf"},
     "hyperchunk-udf": set(),
-    "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-udf"},
+    "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-live", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-wasm": {"hyperchunk-udf"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},

@@ -7,13 +7,12 @@ use hyperchunk::store::{AnalysisId, LogWriter};
 use hyperchunk_live::observe::summary::{self, Listed, Summary};
 use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, make};
 use hyperchunk_udf::backend::Backend;
-use hyperchunk_udf::error::{Error, ErrorKind};
+use hyperchunk_udf::error::Error;
 use hyperchunk_udf::record::{Declaration, Failure};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(analysis_make, module)?)?;
@@ -29,21 +28,6 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Whether the records of these analyses hold.
 pub(crate) fn check(given: &[Vec<u8>]) -> Result<(), Error> {
     given.iter().try_for_each(|record| Analysis::of(record).map(drop))
-}
-
-/// Lets the analyses of a store, unless those that are given are alone, and those that are given look at what a writer writes.
-pub(crate) fn attach(
-    log: &LogWriter,
-    given: &[Vec<u8>],
-    alone: bool,
-) -> Result<Option<Arc<Analyses>>, Error> {
-    let analyses = Arc::new(Analyses::of(log, given, !alone)?);
-    if analyses.is_empty() {
-        return Ok(None);
-    }
-    let observer: Arc<Analyses> = Arc::clone(&analyses);
-    log.observe(observer).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-    Ok(Some(analyses))
 }
 
 /// `(id, name, calls, failures, seconds, why it failed last or None)` of an analysis in a writer.

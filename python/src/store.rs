@@ -16,7 +16,7 @@ use hyperchunk::store::{
     Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
-use hyperchunk_live::observe::Analyses;
+use hyperchunk_live::observe::{self, Analyses};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -220,7 +220,7 @@ impl StoreWriter {
         let log = py.detach(|| LogWriter::create(&path, &options)).map_err(|e| opening(py, &e))?;
         let analyses = match analyses {
             Some(analyses) => py
-                .detach(|| analysis::attach(&log, analyses, given.alone))
+                .detach(|| observe::attach(&log, analyses, !given.alone))
                 .map_err(|e| crate::edit::to_python(py, &e))?,
             None => None,
         };

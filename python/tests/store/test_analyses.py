@@ -515,3 +515,32 @@ def test_filled_in_by_others(
     assert len({tuple(box.start) for box in found.boxes}) == 32
     assert found.values is not None
     assert (found.values["max"], found.values["sum"], found.values["count"]) == (data.max(), data.sum(), data.size)
+
+
+def test_programs_behind_the_connector_run_them(tmp_path: Path, analysis: Make) -> None:
+    """h5py writes to a store that has analyses; one that fails is an error of the write, and the data are there."""
+    from vol import helpers
+
+    failing = 'function on_write(dataset, box, array) error("not today") end'
+    run = new(tmp_path / "a.h5", analysis("lua", LUA, merge=RULES))
+    run.add_analysis(analysis("lua", failing, name="failing", failure="raise"))
+    told = helpers.run(
+        """
+        import h5py
+        with h5py.File("a.h5", "r+") as file:
+            for row in range(8):
+                try:
+                    file["a"][row] = row
+                except OSError as error:
+                    print(error)
+        """,
+        folder=tmp_path,
+    )
+    assert "not today" in told
+    assert "failing" in told
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"][:, 0].tolist() == list(range(8))
+    found = {results.analysis: results for results in run.results("/a")}
+    values = found["f"].values
+    assert values is not None
+    assert (values["max"], values["sum"], values["count"]) == (7, 6 * 28, 48)

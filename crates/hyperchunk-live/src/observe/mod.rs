@@ -120,6 +120,20 @@ pub struct Report {
 #[derive(Debug)]
 pub struct Analyses(Vec<Running>);
 
+/// Lets analyses look at what a writer writes: as [`Analyses::of`]. `None` if there are none.
+///
+/// # Errors
+/// As [`Analyses::of`]; `Invalid` if somebody looks already.
+pub fn attach(writer: &LogWriter, given: &[Vec<u8>], of_store: bool) -> Result<Option<Arc<Analyses>>> {
+    let analyses = Arc::new(Analyses::of(writer, given, of_store)?);
+    if analyses.is_empty() {
+        return Ok(None);
+    }
+    let observer: Arc<Analyses> = Arc::clone(&analyses);
+    writer.observe(observer).map_err(|error| crate::of_function(&error))?;
+    Ok(Some(analyses))
+}
+
 #[derive(Debug)]
 struct Running {
     analysis: Analysis,

@@ -14,6 +14,7 @@ use hyperchunk::store::{
     Definition, Ending, Log, LogWriter, Manifest, Marker, Mode, Session, WriterId, WriterOptions, log_of,
 };
 use hyperchunk::write;
+use hyperchunk_live::observe;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, c_int, c_uint};
 use std::fs;
@@ -107,7 +108,7 @@ fn session(options: &Options) -> Session {
     }
 }
 
-fn writer(path: &Path, options: &Options, mode: Mode) -> hyperchunk::Result<LogWriter> {
+fn writer(path: &Path, options: &Options, mode: Mode) -> Outcome<LogWriter> {
     let mut wanted = WriterOptions::default();
     wanted.mode = mode;
     wanted.session = session(options);
@@ -123,7 +124,10 @@ fn writer(path: &Path, options: &Options, mode: Mode) -> hyperchunk::Result<LogW
         Sync::Epoch => write::Sync::Commit,
         Sync::Record => write::Sync::Write,
     };
-    LogWriter::create(path, &wanted)
+    let writer = LogWriter::create(path, &wanted)?;
+    // What the store has, as any writer of it.
+    observe::attach(&writer, &[], true).map_err(|error| error.to_string())?;
+    Ok(writer)
 }
 
 /// A new file, if it is to be a store.
