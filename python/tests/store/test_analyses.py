@@ -540,7 +540,7 @@ def test_programs_behind_the_connector_run_them(tmp_path: Path, analysis: Make) 
     assert "failing" in told
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["a"][:, 0].tolist() == list(range(8))
-    found = {results.analysis: results for results in run.results("/a")}
+    found = {results.name: results for results in run.results("/a")}
     values = found["f"].values
     assert values is not None
     assert (values["max"], values["sum"], values["count"]) == (7, 6 * 28, 48)
