@@ -59,13 +59,13 @@ __all__ = [
     "set_package_dir",
     "store_analyses",
     "store_backfill",
-    "store_look",
-    "store_unseen",
     "store_commit",
     "store_create",
     "store_fragments",
+    "store_look",
     "store_look_up",
     "store_results",
+    "store_unseen",
     "trust_add",
     "trust_import",
     "trust_list",
@@ -460,9 +460,7 @@ def analysis_look(record: bytes) -> dict[str, Any]: ...
 def store_analyses(path: str, epoch: int | None) -> list[dict[str, Any]]: ...
 def store_results(path: str, dataset: bytes, epoch: int | None, run: bool) -> list[dict[str, Any]]: ...
 def store_backfill(path: str, record: bytes, epochs: tuple[int, int], threads: int) -> int | None: ...
-def store_unseen(
-    path: str, record: bytes, epochs: tuple[int, int], epoch: int | None = None
-) -> tuple[int, int]: ...
+def store_unseen(path: str, record: bytes, epochs: tuple[int, int], epoch: int | None = None) -> tuple[int, int]: ...
 def store_look(
     path: str, record: bytes, epochs: tuple[int, int], epoch: int, boxes: tuple[int, int]
 ) -> bytes | None: ...

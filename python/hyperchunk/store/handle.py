@@ -263,10 +263,8 @@ class Store:
         of_epochs = epochs or (0, 2**63)
         if executor is None:
             return _core.store_backfill(self.path, record, of_epochs, threads)
-        # Others may be elsewhere.
-        path = os.path.abspath(self.path)
-        epoch, boxes = _core.store_unseen(path, record, of_epochs)
-        look = functools.partial(_look, path, record, of_epochs, epoch)
+        epoch, boxes = _core.store_unseen(self.path, record, of_epochs)
+        look = functools.partial(_look, self.path, record, of_epochs, epoch)
         tickets = executors.run(look, boxes, executor=executor, workers=workers)
         made = self.commit([ticket for ticket in tickets if ticket is not None])
         return None if made is None else made.number
@@ -377,8 +375,6 @@ def open(
     return Store(target, known, tuple(definitions), options, analysis.records(analyses))
 
 
-def _look(
-    path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int
-) -> bytes | None:
+def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:
     """Some of the boxes that an analysis has not seen, in whatever process this is."""
     return _core.store_look(path, record, epochs, epoch, (first, end))

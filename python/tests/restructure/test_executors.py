@@ -110,8 +110,9 @@ def test_killed_at_random_and_gone_on_with(path: Path, codec: str) -> None:
     while True:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            # At the end it gets more time than it takes.
-            output, errors = process.communicate(timeout=whole * (dice.uniform(0.2, 1.0) if killed < 8 else 20))
+            # At first it hardly begins; at the end it gets more time than it takes.
+            part = 20 if killed >= 8 else dice.uniform(0.2, 1.0) if killed else 0.1
+            output, errors = process.communicate(timeout=whole * part)
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()

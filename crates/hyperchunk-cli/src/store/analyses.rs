@@ -347,7 +347,7 @@ pub(super) fn fill(arguments: &Fill) -> Outcome {
     };
     let wanted = |epoch| (first..=last).contains(&epoch);
     let backfill = Backfill::new(&arguments.file, &analysis, wanted, arguments.epoch)?;
-    let made = match &arguments.task_range {
+    let made = match arguments.task_range {
         None => backfill.fill(arguments.threads)?,
         Some((part, of)) => {
             let boxes = backfill.boxes();
