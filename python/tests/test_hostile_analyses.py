@@ -18,7 +18,7 @@ REASON = jail.missing()
 if REASON:
     pytestmark.append(pytest.mark.skip(reason=REASON))
 
-ATTACKS = [case for case in cases.ALL if case.language in analysis_batch.ENTRY and case.trust == "unsigned"]
+ATTACKS = analysis_batch.chosen()
 LIMIT = r"limit of \d+ (ms|s)"
 #: What a writer waits for a function that does not load: the profile's limit.
 SLACK = 3.0
@@ -45,11 +45,13 @@ def test_attack(case: cases.Case) -> None:
     """The same causes as in a live dataset; the writer goes on."""
     result = batch()["cases"][case.name]
     check(result)
-    assert len(result["boxes"]) == 2
+    # Who takes its own page of results away, or says too early that it is done, has given none.
+    assert len(result["boxes"]) == {"map_over": 0, "forged_done_spin": 1}.get(case.attack, 2)
     for box in result["boxes"]:
         if box["failure"] is not None:
             # Another limit than that of live datasets, and a function without `lib` cannot be called.
-            cause = (case.cause or "KeyError|no dataset").replace(cases.LATE, LIMIT)
+            late = cases.LATE if case.attack == "forged_done_spin" else "KeyError|no dataset"
+            cause = (case.cause or late).replace(cases.LATE, LIMIT)
             assert re.search(cause, box["failure"]), box["failure"]
         else:
             assert case.cause is None or "^value$" in case.cause, "it should have been stopped"

@@ -140,6 +140,12 @@ def signed_bytes(h: Header, key: bytes, name: str, email: str) -> bytes:
     if h["api_version"] > 3:
         text += _numbers(h.get("halo", []))
         text += _numbers([2**64 - 1 if n is None else n for n in h.get("maximum_resolution", [])])
+    if "analysis" in h:
+        said = h["analysis"]
+        text += _field(said["name"]) + _field(said["version"]) + _number(len(said["datasets"]))
+        text += b"".join(map(_field, said["datasets"]))
+        text += _numbers([said["time_ms"], said["memory"], said["bytes"]]) + _field(said["failure"])
+        text += _number(len(said["merge"])) + b"".join(_field(k) + _field(v) for k, v in said["merge"].items())
     text += _field(h["created"])
     return text + _field(name) + _field(email) + _field(key)
 
