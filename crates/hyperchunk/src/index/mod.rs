@@ -2,6 +2,7 @@
 //! finding a dataset and its chunks needs no request. The format: `docs/formats/sidecar.md`.
 
 mod build;
+pub(crate) mod frame;
 mod layout;
 mod packed;
 mod view;
@@ -59,6 +60,15 @@ impl Identity {
     #[must_use]
     pub fn of(source: &dyn Source) -> Option<Self> {
         source.version().map(|version| Self { size: source.size(), version })
+    }
+
+    /// That of a source as it is now: a file of this machine may have been written to since it was opened.
+    #[must_use]
+    pub fn now(source: &dyn Source) -> Option<Self> {
+        match source.file() {
+            Some(file) => io::now(file).map(|(size, version)| Self { size, version }),
+            None => Self::of(source),
+        }
     }
 }
 
@@ -184,7 +194,7 @@ impl Index {
 
     fn unpack(&self, section: &Section) -> Result<Ranges> {
         let most = self.limits.metadata_bytes.max(section.span.end.saturating_sub(section.span.start));
-        let bytes = section.stored.unpack(&self.bytes, most.saturating_mul(2))?;
+        let bytes = section.unpack(&self.bytes, most.saturating_mul(2))?;
         Ranges::parse(bytes, &section.span)
     }
 }
@@ -204,7 +214,7 @@ impl Index {
             return Err(Error::limit(message).within(packed::NAME).file(&self.name));
         }
         let most = table.count.saturating_mul(layout::CHUNK_BYTES).saturating_add(layout::TABLE_BYTES);
-        let bytes = table.stored.unpack(&self.bytes, most);
+        let bytes = table.unpack(&self.bytes, most);
         let chunks = bytes.and_then(|bytes| packed::unpack(&bytes, grid, table.count, end));
         chunks.map(Some).map_err(|error| error.file(&self.name))
     }

@@ -45,6 +45,18 @@ impl LocalFile {
     }
 }
 
+/// The version of a file that was last written to at a time.
+fn version(modified: SystemTime) -> Option<String> {
+    let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()))
+}
+
+/// The size and the version that a file has now: it may have been written to since it was opened.
+pub(crate) fn now(file: &File) -> Option<(u64, String)> {
+    let metadata = file.metadata().ok()?;
+    Some((metadata.len(), version(metadata.modified().ok()?)?))
+}
+
 fn cannot(what: &str, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} the file: {error}"))
@@ -56,8 +68,7 @@ impl Source for LocalFile {
     }
 
     fn version(&self) -> Option<String> {
-        let since = self.modified?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(format!("time:{}.{:09}", since.as_secs(), since.subsec_nanos()))
+        version(self.modified?)
     }
 
     fn file(&self) -> Option<&File> {

@@ -23,6 +23,7 @@ pub use blocks::set_metadata_cache_bytes;
 pub(crate) use blocks::{NEAR, Paged, Reach, around, metadata_cache_bytes};
 pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
 pub use local::LocalFile;
+pub(crate) use local::now;
 pub use memory::Memory;
 pub use per_process::PerProcess;
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};

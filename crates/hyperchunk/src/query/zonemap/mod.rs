@@ -109,8 +109,9 @@ impl Zonemap {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             found => found?,
         };
-        let identity = Identity::of(&*file.0.source);
-        if identity.as_ref() != Some(&found.head.identity) {
+        // What was read of it when it was opened, and what is read of it from now on.
+        let identities = [Identity::of(&*file.0.source), Identity::now(&*file.0.source)];
+        if identities.iter().any(|identity| identity.as_ref() != Some(&found.head.identity)) {
             let message = "the statistics are of another version of the file: make them again with `hyperchunk analyze`";
             return Err(Error::new(ErrorKind::Changed, message).file(&found.name));
         }
@@ -121,6 +122,11 @@ impl Zonemap {
     #[must_use]
     pub fn datasets(&self) -> Vec<&[u8]> {
         self.head.sections.iter().map(|section| &*section.path).collect()
+    }
+
+    /// Whether it has statistics of a dataset.
+    pub(crate) fn has(&self, dataset: &Dataset) -> bool {
+        self.section(dataset).is_some()
     }
 
     fn section(&self, dataset: &Dataset) -> Option<&Section> {

@@ -1,0 +1,138 @@
+//! What small files beside others begin with: a header, and a head whose digest covers both. Packed sections follow.
+
+use super::{Identity, put, take};
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::Cursor;
+use sha2::{Digest as _, Sha256};
+use std::io::Read as _;
+use std::ops::Range;
+
+/// Signature, version, flags, the head's length, the whole length, a digest.
+pub(crate) const HEADER: usize = 8 + 2 + 2 + 4 + 8 + 32;
+
+/// A kind of such files.
+pub(crate) struct Frame {
+    pub(crate) signature: &'static [u8; 8],
+    pub(crate) version: u16,
+    /// Its name, for messages: `index`.
+    pub(crate) name: &'static str,
+    /// One of them, for messages: `an index`.
+    pub(crate) one: &'static str,
+}
+
+impl Frame {
+    /// The bytes of a file.
+    pub(crate) fn wrap<'a>(
+        &self,
+        head: &[u8],
+        sections: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Vec<u8>> {
+        let length =
+            u32::try_from(head.len()).map_err(|_| Error::limit("more datasets than there is room for"))?;
+        let whole = HEADER + head.len() + sections.clone().map(<[u8]>::len).sum::<usize>();
+        let mut bytes = Vec::with_capacity(whole);
+        bytes.extend_from_slice(self.signature);
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&(whole as u64).to_le_bytes());
+        let digest = Sha256::new().chain_update(&bytes).chain_update(head).finalize();
+        bytes.extend_from_slice(&digest);
+        bytes.extend_from_slice(head);
+        sections.for_each(|section| bytes.extend_from_slice(section));
+        Ok(bytes)
+    }
+
+    /// The head of a file, whose sections begin behind it.
+    pub(crate) fn head<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
+        if !bytes.starts_with(self.signature) {
+            return Err(Error::invalid(format!("not {} of Hyperchunk: there is no signature", self.one)));
+        }
+        let mut cursor = Cursor::new(bytes, self.name, 0);
+        cursor.skip(self.signature.len())?;
+        let (version, flags) = (cursor.u16()?, cursor.u16()?);
+        if (version, flags) != (self.version, 0) {
+            let message =
+                format!("version {version} of the format, flags {flags:#06x}; {} is known", self.version);
+            return Err(Error::unsupported(message).within(self.name));
+        }
+        let (length, whole) = (cursor.u32()?, cursor.u64()?);
+        if whole != bytes.len() as u64 {
+            let message = format!("{} of {whole} bytes is {} long", self.one, bytes.len());
+            return Err(Error::new(ErrorKind::Truncated, message).within(self.name));
+        }
+        let before = bytes.get(..cursor.position()).unwrap_or_default();
+        let digest = cursor.take(32)?;
+        let head = cursor.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+        if Sha256::new().chain_update(before).chain_update(head).finalize()[..] != *digest {
+            return Err(Error::corrupt("its digest is wrong: it is damaged").within(self.name));
+        }
+        Ok(head)
+    }
+}
+
+/// Appends which file it is of.
+pub(crate) fn put_identity(head: &mut Vec<u8>, identity: &Identity) {
+    put(head, identity.size);
+    put(head, identity.version.len() as u64);
+    head.extend_from_slice(identity.version.as_bytes());
+}
+
+/// Which file it is of; its version is of no more bytes than `longest`.
+pub(crate) fn take_identity(cursor: &mut Cursor<'_>, longest: u64) -> Result<Identity> {
+    let (size, length) = (take(cursor)?, take(cursor)?);
+    let length = usize::try_from(length).ok().filter(|_| length <= longest);
+    let version = cursor.take(length.ok_or_else(|| cursor.error("a version of too many bytes".into()))?)?;
+    let version =
+        std::str::from_utf8(version).map_err(|_| cursor.error("a version that is no text".into()))?;
+    Ok(Identity { size, version: version.into() })
+}
+
+/// Bytes of a section, packed, with a checksum.
+pub(crate) fn pack(bytes: &[u8], level: i32) -> Result<Vec<u8>> {
+    let pack = || {
+        let mut compressor = zstd::bulk::Compressor::new(level)?;
+        compressor.include_checksum(true)?;
+        compressor.compress(bytes)
+    };
+    pack().map_err(|error: std::io::Error| Error::new(ErrorKind::Io, format!("zstd: {error}")))
+}
+
+/// Where a section lies, and how many bytes it has unpacked.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) place: Range<usize>,
+    pub(crate) length: u64,
+}
+
+impl Stored {
+    /// The section behind others that end at `at`, of which the next two numbers are its sizes. It ends at `whole` at the latest.
+    pub(crate) fn take(cursor: &mut Cursor<'_>, at: &mut usize, whole: usize) -> Result<Self> {
+        let (packed, length) = (take(cursor)?, take(cursor)?);
+        let end = usize::try_from(packed).ok().and_then(|packed| at.checked_add(packed));
+        let Some(end) = end.filter(|end| *end <= whole) else {
+            return Err(cursor.error("a section beyond the end".into()));
+        };
+        let place = *at..end;
+        *at = end;
+        Ok(Self { place, length })
+    }
+
+    /// The bytes of the section, unpacked, of which there are no more than `most`.
+    pub(crate) fn unpack(&self, name: &'static str, bytes: &[u8], most: u64) -> Result<Vec<u8>> {
+        let damaged = |message: String| Error::corrupt(message).within(name).at(self.place.start as u64);
+        if self.length > most {
+            return Err(damaged(format!("a section of {} bytes, more than {most}", self.length)));
+        }
+        let packed = bytes.get(self.place.clone()).unwrap_or_default();
+        let decoder = zstd::stream::read::Decoder::with_buffer(packed)
+            .map_err(|error| damaged(format!("a section cannot be unpacked: {error}")))?;
+        let mut unpacked = Vec::new();
+        let read = decoder.take(self.length.saturating_add(1)).read_to_end(&mut unpacked);
+        read.map_err(|error| damaged(format!("a section cannot be unpacked: {error}")))?;
+        if unpacked.len() as u64 != self.length {
+            return Err(damaged(format!("a section of {} bytes is {} long", self.length, unpacked.len())));
+        }
+        Ok(unpacked)
+    }
+}
