@@ -13,6 +13,13 @@ type Seen<'py> = (String, bool, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 /// What was found, how many bytes were read, how many writers there are, and whether they are done.
 type Polled<'py> = (Vec<Seen<'py>>, u64, usize, bool);
 
+/// The dataset that a predicate names, and the predicate about its values.
+#[pyfunction]
+pub(crate) fn predicate_of_dataset(py: Python<'_>, text: &str) -> PyResult<(String, String)> {
+    let found = Predicate::of_dataset(text).map_err(|e| to_python(py, &e))?;
+    Ok((found.0, found.1.to_string()))
+}
+
 /// A standing query.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]

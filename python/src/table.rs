@@ -4,13 +4,14 @@ use crate::capsules::{Capsules, Reader, detached, export, export_schema, export_
 use crate::dataset::Dataset;
 use crate::errors::to_python;
 use crate::object::Object;
+use hyperchunk::store::Extreme;
 use hyperchunk_arrow::arrow_array::RecordBatch;
 use hyperchunk_arrow::arrow_buffer::Buffer;
-use hyperchunk_arrow::view::{self, Batches, TableOptions};
+use hyperchunk_arrow::view::{self, Batches, TableOptions, ZonedColumn};
 use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Result, Strings};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyBytes, PyCapsule};
 use std::sync::{Mutex, PoisonError};
 
 /// A table over data of a file.
@@ -41,6 +42,31 @@ pub(crate) struct ScanPart(view::ScanPart);
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
 pub(crate) struct Batch(RecordBatch);
+
+/// The row behind each stretch of rows, what is known of columns there, and how many bytes of statistics were looked at.
+type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64);
+/// A column: its name; of each stretch, what is known (1: anything; 2: there are numbers; 4: there may be NaN), the smallest and
+/// the largest number, 8 bytes each.
+type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+fn zoned<'py>(py: Python<'py>, column: &ZonedColumn) -> Zoned<'py> {
+    let bits = |value: Extreme| match value {
+        Extreme::Float(value) => value.to_ne_bytes(),
+        Extreme::Signed(value) => value.to_ne_bytes(),
+        Extreme::Unsigned(value) => value.to_ne_bytes(),
+    };
+    let (mut known, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
+    for bounds in &column.bounds {
+        let numbers = bounds.and_then(|bounds| bounds.numbers);
+        let nan = bounds.is_some_and(|bounds| bounds.nan);
+        known.push(u8::from(bounds.is_some()) | u8::from(numbers.is_some()) << 1 | u8::from(nan) << 2);
+        let (least, most) = numbers.map_or(([0; 8], [0; 8]), |(low, high)| (bits(low), bits(high)));
+        low.extend_from_slice(&least);
+        high.extend_from_slice(&most);
+    }
+    let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+    (column.name.clone(), bytes(&known), bytes(&low), bytes(&high))
+}
 
 impl Table {
     fn run<T: Send>(
@@ -130,11 +156,43 @@ impl Table {
         Ok(RowBatches(Mutex::new(Reader(Some(batches), self.0.schema()))))
     }
 
-    /// Its rows in parts: first some columns, on which it depends which rows of the others are given.
-    fn scan(&self, py: Python<'_>, first: Vec<String>, wanted: Vec<String>) -> PyResult<Scan> {
+    /// Its rows in parts, or some of them: first some columns, on which it depends which rows of the others are given.
+    #[pyo3(signature = (first, wanted, rows=None))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        first: Vec<String>,
+        wanted: Vec<String>,
+        rows: Option<Vec<(u64, u64)>>,
+    ) -> PyResult<Scan> {
         let first: Vec<&str> = first.iter().map(String::as_str).collect();
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
-        self.run(py, |table| table.scan(&first, &wanted)).map(|scan| Scan(Mutex::new(Some(scan))))
+        let rows = rows.map(|rows| rows.into_iter().map(|(start, end)| start..end).collect::<Vec<_>>());
+        let scan = self.run(py, |table| match &rows {
+            Some(rows) => table.scan_rows(&first, &wanted, rows),
+            None => table.scan(&first, &wanted),
+        });
+        scan.map(|scan| Scan(Mutex::new(Some(scan))))
+    }
+
+    /// Whether something is known of the values of any column.
+    fn keeps_zones(&self, py: Python<'_>) -> PyResult<bool> {
+        self.run(py, hyperchunk_arrow::Table::keeps_zones)
+    }
+
+    /// What is known of the values of columns; None if that is nothing.
+    fn zones<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Option<Zones<'py>>> {
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let Some(found) = self.run(py, |table| table.zones(&columns))? else { return Ok(None) };
+        let ends: Vec<u8> = found.ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
+        let columns = found.columns.iter().map(|column| zoned(py, column));
+        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.looked_at)))
+    }
+
+    /// How many bytes the elements of its columns have.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.0.bytes()
     }
 
     /// How each column is looked at: its name, how many rows are looked at where they lie, how many are read.
@@ -211,6 +269,15 @@ impl Scan {
         })
         .map(|part| part.flatten().map(ScanPart))
         .map_err(|e| to_python(py, &e))
+    }
+
+    /// How many bytes of elements were looked at until now.
+    #[getter]
+    fn looked_at(&self, py: Python<'_>) -> u64 {
+        py.detach(|| {
+            let scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            scan.as_ref().map_or(0, view::Scan::looked_at)
+        })
     }
 }
 

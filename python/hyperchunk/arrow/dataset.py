@@ -8,24 +8,37 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from hyperchunk.arrow.guarantees import kept
+from hyperchunk.arrow.zones import Zones
+from hyperchunk.arrow.zones import scan as zoned_scan
+
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Table
+    from hyperchunk.arrow.zones import Scanned
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]
     """A :class:`pyarrow.dataset.Dataset` over a :class:`hyperchunk.Table`.
 
-    It is one fragment without partitions. Filters are evaluated by pyarrow, row by row."""
+    It is one fragment without partitions. Filters are evaluated by pyarrow, row by row; rows that they rule out by what
+    is known of the values are not read."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, chosen: ds.Expression | None = None) -> None:
         # pyarrow's own has a C++ object, which this has not: all that would look at it is replaced below.
         self._table = table
         self._schema = table.schema
+        # Only rows for which this is true are there.
+        self._filter = chosen
 
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
         return self._schema
+
+    @property
+    def scanned(self) -> Scanned | None:
+        """What the last scan with a filter looked at."""
+        return self._table.scanned
 
     @property
     def partition_expression(self) -> ds.Expression:
@@ -44,6 +57,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if batch_size is not None:
             known["batch_size"] = batch_size
         names = self._needed(columns, None)
+        filter = self._both(filter)
         if filter is None:
             reader = self._table.select(names).to_reader(batch_size)
         else:
@@ -54,11 +68,19 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
         """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it
         is true for a row."""
-        for part in self._table._core.scan(self._needed([], filter), names):
-            first = pa.record_batch(part.first())
-            mask = _evaluated(first, filter)
+        first = self._needed([], filter)
+        zones = Zones.of(self._table, first)
+        may = None if zones is None else kept(zones, self._schema, filter)
+        for part in zoned_scan(self._table, first, names, zones, may):
+            mask = _evaluated(pa.record_batch(part.first()), filter)
             if mask.true_count:
                 yield pa.record_batch(part.chosen(mask.__arrow_c_array__()))
+
+    def _both(self, filter: ds.Expression | None) -> ds.Expression | None:
+        """A filter, and the one that this has."""
+        if self._filter is None:
+            return filter
+        return self._filter if filter is None else self._filter & filter
 
     def _needed(self, columns: Any, filter: ds.Expression | None) -> list[str]:
         """The columns that must be read, in their order."""
@@ -103,13 +125,14 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def count_rows(self, filter: ds.Expression | None = None, **options: Any) -> int:
         """How many rows there are for which a filter is true."""
-        if filter is None:
+        if self._both(filter) is None:
             return self._table.num_rows
-        return int(self.scanner(columns=self._needed([], filter), filter=filter, **options).count_rows())
+        columns = self._needed([], self._both(filter))
+        return int(self.scanner(columns=columns, filter=filter, **options).count_rows())
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The first rows of a scan."""
-        if filter is None:
+        if self._both(filter) is None:
             return TableDataset(self._table.slice(0, num_rows)).to_table(columns=columns, **options)
         return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
 
@@ -117,9 +140,9 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         """Rows by their numbers."""
         return self.to_table(columns=columns, **options).take(indices)
 
-    def filter(self, expression: ds.Expression) -> NoReturn:
-        """Not here: give the filter to what scans."""
-        raise NotImplementedError("give the filter to scanner(), to_table() or to_batches()")
+    def filter(self, expression: ds.Expression) -> TableDataset:
+        """The rows for which an expression is true, as a dataset."""
+        return TableDataset(self._table, self._both(expression))
 
     def get_fragments(self, filter: ds.Expression | None = None) -> NoReturn:
         """Not here: an HDF5 table has no fragments of pyarrow's."""

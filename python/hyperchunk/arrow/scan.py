@@ -21,7 +21,8 @@ def scan_hyperchunk(
     **options: Any,
 ) -> pl.LazyFrame:
     """A :class:`polars.LazyFrame` over a table of an HDF5 file: polars says which columns and rows it wants, and only
-    those are read.
+    those are read. Rows that a filter rules out by what is known of their values (statistics of a store, or those that
+    ``hyperchunk analyze`` made) are not; :attr:`Table.scanned` says how much was looked at.
 
     `source` is what :func:`hyperchunk.open` takes (a path, a URL), a file that is open, or a :class:`Table`; `table`
     the path of a group or a dataset. `columns`, `rows` and the looks (``strings=``, ``enums=`` …) are as for
@@ -34,8 +35,12 @@ def scan_hyperchunk(
     needed("polars")
     from polars.io.plugins import register_io_source
 
+    from hyperchunk.arrow.predicates import kept
+    from hyperchunk.arrow.zones import Zones
+    from hyperchunk.arrow.zones import scan as zoned_scan
+
     view = _view(source, table, columns, rows, options)._looking(cells="list")
-    if view.is_zero_copy:
+    if view.is_zero_copy and not view._core.keeps_zones():
         # All is in memory as it is: polars looks at what it needs.
         return view.to_polars().lazy()  # type: ignore[no-any-return]
     schema = to_frame(view[:0]).schema
@@ -54,7 +59,10 @@ def scan_hyperchunk(
             for batch in part.batches(batch_size):
                 yield to_frame(batch).filter(predicate).select(wanted)
             return
-        for rows in part._core.scan([name for name in part.column_names if name in asked], wanted):
+        needs = [name for name in part.column_names if name in asked]
+        zones = Zones.of(part, needs)
+        may = None if zones is None else kept(zones, predicate)
+        for rows in zoned_scan(part, needs, wanted, zones, may):
             truths = to_frame(rows.first()).select(predicate.alias("")).to_series()
             if truths.any():
                 yield to_frame(rows.chosen(None)).filter(truths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +15,7 @@ from hyperchunk.exceptions import UnsupportedError
 if TYPE_CHECKING:
     import numpy as np
 
+    from hyperchunk.arrow.zones import Scanned
     from hyperchunk.objects import HLObject
 
 Cells = Literal["tensor", "list"]
@@ -38,11 +40,13 @@ class Table:
     knows Arrow's PyCapsule interface: ``pyarrow.table(t)``, ``polars.DataFrame(t)``, ``duckdb.sql("select … from
     t")``."""
 
-    __slots__ = ("__weakref__", "_core", "_looks")
+    __slots__ = ("__weakref__", "_core", "_looks", "_scans")
 
-    def __init__(self, core: _core.Table, looks: dict[str, str]) -> None:
+    def __init__(self, core: _core.Table, looks: dict[str, str], scans: deque[Scanned] | None = None) -> None:
         self._core = core
         self._looks = looks
+        # Shared by all parts of a table.
+        self._scans: deque[Scanned] = deque(maxlen=1) if scans is None else scans
 
     # --- What it is ---
 
@@ -82,6 +86,16 @@ class Table:
         looked at where they lie."""
         return {name: copied for name, _, copied in self._core.storage()}
 
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its values have as they are stored, without compression."""
+        return self._core.nbytes
+
+    @property
+    def scanned(self) -> Scanned | None:
+        """What the last scan with a filter looked at, of this table or a part of it, by whomever."""
+        return self._scans[-1] if self._scans else None
+
     def __len__(self) -> int:
         return self._core.num_rows
 
@@ -92,7 +106,7 @@ class Table:
     # --- Parts of it ---
 
     def _with(self, core: _core.Table) -> Table:
-        return Table(core, self._looks)
+        return Table(core, self._looks, self._scans)
 
     def select(self, columns: Sequence[str]) -> Table:
         """Some of its columns, in this order."""
@@ -174,7 +188,7 @@ class Table:
         wanted = {**looks, **self._looks}
         if wanted == self._looks:
             return self
-        return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted)
+        return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans)
 
 
 def bounds(rows: slice, count: int) -> tuple[int, int]:

@@ -184,24 +184,32 @@ class Store:
     def follow(
         self,
         path: str,
-        predicate: str,
+        predicate: str | None = None,
         *,
         interval: float = 0.1,
         until_done: bool = False,
         timeout: float | None = None,
     ) -> Iterator[Seen]:
         """A standing query: yields values that `predicate` asks for as writers flush them, before anybody commits, and
-        without locks. What was committed before is not among them: that is :meth:`query`'s. It looks every `interval`
-        seconds, and ends after `timeout` seconds, or with `until_done` when all writers are done that have begun; one
-        that nobody asks for the next values does nothing."""
+        without locks. What was committed before is not among them: that is :meth:`query`'s. Without `predicate`, `path`
+        is one that names its dataset, ``"max(h) > 12"``. It looks every `interval` seconds, and ends after `timeout`
+        seconds, or with `until_done` when all writers are done that have begun; one that nobody asks for the next
+        values does nothing."""
+        if predicate is None:
+            path, predicate = _core.predicate_of_dataset(path)
+        definitions = [_core.StoreDefinition.decode(bytes) for bytes in self._definitions]
+        named = {os.fsdecode(definition.path): definition for definition in definitions}
         name = "/" + path.strip("/")
-        for bytes in self._definitions:
-            definition = _core.StoreDefinition.decode(bytes)
-            if definition.path == os.fsencode(name):
-                dtype = np.dtype(dtype_of(definition.datatype.description))
-                options: Any = {"interval": interval, "until_done": until_done, "timeout": timeout}
-                return follow(self.path, name, predicate, dtype, len(definition.shape), **options)
-        raise KeyError(f"the store has no dataset {name}")
+        if name not in named and not path.startswith("/"):
+            names = [known for known in named if known.endswith(name)]
+            if len(names) > 1:
+                raise KeyError(f"which dataset is {path}? There are {', '.join(sorted(names))}")
+            name = names[0] if names else name
+        if name not in named:
+            raise KeyError(f"the store has no dataset {name}")
+        dtype = np.dtype(dtype_of(named[name].datatype.description))
+        options: Any = {"interval": interval, "until_done": until_done, "timeout": timeout}
+        return follow(self.path, name, predicate, dtype, len(named[name].shape), **options)
 
     def _dataset(self, path: str, epoch: int | None) -> ReadDataset:
         import hyperchunk

@@ -270,11 +270,10 @@ def test_a_dataset_of_pyarrow(table: hyperchunk.Table, memory: pa.Table) -> None
         dataset.to_table(columns=["nothing"])
     with pytest.raises((pa.ArrowInvalid, KeyError)):
         dataset.to_table(filter=pc.field("nothing") > 3)
-    for wrong in (
-        dataset.get_fragments,
-        lambda: dataset.filter(pc.field("n") > 1),
-        lambda: dataset.replace_schema(None),
-    ):
+    few = dataset.filter(pc.field("n") > 1).filter(pc.field("id") < 10)
+    assert few.count_rows() == memory.filter((pc.field("n") > 1) & (pc.field("id") < 10)).num_rows
+    assert few.count_rows(pc.field("id") < 0) == 0
+    for wrong in (dataset.get_fragments, lambda: dataset.replace_schema(None)):
         with pytest.raises(NotImplementedError):
             wrong()
     repr(dataset)

@@ -2,11 +2,9 @@
 
 import importlib.util
 import json
-import multiprocessing
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -260,33 +258,3 @@ def test_the_ocean_finds_its_biggest_wave(tmp_path: Path) -> None:
     assert {tuple(index) for index in indices.tolist()} == {tuple(index) for index in np.argwhere(whole > 12).tolist()}
     assert (heights > 12).all()
     assert waves.left < whole.nbytes / 4
-
-
-def write_slowly(run: store.Store, rank: int) -> None:
-    with run.writer() as writer:
-        for step in range(3):
-            writer["a"][rank * 100 + step * 10 : rank * 100 + step * 10 + 10] = np.arange(10) + 10 * step
-            writer.flush()
-            time.sleep(0.05)
-
-
-def test_what_writers_flush_is_followed(tmp_path: Path) -> None:
-    path = tmp_path / "run.h5"
-    run = store.create(path, {"/a": store.Dataset(400, "i4")}, statistics=True, sync="never")
-    with run.writer() as writer:
-        writer["a"][0:10] = 99
-    run.commit()
-    processes = [multiprocessing.get_context("fork").Process(target=write_slowly, args=(run, rank)) for rank in (1, 2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    found = sorted(
-        (int(index[0]), int(value))
-        for seen in run.follow("/a", "max > 25", interval=0.01, timeout=20, until_done=True)
-        for index, value in zip(seen.indices, seen.values, strict=True)
-    )
-    assert found == [(100 * rank + at, at) for rank in (1, 2) for at in range(26, 30)]
-    assert list(run.follow("/a", "value > 1000", until_done=True, timeout=10)) == []
-    with pytest.raises(KeyError, match="no dataset"):
-        run.follow("/b", "value > 1")

@@ -15,5 +15,5 @@ mod token;
 pub use client::{RemoteBatches, RemoteTable, enable};
 pub use predicate::{Comparison, Literal, Predicate};
 pub use query::Query;
-pub use server::{Address, Log, ServerOptions, serve};
+pub use server::{Address, Log, ServerOptions, Signals, serve};
 pub use token::{Token, VARIABLE as TOKEN_VARIABLE};

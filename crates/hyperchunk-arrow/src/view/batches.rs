@@ -35,8 +35,8 @@ pub struct Batches {
     table: Arc<Inner>,
     /// Of each dataset in use.
     lies: Vec<Option<Lie>>,
-    /// The first row that is in no slab yet.
-    at: u64,
+    /// Rows that are in no slab yet: in order and apart, the first ones last.
+    left: Vec<Range<u64>>,
     slab_bytes: u64,
     next: Option<Next>,
     /// What is left of a slab that has more rows than a batch may have.
@@ -47,7 +47,8 @@ pub struct Batches {
 /// Rows that are made at once, and the place of the first in each dataset that is mapped.
 #[derive(Debug, Clone)]
 pub(super) struct Slab {
-    rows: Range<u64>,
+    /// In order and apart; where something is mapped, they follow each other.
+    rows: Vec<Range<u64>>,
     places: Vec<Option<Place>>,
     /// How many bytes must be read or copied.
     work: u64,
@@ -62,6 +63,13 @@ enum Next {
 
 impl Batches {
     pub(super) fn new(table: &Arc<Inner>) -> Result<Self> {
+        Self::of_rows(table, vec![table.rows.clone()])
+    }
+
+    /// Those of some of its rows, which come in order and apart.
+    pub(super) fn of_rows(table: &Arc<Inner>, mut rows: Vec<Range<u64>>) -> Result<Self> {
+        rows.retain(|rows| rows.start < rows.end);
+        rows.reverse();
         let mut lies: Vec<Option<Lie>> = table.stored.iter().map(|_| None).collect();
         for column in &table.columns {
             let (Some(stored), Some(lie)) = (table.stored.get(column.stored), lies.get_mut(column.stored))
@@ -78,7 +86,7 @@ impl Batches {
         Ok(Self {
             table: Arc::clone(table),
             lies,
-            at: table.rows.start,
+            left: rows,
             slab_bytes: if remote { SLAB } else { FIRST_SLAB },
             next: None,
             rest: None,
@@ -104,10 +112,8 @@ impl Batches {
 
     /// The rows that are made next.
     fn cut(&mut self) -> Result<Option<Slab>> {
-        let (start, mut end) = (self.at, self.table.rows.end);
-        if start >= end {
-            return Ok(None);
-        }
+        let Some(Range { start, end }) = self.left.pop() else { return Ok(None) };
+        let mut cut = end;
         let mut places = Vec::with_capacity(self.lies.len());
         let (mut row_bytes, mut height) = (0_u64, 1);
         for (stored, lie) in self.table.stored.iter().zip(&mut self.lies) {
@@ -118,7 +124,7 @@ impl Batches {
             let Some(piece) = lie.piece(start) else {
                 return Err(Error::invalid("rows that lie nowhere"));
             };
-            end = end.min(piece.rows.end);
+            cut = cut.min(piece.rows.end);
             let place = piece.place.as_ref().map(|place| place.of_row(start - piece.rows.start, stored.row));
             if place.is_none() {
                 row_bytes = row_bytes.saturating_add(stored.row as u64);
@@ -134,10 +140,30 @@ impl Batches {
             }
         }
         let most = self.most_rows(start, row_bytes, height)?;
-        end = end.min(start.saturating_add(most));
-        self.at = end;
-        let work = (end - start).saturating_mul(row_bytes);
-        Ok(Some(Slab { rows: start..end, places, work }))
+        cut = cut.min(start.saturating_add(most));
+        let first = start..cut;
+        let mut rows = vec![first];
+        if cut < end {
+            self.left.push(cut..end);
+        } else if row_bytes > 0 && places.iter().all(Option::is_none) {
+            self.add_apart(&mut rows, most.saturating_sub(cut - start));
+        }
+        let count = rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
+        Ok(Some(Slab { rows, places, work: count.saturating_mul(row_bytes) }))
+    }
+
+    /// Adds the next rows, as long as there is room for them and none are mapped: they are read together.
+    fn add_apart(&mut self, rows: &mut Vec<Range<u64>>, mut room: u64) {
+        while let Some(next) = self.left.last()
+            && next.end - next.start <= room
+        {
+            let read = self.lies.iter_mut().flatten().all(|lie| {
+                lie.piece(next.start).is_some_and(|piece| piece.place.is_none() && piece.rows.end >= next.end)
+            });
+            let Some(next) = self.left.pop_if(|_| read) else { break };
+            room -= next.end - next.start;
+            rows.push(next);
+        }
     }
 
     /// How many rows a slab may have that begins here.
@@ -237,7 +263,7 @@ impl RecordBatchReader for Batches {
 impl Inner {
     /// The batch of a slab.
     pub(super) fn make(&self, slab: &Slab) -> Result<RecordBatch> {
-        let count = slab.rows.end - slab.rows.start;
+        let count = slab.rows.iter().map(|rows| rows.end - rows.start).fold(0, u64::saturating_add);
         let rows = usize::try_from(count).map_err(|_| Error::limit("more rows than there are addresses"))?;
         let stored = self.bytes(slab, rows)?;
         let mut arrays: Vec<Option<ArrayRef>> = self.columns.iter().map(|_| None).collect();
@@ -287,16 +313,24 @@ impl Inner {
                         *to = Some(buffer);
                     }
                 }
-                None => reads.push((number, from, choice(from, &slab.rows), fresh(size)?)),
+                None => {
+                    let choices = slab.rows.iter().map(|rows| (choice(from, rows), rows.end - rows.start));
+                    reads.push((number, from, choices.collect::<Vec<_>>(), fresh(size)?));
+                }
             }
         }
-        let wanted = reads.iter_mut().map(|(_, from, choice, out)| Read {
-            dataset: &from.dataset,
-            choice,
-            conversion: None,
-            out,
-        });
-        read_many(wanted.collect())?;
+        let mut wanted = Vec::with_capacity(reads.len());
+        for (_, from, choices, out) in &mut reads {
+            let mut rest = &mut out[..];
+            for (choice, rows) in choices {
+                // No overflow: the bytes of all rows are counted above.
+                let bytes = usize::try_from(*rows).unwrap_or(usize::MAX).saturating_mul(from.row);
+                let (out, behind) = rest.split_at_mut(bytes.min(rest.len()));
+                wanted.push(Read { dataset: &from.dataset, choice, conversion: None, out });
+                rest = behind;
+            }
+        }
+        read_many(wanted)?;
         for (number, _, _, out) in reads {
             if let Some(to) = buffers.get_mut(number) {
                 *to = Some(Buffer::from_vec(out));

@@ -18,9 +18,11 @@ mod scan;
 mod schemes;
 mod table;
 mod texts;
+mod zones;
 
 pub use ahead::{after_fork, before_fork};
 pub use batches::Batches;
 pub use piece::in_one_piece;
 pub use scan::{Scan, ScanPart};
 pub use table::{Storage, Table, TableOptions};
+pub use zones::{ZonedColumn, Zones};

@@ -6,7 +6,9 @@ use crate::{Error, Result};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::{FilterBuilder, prep_null_mask_filter};
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A walk through a table: some of its columns first, then of chosen rows the others.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub struct Scan {
     schema: SchemaRef,
     /// Of each wanted column: whether it is one of the first, and its number there or among the others.
     order: Arc<[(bool, usize)]>,
+    looked_at: Arc<AtomicU64>,
 }
 
 /// A part of the rows of a scan.
@@ -27,6 +30,7 @@ pub struct ScanPart {
     others: Arc<Inner>,
     schema: SchemaRef,
     order: Arc<[(bool, usize)]>,
+    looked_at: Arc<AtomicU64>,
 }
 
 impl Table {
@@ -35,6 +39,24 @@ impl Table {
     /// # Errors
     /// NotFound if it has none of a name; as [`Table::batches`].
     pub fn scan(&self, first: &[&str], wanted: &[&str]) -> Result<Scan> {
+        self.scan_rows(first, wanted, std::slice::from_ref(&(0..self.rows())))
+    }
+
+    /// The same of some rows, which come in order and apart.
+    ///
+    /// # Errors
+    /// As [`Table::scan`]; Invalid for rows that do not come so, or that there are not.
+    pub fn scan_rows(&self, first: &[&str], wanted: &[&str], rows: &[Range<u64>]) -> Result<Scan> {
+        let ordered = rows.iter().zip(rows.iter().skip(1)).all(|(one, next)| one.end <= next.start);
+        let forward = rows.iter().all(|rows| rows.start <= rows.end);
+        let (start, end) =
+            (rows.first().map_or(0, |rows| rows.start), rows.last().map_or(0, |rows| rows.end));
+        if !ordered || !forward {
+            return Err(Error::invalid("rows of a scan that do not come in order"));
+        }
+        let around = self.slice(start..end)?;
+        let before = self.0.rows.start;
+        let rows = rows.iter().map(|rows| before + rows.start..before + rows.end).collect();
         let others: Vec<&str> = wanted.iter().filter(|name| !first.contains(name)).copied().collect();
         let order = wanted.iter().map(|name| match first.iter().position(|known| known == name) {
             Some(place) => (true, place),
@@ -42,11 +64,12 @@ impl Table {
         });
         let all: Vec<&str> = first.iter().chain(&others).copied().collect();
         Ok(Scan {
-            batches: self.select(&all)?.batches()?,
+            batches: Batches::of_rows(&around.select(&all)?.0, rows)?,
             first: self.select(first)?,
             schema: self.select(wanted)?.schema(),
             order: order.collect(),
             others: self.select(&others)?,
+            looked_at: Arc::default(),
         })
     }
 }
@@ -58,13 +81,21 @@ impl Scan {
     /// If they cannot be read.
     pub fn next_part(&mut self) -> Result<Option<ScanPart>> {
         let Some((slab, first)) = self.batches.next_of(&self.first.0)? else { return Ok(None) };
+        self.looked_at.fetch_add(self.first.0.bytes_of(first.num_rows()), Ordering::Relaxed);
         Ok(Some(ScanPart {
             first,
             slab,
             others: Arc::clone(&self.others.0),
             schema: Arc::clone(&self.schema),
             order: Arc::clone(&self.order),
+            looked_at: Arc::clone(&self.looked_at),
         }))
+    }
+
+    /// How many bytes of elements were looked at until now, here and by the parts.
+    #[must_use]
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
     }
 
     /// The wanted columns.
@@ -100,6 +131,7 @@ impl ScanPart {
         }
         let mask = mask.filter(|_| count < rows);
         let others = self.others.make(&self.slab)?;
+        self.looked_at.fetch_add(self.others.bytes_of(rows), Ordering::Relaxed);
         let column = |(is_first, number): &(bool, usize)| {
             let from = if *is_first { &self.first } else { &others };
             Arc::clone(from.column(*number))

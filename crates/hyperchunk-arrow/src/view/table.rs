@@ -168,6 +168,12 @@ impl Table {
         self.with(|inner| inner.batch_rows = rows.map(|rows| rows.max(1)))
     }
 
+    /// How many bytes the elements of its columns have, as they are stored without filters.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes_of(1).saturating_mul(self.rows())
+    }
+
     /// Its rows, batch by batch.
     ///
     /// # Errors
@@ -232,6 +238,16 @@ impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.0.schema.fields().iter().map(|field| field.name()).collect();
         f.debug_struct("Table").field("rows", &self.0.rows).field("columns", &names).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// How many bytes the datasets that its columns come from have in so many rows.
+    pub(super) fn bytes_of(&self, rows: usize) -> u64 {
+        let used = self.stored.iter().enumerate();
+        let used = used.filter(|(number, _)| self.columns.iter().any(|column| column.stored == *number));
+        let row = used.fold(0_u64, |sum, (_, stored)| sum.saturating_add(stored.row as u64));
+        row.saturating_mul(rows as u64)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod analyses;
 mod change;
+mod follow;
 mod query;
 mod show;
 mod tree;
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Query(query::Query),
     /// Show the zones of a dataset, with a picture of where its values are large.
     Zones(query::Zones),
+    /// Tell of values as writers flush them, before anybody commits.
+    Follow(follow::Follow),
     /// Commit also what writers wrote that were stopped, up to the last write that was whole.
     Recover(change::Recover),
     /// Compare everything that was written with its checksum.
@@ -59,6 +62,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
         Command::Ls(arguments) => show::ls(arguments),
         Command::Query(arguments) => query::query(arguments),
         Command::Zones(arguments) => query::zones(arguments),
+        Command::Follow(arguments) => follow::follow(arguments),
         Command::Recover(arguments) => change::recover(arguments),
         Command::Verify(arguments) => show::verify(arguments),
         Command::Link(arguments) => change::link(arguments),

@@ -85,7 +85,7 @@ impl Of {
     }
 }
 
-fn text(value: Extreme) -> String {
+pub(super) fn text(value: Extreme) -> String {
     match value {
         Extreme::Float(value) => value.to_string(),
         Extreme::Signed(value) => value.to_string(),
@@ -93,7 +93,7 @@ fn text(value: Extreme) -> String {
     }
 }
 
-fn number(value: Extreme) -> Value {
+pub(super) fn number(value: Extreme) -> Value {
     match value {
         Extreme::Float(value) => json!(value),
         Extreme::Signed(value) => json!(value),
@@ -107,7 +107,7 @@ fn range(slab: &Slab) -> String {
     if axes.is_empty() { "the only element".to_owned() } else { axes.join(", ") }
 }
 
-fn index(index: &[u64]) -> String {
+pub(super) fn index(index: &[u64]) -> String {
     let numbers: Vec<String> = index.iter().map(ToString::to_string).collect();
     format!("[{}]", numbers.join(", "))
 }

@@ -1,7 +1,6 @@
 //! Queries: boxes that may hold what is asked for, and the values that are.
 
 use super::boxes::{elements, merged};
-use super::elements::Values;
 use super::{Ask, Elements, Predicate};
 use crate::slabs::{Steps, slabs_of};
 use crate::store::{Extreme, Slab};
@@ -146,17 +145,7 @@ impl Matches {
     /// The values that were found, as numbers.
     #[must_use]
     pub fn numbers(&self, found: &Found) -> Vec<Extreme> {
-        match self.elements.values(&found.values) {
-            Values::Floats(values, _) => values.into_iter().map(Extreme::Float).collect(),
-            Values::Integers(values) => {
-                let number = |value: i128| match (i64::try_from(value), u64::try_from(value)) {
-                    (Ok(value), _) => Extreme::Signed(value),
-                    (_, Ok(value)) => Extreme::Unsigned(value),
-                    _ => Extreme::Signed(0),
-                };
-                values.into_iter().map(number).collect()
-            }
-        }
+        self.elements.values(&found.values).numbers()
     }
 
     /// The next part that has any; `None` behind the last.

@@ -1,11 +1,11 @@
 //! Elements as numbers.
 
-use crate::store::{Looks, Machine, Pass, Statistics};
+use crate::store::{Extreme, Looks, Machine, Pass, Statistics};
 use crate::{Error, Result};
 use hyperchunk_format::model::Datatype;
 
 /// How the elements of a dataset are read as numbers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Elements {
     looks: Looks,
     machine: Machine,
@@ -21,6 +21,21 @@ pub(crate) enum Values {
 }
 
 impl Values {
+    /// Each as a number.
+    pub(crate) fn numbers(self) -> Vec<Extreme> {
+        match self {
+            Self::Floats(values, _) => values.into_iter().map(Extreme::Float).collect(),
+            Self::Integers(values) => {
+                let number = |value: i128| match (i64::try_from(value), u64::try_from(value)) {
+                    (Ok(value), _) => Extreme::Signed(value),
+                    (_, Ok(value)) => Extreme::Unsigned(value),
+                    _ => Extreme::Signed(0),
+                };
+                values.into_iter().map(number).collect()
+            }
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Floats(values, _) => values.len(),
@@ -44,6 +59,33 @@ impl Elements {
     /// How many bytes one has.
     pub(crate) fn size(self) -> usize {
         self.machine.size()
+    }
+
+    /// Whether some may be no numbers.
+    pub(crate) fn may_be_nan(self) -> bool {
+        matches!(self.machine, Machine::F32 | Machine::F64)
+    }
+
+    /// Whether one may have exactly this value.
+    pub(crate) fn has(self, value: Extreme) -> bool {
+        let signed =
+            |low: i64, high: i64| matches!(value, Extreme::Signed(value) if (low..=high).contains(&value));
+        let unsigned = |high: u64| matches!(value, Extreme::Unsigned(value) if value <= high);
+        match self.machine {
+            #[expect(clippy::cast_possible_truncation, reason = "what is not exact is refused")]
+            Machine::F32 => {
+                matches!(value, Extreme::Float(value) if f64::from(value as f32).to_bits() == value.to_bits() && !value.is_nan())
+            }
+            Machine::F64 => matches!(value, Extreme::Float(value) if !value.is_nan()),
+            Machine::I8 => signed(i8::MIN.into(), i8::MAX.into()),
+            Machine::I16 => signed(i16::MIN.into(), i16::MAX.into()),
+            Machine::I32 => signed(i32::MIN.into(), i32::MAX.into()),
+            Machine::I64 => signed(i64::MIN, i64::MAX),
+            Machine::U8 => unsigned(u8::MAX.into()),
+            Machine::U16 => unsigned(u16::MAX.into()),
+            Machine::U32 => unsigned(u32::MAX.into()),
+            Machine::U64 => unsigned(u64::MAX),
+        }
     }
 
     /// What whole elements are like.

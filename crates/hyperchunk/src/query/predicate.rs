@@ -136,6 +136,45 @@ impl FromStr for Predicate {
     }
 }
 
+impl Predicate {
+    /// A predicate that names its dataset, and that name: `max(/ocean/h) > 12`, `0 < value(h) < 1 or isnan(h)`.
+    ///
+    /// # Errors
+    /// Invalid if it names none, or several; as parsing a predicate.
+    pub fn of_dataset(text: &str) -> Result<(String, Self)> {
+        let (mut plain, mut name) = (String::with_capacity(text.len()), None::<&str>);
+        let mut at = 0;
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = rest.find(|c: char| !letter(c)).unwrap_or(rest.len());
+            let word = rest.get(..end).unwrap_or_default();
+            let asked = matches!(word, "value" | "max" | "min");
+            let inner = rest.get(end..).and_then(|behind| behind.trim_start().strip_prefix('('));
+            let inner = inner.filter(|_| asked || matches!(word, "isnan" | "isinf" | "isfinite"));
+            if let Some((found, behind)) = inner.and_then(|inner| inner.split_once(')'))
+                && found.trim() != "value"
+                && !found.contains('(')
+            {
+                let found = found.trim();
+                if found.is_empty() || name.is_some_and(|name| name != found) {
+                    let message = "one dataset is asked about, as in `max(/ocean/h) > 12`";
+                    return Err(wrong(text, message, at));
+                }
+                name = Some(found);
+                plain.push_str(word);
+                plain.push_str(if asked { "" } else { "(value)" });
+                at = text.len() - behind.len();
+                continue;
+            }
+            let step = if end > 0 { end } else { rest.chars().next().map_or(1, char::len_utf8) };
+            plain.push_str(rest.get(..step).unwrap_or_default());
+            at += step;
+        }
+        let name = name.ok_or_else(|| wrong(text, "no dataset is named, as in `max(/ocean/h) > 12`", 0))?;
+        Ok((name.to_owned(), plain.parse()?))
+    }
+}
+
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -391,6 +430,22 @@ mod tests {
 
     fn term(text: &str) -> Term {
         text.parse::<Predicate>().unwrap().term
+    }
+
+    #[test]
+    fn datasets_are_named() {
+        let check = |text: &str, name: &str, plain: &str| {
+            let (found, predicate) = Predicate::of_dataset(text).unwrap();
+            assert_eq!((&*found, &*predicate.to_string()), (name, plain));
+        };
+        check("max(h) > 12", "h", "max > 12");
+        check("0 < value (/a/b c) < 1 or isnan(/a/b c)", "/a/b c", "0 < value < 1 or isnan(value)");
+        check("not isfinite( ü ) and min(ü) < -3", "ü", "not isfinite(value) and min < -3");
+        for wrong in
+            ["max > 12", "max(a) > 1 or max(b) > 1", "max() > 1", "max(a > 1", "isnan(value)", "", "max(a)"]
+        {
+            assert!(Predicate::of_dataset(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

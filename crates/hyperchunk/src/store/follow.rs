@@ -4,17 +4,22 @@
 //! whose statistics rule out what is asked for are not read.
 
 use super::commit::writers;
+use super::compact;
 use super::header::{HEADER, TRAILER_SIZE};
 use super::overlap::fetch;
 use super::record::{self, Body, FIXED, Record};
-use super::{Definition, Log, Manifest, Piece, Place, Slab, WriterId, Written, log_of};
+use super::{Definition, Extreme, Log, Manifest, Piece, Place, Slab, WriterId, Written, log_of};
 use crate::query::{Elements, Predicate};
 use crate::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// So many bytes of a record are tested at a time.
 const AT_ONCE: u64 = 8 << 20;
+/// A look ends when it has read so many bytes; the next one goes on there.
+const A_LOOK: u64 = 64 << 20;
+/// No definition is longer.
+const LONGEST_DEFINITION: u64 = 64 << 20;
 
 /// A standing query. What was committed when it began is not looked at.
 #[derive(Debug)]
@@ -37,6 +42,15 @@ pub struct Seen {
     pub indices: Vec<u64>,
     /// The values, as the dataset has them.
     pub values: Vec<u8>,
+    elements: Elements,
+}
+
+impl Seen {
+    /// The values as numbers.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<Extreme> {
+        self.elements.values(&self.values).numbers()
+    }
 }
 
 /// What is new.
@@ -63,9 +77,23 @@ struct Tail {
     committed: u64,
     /// Its datasets: those that are asked for.
     known: Vec<Option<Known>>,
-    /// Records that were not flushed yet: their number, where their batch begins, and where they lie.
-    waiting: Vec<(u64, u64, u64, Record)>,
+    /// Records that were not flushed yet.
+    waiting: Vec<Flushed>,
+    /// Records that were, and are still to be looked at.
+    flushed: VecDeque<Flushed>,
     done: bool,
+}
+
+/// A record that is looked at once its writer flushed it.
+#[derive(Debug)]
+struct Flushed {
+    order: u64,
+    /// Where its batch begins, and where it lies.
+    head: u64,
+    place: u64,
+    record: Record,
+    /// What of it is to be read, and whether that is appended; `None` before it was begun.
+    parts: Option<VecDeque<(Piece, bool, Slab)>>,
 }
 
 #[derive(Debug)]
@@ -93,7 +121,7 @@ impl Follow {
         Ok(Self { path: path.to_owned(), dataset: dataset.to_vec(), predicate, tails })
     }
 
-    /// What was flushed since the last time.
+    /// What was flushed since the last time; of much, a part, and the rest the next times.
     ///
     /// # Errors
     /// Io; Corrupt if what was flushed is not as it was written; Unsupported for elements that are no plain numbers.
@@ -102,18 +130,23 @@ impl Follow {
         for writer in writers(&self.path)? {
             let tail = self.tails.entry(writer).or_insert_with(Tail::new);
             let is_new = tail.committed == 0;
-            if !tail.done {
+            if !tail.done || !tail.flushed.is_empty() {
                 let name = log_of(&self.path, writer);
-                match Log::bytes_of(&name) {
-                    Ok(log) => {
-                        let walk = tail.walk(&log, &self.dataset, &self.predicate, &mut polled);
-                        walk.map_err(|error| error.file(name.display()))?;
+                let walked = Log::bytes_of(&name).and_then(|log| {
+                    // What it has was seen when others wrote it.
+                    if log.header.session == compact::session() {
+                        tail.done = true;
+                        return Ok(());
                     }
-                    // It has just begun, or was compacted away.
-                    Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
-                    Err(error) => return Err(error),
+                    tail.walk(&log, &self.dataset, &self.predicate, &mut polled)
+                });
+                match walked {
+                    Ok(()) => {}
+                    // It has just begun, or is gone since it was compacted.
+                    Err(error) if tail.is_gone(&error) => {}
+                    Err(error) => return Err(error.file(name.display())),
                 }
-                polled.done &= tail.done;
+                polled.done &= tail.done && tail.flushed.is_empty();
             }
             polled.writers += usize::from(is_new && tail.at > HEADER as u64);
         }
@@ -124,18 +157,26 @@ impl Follow {
 
 impl Tail {
     fn new() -> Self {
-        Self { at: HEADER as u64, next: 0, committed: 0, known: Vec::new(), waiting: Vec::new(), done: false }
+        let (waiting, flushed) = (Vec::new(), VecDeque::new());
+        let (at, known) = (HEADER as u64, Vec::new());
+        Self { at, next: 0, committed: 0, known, waiting, flushed, done: false }
+    }
+
+    /// Whether an error says that there is no log: not yet, or no longer.
+    fn is_gone(&self, error: &Error) -> bool {
+        let begins = self.at == HEADER as u64 && error.kind() == ErrorKind::Truncated;
+        begins || (self.flushed.is_empty() && error.kind() == ErrorKind::NotFound)
     }
 
     fn walk(&mut self, log: &Log, path: &[u8], predicate: &Predicate, polled: &mut Polled) -> Result<()> {
+        self.look(log, predicate, polled)?;
         let size = log.file_size();
-        while !self.done {
+        while !self.done && self.flushed.is_empty() {
             if let Some(trailer) = log.trailer_at(self.at)? {
-                for (order, head, place, record) in std::mem::take(&mut self.waiting) {
-                    self.look(log, (order, head, place), &record, predicate, polled)?;
-                }
+                self.flushed.extend(std::mem::take(&mut self.waiting));
                 self.at += TRAILER_SIZE as u64;
                 self.done = trailer.closed;
+                self.look(log, predicate, polled)?;
                 continue;
             }
             let mut fixed = [0; FIXED];
@@ -156,11 +197,23 @@ impl Tail {
                 return Err(Error::corrupt("a batch does not go on where the one before ended").at(self.at));
             }
             let mut place = self.at + header;
-            for (order, record) in (batch.first..).zip(batch.records.iter()) {
-                self.note(log, (order, place), record, path, predicate)?;
-                place += record.length;
+            let mut places = Vec::with_capacity(batch.records.len());
+            for record in &batch.records {
+                places.push(place);
+                place = place.saturating_add(record.length);
             }
-            self.next += batch.records.len() as u64;
+            let mut defined =
+                places.iter().zip(&batch.records).filter(|(_, record)| record.body == Body::Define);
+            // Definitions are needed before they are flushed.
+            if !defined.try_fold(true, |whole, (place, record)| {
+                Ok::<_, Error>(whole && log.is_whole(record, *place, &|_| Err(Error::corrupt("no rows")))?)
+            })? {
+                break;
+            }
+            self.next = batch.first.saturating_add(batch.records.len() as u64);
+            for ((order, record), place) in (batch.first..).zip(batch.records).zip(places) {
+                self.note(log, (order, place), record, path, predicate)?;
+            }
             self.at = place.next_multiple_of(8);
         }
         Ok(())
@@ -170,11 +223,14 @@ impl Tail {
         &mut self,
         log: &Log,
         (order, place): (u64, u64),
-        record: &Record,
+        record: Record,
         path: &[u8],
         predicate: &Predicate,
     ) -> Result<()> {
         if record.body == Body::Define {
+            if record.length > LONGEST_DEFINITION {
+                return Err(Error::corrupt(format!("a definition of {} bytes", record.length)).at(place));
+            }
             let length = usize::try_from(record.length).map_err(|_| Error::limit("larger than memory"))?;
             let mut bytes = vec![0; length];
             log.read_at(place, &mut bytes)?;
@@ -198,46 +254,77 @@ impl Tail {
             _ => false,
         };
         if wanted {
-            self.waiting.push((order, self.at, place, record.clone()));
+            self.waiting.push(Flushed { order, head: self.at, place, record, parts: None });
         }
         Ok(())
     }
 
-    /// Reads a record, and finds what is asked for.
-    fn look(
-        &mut self,
-        log: &Log,
-        (order, head, place): (u64, u64, u64),
-        record: &Record,
-        predicate: &Predicate,
-        polled: &mut Polled,
-    ) -> Result<()> {
-        let Some(Some(known)) = self.known.get_mut(record.dataset as usize) else { return Ok(()) };
-        if let Body::Extent(dims) = &record.body {
-            known.dims.clone_from(dims);
-            return Ok(());
-        }
-        let definition = &known.definition;
-        if !log.is_whole(record, place, &|_| Ok(definition.clone()))? {
-            return Err(Error::corrupt("what was flushed is not as it was written").at(place));
-        }
-        let mut written = Written::nothing(known.dims.len());
-        let chunk = definition.chunk.as_deref().unwrap_or_default();
-        written.add(record, order, head, place, definition.element_size(), chunk);
-        let size = known.elements.size() as u64;
-        let pieces = written.pieces.iter().map(|piece| (piece, false));
-        for (piece, appended) in pieces.chain(written.appended.iter().map(|piece| (piece, true))) {
-            let mut seen = Seen { writer: log.writer(), appended, indices: Vec::new(), values: Vec::new() };
-            for slab in parts(&piece, &known.dims, size)? {
-                let bytes = fetch(log, definition, &piece, &slab)?;
-                polled.looked_at = polled.looked_at.saturating_add(bytes.len() as u64);
-                predicate.find(known.elements, &slab, &bytes, &mut seen.indices, &mut seen.values);
+    /// Reads records that were flushed, and finds what is asked for, until it has read enough for once.
+    fn look(&mut self, log: &Log, predicate: &Predicate, polled: &mut Polled) -> Result<()> {
+        while let Some(flushed) = self.flushed.front_mut() {
+            let Some(Some(known)) = self.known.get_mut(flushed.record.dataset as usize) else {
+                self.flushed.pop_front();
+                continue;
+            };
+            if let Body::Extent(dims) = &flushed.record.body {
+                known.dims.clone_from(dims);
+                self.flushed.pop_front();
+                continue;
             }
+            if polled.looked_at >= A_LOOK {
+                return Ok(());
+            }
+            let parts = match &mut flushed.parts {
+                Some(parts) => parts,
+                none => none.insert(known.parts(
+                    log,
+                    flushed.order,
+                    flushed.head,
+                    flushed.place,
+                    &flushed.record,
+                )?),
+            };
+            let Some((piece, appended, slab)) = parts.pop_front() else {
+                self.flushed.pop_front();
+                continue;
+            };
+            let bytes = fetch(log, &known.definition, &piece, &slab)?;
+            polled.looked_at = polled.looked_at.saturating_add(bytes.len() as u64);
+            let (indices, values) = (Vec::new(), Vec::new());
+            let mut seen = Seen { writer: log.writer(), appended, indices, values, elements: known.elements };
+            predicate.find(known.elements, &slab, &bytes, &mut seen.indices, &mut seen.values);
             if !seen.values.is_empty() {
                 polled.seen.push(seen);
             }
         }
         Ok(())
+    }
+}
+
+impl Known {
+    /// What of a record is to be read, part by part; the record is compared with its checksum first.
+    fn parts(
+        &self,
+        log: &Log,
+        order: u64,
+        head: u64,
+        place: u64,
+        record: &Record,
+    ) -> Result<VecDeque<(Piece, bool, Slab)>> {
+        if !log.is_whole(record, place, &|_| Ok(self.definition.clone()))? {
+            return Err(Error::corrupt("what was flushed is not as it was written").at(place));
+        }
+        let mut written = Written::nothing(self.dims.len());
+        let chunk = self.definition.chunk.as_deref().unwrap_or_default();
+        written.add(record, order, head, place, self.definition.element_size(), chunk);
+        let pieces = written.pieces.iter().map(|piece| (piece, false));
+        let mut all = VecDeque::new();
+        for (piece, appended) in pieces.chain(written.appended.iter().map(|piece| (piece, true))) {
+            for slab in parts(&piece, &self.dims, self.elements.size() as u64)? {
+                all.push_back((piece.clone(), appended, slab));
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -317,5 +404,59 @@ mod tests {
         writer.close().unwrap();
         let polled = follow.poll().unwrap();
         assert!(polled.done && polled.seen.is_empty());
+    }
+
+    #[test]
+    fn what_is_compacted_is_not_found_again() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        let definition = Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![1000]);
+        let never = CommitOptions { sync: Sync::Never, ..CommitOptions::default() };
+        let mut follow = Follow::new(&path, b"/a", "value > 100".parse().unwrap()).unwrap();
+        for at in 0..3 {
+            let writer = LogWriter::create(&path, &options()).unwrap();
+            let number = writer.define(&definition).unwrap();
+            writer.write_box(number, &[at * 10], &[1], &[200]).unwrap();
+            writer.close().unwrap();
+            commit(&path, &never).unwrap().unwrap();
+        }
+        let mut all = found(&follow.poll().unwrap());
+        all.sort_unstable();
+        assert_eq!(all, [(0, 200), (10, 200), (20, 200)]);
+        let compacting = compact::CompactOptions { sync: Sync::Never, ..Default::default() };
+        compact::compact(&path, &compacting).unwrap().unwrap();
+        let polled = follow.poll().unwrap();
+        assert!(polled.seen.is_empty() && polled.done, "{polled:?}");
+    }
+
+    #[test]
+    fn much_is_looked_at_in_parts() {
+        let folder = Folder::new();
+        let path = folder.0.join("a.h5");
+        let (rows, row) = (200, 1_u64 << 20);
+        let definition =
+            Definition::new("/a", Datatype::integer(1, false, ByteOrder::Little), vec![rows, row]);
+        let writer = LogWriter::create(&path, &options()).unwrap();
+        let number = writer.define(&definition).unwrap();
+        let mut bytes = vec![0; usize::try_from(100 * row).unwrap()];
+        bytes.iter_mut().step_by(usize::try_from(row).unwrap()).for_each(|byte| *byte = 7);
+        for half in [0, 100] {
+            writer.write_box(number, &[half, 0], &[100, row], &bytes).unwrap();
+        }
+        writer.close().unwrap();
+        let mut follow = Follow::new(&path, b"/a", "value == 7".parse().unwrap()).unwrap();
+        let (mut all, mut looks) = (Vec::new(), 0);
+        loop {
+            let polled = follow.poll().unwrap();
+            assert!(polled.looked_at <= A_LOOK + AT_ONCE);
+            all.extend(
+                polled.seen.iter().flat_map(|seen| seen.indices.chunks_exact(2).map(|index| index[0])),
+            );
+            looks += 1;
+            if polled.done {
+                break;
+            }
+        }
+        assert!(all.iter().copied().eq(0..rows) && looks > 2, "{looks}");
     }
 }

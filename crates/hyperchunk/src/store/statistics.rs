@@ -30,7 +30,8 @@ impl Extreme {
         }
     }
 
-    fn less(self, other: Self) -> bool {
+    /// Whether it is smaller than another one of the same type.
+    pub(crate) fn less(self, other: Self) -> bool {
         match (self, other) {
             (Self::Float(a), Self::Float(b)) => a < b,
             (Self::Signed(a), Self::Signed(b)) => a < b,
@@ -82,8 +83,9 @@ impl Statistics {
 
     /// Takes in those of elements that lie behind.
     pub fn merge(&mut self, behind: &Self) {
-        let moved =
-            |extreme: Option<(Extreme, u64)>| extreme.map(|(value, place)| (value, place + self.count));
+        let moved = |extreme: Option<(Extreme, u64)>| {
+            extreme.map(|(value, place)| (value, place.saturating_add(self.count)))
+        };
         let (min, max) = (moved(behind.min), moved(behind.max));
         match (self.min, min) {
             (Some((old, _)), Some((new, _))) if !new.less(old) => {}
@@ -95,8 +97,9 @@ impl Statistics {
             (_, None) => {}
             _ => self.max = max,
         }
-        self.count += behind.count;
-        self.nan += behind.nan;
+        // Those of a damaged page may be anything.
+        self.count = self.count.saturating_add(behind.count);
+        self.nan = self.nan.saturating_add(behind.nan);
         self.sum += behind.sum;
     }
 
@@ -158,7 +161,7 @@ impl Machine {
 }
 
 /// How elements of a datatype are looked at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks(Option<(Machine, bool)>);
 
 impl Looks {

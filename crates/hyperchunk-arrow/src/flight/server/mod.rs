@@ -26,7 +26,7 @@ use hyperchunk::{Error, ErrorKind, Result};
 use listen::Listener;
 use opened::OpenFiles;
 use service::Flight;
-use signals::Signals;
+pub use signals::Signals;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

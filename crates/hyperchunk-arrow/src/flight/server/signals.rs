@@ -1,5 +1,6 @@
-//! Signals that ask the server to stop.
+//! Signals that ask a server, or whoever follows something, to stop.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 static CAME: AtomicBool = AtomicBool::new(false);
 
 /// Hears of Ctrl-C and of a plain `kill`, as long as it lives.
-pub(super) struct Signals {
+pub struct Signals {
     #[cfg(unix)]
     before: [(libc::c_int, libc::sigaction); 2],
 }
@@ -19,8 +20,16 @@ extern "C" fn came(_: libc::c_int) {
     CAME.store(true, Ordering::Relaxed);
 }
 
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signals").finish_non_exhaustive()
+    }
+}
+
 impl Signals {
-    pub(super) fn listen() -> Self {
+    /// Begins to listen. There is one listener at a time.
+    #[must_use]
+    pub fn listen() -> Self {
         CAME.store(false, Ordering::Relaxed);
         Self {
             #[cfg(unix)]
@@ -28,12 +37,33 @@ impl Signals {
         }
     }
 
+    /// Whether one came.
+    #[must_use]
+    pub fn came(&self) -> bool {
+        has_come()
+    }
+
+    /// Waits for one, or for a time; whether one came.
+    #[must_use]
+    pub fn wait_for(&self, mut time: Duration) -> bool {
+        while !has_come() && !time.is_zero() {
+            let step = time.min(LOOK_EVERY);
+            std::thread::sleep(step);
+            time -= step;
+        }
+        has_come()
+    }
+
     /// Waits for one.
     pub(super) async fn wait() {
-        while !CAME.load(Ordering::Relaxed) && !hyperchunk::io::is_interrupted() {
+        while !has_come() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+fn has_come() -> bool {
+    CAME.load(Ordering::Relaxed) || hyperchunk::io::is_interrupted()
 }
 
 #[cfg(unix)]

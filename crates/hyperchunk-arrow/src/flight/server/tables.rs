@@ -89,10 +89,7 @@ impl Asked {
                 _ => self.without_predicate().each(give),
             };
         }
-        let before = self.query.rows.map_or(0, |(start, _)| start);
-        for rows in zones::kept(&self.object, predicate, &(before..before.saturating_add(self.table.rows())))
-        {
-            let rows = rows.start - before..rows.end - before;
+        for rows in zones::kept(&self.table, predicate)? {
             done = rows.start;
             let mut scan = self.table.slice(rows)?.scan(&first, &wanted)?;
             while let Some(part) = scan.next_part()? {

@@ -1,0 +1,101 @@
+//! What is known of the values of columns without looking at them: by what writers of a store noted, or `hyperchunk analyze`.
+
+use super::table::{Column, Inner, Table, named};
+use crate::Result;
+use arrow_schema::DataType;
+use hyperchunk::Dataset;
+use hyperchunk::query::{Bounds, RowZones};
+
+/// What is known of columns of a table: stretch by stretch of its rows.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Zones {
+    /// The row behind each stretch, counted from the table's first; the first stretch begins there.
+    pub ends: Vec<u64>,
+    /// The columns of which something is known.
+    pub columns: Vec<ZonedColumn>,
+    /// How many bytes of statistics were looked at.
+    pub looked_at: u64,
+}
+
+/// What is known of a column.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ZonedColumn {
+    /// Its name.
+    pub name: String,
+    /// Bounds of its values, stretch by stretch; `None` where nothing is known.
+    pub bounds: Vec<Option<Bounds>>,
+}
+
+impl Table {
+    /// Whether something is known of the values of any column. No statistics are looked at.
+    ///
+    /// # Errors
+    /// Those of [`Dataset::keeps_row_zones`].
+    pub fn keeps_zones(&self) -> Result<bool> {
+        for dataset in self.0.columns.iter().filter_map(|column| self.0.numbers(column)) {
+            if dataset.keeps_row_zones().map_err(|error| named(error, dataset.object()))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What is known of the values of columns; `None` if that is nothing. No value is read.
+    ///
+    /// # Errors
+    /// NotFound if there is no column of a name; those of [`Dataset::row_zones`].
+    pub fn zones(&self, columns: &[&str]) -> Result<Option<Zones>> {
+        let chosen = self.select(columns)?;
+        let inner = &*chosen.0;
+        let mut known = Vec::new();
+        for column in &inner.columns {
+            if let Some(found) = of_column(inner, column)? {
+                known.push((column.kind.field().name().clone(), found));
+            }
+        }
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let looked_at = known.iter().fold(0_u64, |sum, (_, found)| sum.saturating_add(found.looked_at));
+        let ends = known.iter().flat_map(|(_, found)| found.zones.iter().map(|zone| zone.end));
+        let mut ends: Vec<u64> = ends.collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let columns = known.into_iter().map(|(name, found)| ZonedColumn { name, bounds: at(&found, &ends) });
+        let columns = columns.collect();
+        ends.iter_mut().for_each(|end| *end -= inner.rows.start);
+        Ok(Some(Zones { ends, columns, looked_at }))
+    }
+}
+
+impl Inner {
+    /// The dataset whose elements are the values of a column, if they are plain numbers.
+    fn numbers(&self, column: &Column) -> Option<&Dataset> {
+        let field = column.kind.field();
+        let stored = self.stored.get(column.stored)?;
+        let plain = match field.data_type() {
+            DataType::Float32 | DataType::Float64 => true,
+            other => other.is_integer(),
+        };
+        (plain && !field.is_nullable() && column.is_whole(stored)).then_some(&stored.dataset)
+    }
+}
+
+/// What is known of a column.
+fn of_column(table: &Inner, column: &Column) -> Result<Option<RowZones>> {
+    let Some(dataset) = table.numbers(column) else { return Ok(None) };
+    dataset.row_zones(table.rows.clone()).map_err(|error| named(error, dataset.object()))
+}
+
+/// The bounds of each stretch; none has an end of a zone inside.
+fn at(found: &RowZones, ends: &[u64]) -> Vec<Option<Bounds>> {
+    let mut zones = found.zones.iter().peekable();
+    let bounds = ends.iter().map(|end| {
+        let bounds = zones.peek().and_then(|zone| zone.bounds);
+        zones.next_if(|zone| zone.end <= *end);
+        bounds
+    });
+    bounds.collect()
+}

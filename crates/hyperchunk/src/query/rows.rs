@@ -1,0 +1,213 @@
+//! What is known of the values of rows: of datasets of one dimension, as the columns of tables are.
+
+use super::{Ask, Elements, zonemap::Zonemap};
+use crate::store::{Extreme, PageKind, Slab, Statistics};
+use crate::{Dataset, ErrorKind, Result};
+use std::ops::Range;
+
+/// Bounds of values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// No number is smaller than the first or larger than the second; `None` if there are no numbers.
+    pub numbers: Option<(Extreme, Extreme)>,
+    /// Whether there may be values that are not a number.
+    pub nan: bool,
+}
+
+/// Rows that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct BoundedRows {
+    /// The row behind the last; the first is behind those before.
+    pub end: u64,
+    /// Bounds of the values; `None` where nothing is known.
+    pub bounds: Option<Bounds>,
+}
+
+/// What is known of the values of rows.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RowZones {
+    /// In order, without gaps, up to the last row that was asked about.
+    pub zones: Vec<BoundedRows>,
+    /// How many bytes of statistics were looked at.
+    pub looked_at: u64,
+}
+
+impl Bounds {
+    /// Bounds of numbers, if there are any, and whether there may be values that are not a number.
+    #[must_use]
+    pub fn new(numbers: Option<(Extreme, Extreme)>, nan: bool) -> Self {
+        Self { numbers, nan }
+    }
+
+    /// Those of elements with these statistics; `None` if these contradict themselves or are of other elements.
+    fn of(statistics: &Statistics, elements: Elements) -> Option<Self> {
+        let Statistics { count, nan, min, max, .. } = *statistics;
+        if count == 0 || nan > count || (nan > 0 && !elements.may_be_nan()) {
+            return None;
+        }
+        if nan == count {
+            return Some(Self { numbers: None, nan: true });
+        }
+        let ((low, _), (high, _)) = min.zip(max)?;
+        let fits = elements.has(low) && elements.has(high) && !high.less(low);
+        fits.then_some(Self { numbers: Some((low, high)), nan: nan > 0 })
+    }
+
+    /// Bounds of the values of both.
+    fn with(self, other: Self) -> Self {
+        let numbers = match (self.numbers, other.numbers) {
+            (Some((low, high)), Some((lower, higher))) => Some((
+                if lower.less(low) { lower } else { low },
+                if high.less(higher) { higher } else { high },
+            )),
+            (one, other) => one.or(other),
+        };
+        Self { numbers, nan: self.nan || other.nan }
+    }
+}
+
+impl Dataset {
+    /// What is known of the values of some rows, without reading any; `None` if nothing is kept about them, if what is kept is of
+    /// another version of the file, or if the dataset is not of one dimension and of plain numbers.
+    ///
+    /// # Errors
+    /// Those of reading what is kept; Corrupt if that is damaged.
+    pub fn row_zones(&self, rows: Range<u64>) -> Result<Option<RowZones>> {
+        let Ok(elements) = Elements::of(self.datatype()) else { return Ok(None) };
+        if rows.start >= rows.end || !self.keeps_row_zones()? {
+            return Ok(None);
+        }
+        let wanted = Slab::new([rows.start], [rows.end - rows.start]);
+        let wanted = self.asked(Some(&wanted))?;
+        let limits = &self.object().file().options().limits;
+        let zoned = match self.zoned(&Ask { wanted: &wanted, keep: &|_| true, bare: true, limits }) {
+            // It changed in this moment.
+            Err(error) if error.kind() == ErrorKind::Changed && self.0.sharded.is_none() => return Ok(None),
+            found => found?,
+        };
+        let fill = self.unwritten()?.unwrap_or_else(|| vec![0; elements.size()]);
+        let fill = Bounds::of(&elements.statistics(&fill), elements);
+        let known = zoned.zones.iter().flat_map(|zone| {
+            let bounds = zone.statistics.as_ref().and_then(|statistics| Bounds::of(statistics, elements));
+            zone.seen.iter().map(move |slab| (slab, bounds))
+        });
+        let bare = zoned.bare.iter().map(|slab| (slab, fill));
+        let parts = known.chain(bare).filter_map(|(slab, bounds)| {
+            let (start, count) = (*slab.start.first()?, *slab.count.first()?);
+            Some((start..start.saturating_add(count), bounds))
+        });
+        Ok(Some(RowZones { zones: in_order(parts.collect(), &rows), looked_at: zoned.looked_at }))
+    }
+
+    /// Whether something is kept about the values of its rows, as [`Dataset::row_zones`] says it. No statistics are looked at.
+    ///
+    /// # Errors
+    /// Those of reading what is kept; Corrupt if that is damaged.
+    pub fn keeps_row_zones(&self) -> Result<bool> {
+        if self.dims().len() != 1 || Elements::of(self.datatype()).is_err() {
+            return Ok(false);
+        }
+        if let Some(sharded) = &self.0.sharded {
+            let parts = sharded.stored().map_or(&[][..], |(_, stored)| &stored.parts);
+            let mut pages = parts.iter().flat_map(|part| &part.written.pages);
+            return Ok(pages.any(|page| page.head.kind == PageKind::Zones));
+        }
+        match Zonemap::of(self.object().file()) {
+            Ok(found) => Ok(found.is_some_and(|map| map.has(self))),
+            Err(error) if error.kind() == ErrorKind::Changed => Ok(false),
+            Err(error) => Err(self.name(error)),
+        }
+    }
+}
+
+/// Parts of rows in order and without gaps. Of those that overlap, the bounds of all count.
+fn in_order(mut parts: Vec<(Range<u64>, Option<Bounds>)>, rows: &Range<u64>) -> Vec<BoundedRows> {
+    parts.sort_by_key(|(part, _)| part.start);
+    let mut zones: Vec<BoundedRows> = Vec::with_capacity(parts.len());
+    let mut at = rows.start;
+    for (part, bounds) in parts {
+        let (start, end) = (part.start.max(rows.start), part.end.min(rows.end));
+        if start >= end {
+            continue;
+        }
+        if start > at {
+            zones.push(BoundedRows { end: start, bounds: None });
+            at = start;
+        }
+        match zones.last_mut() {
+            Some(last) if start < at => {
+                last.bounds = last.bounds.zip(bounds).map(|(one, other)| one.with(other));
+                last.end = last.end.max(end);
+            }
+            _ => zones.push(BoundedRows { end, bounds }),
+        }
+        at = at.max(end);
+    }
+    if at < rows.end {
+        zones.push(BoundedRows { end: rows.end, bounds: None });
+    }
+    zones
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ByteOrder, Datatype};
+
+    fn bounds(low: f64, high: f64, nan: bool) -> Option<Bounds> {
+        Some(Bounds { numbers: Some((Extreme::Float(low), Extreme::Float(high))), nan })
+    }
+
+    #[test]
+    fn parts_follow_each_other() {
+        let check = |parts: &[(Range<u64>, Option<Bounds>)], expected: &[(u64, Option<Bounds>)]| {
+            let found = in_order(parts.to_vec(), &(10..20));
+            let found: Vec<_> = found.iter().map(|zone| (zone.end, zone.bounds)).collect();
+            assert_eq!(found, expected);
+        };
+        let (one, two) = (bounds(1.0, 2.0, false), bounds(5.0, 6.0, true));
+        check(&[], &[(20, None)]);
+        check(&[(15..30, two), (0..15, one)], &[(15, one), (20, two)]);
+        check(&[(12..14, one), (16..18, two)], &[(12, None), (14, one), (16, None), (18, two), (20, None)]);
+        check(&[(10..16, one), (14..20, two)], &[(20, bounds(1.0, 6.0, true))]);
+        check(&[(10..20, one), (12..13, None)], &[(20, None)]);
+        check(&[(10..20, one), (12..13, two), (13..14, None), (20..25, None)], &[(20, None)]);
+    }
+
+    #[test]
+    fn statistics_that_make_no_sense_bound_nothing() {
+        let of = |datatype: &Datatype, statistics: &Statistics| {
+            Bounds::of(statistics, Elements::of(datatype).unwrap())
+        };
+        let byte = Datatype::integer(1, true, ByteOrder::Little);
+        let extremes = |low, high| Statistics {
+            count: 5,
+            min: Some((low, 0)),
+            max: Some((high, 1)),
+            ..Statistics::NONE
+        };
+        let good = extremes(Extreme::Signed(-3), Extreme::Signed(7));
+        assert_eq!(of(&byte, &good).unwrap().numbers, Some((Extreme::Signed(-3), Extreme::Signed(7))));
+        for bad in [
+            Statistics { count: 0, ..good },
+            Statistics { nan: 1, ..good },
+            Statistics { min: None, ..good },
+            extremes(Extreme::Signed(7), Extreme::Signed(-3)),
+            extremes(Extreme::Signed(1), Extreme::Signed(128)),
+            extremes(Extreme::Unsigned(1), Extreme::Unsigned(2)),
+            extremes(Extreme::Float(1.0), Extreme::Float(2.0)),
+        ] {
+            assert_eq!(of(&byte, &bad), None, "{bad:?}");
+        }
+        let float = Datatype::ieee(4, ByteOrder::Big);
+        let some = extremes(Extreme::Float(0.5), Extreme::Float(1.5));
+        assert!(of(&float, &Statistics { nan: 2, ..some }).unwrap().nan);
+        assert_eq!(of(&float, &Statistics { nan: 5, ..some }).unwrap().numbers, None);
+        assert_eq!(of(&float, &Statistics { nan: 6, ..some }), None);
+        assert_eq!(of(&float, &extremes(Extreme::Float(0.1), Extreme::Float(0.5))), None);
+        assert_eq!(of(&float, &extremes(Extreme::Float(f64::NAN), Extreme::Float(0.5))), None);
+    }
+}

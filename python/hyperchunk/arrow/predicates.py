@@ -1,0 +1,181 @@
+"""Which rows a predicate of polars can be true of.
+
+It is read as polars writes it down after it optimised the query: comparisons of columns with values of the same type.
+What is not known here may be anything."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hyperchunk.arrow.zones import Column, Truths, Zones
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class May(NamedTuple):
+    """Whether some rows may be so, and whether some may be not."""
+
+    yes: Truths | bool
+    no: Truths | bool
+
+
+_ANYTHING = May(True, True)
+_TYPES = {
+    "Int8": "i1",
+    "Int16": "i2",
+    "Int32": "i4",
+    "Int64": "i8",
+    "UInt8": "u1",
+    "UInt16": "u2",
+    "UInt32": "u4",
+    "UInt64": "u8",
+    "Float32": "f4",
+    "Float64": "f8",
+}
+_TURNED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_SAME = {"EqValidity": "Eq", "NotEqValidity": "NotEq"}
+
+
+def kept(zones: Zones, predicate: pl.Expr) -> Truths:
+    """For each stretch, whether a predicate may be true of a row."""
+    tree = json.loads(predicate.meta.serialize(format="json"))
+    found = _Judge(zones).judge(tree)
+    return np.broadcast_to(np.asarray(found.yes), len(zones))
+
+
+class _Judge:
+    def __init__(self, zones: Zones) -> None:
+        self._zones = zones
+
+    def judge(self, tree: Any) -> May:
+        """What can be said of an expression that is true or false."""
+        match tree:
+            case {"Literal": {"Scalar": {"Boolean": bool(truth)}}}:
+                return May(truth, not truth)
+            case {"Literal": {"Scalar": {"Null": "Boolean"}}}:
+                return May(False, False)
+            case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
+                one, other = self.judge(left), self.judge(right)
+                return May(one.yes & other.yes, one.no | other.no)
+            case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
+                one, other = self.judge(left), self.judge(right)
+                return May(one.yes | other.yes, one.no & other.no)
+            case {"BinaryExpr": {"left": left, "op": str(operator), "right": right}}:
+                operator = _SAME.get(operator, operator)
+                if "Literal" in left:
+                    left, operator, right = right, _TURNED.get(operator, operator), left
+                return self._compared(left, operator, right)
+            case {"Ternary": {"predicate": asked, "truthy": truthy, "falsy": falsy}}:
+                asked, one, other = self.judge(asked), self.judge(truthy), self.judge(falsy)
+                # Nothing is decided by what is neither true nor false.
+                return May((asked.yes & one.yes) | other.yes, (asked.yes & one.no) | other.no)
+            case {"Function": {"input": list(given), "function": {"Boolean": function}}}:
+                return self._function(function, given)
+        return _ANYTHING
+
+    def _function(self, function: Any, given: list[Any]) -> May:
+        match function, given:
+            case "Not", [one]:
+                found = self.judge(one)
+                return May(found.no, found.yes)
+            case {"IsBetween": {"closed": str(closed)}}, [value, low, high]:
+                above = self._compared(value, "GtEq" if closed in ("Both", "Left") else "Gt", low)
+                below = self._compared(value, "LtEq" if closed in ("Both", "Right") else "Lt", high)
+                return May(above.yes & below.yes, above.no | below.no)
+            case {"IsIn": _}, [value, {"Literal": {"Scalar": {"List": list(stored)}}}]:
+                return self._among(value, bytes(stored))
+            case _, [value]:
+                column = self._column(value)
+                if column is None:
+                    return _ANYTHING
+                unknown = ~column.known
+                # Numbers of HDF5 are never null.
+                if function == "IsNull":
+                    return May(unknown, True)
+                if function == "IsNotNull":
+                    return May(True, unknown)
+                if function == "IsNan":
+                    return May(column.nan | unknown, column.numbers | unknown)
+                if function == "IsNotNan":
+                    return May(column.numbers | unknown, column.nan | unknown)
+        return _ANYTHING
+
+    def _compared(self, left: Any, operator: str, right: Any) -> May:
+        """What can be said of a comparison of a column with a value."""
+        column = self._column(left)
+        if column is None:
+            return _ANYTHING
+        value = _literal(right, column.low.dtype)
+        if value is None:
+            return _ANYTHING
+        numbers, low, high = column.numbers, column.low, column.high
+        # What is not a number is larger than all that are.
+        match operator:
+            case "Gt":
+                yes, no = (numbers & (high > value)) | column.nan, numbers & (low <= value)
+            case "GtEq":
+                yes, no = (numbers & (high >= value)) | column.nan, numbers & (low < value)
+            case "Lt":
+                yes, no = numbers & (low < value), (numbers & (high >= value)) | column.nan
+            case "LtEq":
+                yes, no = numbers & (low <= value), (numbers & (high > value)) | column.nan
+            case "Eq" | "NotEq":
+                yes = numbers & (low <= value) & (value <= high)
+                no = (numbers & ((low != value) | (high != value))) | column.nan
+                yes, no = (yes, no) if operator == "Eq" else (no, yes)
+            case _:
+                return _ANYTHING
+        return May(yes | ~column.known, no | ~column.known)
+
+    def _among(self, value: Any, stored: bytes) -> May:
+        """What can be said of a column whose values are looked up in a list."""
+        column, values = self._column(value), _list(stored)
+        if column is None or values is None or values.dtype != column.low.dtype or (values != values).any():
+            return _ANYTHING
+        values = np.sort(values)
+        some = np.searchsorted(values, column.low, "left") < np.searchsorted(values, column.high, "right")
+        return May((column.numbers & some) | ~column.known, True)
+
+    def _column(self, tree: Any) -> Column | None:
+        """A column of which something is known, or its values in a type that keeps their order."""
+        match tree:
+            case {"Column": str(name)}:
+                return self._zones.columns.get(name)
+            case {"Cast": {"expr": {"Column": str(name)}, "dtype": {"Literal": str(kind)}}}:
+                column, wanted = self._zones.columns.get(name), _TYPES.get(kind)
+                if column is None or wanted is None:
+                    return None
+                before, dtype = column.low.dtype, np.dtype(wanted)
+                if dtype != np.float64 and not np.can_cast(before, dtype, "safe"):
+                    return None
+                return column._replace(low=column.low.astype(dtype), high=column.high.astype(dtype))
+        return None
+
+
+def _literal(tree: Any, dtype: np.dtype[Any]) -> Any:
+    """A number of a type; None if it is not one of that type."""
+    match tree:
+        case {"Literal": {"Scalar": dict(scalar)}} if len(scalar) == 1:
+            ((kind, value),) = scalar.items()
+            if _TYPES.get(kind) != dtype.str[1:] or isinstance(value, bool) or not isinstance(value, int | float):
+                return None
+            found = dtype.type(value)
+            return None if found != found else found
+    return None
+
+
+def _list(stored: bytes) -> npt.NDArray[Any] | None:
+    """The values of a list, which is stored as a stream of Arrow's."""
+    import polars as pl
+
+    try:
+        series = pl.read_ipc_stream(io.BytesIO(stored)).to_series()
+        return None if series.null_count() or not series.dtype.is_numeric() else series.to_numpy()
+    except (OSError, pl.exceptions.PolarsError):
+        return None
