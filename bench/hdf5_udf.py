@@ -3,6 +3,8 @@ with an input costs (Figure 6), and every back end on both layouts, with and wit
 
     .venv/bin/python bench/hdf5_udf.py                      # all of it, then docs/results/hdf5-udf.md and two pictures
     .venv/bin/python bench/hdf5_udf.py --sizes 1000,2000 --no-page
+    .venv/bin/python bench/hdf5_udf.py --sizes 16000 --rounds 1 --no-page --json large.json
+    .venv/bin/python bench/hdf5_udf.py --json small.json large.json      # measures nothing, joins them to the page
 
 Each figure is of fresh processes that open the file, read one dataset whole into a new array and close, timed inside;
 CPU is the reader's and its workers'. The order of the ways changes from round to round. Without the sandbox means
@@ -38,6 +40,7 @@ BACKENDS = {"C++": "cpp", "Lua": "lua", "wasm": "wasm", "NumPy": "py", "expressi
 LABELS = {language: label for label, language in BACKENDS.items()}
 TABLE_1 = {"C++": 3904, "Lua": 2241, "NumPy": 6245}
 """The paper's bytes."""
+SIZES = "1000,2000,4000,8000,16000"
 EMPTY = [label for label in BACKENDS if label != "expression"]
 """What an empty function can be written in."""
 READ = """
@@ -363,28 +366,39 @@ def put(name: str, lines: list[str]) -> None:
 def main() -> None:
     """Measures, prints, and writes the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="1000,2000,4000,8000,16000", help="rows and columns (default: %(default)s)")
+    parser.add_argument("--sizes", help=f"rows and columns (default: {SIZES}, or those of the figures that are there)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, after one that warms up (default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="where files go: 4 GB at N = 16000 (default: a temporary one)")
     parser.add_argument(
-        "--json", type=Path, help="keep the figures there; if it is there, use them and measure nothing"
+        "--json",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="keep the figures there; if it is there, use them and measure nothing; several are joined",
     )
     parser.add_argument("--no-page", action="store_true", help="print the tables, leave the page as it is")
     arguments = parser.parse_args()
-    sizes = [int(size) for size in arguments.sizes.split(",")]
+    kept = [path for path in arguments.json if path.exists()]
+    if len(arguments.json) > 1 and len(kept) < len(arguments.json):
+        missing = ", ".join(str(path) for path in arguments.json if path not in kept)
+        parser.error(f"{missing}: not there, and only one file can be made at a time")
+    sizes = [int(size) for size in (arguments.sizes or SIZES).split(",")]
     with tempfile.TemporaryDirectory(prefix="hyperchunk-bench-", dir=arguments.folder) as name:
         folder = Path(name)
         os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
         command = Path(sys.executable).with_name("hyperchunk")
         subprocess.run([command, "key", "new"], check=True, stdout=subprocess.DEVNULL)
         parts = {"table 1": storage(folder)}
-        if arguments.json and arguments.json.exists():
-            rows = [Row(**row) for row in json.loads(arguments.json.read_text())]
+        if kept:
+            rows = [Row(**row) for path in kept for row in json.loads(path.read_text())]
+            if not arguments.sizes:
+                sizes = sorted({row.size for row in rows})
         else:
             folders = {True: package(True), False: package(False)}
             rows = measure(folder, sizes, arguments.rounds, folders)
-            if arguments.json:
-                arguments.json.write_text(json.dumps([asdict(row) for row in rows]))
+            for path in arguments.json:
+                path.write_text(json.dumps([asdict(row) for row in rows]))
     parts |= {"figure 6": figure_6(rows, sizes, "6"), "figure 6 warm": figure_6(rows, sizes, "6 warm")}
     for layout in ("contiguous", "chunked"):
         for what in ("wall", "cpu"):

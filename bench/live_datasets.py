@@ -27,23 +27,29 @@ HERE = Path(__file__).resolve().parent
 
 SLICES = 10
 
-# label, source, options of attach, limit on the ratio of a whole read
+# label, source, options of attach, what we want the ratio of a whole read to be at most
 VARIANTS = [
-    ("empty C++ auto", "empty.cpp", "auto", 1.5),
-    ("empty Lua auto", "empty.lua", "auto", 1.5),
+    ("empty C++ auto", "empty.cpp", "auto", 1.2),
+    ("empty Lua auto", "empty.lua", "auto", 1.2),
+    ("empty wasm auto", "empty.cpp", "auto", 1.2),
     ("empty NumPy auto", "empty.py", "auto", None),
-    ("NDVI C++ auto", "ndvi.cpp", "auto", 3.2),
-    ("NDVI Lua auto", "ndvi.lua", "auto", 3.2),
-    ("NDVI NumPy auto", "ndvi.py", "auto", 4.5),
+    ("NDVI C++ auto", "ndvi.cpp", "auto", 2.2),
+    ("NDVI Lua auto", "ndvi.lua", "auto", 2.2),
+    ("NDVI wasm auto", "ndvi.cpp", "auto", 2.2),
+    ("NDVI NumPy auto", "ndvi.py", "auto", 4),
     ("NDVI expression", "ndvi.expr", "auto", None),
-    ("NDVI C++ whole", "ndvi.cpp", None, 4.5),
-    ("NDVI Lua whole", "ndvi.lua", None, 4.5),
-    ("NDVI NumPy whole", "ndvi.py", None, 4.5),
+    ("NDVI C++ whole", "ndvi.cpp", None, 4),
+    ("NDVI Lua whole", "ndvi.lua", None, 4),
+    ("NDVI wasm whole", "ndvi.cpp", None, 4),
+    ("NDVI NumPy whole", "ndvi.py", None, 4),
 ]
 
 
 # Those that `hyperchunk.open` reads, too.
-OPENED = ("NDVI C++ auto", "NDVI Lua auto", "NDVI NumPy auto", "NDVI expression")
+OPENED = ("NDVI C++ auto", "NDVI Lua auto", "NDVI wasm auto", "NDVI NumPy auto", "NDVI expression")
+
+# What starting a worker is measured with: 16 elements.
+SMALL = {"C++": "empty.cpp", "Lua": "empty.lua", "wasm": "empty.cpp", "NumPy": "empty.py"}
 
 
 def descendants() -> list[int]:
@@ -71,7 +77,7 @@ def clocks(pids: list[int]) -> float:
 
 
 def make(folder: Path, size: int) -> Path:
-    """One file with two inputs, a plain dataset and a live dataset for each variant."""
+    """One file with two inputs, a plain dataset and live datasets: one a variant, and a small one a language."""
     import h5py
     import numpy as np
 
@@ -83,17 +89,13 @@ def make(folder: Path, size: int) -> Path:
     env = dict(os.environ, XDG_CONFIG_HOME=str(folder / "config"))
     command = str(Path(sys.executable).parent / "hyperchunk")
     subprocess.run([command, "key", "new"], env=env, check=True, stdout=subprocess.DEVNULL)
-    for label, source, chunks, _ in VARIANTS:
+    made = [(label, source, chunks, f"{size}x{size}") for label, source, chunks, _ in VARIANTS]
+    made += [(f"small {language}", source, None, "4x4") for language, source in SMALL.items()]
+    for label, source, chunks, shape in made:
         extra = ["--chunks", chunks] if chunks else []
-        arguments = [
-            command,
-            "udf",
-            "attach",
-            str(path),
-            str(HERE / "udf" / source),
-            f"NDVI:{size}x{size}:float",
-            *extra,
-        ]
+        extra += ["--backend", "wasm"] if "wasm" in label else []
+        function = str(HERE / "udf" / source)
+        arguments = [command, "udf", "attach", str(path), function, f"NDVI:{shape}:float", *extra]
         subprocess.run(arguments, env=env, check=True, stdout=subprocess.DEVNULL)
         with h5py.File(path, "r+") as f:
             f.move("NDVI", label)
@@ -172,24 +174,60 @@ from pathlib import Path
 path, names = sys.argv[1], sys.argv[2].split(",")
 with h5py.File(path) as f:
     kept = [f[n][...] for n in names]
-    peak = int(next(l for l in Path("/proc/self/status").read_text().splitlines() if l.startswith("VmHWM")).split()[1])
-    for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            status = Path(f"/proc/{pid}/status").read_text().splitlines()
-            peak += int(next(l for l in status if l.startswith("VmHWM")).split()[1])
-print(peak)
+    peak = own = 0
+    pids = ["self"] + [p for t in Path("/proc/self/task").iterdir() for p in (t / "children").read_text().split()]
+    for pid in pids:
+        rows = [line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        row = {r[0]: int(r[1]) for r in rows if r[-1] == "kB"}
+        peak += row["VmHWM:"]
+        own += row["RssAnon:"] + row["RssShmem:"]
+print(peak, own)
 """
 
 
-def memory(path: Path) -> dict[str, float]:
-    """Peak resident memory of a fresh reader and its workers, in MiB."""
+def memory(path: Path) -> dict[str, tuple[float, float]]:
+    """MiB of a fresh reader and its workers: the peak of what is resident, and what at the end is no file's."""
 
-    def peak(names: str) -> float:
+    def measured(names: str) -> tuple[float, float]:
         arguments = [sys.executable, "-c", MEMORY, str(path), names]
         done = subprocess.run(arguments, check=True, capture_output=True, text=True)
-        return int(done.stdout) / 1024
+        peak, own = done.stdout.split()
+        return int(peak) / 1024, int(own) / 1024
 
-    return {names: peak(names) for names in ("plain", "plain,NIR,Red", "NDVI C++ auto", "NDVI C++ whole")}
+    names = ("plain", "plain,NIR,Red", "NDVI C++ auto", "NDVI wasm auto", "NDVI NumPy auto", "NDVI C++ whole")
+    return {name: measured(name) for name in names}
+
+
+START = """
+import sys, time, h5py
+path, languages = sys.argv[1], sys.argv[2].split(",")
+with h5py.File(path) as f:
+    f["NDVI expression"][0, :4]
+    for language in languages:
+        times = []
+        for _ in range(12):
+            dataset = f["small " + language]
+            start = time.perf_counter()
+            dataset[...]
+            times.append(time.perf_counter() - start)
+            del dataset
+        print(times[0], sorted(times[1:])[5])
+"""
+
+
+def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
+    """Milliseconds of the first read of 16 elements, which starts a worker, and of a later one, in each language."""
+    times: dict[str, list[tuple[float, float]]] = {language: [] for language in SMALL}
+    for _ in range(rounds):
+        arguments = [sys.executable, "-c", START, str(path), ",".join(SMALL)]
+        done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+        for language, line in zip(SMALL, done.stdout.splitlines(), strict=True):
+            first, warm = map(float, line.split())
+            times[language].append((1e3 * first, 1e3 * warm))
+    return {
+        language: (statistics.median(f for f, _ in rows), statistics.median(w for _, w in rows))
+        for language, rows in times.items()
+    }
 
 
 def main() -> None:
@@ -206,15 +244,21 @@ def main() -> None:
         os.environ["HDF5_PLUGIN_PATH"] = str(hyperchunk.plugins.folder())
         path = make(folder, arguments.size)
         peaks = memory(path)
+        starts = starting(path, arguments.rounds)
         rows = measure(path, arguments.size, arguments.rounds)
-    report(arguments, rows, peaks)
+    report(arguments, rows, peaks, starts)
 
 
-def report(arguments: argparse.Namespace, rows: list[dict[str, object]], peaks: dict[str, float]) -> None:
+def report(
+    arguments: argparse.Namespace,
+    rows: list[dict[str, object]],
+    peaks: dict[str, tuple[float, float]],
+    starts: dict[str, tuple[float, float]],
+) -> None:
     """The table, for people."""
     print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
     names = ("plain ms", "CPU ms", "x plain", "limit", "wall x", "slice ms", "gain")
-    print(f"{'variant':22}" + "".join(f" {name:>8}" for name in names))
+    print(f"{'variant':24}" + "".join(f" {name:>8}" for name in names))
     for row in rows:
         figures = (
             f"{row['plain_cpu_ms']:.1f}",
@@ -225,12 +269,16 @@ def report(arguments: argparse.Namespace, rows: list[dict[str, object]], peaks: 
             f"{row['slice_ms']:.3f}",
             f"{row['slice_gain']:.0f}",
         )
-        print(f"{row['variant']:22}" + "".join(f" {figure:>8}" for figure in figures))
-    print("\npeak resident memory of reader and workers, MiB")
-    for label, value in peaks.items():
-        print(f"{label:18} {value:8.0f}")
+        print(f"{row['variant']:24}" + "".join(f" {figure:>8}" for figure in figures))
+    print("\n16 elements: starting a worker and reading, reading again, ms")
+    for language, (first, warm) in starts.items():
+        print(f"{language:18} {first:8.2f} {warm:8.2f}")
+    print("\nmemory of reader and workers, MiB: peak of what is resident, and what of it is no file's at the end")
+    for label, (peak, own) in peaks.items():
+        print(f"{label:18} {peak:8.0f} {own:8.0f}")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows, "memory": peaks}, indent=1) + "\n")
+        found = {"rows": rows, "memory": peaks, "start": starts}
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from fresh import failure, read
+from fresh import failure, read, run_python
 from programs import LANGUAGES, elementwise
 
 
@@ -119,6 +119,29 @@ def test_a_small_part_costs_little(language: str, tmp_path: Path, attach: Any) -
     print(f"slice of 100 elements, {language}: reader's CPU {cpu:.2f} ms, wall {wall:.2f} ms")
     # The worker's part is in the wall time; a debug build and a busy machine are far from a hundredth.
     assert wall < 50
+
+
+FAULTS = """
+import resource, sys, h5py
+with h5py.File(sys.argv[1]) as file:
+    least = {}
+    for _ in range(6):
+        for name in ("plain", "live"):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            file[name][...]
+            spent = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+            least[name] = min(spent, least.get(name, spent))
+print(least["live"] - least["plain"])
+"""
+
+
+def test_memory_of_chunks_is_used_again(tmp_path: Path, attach: Any) -> None:
+    """HDF5 keeps 8 MiB of chunks until the dataset is closed: 2048 pages, which must not be faulted in at each read."""
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened["plain"] = np.ones((2048, 4096), "f4")
+    attach(file, "lua", "function dynamic_dataset() lib.getData('live') end", "live:2048x4096:float", chunks="32x4096")
+    assert int(run_python(FAULTS, file).stdout) < 256
 
 
 def test_inputs_without_elements(tmp_path: Path, attach: Any) -> None:

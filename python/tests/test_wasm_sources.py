@@ -120,6 +120,34 @@ def test_what_is_thrown_is_the_message(tmp_path: Path) -> None:
         assert message in failure(file, "b")
 
 
+def test_what_the_library_would_throw_is_the_message(tmp_path: Path) -> None:
+    file = tmp_path / "a.h5"
+    h5py.File(file, "w").close()
+    body = 'std::vector<float> list(3); lib.getData<float>("b")[0] = list.at(lib.getDims("b")[0] + 5);'
+    attach(tmp_path, file, f'extern "C" void dynamic_dataset() {{ {body} }}', "b:1:float")
+    assert "out_of_range was thrown" in failure(file, "b")
+
+
+@pytest.mark.parametrize("name", ["case.cpp", "case.c"])
+def test_a_small_function_is_a_small_module(name: str, scene: Any, tmp_path: Path) -> None:
+    """Each new worker compiles it, 1 ms a KiB. What nobody calls, `printf` above all, must not be in it."""
+    text = ndvi("cpp") if name.endswith("cpp") else (EXAMPLES / "ndvi.c").read_text()
+    (record,) = attach(tmp_path, scene(), text, name=name)
+    assert record["bytecode_size"] < 6000
+
+
+def test_a_dataset_that_is_not_there(tmp_path: Path) -> None:
+    """By a way that the scanner does not know."""
+    file = tmp_path / "a.h5"
+    h5py.File(file, "w").close()
+    text = 'extern "C" void dynamic_dataset() { lib.getData<float>("b"); hyperchunk::find("c"); }'
+    attach(tmp_path, file, text, "b:1:float")
+    assert "lib: no dataset c was recorded when this function was attached" in failure(file, "b")
+    text = 'void dynamic_dataset(void) { lib.getData("b"); hyperchunk_find("c"); }'
+    attach(tmp_path, file, text, "b:1:float", name="case.c", overwrite=True)
+    assert "lib: no dataset c was recorded when this function was attached" in failure(file, "b")
+
+
 def test_mistakes_are_told(tmp_path: Path, command: Any) -> None:
     file = tmp_path / "a.h5"
     h5py.File(file, "w").close()

@@ -220,24 +220,43 @@ impl ChunkBuffer {
     }
 }
 
-/// Keeps a small block behind the highest chunk buffer on the heap.
+/// Keeps a block behind the highest chunk buffer on the heap.
 ///
 /// HDF5 frees the chunks of a dataset together when it is closed. Lying at the end of the heap, they would be given back to
 /// the system, and the next read would fault every page in again, which costs as much as copying a chunk.
+///
+/// A small block would come from what lies free below, of which a program in Python has plenty. Of this one, only the page
+/// with its header is ever touched.
 fn hold_the_heap(chunk: *mut c_void) {
     static HIGHEST: AtomicUsize = AtomicUsize::new(0);
-    const BLOCK: usize = 4096;
+    const BLOCK: usize = 64 << 10;
+    const TRIES: usize = 16;
     let before = HIGHEST.load(Ordering::Relaxed);
     if chunk as usize <= before {
         return;
     }
-    // SAFETY: no pointers; the result is checked.
-    let block = unsafe { libc::malloc(BLOCK) };
-    let higher = block as usize > chunk as usize
-        && HIGHEST.compare_exchange(before, block as usize, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    let unused = if higher { before as *mut c_void } else { block };
-    // SAFETY: null, or a block of this function that nobody else has.
-    unsafe { libc::free(unused) };
+    // SAFETY: 0 asks where the heap ends and changes nothing.
+    let end = unsafe { libc::sbrk(0) } as usize;
+    // One that lies elsewhere is a mapping of its own, or on the heap of a thread.
+    let tries = if (chunk as usize) < end { TRIES } else { 1 };
+    let mut blocks = [std::ptr::null_mut(); TRIES];
+    let mut higher = std::ptr::null_mut();
+    for lower in blocks.iter_mut().take(tries) {
+        // SAFETY: no pointers; the result is checked.
+        let block = unsafe { libc::malloc(BLOCK) };
+        if block as usize > chunk as usize {
+            higher = block;
+            break;
+        }
+        *lower = block;
+    }
+    let taken = !higher.is_null()
+        && HIGHEST.compare_exchange(before, higher as usize, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    let unused = if taken { before as *mut c_void } else { higher };
+    for block in blocks.into_iter().chain([unused]) {
+        // SAFETY: null, or a block of this function that nobody else has.
+        unsafe { libc::free(block) };
+    }
 }
 
 impl Drop for ChunkBuffer {

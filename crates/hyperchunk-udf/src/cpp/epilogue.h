@@ -16,9 +16,11 @@ static const struct hyperchunk_slot *hyperchunk_find(const char *name) {
     const char *bare = *name == '/' ? name + 1 : name;
     for (size_t i = 0; i < HYPERCHUNK_COUNT; i++)
         if (strcmp(hyperchunk_slots[i].name, bare) == 0) return hyperchunk_slots + i;
-    char message[512];
-    int length = snprintf(message, sizeof message, "lib: no dataset %s was recorded when this function was attached", name);
-    hyperchunk_import_fail(message, (uint32_t)length < sizeof message ? (uint32_t)length : sizeof message - 1);
+    /* Not printf: most of what a small module would have. */
+    char message[512] = "lib: no dataset ";
+    strncat(message, name, 400);
+    strcat(message, " was recorded when this function was attached");
+    hyperchunk_import_fail(message, strlen(message));
 }
 
 __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run(void) {
@@ -39,5 +41,5 @@ __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run(void) {
     uint32_t length = hyperchunk_import_file_path(hyperchunk_path, sizeof hyperchunk_path - 1);
     hyperchunk_path[length < sizeof hyperchunk_path ? length : sizeof hyperchunk_path - 1] = 0;
     hyperchunk_function();
-    fflush(stdout);
+    fflush(NULL); /* stdout by name would be in every module */
 }

@@ -1,3 +1,22 @@
+// What the library calls where it would throw. Its own prints, and printf is most of what a small module would have.
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 150000
+[[noreturn]] void std::__libcpp_verbose_abort(const char *format, ...) noexcept {
+    char message[512] = "";
+    va_list list;
+    va_start(list, format);
+    for (size_t n = 0; *format && n < 400; n = strlen(message)) {
+        if (format[0] == '%' && format[1] == 's') {
+            strncat(message, va_arg(list, const char *), 400 - n);
+            format += 2;
+        } else {
+            strncat(message, format++, 1);
+        }
+    }
+    va_end(list);
+    HYPERCHUNK_FAIL(message);
+}
+#endif
+
 extern "C" {
 #define HYPERCHUNK_IMPORT(NAME) __attribute__((import_module("hyperchunk"), import_name(#NAME)))
 HYPERCHUNK_IMPORT(find) int32_t hyperchunk_import_find(const char *name, uint32_t length);
@@ -37,5 +56,5 @@ extern "C" __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run()
     all = {count, slots, path, nullptr, starts};
     current = &all;
     hyperchunk_function();
-    fflush(stdout);
+    fflush(nullptr); // stdout by name would be in every module
 }

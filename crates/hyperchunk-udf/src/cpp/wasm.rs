@@ -31,6 +31,7 @@ const ARGUMENTS: &[&str] = &[
     "-target",
     "wasm32-wasi",
     "-mexec-model=reactor",
+    "-mcpu=baseline+simd128",
     "-O3",
     "-ffp-contract=off",
     "-fno-ident",

@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 /// So often the processor is given up before the host sleeps. Once is usual.
 const YIELDS: u32 = 6;
 /// Bytes that are copied at a time.
-const PIECE: usize = 8192;
+const PIECE: usize = 32 << 10;
+static ZEROS: [u8; PIECE] = [0; PIECE];
 /// Starting a worker may take this long; from then on, the profile's limit holds.
 const START: Duration = Duration::from_secs(30);
 /// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
@@ -340,14 +341,21 @@ impl Session {
         let inside = from.checked_add(to.len() as u64)? <= region.bytes;
         let pointer =
             self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
-        // A piece is cleared while it is still in the first cache.
+        // A piece is cleared while it is still in a near cache.
         for (n, piece) in to.chunks_mut(PIECE).enumerate() {
-            // SAFETY: at() has checked the whole range; the two are not the same memory, and the worker is idle. The copy
-            // has initialised the piece, which is ours alone.
+            // SAFETY: at() has checked the whole range, and no piece is longer than the zeros; the two are not the same
+            // memory, and the worker is idle. If it is not, the piece is zeros or what was copied.
             unsafe {
                 let source = pointer.add(n * PIECE);
-                std::ptr::copy_nonoverlapping(source.cast_const(), piece.as_mut_ptr().cast(), piece.len());
-                if !is_zero(std::slice::from_raw_parts(piece.as_ptr().cast(), piece.len())) {
+                // What a function has not written need neither be copied nor cleared.
+                if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), piece.len()) == 0 {
+                    std::ptr::write_bytes(piece.as_mut_ptr(), 0, piece.len());
+                } else {
+                    std::ptr::copy_nonoverlapping(
+                        source.cast_const(),
+                        piece.as_mut_ptr().cast(),
+                        piece.len(),
+                    );
                     std::ptr::write_bytes(source, 0, piece.len());
                 }
             }
@@ -611,11 +619,4 @@ impl Drop for Session {
             zygote::forget(self.process.pid);
         }
     }
-}
-
-/// Whether all bytes are 0: what a function has not written need not be cleared.
-fn is_zero(bytes: &[u8]) -> bool {
-    // SAFETY: any bytes are words.
-    let (head, words, tail) = unsafe { bytes.align_to::<u64>() };
-    head.iter().chain(tail).all(|&b| b == 0) && words.chunks(64).all(|w| w.iter().fold(0, |a, &b| a | b) == 0)
 }
