@@ -124,6 +124,7 @@ def attach(
     maxshape: str | None,
     overwrite: bool,
     unsigned: bool,
+    backend: str | None,
     dry_run: bool,
     libhdf5: str | None,
 ) -> list[str]: ...

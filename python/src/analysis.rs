@@ -5,8 +5,7 @@ use crate::errors;
 use hyperchunk::store::pairs::{Number, Pairs, Value};
 use hyperchunk::store::{AnalysisId, LogWriter};
 use hyperchunk_live::observe::summary::{self, Listed, Summary};
-use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, make};
-use hyperchunk_udf::backend::Backend;
+use hyperchunk_live::observe::{Analyses, Analysis, Backfill, Making, backend, make};
 use hyperchunk_udf::error::Error;
 use hyperchunk_udf::record::{Declaration, Failure};
 use pyo3::prelude::*;
@@ -51,6 +50,7 @@ struct Declaring {
     failure: String,
     merge: BTreeMap<String, String>,
     unsigned: bool,
+    backend: Option<String>,
 }
 
 /// Makes the record of an analysis: its source is tried in the sandbox and signed.
@@ -75,7 +75,7 @@ fn analysis_make<'py>(
             failure: Failure::from_name(&given.failure)?,
             merge: given.merge,
         };
-        let backend = Backend::from_path(&path)?;
+        let backend = backend(&path, given.backend.as_deref())?;
         let making = Making { backend, source: &source, declaration, unsigned: given.unsigned };
         make(&making).map_err(|error| error.about(path.display().to_string()))
     };

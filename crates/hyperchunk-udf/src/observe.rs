@@ -27,13 +27,14 @@ pub fn wrapped(backend: Backend, source: &str) -> Result<String> {
     Ok(match backend {
         Backend::Lua => format!("{source}\n{}", include_str!("observe/epilogue.lua")),
         Backend::Python => format!("{source}\n{}", include_str!("observe/epilogue_python.txt")),
-        Backend::Cpp => format!(
+        // What WebAssembly is compiled of.
+        Backend::Cpp | Backend::Wasm => format!(
             "#line 1 \"hyperchunk\"\n{}\n#line 1 \"udf.cpp\"\n{source}\n#line 1 \"hyperchunk\"\n{}",
             include_str!("observe/prelude.hpp"),
             include_str!("observe/epilogue.hpp")
         ),
         other => {
-            fail!(Unsupported, "analyses are written in Lua, Python or C++, not in {}", other.short_name())
+            fail!(Unsupported, "analyses are written in Lua, Python or C++, not as {}", other.short_name())
         }
     })
 }

@@ -55,6 +55,9 @@ class Analysis:
     merge: Mapping[str, str] = field(default_factory=dict)
     #: Not signed: it runs in the profile ``untrusted`` everywhere.
     unsigned: bool = False
+    #: ``"wasm"`` for C++ that is compiled to WebAssembly (``pip install ziglang``), which runs on every machine, and for
+    #: everybody.
+    backend: str | None = None
 
     def record(self) -> builtins.bytes:
         """Its record, as stores have it: the source is tried in the sandbox, and signed with the user's key."""
@@ -72,6 +75,7 @@ class Analysis:
             failure=self.failure,
             merge=dict(self.merge),
             unsigned=self.unsigned,
+            backend=self.backend,
         )
 
 

@@ -75,7 +75,7 @@ hyperchunk::pairs merge(const hyperchunk::pairs &a, const hyperchunk::pairs &b) 
             {"count", a.at("count").i + b.at("count").i}};
 }
 """
-SOURCES = {"lua": LUA, "py": PYTHON, "cpp": CPP}
+SOURCES = {"lua": LUA, "py": PYTHON, "cpp": CPP, "wasm": CPP}
 RULES = {"max": "max", "place": "with max", "sum": "sum", "count": "sum"}
 
 #: Writes the text of a function: ``analysis("lua", text, ["/a"], …)``.
@@ -88,7 +88,10 @@ def analysis(source: Callable[[str, str], Path]) -> Make:
 
     def make(language: str, text: str, datasets: list[str] | None = None, **options: Any) -> Analysis:
         seen = ["/a"] if datasets is None else datasets
-        return Analysis(source(language, text), seen, **({"time": "30s", "name": "f"} | options))
+        given: dict[str, Any] = {"time": "30s", "name": "f"} | options
+        if language == "wasm":
+            return Analysis(source("cpp", text), seen, backend="wasm", **given)
+        return Analysis(source(language, text), seen, **given)
 
     return make
 

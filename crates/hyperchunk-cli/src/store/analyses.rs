@@ -9,8 +9,7 @@ use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::pairs::{Number, Pairs, Value};
 use hyperchunk::store::{Known, LogWriter, Ticket, WriterOptions};
 use hyperchunk_live::observe::summary::{self, Listed};
-use hyperchunk_live::observe::{Analysis, Backfill, Making, make};
-use hyperchunk_udf::backend::Backend;
+use hyperchunk_live::observe::{Analysis, Backfill, Making, backend, make};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Declaration, Failure};
 use serde_json::{Value as Json, json};
@@ -263,6 +262,9 @@ pub(crate) struct Add {
     /// How the values of a key become one: max, min, sum, first, last, or `with KEY`.
     #[arg(long, value_name = "KEY=RULE")]
     merge: Vec<String>,
+    /// What runs it, if not what the source's extension says: wasm for C++ that is compiled to WebAssembly (pip install ziglang).
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
     /// Do not sign it: it runs in the profile `untrusted` everywhere.
     #[arg(long)]
     unsigned: bool,
@@ -292,7 +294,7 @@ pub(super) fn add(arguments: &Add) -> Outcome {
         },
         merge,
     };
-    let backend = Backend::from_path(&arguments.source)?;
+    let backend = backend(&arguments.source, arguments.backend.as_deref())?;
     let making = Making { backend, source: &source, declaration, unsigned: arguments.unsigned };
     let analysis = make(&making).map_err(|error| error.about(arguments.source.display().to_string()))?;
     announce(&arguments.file, &analysis, true)?;

@@ -1,16 +1,19 @@
 //! Making an analysis: its source is tried in the sandbox, and its record signed.
 
 use super::call::slots;
-use super::{Analysis, Result};
+use super::{Analysis, Error, ErrorKind, Result};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::TARGET;
+use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::datatype::{Datatype, ElementType};
-use hyperchunk_udf::host::{Job, Programs, Session, cache, compile_cpp};
+use hyperchunk_udf::host::{Job, Programs, Session, cache, compile_cpp, compile_wasm};
 use hyperchunk_udf::keys;
-use hyperchunk_udf::observe::{self, RESULTS};
+use hyperchunk_udf::observe::{self, CONTROL, DATA, RESULTS};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{Declaration, Record, Slot};
+use hyperchunk_udf::record::{Compiled, Declaration, Record, Slot};
 use hyperchunk_udf::trust;
+use hyperchunk_udf::wasm::TARGET_CPP;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// What an analysis is made of.
@@ -24,6 +27,24 @@ pub struct Making<'a> {
     pub declaration: Declaration,
     /// Do not sign: it runs in the profile `untrusted` everywhere.
     pub unsigned: bool,
+}
+
+/// The language of a source, by its extension, unless another one is named: C++ may become WebAssembly.
+///
+/// # Errors
+/// `Unsupported` for what analyses are not written in.
+pub fn backend(path: &Path, named: Option<&str>) -> Result<Backend> {
+    let written = Backend::from_path(path)?;
+    let known = matches!(written, Backend::Lua | Backend::Python | Backend::Cpp);
+    match named {
+        Some("wasm") if written == Backend::Cpp => Ok(Backend::Wasm),
+        None if known => Ok(written),
+        Some(name) if known && name == written.short_name() => Ok(written),
+        _ => {
+            let message = "analyses are written in Lua, Python or C++; C++ may be compiled to WebAssembly (backend wasm)";
+            Err(Error::new(ErrorKind::Unsupported, message).about(path.display().to_string()))
+        }
+    }
 }
 
 /// Makes the record of an analysis.
@@ -57,9 +78,9 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
     };
     // Before anything is compiled or run.
     Record::parse_analysis(&record.encode()?)?;
-    if making.backend == Backend::Cpp {
+    if matches!(making.backend, Backend::Cpp | Backend::Wasm) {
         let source = observe::wrapped(making.backend, making.source)?;
-        record.compiled = Some(compile_cpp(&source, [result_slot(&byte())], &programs)?);
+        record.compiled = Some(compile(making.backend, &source, &programs)?);
     }
     try_source(&record, &programs)?;
     if let Some(key) = &key {
@@ -83,12 +104,16 @@ fn try_source(record: &Record, programs: &Programs) -> Result<()> {
     Session::start(&job, programs).map(drop)
 }
 
-fn byte() -> Datatype {
-    ElementType::UInt8.into()
-}
-
-fn result_slot(byte: &Datatype) -> (&'static str, &Datatype) {
-    (RESULTS, byte)
+/// The text is C++ in both cases. In WebAssembly all names must be known, and the data are of any type.
+fn compile(backend: Backend, source: &str, programs: &Programs) -> Result<Compiled> {
+    let byte = Datatype::from(ElementType::UInt8);
+    match backend {
+        Backend::Wasm => {
+            let slots = [(RESULTS, &byte), (DATA, &byte), (CONTROL, &byte)];
+            compile_wasm(Language::Cpp, source, slots, programs)
+        }
+        _ => compile_cpp(source, [(RESULTS, &byte)], programs),
+    }
 }
 
 /// What the worker is given.
@@ -102,10 +127,12 @@ pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
     const KEPT: usize = 16;
     let source = observe::wrapped(record.backend, &record.source)?;
-    if record.backend != Backend::Cpp {
-        return Ok(Wrapped { source, compiled: None });
-    }
-    if let Some(stored) = record.compiled.as_ref().filter(|compiled| compiled.target == TARGET) {
+    let target = match record.backend {
+        Backend::Cpp => TARGET,
+        Backend::Wasm => TARGET_CPP,
+        _ => return Ok(Wrapped { source, compiled: None }),
+    };
+    if let Some(stored) = record.compiled.as_ref().filter(|compiled| compiled.target == target) {
         return Ok(Wrapped { source, compiled: Some(Arc::new(stored.object.clone())) });
     }
     let known = cache(&COMPILED)
@@ -113,7 +140,14 @@ pub(super) fn wrapped(record: &Record, programs: &Programs) -> Result<Wrapped> {
     if let Some(object) = known {
         return Ok(Wrapped { source, compiled: Some(object) });
     }
-    let object = Arc::new(compile_cpp(&source, [result_slot(&byte())], programs)?.object);
+    if record.backend == Backend::Wasm {
+        // Where it is read, there may be no compiler for it.
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "the record has no WebAssembly module that was compiled of C++",
+        ));
+    }
+    let object = Arc::new(compile(record.backend, &source, programs)?.object);
     if let Some(mut list) = cache(&COMPILED) {
         if list.len() >= KEPT {
             list.remove(0);

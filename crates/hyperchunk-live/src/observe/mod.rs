@@ -10,7 +10,7 @@ mod make;
 pub mod summary;
 
 pub use backfill::Backfill;
-pub use make::{Making, make};
+pub use make::{Making, backend, make};
 
 use crate::of_engine;
 use call::Worker;

@@ -104,6 +104,8 @@ class UserDefinedLibrary {
     std::vector<size_t> getOffset(const char *name = nullptr) {
         const hyperchunk::slot &s = name ? hyperchunk::find(name) : hyperchunk::current->slots[0];
         const uint64_t *start = hyperchunk::current->starts[&s - hyperchunk::current->slots];
+        for (uint64_t n = 0; n < s.rank; n++)
+            if (start[n] > SIZE_MAX) HYPERCHUNK_FAIL("lib.getOffset: the block begins beyond 4 Gi, which WebAssembly cannot count");
         return std::vector<size_t>(start, start + s.rank);
     }
     std::vector<size_t> getOffset(const std::string &name) { return getOffset(name.c_str()); }

@@ -139,10 +139,10 @@ impl Declaration {
                 )
             }
         }
-        if !record.backend.has_worker() || record.backend == Backend::Wasm {
+        if !record.backend.has_worker() {
             fail!(
                 Unsupported,
-                "analyses are written in Lua, Python or C++, not in {}",
+                "analyses are written in Lua, Python or C++, not as {}",
                 record.backend.short_name()
             )
         }
