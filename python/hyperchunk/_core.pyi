@@ -124,7 +124,6 @@ def attach(
     maxshape: str | None,
     overwrite: bool,
     unsigned: bool,
-    backend: str | None,
     dry_run: bool,
     libhdf5: str | None,
 ) -> list[str]: ...

@@ -55,8 +55,7 @@ class Analysis:
     merge: Mapping[str, str] = field(default_factory=dict)
     #: Not signed: it runs in the profile ``untrusted`` everywhere.
     unsigned: bool = False
-    #: ``"wasm"`` for C++ that is compiled to WebAssembly (``pip install ziglang``), which runs on every machine, and for
-    #: everybody.
+    #: ``"wasm"`` for C++ that is compiled to WebAssembly (``pip install ziglang``), which runs on every machine.
     backend: str | None = None
 
     def record(self) -> builtins.bytes:

@@ -290,7 +290,8 @@ def test_sources_are_tried_and_declarations_checked(tmp_path: Path, analysis: Ma
         ("py", "x = 1", "no function on_write"),
         ("py", "def on_write(:", "SyntaxError"),
         ("cpp", "int x;", "on_write"),
-        ("wasm", "", "Lua, Python or C\\+\\+"),
+        ("wasm", "int x;", "on_write"),
+        ("c", "int x;", r"Lua, Python or C\+\+"),
     ]:
         with pytest.raises(hyperchunk.exceptions.HyperchunkError, match=reason):
             new(tmp_path / "a.h5", analysis(language, text))

@@ -76,8 +76,9 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         compiled: None,
         signature: None,
     };
-    // Before anything is compiled or run.
-    Record::parse_analysis(&record.encode()?)?;
+    // Before anything is compiled or run. A module of WebAssembly comes later.
+    let backend = if making.backend == Backend::Wasm { Backend::Cpp } else { making.backend };
+    Record::parse_analysis(&Record { backend, ..record.clone() }.encode()?)?;
     if matches!(making.backend, Backend::Cpp | Backend::Wasm) {
         let source = observe::wrapped(making.backend, making.source)?;
         record.compiled = Some(compile(making.backend, &source, &programs)?);
