@@ -38,6 +38,8 @@ impl WasmRuntime {
             .memory_guard_size(GUARD as u64)
             .memory_init_cow(false)
             .native_unwind_info(false)
+            // Which byte of the module an instruction came from, which nobody is told.
+            .generate_address_map(false)
             .max_wasm_stack(STACK)
             .wasm_memory64(false)
             .wasm_multi_memory(false)
