@@ -6,3 +6,4 @@ pub mod dice;
 pub mod memory;
 pub mod mutate;
 pub mod targets;
+pub mod texts;

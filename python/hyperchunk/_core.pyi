@@ -122,6 +122,7 @@ def attach(
     chunks: str | None,
     halo: Sequence[int],
     maxshape: str | None,
+    seed: int | None,
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,

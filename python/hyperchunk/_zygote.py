@@ -14,6 +14,7 @@ import importlib.util
 import io
 import math
 import os
+import random
 import select
 import signal
 import socket
@@ -143,6 +144,8 @@ class Lib:
         self._starts: list[tuple[int, ...]] = []
         self._file_path = ""
         self._network: Any = None
+        self._seed: int | None = None
+        self._no_clock: str | None = None
 
     def _name(self, name: str | bytes) -> str:
         text = name.decode() if isinstance(name, bytes) else name
@@ -203,6 +206,39 @@ class Lib:
         slot = self._find(name)
         array = np.asarray(slot)
         return array.reshape(slot.dims if array.size == math.prod(slot.dims) else (*slot.dims, -1))
+
+    def seed(self) -> int:
+        """A whole number of this block, the same for each reader: what random numbers are made from."""
+        if self._seed is None:
+            raise RuntimeError("lib.seed: the record has no seed; attach the function again")
+        return self._seed
+
+    def clock(self) -> float:
+        """Seconds since 1970, where the profile grants the clock."""
+        if self._no_clock is not None:
+            raise RuntimeError(f"lib.clock: {self._no_clock}")
+        return time.time()
+
+    @staticmethod
+    def _warm(module: str) -> None:
+        """Before the sandbox closes: loads what a module would load later, when it finds no file any more."""
+        if module == "numba":
+            import numba
+            import numpy as np
+
+            # It asks for the whole name of the function's file, and nobody may ask where this process works.
+            os.getcwd = lambda: "/"
+            # What it needs to compile it imports when it compiles first.
+            halves = numba.njit(lambda a, out: [np.sqrt(x) for x in a] + [out.shape[0] / 2])
+            halves(np.ones(1), np.ones((1, 1)))
+
+    def _set_seed(self, seed: int, told: bool) -> None:
+        """What comes next makes its random numbers from this seed."""
+        self._seed = seed if told else None
+        random.seed(seed)
+        numpy = sys.modules.get("numpy.random")
+        if numpy is not None:
+            numpy.seed([seed & 0xFFFFFFFF, seed >> 32])
 
     def connect(self, target: str, tls: Any = False) -> Any:
         """A connected socket for ``"host:port"``, where the profile grants it; ``tls=True`` or a context for TLS."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ def attach(
     chunks: str | Sequence[int] | None = None,
     halo: int | Sequence[int] = 0,
     maxshape: str | Sequence[int | None] | None = None,
+    seed: int | None = None,
     overwrite: bool = False,
     unsigned: bool = False,
     dry_run: bool = False,
@@ -101,6 +103,9 @@ def attach(
             a number for each dimension, or one for all. ``lib.getOffset()`` tells where blocks lie.
         maxshape: The largest shape that the dataset may grow to, by `extend`: ``"inputs"``, as far as its inputs can,
             or a shape with ``None`` where there is no bound. For what is computed in blocks.
+        seed: What the function makes random numbers from, by ``lib.seed()`` and by its language's own generators.
+            Without it, one is chosen if the source calls ``lib.seed``. It is in the record: each reader gets the same
+            values.
         overwrite: Replace what has an output's name.
         unsigned: Do not sign; readers run it in the profile ``untrusted``, which refuses C++.
         dry_run: Check everything, write nothing.
@@ -138,6 +143,7 @@ def attach(
             maxshape
             if maxshape is None or isinstance(maxshape, str)
             else "x".join("*" if n is None else str(int(n)) for n in maxshape),
+            None if seed is None else operator.index(seed),
             overwrite,
             unsigned,
             dry_run,

@@ -45,7 +45,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 #[pyfunction]
-#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, overwrite, unsigned, dry_run, libhdf5))]
+#[pyo3(signature = (file, source, expression, backend, inputs, outputs, chunks, halo, maxshape, seed, overwrite, unsigned, dry_run, libhdf5))]
 #[expect(clippy::too_many_arguments, reason = "the keyword arguments of hyperchunk.udf.attach")]
 fn attach(
     py: Python<'_>,
@@ -58,6 +58,7 @@ fn attach(
     chunks: Option<String>,
     halo: Vec<u64>,
     maxshape: Option<String>,
+    seed: Option<u64>,
     overwrite: bool,
     unsigned: bool,
     dry_run: bool,
@@ -71,7 +72,8 @@ fn attach(
             Some("wasm") => Some(Backend::Wasm),
             Some(_) => return Err(Error::new(ErrorKind::Syntax, "backend is None or \"wasm\"")),
         };
-        let options = edit::Options { overwrite, unsigned, backend, inputs, chunking, halo, growth, dry_run };
+        let options =
+            edit::Options { overwrite, unsigned, backend, inputs, chunking, halo, growth, seed, dry_run };
         let program = match (&expression, &source) {
             (Some(text), _) => edit::Program::Expression(text),
             (None, Some(path)) => edit::Program::File(path),

@@ -1,7 +1,7 @@
 //! Python's part of the worker: runs in a forked child of the warm interpreter, never in a reader.
 
 use crate::flat_buffer::FlatBuffer;
-use hyperchunk_udf::datatype::{Datatype, identifiers};
+use hyperchunk_udf::datatype::{Datatype, ElementType, identifiers};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::protocol::Setup;
 use hyperchunk_udf::worker::{self, CallSlot, Runtime, lockdown};
@@ -15,19 +15,25 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     worker::serve(&mut |setup, _, _| {
         // Not locked down yet: only what the profile names is imported, nothing that the function says.
-        Python::attach(|py| {
-            preload(py, &setup.grants.imports)?;
+        Python::attach(|_| {
+            preload(&lib, &setup.grants.imports)?;
             if setup.grants.connect.is_empty() { Ok(()) } else { grant_network(&lib) }
         })?;
-        Ok(Box::new(PythonRuntime { lib: lib.clone().unbind(), entry: None, flush: Vec::new() })
-            as Box<dyn Runtime>)
+        Ok(Box::new(PythonRuntime {
+            lib: lib.clone().unbind(),
+            entry: None,
+            flush: Vec::new(),
+            has_seed: setup.seed.is_some(),
+            // Who makes random numbers says so; setting their seed takes longer than many a function.
+            reseeds: setup.seed.is_some() || setup.compiled || setup.source.contains("random"),
+        }) as Box<dyn Runtime>)
     })
 }
 
 /// Imports the modules that the profile grants.
-fn preload(py: Python<'_>, modules: &[String]) -> Result<()> {
+fn preload(lib: &Bound<'_, PyAny>, modules: &[String]) -> Result<()> {
     for module in modules {
-        py.import(module.as_str()).map_err(|e| {
+        lib.py().import(module.as_str()).and_then(|_| lib.call_method1("_warm", (module,))).map_err(|e| {
             let text =
                 format!("the profile grants `import {module}`, and the worker's Python cannot do it: {e}");
             Error::new(ErrorKind::Worker, text)
@@ -58,6 +64,8 @@ struct PythonRuntime {
     lib: Py<PyAny>,
     entry: Option<Py<PyAny>>,
     flush: Vec<Py<PyAny>>,
+    has_seed: bool,
+    reseeds: bool,
 }
 
 impl Runtime for PythonRuntime {
@@ -70,6 +78,16 @@ impl Runtime for PythonRuntime {
         Python::attach(|py| self.load_source(py, setup, compiled).map_err(|e| failed(py, &e)))
     }
 
+    fn seed(&mut self, seed: u64) -> Result<()> {
+        if !self.reseeds {
+            return Ok(());
+        }
+        Python::attach(|py| {
+            let told = (seed, self.has_seed);
+            self.lib.bind(py).call_method1("_set_seed", told).map(drop).map_err(|e| failed(py, &e))
+        })
+    }
+
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
         Python::attach(|py| self.run(py, slots).map_err(|e| failed(py, &e)))
     }
@@ -79,6 +97,7 @@ impl PythonRuntime {
     fn load_source(&mut self, py: Python<'_>, setup: &Setup, compiled: Option<Vec<u8>>) -> PyResult<()> {
         let lib = self.lib.bind(py);
         lib.setattr("_file_path", &setup.file_path)?;
+        lib.setattr("_no_clock", &setup.no_clock)?;
         let globals = PyDict::new(py);
         globals.set_item("__name__", "udf")?;
         globals.set_item("lib", lib)?;
@@ -153,7 +172,6 @@ fn layout<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Option<Bound<'p
 fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, PyAny>> {
     let size = datatype.size();
     let tuple = match datatype {
-        Datatype::Number(number) => ("number", size, number.struct_format()).into_pyobject(py)?.into_any(),
         Datatype::Text(_) => ("text", size).into_pyobject(py)?.into_any(),
         Datatype::Pointer => ("pointer", size).into_pyobject(py)?.into_any(),
         Datatype::Array(base, dims) => {
@@ -171,6 +189,10 @@ fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, Py
                 })
                 .collect::<PyResult<Vec<_>>>()?;
             ("compound", size, members).into_pyobject(py)?.into_any()
+        }
+        number => {
+            let format = number.number().map_or("", ElementType::struct_format);
+            ("number", size, format).into_pyobject(py)?.into_any()
         }
     };
     Ok(tuple)

@@ -1,8 +1,11 @@
 """What a profile grants, its functions get, in each language; what lies beside it they do not."""
 
+import importlib.util
+import platform
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from people import Person, read, refused
 
@@ -143,3 +146,66 @@ def test_a_granted_path_that_leads_elsewhere_is_refused(
     refused(path, "symbolic link", f"write {data}", "profile default")
     profile("default", f"[grant]\nread = ['{data}']")
     assert read(path)[0] == 42
+
+
+CODE = """
+import ctypes
+
+def dynamic_dataset():
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    at = libc.mmap(None, 4096, 7, 0x22, -1, 0)
+    code = bytes.fromhex("{code}")
+    ctypes.memmove(at, code, len(code))
+    lib.getData("out")[0] = ctypes.CFUNCTYPE(ctypes.c_int)(at)()
+"""
+#: mov eax, 42; ret
+ANSWER = "b82a000000c3"
+#: socket(AF_INET, SOCK_STREAM, 0), and the other of the list: another program, another process, a file.
+CALLS = {
+    "socket": "b829000000bf02000000be0100000031d20f05c3",
+    "execve": "b83b00000031ff31f631d20f05c3",
+    "fork": "b8390000000f05c3",
+    "ptrace": "b86500000031ff31f631d20f05c3",
+    "process_vm_readv": "b83601000031ff31f631d20f05c3",
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
+def test_granted_machine_code_has_no_more_rights(ada: Person, adas: Any, command: Any, profile: Any) -> None:
+    """Without the grant, memory cannot be made executable; with it, what runs there is in the same sandbox."""
+    answer = adas("py", CODE.format(code=ANSWER))
+    attacks = {name: adas("py", CODE.format(code=code), name=f"{name}.h5") for name, code in CALLS.items()}
+    profile("lab", "")
+    assert command("trust", "add", ada.fingerprint, "--profile", "lab").returncode == 0
+    refused(answer, "tried to make memory executable", "profile lab")
+    profile("lab", "[grant]\nsyscalls = ['jit']")
+    assert read(answer)[0] == 42
+    for name, file in attacks.items():
+        refused(file, "stopped" if name == "socket" else "", "profile lab")
+    assert "make machine code" in command("udf", "explain", f"{answer}:/out").stdout
+
+
+NUMBA = """
+import numba
+import numpy as np
+
+@numba.njit
+def halve(a, out):
+    for n in range(len(out)):
+        out[n] = a[n] / 2 if a[n] > 0 else np.sqrt(-a[n])
+
+def dynamic_dataset():
+    halve(np.asarray(lib.getData("A")), np.asarray(lib.getData("out")))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="Numba is not installed")
+def test_numba(tmp_path: Path, config: Path, attach: Any, scene: Any) -> None:
+    a = np.linspace(-2, 2, 1000)
+    file = scene(A=a)
+    own = config / "hyperchunk" / "profiles" / "self" / "profile.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("version = 1\n[grant]\nimports = ['numba']\nsyscalls = ['jit']\n")
+    attach(file, "py", NUMBA, "out:1000:double", chunks="300")
+    np.testing.assert_allclose(read(file), np.where(a > 0, a / 2, np.sqrt(np.abs(a))))

@@ -52,6 +52,10 @@ pub(crate) enum Command {
         /// where * has no bound. For what is computed in blocks.
         #[arg(long, value_name = "inputs|SHAPE")]
         maxshape: Option<String>,
+        /// What the function makes random numbers from (lib.seed, and its language's own), for the same values each time. Without
+        /// it, one is chosen if the source calls lib.seed. `hyperchunk udf show` tells it.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
         /// Replace what has an output's name.
         #[arg(long)]
         overwrite: bool,
@@ -143,8 +147,8 @@ Examples:
 
   hyperchunk udf attach table.h5 rows.py 'Rows:{id:uint32,place:string(20),height:double}:1000'
 
-Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float double, string (32 bytes), string(SIZE),
-{MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
+Types: int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double bool, string (32 bytes), string(SIZE),
+INTEGER{NAME=VALUE,…} for enumerations, {MEMBER:TYPE,…}, and TYPE[DIMENSIONS] for arrays";
 
 pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
     let library = || Library::load(library);
@@ -159,6 +163,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             chunks,
             halo,
             maxshape,
+            seed,
             overwrite,
             unsigned,
             dry_run,
@@ -174,6 +179,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
                 chunking,
                 halo,
                 growth: growth(maxshape.as_deref())?,
+                seed,
                 dry_run,
             };
             let program = match (&expression, &source) {
@@ -322,6 +328,8 @@ fn row_json(entry: &edit::Entry) -> Value {
             "blockwise": record.blockwise,
             "halo": record.halo,
             "maxdims": record.maximum.iter().map(|&d| if d == UNLIMITED { None } else { Some(d) }).collect::<Vec<_>>(),
+            "seed": record.needs.seed,
+            "clock": record.needs.clock,
             "inputs": record.inputs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
             "signer": signer.map(|f| f.to_string()),
         }),
@@ -372,6 +380,12 @@ fn show(entry: &edit::Entry) -> Outcome {
     );
     if !record.maximum.is_empty() {
         say!("grows to  {}", largest(&record.maximum));
+    }
+    if let Some(seed) = record.needs.seed {
+        say!("seed      {seed}");
+    }
+    if record.needs.clock {
+        say!("reads     the clock, where the profile grants it");
     }
     say!("stored    {} bytes of stubs, {} bytes of record", entry.stub_bytes, entry.record_bytes);
     say!("attached  {}", escape(&record.created, 40));

@@ -105,6 +105,12 @@ fn explain(
             largest(&record.maximum)
         );
     }
+    if let Some(seed) = record.needs.seed {
+        put!(out, "  Its random numbers are made from the seed {seed}, and so the same for everybody.");
+    }
+    if record.needs.clock {
+        put!(out, "  It reads the clock, where its profile grants that.");
+    }
     match (&record.signature, signer) {
         (Some(s), Some(f)) => {
             let labels = format!("{} {}", escape(&s.name, 80), escape(&s.email, 80));

@@ -168,7 +168,7 @@ impl Library {
         Ok((self.structure(&datatype, &handles)?, datatype))
     }
 
-    fn member_name(&'static self, file_type: Hid, n: u32) -> Result<String> {
+    pub(crate) fn member_name(&'static self, file_type: Hid, n: u32) -> Result<String> {
         if is_absent(self.f.type_member_name as *const c_void) {
             fail!(Unsupported, "this statically linked program has no functions for compounds")
         }
@@ -235,6 +235,11 @@ impl Library {
         };
         match datatype {
             Datatype::Number(number) => copy(number_global(*number)),
+            Datatype::Half => self.half_type(),
+            Datatype::Bool | Datatype::Enum(_) => {
+                let Some((base, names)) = datatype.names() else { fail!(Worker, "no enumeration") };
+                self.enumeration_type(base, &names)
+            }
             Datatype::Text(size) => {
                 let text = copy(c"H5T_C_S1_g")?;
                 // SAFETY: an open type that is ours.

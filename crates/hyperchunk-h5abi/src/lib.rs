@@ -16,6 +16,7 @@ mod live;
 pub mod pointer;
 pub mod relay;
 mod static_symbols;
+mod stored_types;
 mod symbols;
 pub mod vol;
 

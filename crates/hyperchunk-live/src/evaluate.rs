@@ -1,15 +1,15 @@
 //! One chunk, computed.
 
 use crate::plan::{self, Plan, about_input};
-use crate::{expression, inputs};
+use crate::{expression, inputs, texts};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::results;
+use hyperchunk_udf::host::texts::{Texts, limit};
 use hyperchunk_udf::host::{Active, Pool, Session, Source};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::{Block, bytes_of};
 use hyperchunk_udf::stub::Stub;
-use std::sync::Arc;
 
 /// Computes the chunk that `stub` stands for.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
@@ -50,32 +50,59 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
     if let Some(program) = &plan.program {
         return expression::compute(file, plan, program, (offset, shape), to);
     }
-    let mut session = plan.session(file)?;
+    let parts: Vec<Block> = plan.record.parts(offset, shape).collect();
+    let texts = read_texts(file, plan, &parts)?;
+    let key = plan.key.with_room(texts.iter().map(|(n, texts)| (*n, texts.bytes())));
+    let mut session = plan.session(file, &key)?;
     // A worker that ended by itself while it was idle says so only when it is called.
-    match run(file, plan, &mut session, (offset, shape)) {
+    match run(file, plan, &mut session, &texts, parts.clone()) {
         Err(_) if session.ended_idle() => {
-            session = plan.session(file)?;
-            run(file, plan, &mut session, (offset, shape))?;
+            session = plan.session(file, &key)?;
+            run(file, plan, &mut session, &texts, parts)?;
         }
         outcome => outcome?,
     }
     take_output(plan, &mut session, shape, to)?;
-    Pool::global().put(Arc::clone(&plan.key), session);
+    Pool::global().put(key, session);
     Ok(())
 }
 
-fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64], &[u64])) -> Result<()> {
+/// Reads the inputs that have strings of variable length: how long they are decides what memory a worker needs.
+fn read_texts(file: &File, plan: &Plan, parts: &[Block]) -> Result<Vec<(usize, Texts)>> {
+    let mut left = limit(&plan.profile);
+    let mut found = Vec::new();
+    for (n, (slot, part)) in plan.record.slots().zip(parts).enumerate() {
+        if slot.datatype.has_pointers() {
+            let texts = texts::read(file, plan, slot, part, left).map_err(|e| about_input(&e, slot))?;
+            left = left.saturating_sub(texts.bytes());
+            found.push((n, texts));
+        }
+    }
+    Ok(found)
+}
+
+fn run(
+    file: &File,
+    plan: &Plan,
+    session: &mut Session,
+    texts: &[(usize, Texts)],
+    parts: Vec<Block>,
+) -> Result<()> {
     let record = &plan.record;
-    let parts: Vec<Block> = record.parts(offset, shape).collect();
+    let no_memory = || Error::new(ErrorKind::Worker, "no memory for an input");
+    for (n, texts) in texts {
+        let at = session.input_address(*n).ok_or_else(no_memory)?;
+        texts.place(session.input(*n).ok_or_else(no_memory)?, at)?;
+    }
     for (n, ((slot, source), part)) in record.slots().zip(&plan.key.slots).zip(&parts).enumerate() {
-        if !matches!(source.source, Source::Copied(_)) {
+        if !matches!(source.source, Source::Copied(_)) || slot.datatype.has_pointers() {
             continue;
         }
         // What was read whole stays as it is: the engine reads files that nobody writes.
         if !record.is_cut(slot) && session.stamp == file.instance() {
             continue;
         }
-        let to = session.input(n).ok_or_else(|| Error::new(ErrorKind::Worker, "no memory for an input"))?;
+        let to = session.input(n).ok_or_else(no_memory)?;
         inputs::read(file, record, slot, part, to).map_err(|error| about_input(&error, slot))?;
     }
     session.stamp = file.instance();
@@ -90,12 +117,27 @@ fn run(file: &File, plan: &Plan, session: &mut Session, (offset, shape): (&[u64]
     results::call(session, plan.results.as_ref(), record, from, blocks.collect())
 }
 
+/// The error of memory that is not there.
+pub(crate) fn no_room(bytes: u64) -> Error {
+    Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes"))
+}
+
 /// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
 fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], chunk: &mut [u8]) -> Result<()> {
     let record = &plan.record;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if bytes_of(&record.chunk, &record.output.datatype) != chunk.len() as u64 {
+    if record.chunk_bytes() != chunk.len() as u64 {
         return Err(lost());
+    }
+    if record.output.datatype.is_converted() {
+        let bytes = bytes_of(shape, &record.output.datatype);
+        let mut block = Vec::new();
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        block.try_reserve_exact(length).map_err(|_| no_room(bytes))?;
+        block.resize(length, 0);
+        session.copy_output(0, 0, &mut block).ok_or_else(lost)?;
+        chunk.fill(0);
+        return record.store_block(shape, &block, chunk).ok_or_else(lost);
     }
     if shape == record.chunk {
         return session.copy_output(0, 0, chunk).ok_or_else(lost);

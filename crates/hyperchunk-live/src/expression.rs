@@ -1,15 +1,14 @@
 //! Expressions: computed here, without a worker.
 
 use crate::of_function;
-use crate::plan::{Plan, about_input};
-use hyperchunk::live::on_this_thread;
-use hyperchunk::model::{Class, Datatype, Layout};
-use hyperchunk::select::{Axis, Choice};
+use crate::plan::{self, Plan, about_input};
+use hyperchunk::model::{Class, Datatype};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::ElementType;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::expression::{InputBytes, Kind, Program, Scratch, as_room, check_data};
 use hyperchunk_udf::host::in_time;
+use hyperchunk_udf::host::mapped::mapped;
 use hyperchunk_udf::record::{Record, Slot, bytes_of};
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
@@ -48,28 +47,44 @@ pub(crate) fn compute(
     let record = &plan.record;
     check_data(record, shape, &plan.profile)?;
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if bytes_of(&record.chunk, &record.output.datatype) != chunk.len() as u64 {
+    if record.chunk_bytes() != chunk.len() as u64 {
         return Err(lost());
     }
+    let maps = mapped(&plan.key, || {
+        let disk = file.on_disk()?;
+        let state = plan::state(&disk.metadata().ok()?);
+        Some((disk, state))
+    });
     let mut memory = MEMORY.take();
     memory.inputs.resize_with(record.inputs.len(), Vec::new);
     let outcome = (|| {
         let mut inputs = Vec::with_capacity(record.inputs.len());
         let Memory { scratch, block, inputs: buffers } = &mut memory;
-        for (slot, buffer) in record.inputs.iter().zip(buffers) {
+        for (n, (slot, buffer)) in record.inputs.iter().zip(buffers).enumerate() {
             let single = is_single(&slot.dims);
             let whole = vec![0; slot.dims.len()];
             let block = if single { (whole.as_slice(), slot.dims.as_slice()) } else { (offset, shape) };
-            read(file, record, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
-            inputs.push(if single { InputBytes::One(buffer) } else { InputBytes::Each(buffer) });
+            let window = maps.as_ref().and_then(|maps| maps.get(n)).and_then(Option::as_ref);
+            let bytes = match window.and_then(|window| window.part(slot, block.0, block.1)) {
+                Some(bytes) => bytes,
+                None => {
+                    read(file, record, slot, block, buffer).map_err(|error| about_input(&error, slot))?;
+                    buffer.as_slice()
+                }
+            };
+            inputs.push(if single { InputBytes::One(bytes) } else { InputBytes::Each(bytes) });
         }
         let mut go_on = || in_time(&plan.profile);
-        if shape == record.chunk {
+        let converted = record.output.datatype.is_converted();
+        if shape == record.chunk && !converted {
             return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
         }
         resize(block, bytes_of(shape, &record.output.datatype))?;
         program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
         chunk.fill(0);
+        if converted {
+            return record.store_block(shape, block, chunk).ok_or_else(lost);
+        }
         for (from, row) in record.rows(shape) {
             let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
             let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
@@ -92,6 +107,11 @@ struct Input {
     kind: Kind,
     /// What it is read as.
     memory: Datatype,
+}
+
+/// The dataset that is an input, if it is what it was when the expression was attached.
+pub(crate) fn dataset(file: &File, record: &Record, slot: &Slot) -> Result<Dataset> {
+    open(file, record, slot).map(|input| input.dataset)
 }
 
 /// An input, if it is what it was when the expression was attached.
@@ -153,19 +173,13 @@ fn read(
 ) -> Result<()> {
     let Input { dataset, memory, .. } = open(file, record, slot)?;
     resize(to, bytes_of(shape, &slot.datatype))?;
-    let axes =
-        offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
-    let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };
-    let mut read = || dataset.read_as(&block, &memory, to);
-    // What is computed itself stays on this thread, which knows what it is computing.
-    let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });
-    if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))
+    crate::inputs::read_block(&dataset, &memory, (offset, shape), to)
 }
 
 fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
     let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
     if buffer.try_reserve_exact(wanted.saturating_sub(buffer.len())).is_err() {
-        return Err(Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes")));
+        return Err(crate::evaluate::no_room(bytes));
     }
     buffer.resize(wanted, 0);
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::of_function;
 use hyperchunk::live::on_this_thread;
-use hyperchunk::model::{ByteOrder, Class, Dataspace, Datatype, Layout, Member, StringPadding};
+use hyperchunk::model::{ByteOrder, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
@@ -10,8 +10,9 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 
-/// What elements are in memory, as functions see them, and the engine's name for that. Small floats become `float`,
-/// enumerations their integers, compounds structures of C.
+/// What elements are in memory, as functions see them, and what the engine reads for that. Small floats become `float`,
+/// enumerations their integers, compounds structures of C. Of an element with strings of variable length, the engine reads the
+/// members one behind the other, with what stands for the strings in the file: [`texts`] makes the element of it.
 ///
 /// # Errors
 /// `Unsupported`, with the member.
@@ -47,14 +48,10 @@ fn in_memory_at(datatype: &Datatype, depth: usize) -> Result<(Element, Datatype)
         (Class::Array { dims, base }, _) => {
             let (element, memory) = in_memory_at(base, depth + 1)?;
             let element = Element::array(element, dims.clone())?;
-            let class = Class::Array { dims: dims.clone(), base: Box::new(memory) };
-            (element.clone(), Datatype { size: wide(element.size()), class })
+            let size = memory.size.saturating_mul(wide(element.elements()));
+            (element, Datatype { size, class: Class::Array { dims: dims.clone(), base: Box::new(memory) } })
         }
-        (Class::VlenString { .. }, _) => {
-            return unsupported(
-                "strings of variable length are given to functions by HDF5 alone yet: read it with h5py and the plugin",
-            );
-        }
+        (Class::VlenString { .. }, _) => (Element::Pointer, datatype.clone()),
         _ => return unsupported("its datatype is not one that functions can use"),
     })
 }
@@ -74,14 +71,15 @@ fn compound(members: &[Member], depth: usize) -> Result<(Element, Datatype)> {
     let Element::Compound(compound) = &element else {
         return Err(Error::new(ErrorKind::Worker, "no compound"));
     };
-    let placed = compound.members().iter().zip(members).zip(types);
-    let placed = placed.map(|((place, member), datatype)| Member {
-        name: member.name.clone(),
-        offset: wide(place.offset),
-        datatype,
-    });
-    let class = Class::Compound { members: placed.collect() };
-    Ok((element.clone(), Datatype { size: wide(element.size()), class }))
+    let packed = element.has_pointers();
+    let (mut placed, mut end) = (Vec::new(), 0u64);
+    for ((place, member), datatype) in compound.members().iter().zip(members).zip(types) {
+        let offset = if packed { end } else { wide(place.offset) };
+        end = offset.saturating_add(datatype.size);
+        placed.push(Member { name: member.name.clone(), offset, datatype });
+    }
+    let size = if packed { end } else { wide(element.size()) };
+    Ok((element, Datatype { size, class: Class::Compound { members: placed } }))
 }
 
 fn wide(n: usize) -> u64 {
@@ -112,7 +110,8 @@ pub(crate) fn number(element: ElementType) -> (Element, Datatype) {
 /// `Unsupported` for others.
 pub(crate) fn as_in_file(datatype: &Datatype) -> Result<Element> {
     let (element, memory) = in_memory(datatype)?;
-    if padded(datatype) == memory {
+    let is_structure = element != Element::Pointer && element.has_pointers();
+    if !is_structure && padded(datatype) == memory {
         return Ok(element);
     }
     let message = format!(
@@ -138,6 +137,38 @@ fn padded(datatype: &Datatype) -> Datatype {
         other => other.clone(),
     };
     Datatype { size: datatype.size, class }
+}
+
+/// Whether a dataset of this type is what an output of type `wanted` is in the file: little-endian, with members of compounds
+/// where they are in memory.
+pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
+    match (&datatype.class, wanted) {
+        (_, Element::Half) => *datatype == Datatype::ieee(2, ByteOrder::Little),
+        (Class::Enum { base, members }, Element::Bool | Element::Enum(_)) => {
+            let Some((element, names)) = wanted.names() else { return false };
+            let size = usize::try_from(base.size).unwrap_or(usize::MAX);
+            let same = |member: &EnumMember| {
+                names.iter().any(|(name, value)| {
+                    member.name.as_bytes() == name.as_bytes()
+                        && value.to_le_bytes().get(..size) == Some(member.value.as_slice())
+                })
+            };
+            **base == number(element).1 && members.len() == names.len() && members.iter().all(same)
+        }
+        (Class::Compound { members }, Element::Compound(compound)) => {
+            datatype.size == wide(wanted.size())
+                && members.len() == compound.members().len()
+                && members.iter().zip(compound.members()).all(|(member, wanted)| {
+                    member.name.as_bytes() == wanted.name.as_bytes()
+                        && member.offset == wide(wanted.offset)
+                        && is_stored_as(&member.datatype, &wanted.datatype)
+                })
+        }
+        (Class::Array { dims, base }, Element::Array(wanted, wanted_dims)) => {
+            dims == wanted_dims && is_stored_as(base, wanted)
+        }
+        _ => in_memory(datatype).is_ok_and(|(element, memory)| element == *wanted && memory == *datatype),
+    }
 }
 
 /// What the dataset of this name is now.
@@ -199,6 +230,7 @@ pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> 
         && dataset.store().is_none()
         && dataset.dims() == slot.dims
         && dataset.object().file().same(file)
+        && !slot.datatype.has_pointers()
         && in_memory(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
     let offset = file.superblock().base.checked_add(*address)?;
     let inside = offset.checked_add(slot.bytes()).is_some_and(|end| end <= file.size());
@@ -218,11 +250,21 @@ pub(crate) fn read(
     let bytes = usize::try_from(bytes_of(shape, &slot.datatype)).ok().and_then(|bytes| to.get_mut(..bytes));
     let to =
         bytes.ok_or_else(|| Error::new(ErrorKind::Worker, format!("no room for a block of {shape:?}")))?;
+    let (_, memory) = in_memory(dataset.datatype())?;
+    read_block(&dataset, &memory, (offset, shape), to)
+}
+
+/// Reads a block of a dataset.
+pub(crate) fn read_block(
+    dataset: &Dataset,
+    memory: &Datatype,
+    (offset, shape): (&[u64], &[u64]),
+    to: &mut [u8],
+) -> Result<()> {
     let axes =
         offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
     let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };
-    let (_, memory) = in_memory(dataset.datatype())?;
-    let mut read = || dataset.read_as(&block, &memory, to);
+    let mut read = || dataset.read_as(&block, memory, to);
     // What is computed itself stays on this thread, which knows what it is computing.
     let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });
     if computed { on_this_thread(read) } else { read() }.map_err(|error| of_function(&error))

@@ -8,6 +8,7 @@ mod expression;
 mod inputs;
 pub mod observe;
 mod plan;
+mod texts;
 
 use hyperchunk::live::{Evaluator, set_evaluator};
 use hyperchunk::{Dataset, Error, ErrorKind, Result};

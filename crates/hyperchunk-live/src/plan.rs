@@ -9,6 +9,7 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::Program;
+use hyperchunk_udf::host::mapped::State;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::legacy::Legacy;
@@ -16,6 +17,7 @@ use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::{RecordDigest, Stub};
+use std::fs::Metadata;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
@@ -149,16 +151,16 @@ impl Plan {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
         let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
-        let (element, memory) = if self.legacy {
-            (inputs::as_in_file(dataset.datatype())?, dataset.datatype().clone())
+        let wanted = &record.output.datatype;
+        let fits = if self.legacy {
+            inputs::as_in_file(dataset.datatype())? == *wanted
+        } else if wanted.has_stored() {
+            inputs::is_stored_as(dataset.datatype(), wanted)
         } else {
-            inputs::in_memory(dataset.datatype())?
+            let (element, memory) = inputs::in_memory(dataset.datatype())?;
+            element == *wanted && *dataset.datatype() == memory
         };
-        if dataset.dims() != record.output.dims
-            || element != record.output.datatype
-            || *dataset.datatype() != memory
-            || chunk != record.chunk
-        {
+        if dataset.dims() != record.output.dims || !fits || chunk != record.chunk {
             let message = format!(
                 "the dataset is {:?} in chunks of {chunk:?} and its record says {} {:?} in chunks of {:?}",
                 dataset.dims(),
@@ -168,9 +170,6 @@ impl Plan {
             );
             return fail(ErrorKind::Invalid, message);
         }
-        if !record.backend.has_worker() {
-            return Ok(SessionKey::clone(&self.key));
-        }
         let on_disk = file.on_disk().and_then(|file| file.metadata().ok());
         let output = |slot: &Slot| JobSlot {
             name: slot.name.clone(),
@@ -179,7 +178,11 @@ impl Plan {
         };
         let mut slots = vec![output(&record.output)];
         for input in &record.inputs {
-            let opened = inputs::open(file, record, input).map_err(|error| about_input(&error, input))?;
+            let open = match record.backend {
+                Backend::Expression => expression::dataset(file, record, input),
+                _ => inputs::open(file, record, input),
+            };
+            let opened = open.map_err(|error| about_input(&error, input))?;
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
                 // A result is found by the bytes of its inputs, so these are read.
@@ -196,14 +199,16 @@ impl Plan {
             if let Ok(path) = std::path::absolute(&key.file_path) {
                 key.file_path = path.display().to_string();
             }
-            (key.file, key.version) = ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()));
+            (key.file, key.version) = state(&m);
         }
         Ok(key)
     }
 
     /// A worker for this plan: a warm one, or a new one.
-    pub(crate) fn session(&self, file: &File) -> Result<Session> {
-        if let Some(session) = Pool::global().take(&self.key) {
+    ///
+    /// `key` is the plan's own, or one with room for the strings of one call.
+    pub(crate) fn session(&self, file: &File, key: &Arc<SessionKey>) -> Result<Session> {
+        if let Some(session) = Pool::global().take(key) {
             return Ok(session);
         }
         let record = &self.record;
@@ -222,9 +227,10 @@ impl Plan {
             source: &record.source,
             compiled: compiled.as_deref().map(Vec::as_slice),
             profile: &self.profile,
-            file_path: &self.key.file_path,
-            slots: self.key.slots.clone(),
+            file_path: &key.file_path,
+            slots: key.slots.clone(),
             files: on_disk.iter().map(|file| file.as_fd()).collect(),
+            needs: record.needs,
         };
         Session::start(&job, &programs)
     }
@@ -253,6 +259,11 @@ impl Plan {
         Error::new(error.kind(), format!("({language}, {key}, profile {profile}): {error}"))
             .about(format!("{}:{}", self.file_path, self.name))
     }
+}
+
+/// What a file on disk is, and what tells that it was changed.
+pub(crate) fn state(m: &Metadata) -> State {
+    ((m.dev(), m.ino()), (m.len(), m.mtime(), m.mtime_nsec()))
 }
 
 /// The record of a dataset and who signed it, if both hold.

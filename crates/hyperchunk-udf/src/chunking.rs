@@ -327,6 +327,7 @@ mod tests {
             name: "a".into(),
             dims: dims.to_vec(),
             datatype: ElementType::Float32.into(),
+            stored: ElementType::Float32.into(),
         };
         let check = |asked: &[u64], chunking: &Chunking, backend: Backend, expected: Option<&[u64]>| {
             let found = halo(asked, chunking, backend, &[9, 8], &[input(&[3]), input(&[9, 8])]);

@@ -2,12 +2,14 @@
 
 mod declare;
 mod notation;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 pub use declare::declarations;
 pub(crate) use declare::declarations_for_wasm;
 pub use notation::identifiers;
+pub use stored::Enumeration;
 
 use crate::error::{Result, fail};
 use std::sync::Arc;
@@ -22,6 +24,8 @@ pub const MAX_DEPTH: usize = 8;
 pub const DEFAULT_STRING: usize = 32;
 /// Variable-length strings that an element has at most.
 const MAX_POINTERS: usize = 4096;
+/// No type is longer as text.
+const MAX_TEXT: usize = 1 << 18;
 
 /// A numeric element type, in the machine's byte order when it is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +109,12 @@ impl ElementType {
 pub enum Datatype {
     /// A number.
     Number(ElementType),
+    /// A `float` that has 16 bits in the file. Like the next two, of outputs only.
+    Half,
+    /// An `int8` that is 0 or 1 in the file, of the enumeration that h5py makes of bools.
+    Bool,
+    /// An integer whose values have names in the file.
+    Enum(Arc<Enumeration>),
     /// A string of so many bytes, padded with zeros; it need not end with one.
     Text(usize),
     /// The address of a string that ends with a zero.
@@ -255,29 +265,32 @@ impl Datatype {
     /// Bytes of one element.
     pub fn size(&self) -> usize {
         match self {
-            Datatype::Number(number) => number.size(),
             Datatype::Text(size) => *size,
             Datatype::Pointer => size_of::<u64>(),
             Datatype::Compound(c) => c.size,
             Datatype::Array(base, _) => base.size().saturating_mul(self.elements()),
+            _ => self.number().map_or(1, ElementType::size),
         }
     }
 
     /// What the address of an element is a multiple of.
     pub fn align(&self) -> usize {
         match self {
-            Datatype::Number(number) => number.size(),
             Datatype::Text(_) => 1,
             Datatype::Pointer => size_of::<u64>(),
             Datatype::Compound(c) => c.align,
             Datatype::Array(base, _) => base.align(),
+            _ => self.number().map_or(1, ElementType::size),
         }
     }
 
-    /// The number type, if it is one.
+    /// The number that an element is in memory, if it is one.
     pub fn number(&self) -> Option<ElementType> {
         match self {
             Datatype::Number(number) => Some(*number),
+            Datatype::Half => Some(ElementType::Float32),
+            Datatype::Bool => Some(ElementType::Int8),
+            Datatype::Enum(names) => Some(names.base()),
             _ => None,
         }
     }
@@ -285,19 +298,18 @@ impl Datatype {
     /// The number type that a function gets for it: that of a number, or of an array of numbers.
     pub fn flat_number(&self) -> Option<ElementType> {
         match self {
-            Datatype::Number(number) => Some(*number),
             Datatype::Array(base, _) => base.flat_number(),
-            _ => None,
+            _ => self.number(),
         }
     }
 
     /// What `lib.getType` tells: `float`, `string`, `compound`, …
     pub fn told_name(&self) -> &'static str {
         match self {
-            Datatype::Number(number) => number.name(),
             Datatype::Text(_) | Datatype::Pointer => "string",
             Datatype::Compound(_) => "compound",
             Datatype::Array(base, _) => base.told_name(),
+            _ => self.number().map_or("", ElementType::name),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys::PublicKey;
 use crate::profile::{Grants, Profile};
-use crate::record::{Compiled, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Record, Slot};
+use crate::record::{Compiled, MAX_COMPILED, MAX_RECORD, MAX_SLOTS, Needs, Record, Slot};
 use crate::signature::Fingerprint;
 use crate::stub::{LiveId, RecordDigest};
 use base64::Engine as _;
@@ -289,6 +289,7 @@ impl Legacy {
             blockwise: false,
             halo: Vec::new(),
             maximum: Vec::new(),
+            needs: Needs::default(),
             analysis: None,
             created: String::new(),
             source: String::new(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// No error text is longer.
@@ -75,6 +75,10 @@ pub struct Setup {
     pub source: String,
     /// Whether the last descriptor is the compiled form.
     pub compiled: bool,
+    /// What the seeds of blocks are made from, if the record says so.
+    pub seed: Option<u64>,
+    /// Why the function does not get the clock, if it does not.
+    pub no_clock: Option<String>,
 }
 
 /// A dataset of a [`Setup`].

@@ -6,9 +6,11 @@
 
 mod blocks;
 pub(crate) mod declaration;
+mod needs;
 
 pub use blocks::Block;
 pub use declaration::{Declaration, Failure};
+pub use needs::{MAX_SEED, Needs, RandomBytes, seed_of_block};
 
 use crate::backend::Backend;
 use crate::datatype::Datatype;
@@ -24,6 +26,8 @@ pub const API_VERSION: u32 = 3;
 pub const API_VERSION_4: u32 = 4;
 /// The version of records of analyses.
 pub const API_VERSION_5: u32 = 5;
+/// The version of records with a seed, or of functions that read the clock.
+pub const API_VERSION_6: u32 = 6;
 /// The name of the attribute of the dataset that holds the record.
 pub const ATTRIBUTE: &str = "hyperchunk_udf";
 /// The number of our filter, HDF5-UDF's.
@@ -111,6 +115,8 @@ pub struct Record {
     pub halo: Vec<u64>,
     /// The largest shape that the dataset may grow to, [`UNLIMITED`] where nothing bounds it; empty if it does not grow.
     pub maximum: Vec<u64>,
+    /// What it needs beside its inputs.
+    pub needs: Needs,
     /// What an analysis of a store says of itself; nothing for a live dataset.
     pub analysis: Option<Declaration>,
     /// When it was attached, RFC 3339 UTC.
@@ -133,6 +139,8 @@ struct Header {
     blockwise: bool,
     bytecode_size: u64,
     chunk: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    clock: Option<bool>,
     compiled: Option<CompiledHeader>,
     created: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +155,8 @@ struct Header {
     output_resolution: Vec<u64>,
     scratch: Vec<SlotHeader>,
     scratch_datasets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     signature: Option<SignatureHeader>,
     source_code: String,
 }
@@ -190,6 +200,7 @@ impl Record {
             blockwise: self.blockwise,
             bytecode_size: self.compiled.as_ref().map_or(0, |c| c.object.len() as u64),
             chunk: self.chunk.clone(),
+            clock: Some(true).filter(|_| self.needs.clock),
             compiled: self.compiled.as_ref().map(|c| CompiledHeader {
                 deflate: BASE64.encode(miniz_oxide::deflate::compress_to_vec(&c.object, 9)),
                 target: c.target.clone(),
@@ -207,6 +218,7 @@ impl Record {
             output_resolution: self.output.dims.clone(),
             scratch: slots(&self.scratch),
             scratch_datasets: self.scratch.iter().map(|s| s.name.clone()).collect(),
+            seed: self.needs.seed,
             signature: self.signature.as_ref().map(|s| SignatureHeader {
                 email: s.email.clone(),
                 name: s.name.clone(),
@@ -256,6 +268,9 @@ impl Record {
         if h.compiled.is_none() && h.bytecode_size != 0 {
             fail!(Invalid, "bytecode_size is {} and there is no compiled form", h.bytecode_size)
         }
+        if h.clock == Some(false) {
+            fail!(Invalid, "the record says that it does not need the clock; then it says nothing of it")
+        }
         let version = h.api_version;
         let maximum = h.maximum_resolution.unwrap_or_default().into_iter();
         let record = Record {
@@ -268,6 +283,7 @@ impl Record {
             blockwise: h.blockwise,
             halo: h.halo.unwrap_or_default(),
             maximum: maximum.map(|d| d.unwrap_or(UNLIMITED)).collect(),
+            needs: Needs { seed: h.seed, clock: h.clock.is_some() },
             analysis: h.analysis,
             created: h.created,
             source: h.source_code,
@@ -283,10 +299,15 @@ impl Record {
 
     /// The version that the record is written in: the first that has all that it says.
     pub fn version(&self) -> u32 {
-        match (self.analysis.is_some(), self.halo.is_empty() && self.maximum.is_empty()) {
-            (true, _) => API_VERSION_5,
-            (false, true) => API_VERSION,
-            (false, false) => API_VERSION_4,
+        match (
+            self.analysis.is_some(),
+            self.needs.is_empty(),
+            self.halo.is_empty() && self.maximum.is_empty(),
+        ) {
+            (true, ..) => API_VERSION_5,
+            (false, false, _) => API_VERSION_6,
+            (false, true, true) => API_VERSION,
+            (false, true, false) => API_VERSION_4,
         }
     }
 
@@ -313,8 +334,15 @@ impl Record {
             fail!(Invalid, "the record gives {} an impossible shape", crate::escape::escape(&slot.name, 80))
         }
         self.check_blocks()?;
+        self.needs.check()?;
+        if !self.needs.is_empty() && (self.analysis.is_some() || !self.backend.has_worker()) {
+            fail!(Invalid, "the record has a seed or the clock, which only functions of live datasets have")
+        }
         if std::iter::once(&self.output).chain(&self.scratch).any(|s| s.datatype.has_pointers()) {
             fail!(Unsupported, "the record computes strings of variable length")
+        }
+        if self.inputs.iter().any(|s| s.datatype.has_stored()) {
+            fail!(Invalid, "the record has an input of a type that only outputs have")
         }
         if let Some(declaration) = &self.analysis {
             declaration.check(self)?;
@@ -347,9 +375,7 @@ fn check_version(bytes: &[u8]) -> Result<()> {
         api_version: u64,
     }
     match serde_json::from_slice::<Version>(bytes) {
-        Ok(v) if [API_VERSION, API_VERSION_4, API_VERSION_5].map(u64::from).contains(&v.api_version) => {
-            Ok(())
-        }
+        Ok(v) if (u64::from(API_VERSION)..=u64::from(API_VERSION_6)).contains(&v.api_version) => Ok(()),
         Ok(v) => fail!(
             Unsupported,
             "record version {} is not one that this version of hyperchunk reads",

@@ -4,7 +4,7 @@
 //! encoding and nothing to canonicalise. `docs/formats/live-dataset.md` lists the fields.
 
 use crate::error::{Error, ErrorKind, Result, fail};
-use crate::record::{API_VERSION, Declaration, Record, Signature, Slot};
+use crate::record::{API_VERSION, API_VERSION_6, Declaration, Record, Signature, Slot};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signer as _, VerifyingKey};
@@ -184,6 +184,10 @@ fn signed_bytes(record: &Record, signature: &Signature) -> Vec<u8> {
         text.numbers(&record.halo);
         text.numbers(&record.maximum);
     }
+    if record.version() == API_VERSION_6 {
+        text.numbers(record.needs.seed.as_slice());
+        text.number(u64::from(record.needs.clock));
+    }
     if let Some(declaration) = &record.analysis {
         text.declaration(declaration);
     }
@@ -230,6 +234,8 @@ mod tests {
             ("chunk", |r| r.chunk[0] = 5),
             ("blockwise", |r| r.blockwise = false),
             ("halo", |r| r.halo = vec![1, 0]),
+            ("seed", |r| r.needs.seed = Some(0)),
+            ("clock", |r| r.needs.clock = true),
             ("largest shape", |r| r.maximum = vec![u64::MAX, 7]),
             ("created", |r| r.created.clear()),
             ("source", |r| r.source.push(' ')),

@@ -32,6 +32,10 @@ pub const LOW_MEMORY: u64 = 64 << 20;
 pub struct Module {
     /// The datasets that it names in the section [`DATASETS`].
     pub datasets: Vec<String>,
+    /// Whether it imports what makes random numbers.
+    pub seed: bool,
+    /// Whether it imports what tells the time.
+    pub clock: bool,
 }
 
 /// Whether a compiled form's target is WebAssembly.
@@ -78,6 +82,7 @@ pub fn check(bytes: &[u8]) -> Result<Module> {
         let content = Cursor(content);
         let fine = match id {
             0 => custom(content, &mut module)?,
+            2 => imports(content, &mut module).is_some(),
             5 => memories(content)?,
             10 => functions(content)?,
             _ => true,
@@ -116,6 +121,48 @@ fn custom(mut content: Cursor<'_>, module: &mut Module) -> Result<bool> {
         )
     }
     Ok(true)
+}
+
+/// Notes which of the functions that records tell of are imported. `None` for what is damaged.
+fn imports(mut content: Cursor<'_>, module: &mut Module) -> Option<()> {
+    for _ in 0..content.number()? {
+        let from = content.number().and_then(|n| content.take(n))?;
+        let name = content.number().and_then(|n| content.take(n))?;
+        match (from, name) {
+            (b"hyperchunk", b"seed") | (b"wasi_snapshot_preview1", b"random_get") => module.seed = true,
+            (b"hyperchunk", b"clock") | (b"wasi_snapshot_preview1", b"clock_time_get" | b"clock_res_get") => {
+                module.clock = true
+            }
+            _ => {}
+        }
+        match content.byte()? {
+            // A function, and its type.
+            0 => drop(content.number()?),
+            // A table: what it holds, and its limits.
+            1 => {
+                content.byte()?;
+                limits(&mut content)?;
+            }
+            2 => limits(&mut content)?,
+            // A global: its type, and whether it changes.
+            3 => {
+                content.byte()?;
+                content.byte()?;
+            }
+            // What later versions have is the compiler's to refuse.
+            _ => return Some(()),
+        }
+    }
+    Some(())
+}
+
+fn limits(content: &mut Cursor<'_>) -> Option<()> {
+    let flags = content.byte()?;
+    content.number()?;
+    if flags & 1 != 0 {
+        content.number()?;
+    }
+    Some(())
 }
 
 fn memories(mut content: Cursor<'_>) -> Result<bool> {

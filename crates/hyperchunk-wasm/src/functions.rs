@@ -4,6 +4,7 @@
 
 use crate::memory::Reservation;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::record::RandomBytes;
 use wasmtime::{Caller, Extern, Linker, ResourceLimiter};
 
 /// No text that a function hands over is longer.
@@ -31,6 +32,25 @@ pub(crate) struct State {
     pub(crate) file_path: String,
     /// Bytes that the module may grow its memory by.
     pub(crate) growth: u64,
+    /// The seed of what is computed, and whether the record has one.
+    pub(crate) seed: u64,
+    pub(crate) has_seed: bool,
+    /// What C libraries take for the system's random bytes.
+    pub(crate) random: RandomBytes,
+    /// Why there is no clock, if there is none.
+    pub(crate) no_clock: Option<String>,
+}
+
+impl State {
+    /// Makes random numbers of this seed from now on.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        (self.seed, self.random) = (seed, RandomBytes::new(seed));
+    }
+
+    /// Refuses the clock, where it is not granted.
+    pub(crate) fn check_clock(&self) -> wasmtime::Result<()> {
+        self.no_clock.as_ref().map_or(Ok(()), |why| Err(failure(format!("the clock: {why}"))))
+    }
 }
 
 impl ResourceLimiter for State {
@@ -157,6 +177,13 @@ pub(crate) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     linker.func_wrap(MODULE, "file_path", |mut caller: Caller<'_, State>, to: u32, room: u32| {
         let path = caller.data().file_path.clone();
         give(&mut caller, &path, to, room)
+    })?;
+    linker.func_wrap(MODULE, "seed", |caller: Caller<'_, State>| match caller.data() {
+        State { has_seed: true, seed, .. } => Ok(*seed),
+        _ => Err(failure("lib.seed: the record has no seed; attach the function again")),
+    })?;
+    linker.func_wrap(MODULE, "clock", |caller: Caller<'_, State>| {
+        caller.data().check_clock().map(|()| hyperchunk_udf::worker::now())
     })?;
     linker.func_wrap(MODULE, "print", |mut caller: Caller<'_, State>, at: u32, length: u32| {
         let (memory, _) = memory(&mut caller)?;

@@ -8,6 +8,7 @@ use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::protocol::{Setup, block_bytes};
+use hyperchunk_udf::record::RandomBytes;
 use hyperchunk_udf::wasm;
 use hyperchunk_udf::worker::{CallSlot, Runtime, lockdown};
 use std::io::{Read as _, Seek as _};
@@ -24,6 +25,8 @@ pub(crate) struct WasmRuntime {
     memory: &'static Reservation,
     datasets: Vec<Dataset>,
     running: Option<(Store<State>, TypedFunc<(), ()>)>,
+    /// What random numbers are made from while it is loaded.
+    seed: u64,
 }
 
 impl WasmRuntime {
@@ -57,7 +60,7 @@ impl WasmRuntime {
                 start: Vec::new(),
             });
         }
-        Ok(WasmRuntime { engine, memory, datasets, running: None })
+        Ok(WasmRuntime { engine, memory, datasets, running: None, seed: 0 })
     }
 
     fn compile(&self, bytes: &[u8]) -> Result<Module> {
@@ -101,6 +104,10 @@ impl WasmRuntime {
             datasets: std::mem::take(&mut self.datasets),
             file_path: setup.file_path.clone(),
             growth: setup.memory,
+            seed: self.seed,
+            has_seed: setup.seed.is_some(),
+            random: RandomBytes::new(self.seed),
+            no_clock: setup.no_clock.clone(),
         };
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| state);
@@ -195,6 +202,14 @@ impl Runtime for WasmRuntime {
         let module = self.compile(&bytes)?;
         lockdown::end_loading(lockdown::Runtime::Wasm, &hyperchunk_udf::profile::Grants::default())?;
         self.start(&module, setup)
+    }
+
+    fn seed(&mut self, seed: u64) -> Result<()> {
+        self.seed = seed;
+        if let Some((store, _)) = &mut self.running {
+            store.data_mut().reseed(seed);
+        }
+        Ok(())
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {

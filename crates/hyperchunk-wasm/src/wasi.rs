@@ -1,5 +1,6 @@
 //! The few functions of WASI (`wasi_snapshot_preview1`) that C libraries call: text comes out where the reader's does, the
-//! clock and random numbers are the machine's, and there are no files, arguments or environment.
+//! clock is the machine's where it is granted, random numbers are made from the block's seed, and there are no files, arguments
+//! or environment.
 
 use crate::functions::{State, bytes, bytes_mut, failure, memory, print};
 use wasmtime::{Caller, Engine, FuncType, Linker, Val, ValType};
@@ -79,13 +80,7 @@ fn random_get(mut caller: Caller<'_, State>, at: u32, length: u32) -> wasmtime::
     let (memory, state) = memory(&mut caller)?;
     let range = bytes_mut(state, memory, at, length)?;
     let Some(to) = memory.get_mut(range) else { return Ok(INVALID) };
-    for piece in to.chunks_mut(256) {
-        // SAFETY: live bytes; up to 256 come at once or not at all.
-        let n = unsafe { libc::getrandom(piece.as_mut_ptr().cast(), piece.len(), 0) };
-        if usize::try_from(n) != Ok(piece.len()) {
-            return Ok(INVALID);
-        }
-    }
+    state.random.fill(to);
     Ok(0)
 }
 
@@ -126,6 +121,7 @@ pub(crate) fn define(linker: &mut Linker<State>) -> wasmtime::Result<()> {
         MODULE,
         "clock_time_get",
         |mut caller: Caller<'_, State>, id: u32, _: i64, to: u32| {
+            caller.data().check_clock()?;
             let time = clock(id, libc::clock_gettime);
             tell_time(&mut caller, time, to)
         },

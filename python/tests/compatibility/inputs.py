@@ -8,6 +8,7 @@ from typing import Any
 import h5py
 import hyperchunk
 import numpy as np
+from fresh import read
 
 NATIVE = ("py", "lua", "cpp")
 #: Where Zig is, the programs in C++ run as WebAssembly, too.
@@ -55,6 +56,16 @@ def compounds(file: Path, location: str, layout: str) -> None:
         rows["Location"] = [f"Location_{n}" if location == "variable" else b"Location_%d" % n for n in range(ROWS)]
     with h5py.File(file, "w") as opened:
         opened.create_dataset("Dataset1", data=rows)
+
+
+def both(file: Path, dataset: str, selection: Any = ...) -> np.ndarray:
+    """What h5py reads, which has to be what `hyperchunk.open` gives."""
+    expected = read(file, dataset, selection)
+    with hyperchunk.open(file) as opened:
+        values = opened[dataset][selection]
+    assert values.dtype == expected.dtype
+    np.testing.assert_array_equal(values, expected)
+    return expected
 
 
 class Programs(dict[str, str]):

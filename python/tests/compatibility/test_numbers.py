@@ -6,9 +6,9 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from fresh import read, run_python
+from fresh import run_python
 
-from compatibility.inputs import LANGUAGES, Programs, run
+from compatibility.inputs import LANGUAGES, Programs, both, run
 
 
 def arrays(file: Path, **datasets: np.ndarray) -> None:
@@ -48,7 +48,7 @@ def test_simple_vector(language: str, tmp_path: Path) -> None:
     file = tmp_path / "simple.h5"
     arrays(file)
     run(tmp_path, file, language, VECTOR[language], f"Simple.{language}:2000:float")
-    assert read(file, f"Simple.{language}").tolist() == list(range(2000))
+    assert both(file, f"Simple.{language}").tolist() == list(range(2000))
 
 
 WAVE = Programs(
@@ -98,7 +98,7 @@ def test_sine_wave(language: str, tmp_path: Path) -> None:
     if language == "lua":
         # Element n, from 1 on, is the sine of n; the first row is left out.
         expected = np.concatenate([np.zeros(100, "i4"), np.trunc(np.sin(np.arange(101, 10_001)) * 100).astype("i4")])
-    np.testing.assert_array_equal(read(file, f"Wave.{language}").ravel(), expected)
+    np.testing.assert_array_equal(both(file, f"Wave.{language}").ravel(), expected)
 
 
 SUM = Programs(
@@ -143,7 +143,7 @@ def test_multi_datasets(language: str, described: bool, tmp_path: Path) -> None:
     source.write_text(SUM[language])
     backend = "wasm" if language == "wasm" else None
     hyperchunk.udf.attach(file, source, [f"{name}:100x50:int32"] if described else [name], backend=backend)
-    got = read(file, name)
+    got = both(file, name)
     assert got.dtype == np.dtype("i4")
     np.testing.assert_array_equal(got, one + two)
 
@@ -198,7 +198,7 @@ def test_three_names_on_a_line(tmp_path: Path) -> None:
     arrays(file, RED=red, NIR=nir)
     run(tmp_path, file, "py", NDVI)
     expected = ((nir.astype("f8") - red) / (nir.astype("f8") + red)).astype("f4")
-    np.testing.assert_array_equal(read(file, "NDVI"), expected)
+    np.testing.assert_array_equal(both(file, "NDVI"), expected)
 
 
 WEATHER = """
@@ -240,4 +240,4 @@ def test_five_inputs_and_three_outputs(tmp_path: Path) -> None:
         "vapour": q * p / (0.622 + q),
     }
     for name, values in expected.items():
-        np.testing.assert_allclose(read(file, name), values, rtol=1e-6, err_msg=name)
+        np.testing.assert_allclose(both(file, name), values, rtol=1e-6, err_msg=name)

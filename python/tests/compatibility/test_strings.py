@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import h5py
+import hyperchunk
 import numpy as np
 import pytest
-from fresh import failure, read
+from fresh import failure
+from hyperchunk.exceptions import LimitError
 
-from compatibility.inputs import LANGUAGES, Programs, run, strings, words
+from compatibility.inputs import LANGUAGES, Programs, both, run, strings, words
 
 READ = Programs(
     {
@@ -50,8 +52,8 @@ def test_string(language: str, kind: str, tmp_path: Path, capfd: pytest.CaptureF
     file = tmp_path / "strings.h5"
     strings(file, kind, "Dataset1")
     run(tmp_path, file, language, READ[language], f"Temperature.{language}:1000:double")
-    assert read(file, f"Temperature.{language}").tolist() == list(range(1000))
-    assert capfd.readouterr().out.splitlines() == words()
+    assert both(file, f"Temperature.{language}").tolist() == list(range(1000))
+    assert capfd.readouterr().out.splitlines() == 2 * words()
 
 
 MANY = Programs(
@@ -90,8 +92,8 @@ def test_multistring(language: str, tmp_path: Path, capfd: pytest.CaptureFixture
     file = tmp_path / "strings.h5"
     strings(file, "variable", "Dataset1", "Dataset2")
     run(tmp_path, file, language, MANY[language], f"Temperature.{language}:1000:double")
-    assert not read(file, f"Temperature.{language}").any()
-    assert capfd.readouterr().out.splitlines() == [f"{word} {word}" for word in words()]
+    assert not both(file, f"Temperature.{language}").any()
+    assert capfd.readouterr().out.splitlines() == 2 * [f"{word} {word}" for word in words()]
 
 
 VERSE = "tomorrow and tomorrow and tomorrow creeps in this petty-pace-from-day-to-day to the last syllable " * 9
@@ -137,7 +139,7 @@ def test_string_output(language: str, kind: str, size: int, count: int, tmp_path
     file = tmp_path / "out.h5"
     h5py.File(file, "w").close()
     run(tmp_path, file, language, SET[language].format(verse=VERSE), f"Verse.{language}:{count}:{kind}")
-    got = read(file, f"Verse.{language}")
+    got = both(file, f"Verse.{language}")
     assert got.dtype == np.dtype(f"S{size}")
     expected = [word.encode()[:size] for word in VERSE.split()]
     assert got.tolist() == expected + [b""] * (count - len(expected))
@@ -193,7 +195,7 @@ def test_a_shorter_text_clears_what_was_there(language: str, tmp_path: Path) -> 
     file = tmp_path / "out.h5"
     h5py.File(file, "w").close()
     run(tmp_path, file, language, CUT[language], "out:6:string(4)")
-    assert read(file, "out").tolist() == [b"ab", b"exac", b"cd", b"ef", b"gh", b"ij"]
+    assert both(file, "out").tolist() == [b"ab", b"exac", b"cd", b"ef", b"gh", b"ij"]
 
 
 COPY = Programs(
@@ -256,7 +258,7 @@ def test_every_kind_of_string_is_read(language: str, kind: str, tmp_path: Path) 
     for chunks in (None, "auto", "3"):
         run(tmp_path, file, language, COPY[language], "out:8:string(41)", chunks=chunks, overwrite=True)
         expected = [text.rstrip() if kind == "spaces" else text for text in TEXTS]
-        assert [text.decode() for text in read(file, "out").tolist()] == expected, chunks
+        assert [text.decode() for text in both(file, "out").tolist()] == expected, chunks
 
 
 def test_strings_that_fill_their_size(tmp_path: Path) -> None:
@@ -266,7 +268,7 @@ def test_strings_that_fill_their_size(tmp_path: Path) -> None:
         opened["a"] = np.array([b"abcd", b"efgh", b"ij"], "S4")
     for language in LANGUAGES:
         run(tmp_path, file, language, COPY[language], "out:3:string(9)", overwrite=True)
-        assert read(file, "out").tolist() == [b"abcd", b"efgh", b"ij"]
+        assert both(file, "out").tolist() == [b"abcd", b"efgh", b"ij"]
 
 
 def test_variable_strings_that_were_never_written(tmp_path: Path) -> None:
@@ -276,7 +278,7 @@ def test_variable_strings_that_were_never_written(tmp_path: Path) -> None:
         opened["a"][1] = "one"
     for language in LANGUAGES:
         run(tmp_path, file, language, COPY[language], "out:3:string(9)", overwrite=True)
-        assert read(file, "out").tolist() == [b"", b"one", b""]
+        assert both(file, "out").tolist() == [b"", b"one", b""]
 
 
 def test_strings_change_between_reads(tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_strings_change_between_reads(tmp_path: Path) -> None:
     for size in (1, 100, 8000, 2):
         with h5py.File(file, "r+") as opened:
             opened["a"][:] = [f"{n}" * size for n in range(4)]
-        assert read(file, "out").tolist() == [f"{n}".encode() * size for n in range(4)]
+        assert both(file, "out").tolist() == [f"{n}".encode() * size for n in range(4)]
 
 
 def test_a_string_that_is_shared_many_times_is_bounded(tmp_path: Path, config: Path) -> None:
@@ -298,12 +300,14 @@ def test_a_string_that_is_shared_many_times_is_bounded(tmp_path: Path, config: P
         opened.create_dataset("a", (2000,), h5py.string_dtype(), fillvalue="y" * 50_000)
     text = "function dynamic_dataset() lib.getData('a') lib.getData('out')[1] = 1 end"
     run(tmp_path, file, "lua", text, "out:1:float")
-    assert read(file, "out").tolist() == [1]
+    assert both(file, "out").tolist() == [1]
     folder = config / "hyperchunk" / "profiles" / "self"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "profile.toml").write_text('version = 1\n[limits]\nmemory = "64 MiB"\n')
     reason = failure(file, "out")
     assert 'input "a": its strings need more memory than the limit of 64 MiB (profile self' in reason
+    with hyperchunk.open(file) as opened, pytest.raises(LimitError, match="need more memory than the limit of 64 MiB"):
+        opened["out"][...]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,13 @@ use hyperchunk_udf::expression::Expression;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, Record, Slot};
-use hyperchunk_udf::scan;
+use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, MAX_SEED, Needs, Record, Slot};
+use hyperchunk_udf::scan::{self, Scan};
 use hyperchunk_udf::signature::SigningKey;
 use hyperchunk_udf::spec::{self, ExpressionInput, InputInfo, OutputSpec, Resolved, ResolvedOutput};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use hyperchunk_udf::trust;
+use hyperchunk_udf::wasm;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -59,6 +60,8 @@ pub struct Options {
     pub halo: Vec<u64>,
     /// How far the dataset may grow; without it, not at all.
     pub growth: Option<Growth>,
+    /// What random numbers are made from; without it, a new one if the function asks for one.
+    pub seed: Option<u64>,
     /// Check everything, write nothing.
     pub dry_run: bool,
 }
@@ -159,8 +162,9 @@ pub(super) fn attach_source(
         }
         _ => None,
     };
+    let needs = needs(backend, &scan, compiled.as_ref(), options.seed).map_err(in_source)?;
     if backend.has_worker() {
-        try_source(backend, &source, compiled.as_ref(), &resolved, &programs).map_err(in_source)?;
+        try_source(backend, &source, compiled.as_ref(), needs, &resolved, &programs).map_err(in_source)?;
     }
     let empty = |i: &&InputInfo| i.dims.contains(&0) && resolved.outputs.iter().all(|o| o.dims != i.dims);
     if let Some(input) = resolved.inputs.iter().find(empty) {
@@ -187,7 +191,8 @@ pub(super) fn attach_source(
         let halo = chunking::halo(&options.halo, &chosen, backend, &output.dims, &resolved.inputs)
             .map_err(|e| e.about("--halo"))?;
         let blocks = Blocks { chunk, blockwise: chosen.blockwise(), halo, maximum };
-        let record = record(backend, &source, compiled.as_ref(), &resolved, output, blocks, key.as_ref())?;
+        let made = Made { backend, source: &source, compiled: compiled.as_ref(), needs };
+        let record = record(made, &resolved, output, blocks, key.as_ref())?;
         let one = store(library, file.handle.id, record, options, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
@@ -222,7 +227,9 @@ pub(super) fn look_up(
     let (_, datatype, kind) = library.input_type(backend, file_type.id).map_err(about)?;
     let chunk = library.chunk_shape(library.create_plist(dataset.id)?.id);
     stored.insert(name.to_owned(), Stored { chunk, largest });
-    Ok(Some(ExpressionInput { info: InputInfo { name: name.to_owned(), dims, datatype }, kind }))
+    let as_in_file = library.stored_type(file_type.id).unwrap_or_else(|| datatype.clone());
+    let info = InputInfo { name: name.to_owned(), dims, datatype, stored: as_in_file };
+    Ok(Some(ExpressionInput { info, kind }))
 }
 
 /// Whether every link of an absolute path is there and leads to an object.
@@ -247,6 +254,7 @@ fn try_source(
     backend: Backend,
     source: &str,
     compiled: Option<&Compiled>,
+    needs: Needs,
     resolved: &Resolved,
     programs: &Programs,
 ) -> Result<()> {
@@ -265,6 +273,7 @@ fn try_source(
         file_path: "",
         slots: outputs.chain(inputs).collect(),
         files: Vec::new(),
+        needs,
     };
     Session::start(&job, programs).map(drop)
 }
@@ -277,10 +286,35 @@ struct Blocks {
     maximum: Vec<u64>,
 }
 
-fn record(
+/// What a function needs beside its inputs: what it calls, or its module imports, says so.
+fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Option<u64>) -> Result<Needs> {
+    if let Some(seed) = seed
+        && (!backend.has_worker() || seed > MAX_SEED)
+    {
+        fail!(Syntax, "a seed of {seed}: programs have one, and none is larger than {MAX_SEED}")
+    }
+    let module = match (backend, compiled) {
+        (Backend::Wasm, Some(compiled)) => wasm::check(&compiled.object)?,
+        _ => wasm::Module { seed: scan.seed, clock: scan.clock, ..wasm::Module::default() },
+    };
+    let seed = match seed {
+        None if module.seed => Some(Needs::new_seed()?),
+        seed => seed,
+    };
+    Ok(Needs { seed, clock: module.clock })
+}
+
+/// A program as its records tell it.
+#[derive(Clone, Copy)]
+struct Made<'a> {
     backend: Backend,
-    source: &str,
-    compiled: Option<&Compiled>,
+    source: &'a str,
+    compiled: Option<&'a Compiled>,
+    needs: Needs,
+}
+
+fn record(
+    made: Made<'_>,
     resolved: &Resolved,
     output: &ResolvedOutput,
     blocks: Blocks,
@@ -293,7 +327,7 @@ fn record(
     };
     let mut record = Record {
         id: LiveId::random()?,
-        backend,
+        backend: made.backend,
         output: slot(output),
         inputs: resolved
             .inputs
@@ -305,10 +339,11 @@ fn record(
         blockwise: blocks.blockwise,
         halo: blocks.halo,
         maximum: blocks.maximum,
+        needs: made.needs,
         analysis: None,
         created: keys::now(),
-        source: source.to_owned(),
-        compiled: compiled.cloned(),
+        source: made.source.to_owned(),
+        compiled: made.compiled.cloned(),
         signature: None,
     };
     if let Some(key) = key {

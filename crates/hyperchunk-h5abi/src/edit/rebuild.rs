@@ -12,9 +12,10 @@ use hyperchunk_udf::cpp::wasm::Language;
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_wasm};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{ATTRIBUTE, Record};
+use hyperchunk_udf::record::{ATTRIBUTE, Needs, Record};
 use hyperchunk_udf::stub::RecordDigest;
 use hyperchunk_udf::trust;
+use hyperchunk_udf::wasm;
 use std::path::Path;
 
 /// Compiles the live dataset for this machine, if its language is compiled, and signs it with the user's key. The dataset
@@ -50,6 +51,13 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
         (Backend::Wasm, None) => record.compiled,
         _ => None,
     };
+    if let (Backend::Wasm, Some(compiled)) = (record.backend, &record.compiled) {
+        let module = wasm::check(&compiled.object).map_err(about)?;
+        if module.seed && record.needs.seed.is_none() {
+            record.needs.seed = Some(Needs::new_seed().map_err(about)?);
+        }
+        record.needs.clock |= module.clock;
+    }
     if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
     }
@@ -80,6 +88,7 @@ fn try_record(record: &Record, programs: &Programs) -> Result<()> {
         file_path: "",
         slots: slots.collect(),
         files: Vec::new(),
+        needs: record.needs,
     };
     Session::start(&job, programs).map(drop)
 }

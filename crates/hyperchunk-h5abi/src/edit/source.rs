@@ -57,7 +57,7 @@ fn is(path: &Path, extension: &str) -> bool {
 
 /// The datasets of a module: those that it names, or else those that were described, and the inputs that were given.
 pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> Result<Scan> {
-    let mut names = wasm::check(module)?.datasets;
+    let wasm::Module { datasets: mut names, seed, clock } = wasm::check(module)?;
     if names.is_empty() {
         names.extend(specs.iter().map(|s| s.name.clone()));
     }
@@ -69,7 +69,7 @@ pub(super) fn named(module: &[u8], specs: &[OutputSpec], inputs: &[String]) -> R
             names.push(input.clone());
         }
     }
-    Ok(Scan { names })
+    Ok(Scan { names, seed, clock })
 }
 
 /// The module itself, or the one that is compiled of a source.

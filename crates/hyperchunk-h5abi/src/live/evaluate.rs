@@ -3,7 +3,7 @@
 use super::legacy;
 use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
-use super::texts::{self, Texts};
+use super::texts::Texts;
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
@@ -11,13 +11,14 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::expression::as_room;
 use hyperchunk_udf::host::results;
-use hyperchunk_udf::host::{Active, Pool, Session, SessionKey, Source};
+use hyperchunk_udf::host::texts::{limit, too_large};
+use hyperchunk_udf::host::{Active, Pool, Session, Source};
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
 /// The bytes of the chunk that `stub` stands for.
 ///
@@ -89,7 +90,7 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
         return super::expression::compute(library, dataset, plan, program, (&offset, &shape));
     }
     let texts = read_texts(library, dataset, plan, (&offset, &shape))?;
-    let key = if texts.is_empty() { Arc::clone(&plan.key) } else { with_room(plan, &texts) };
+    let key = plan.key.with_room(texts.iter().map(|(n, texts)| (*n, texts.bytes())));
     let mut session = plan.session(library, dataset, &key)?;
     // A worker that ended by itself while it was idle says so only when it is called.
     let outcome = match run(library, dataset, plan, &mut session, &texts, (&offset, &shape)) {
@@ -152,34 +153,22 @@ fn read_texts(
     (offset, shape): (&[u64], &[u64]),
 ) -> Result<Vec<(usize, Texts)>> {
     let record = &plan.verified.record;
-    // Copies in this process and in shared memory, not maps of a file.
-    let mut left = plan.profile.limits.data.min(plan.profile.limits.memory);
+    let mut left = limit(&plan.profile);
     let mut found = Vec::new();
     let parts = record.parts(offset, shape);
     for (n, (slot, part)) in
         record.slots().zip(parts).enumerate().filter(|(_, (s, _))| s.datatype.has_pointers())
     {
         let (offset, shape) = (part.0.as_slice(), part.1.as_slice());
-        let texts =
-            Texts::read(library, &slot.datatype, bytes_of(shape, &slot.datatype), left, |to, transfer| {
-                read_block(library, dataset, record, slot, (offset, shape), to, transfer)
-            })
-            .map_err(|e| of_input(&texts::over(e, &plan.profile), plan, slot))?;
+        let (bytes, over) = (bytes_of(shape, &slot.datatype), || too_large(&plan.profile));
+        let texts = Texts::read(library, &slot.datatype, bytes, left, over, |to, transfer| {
+            read_block(library, dataset, record, slot, (offset, shape), to, transfer)
+        })
+        .map_err(|e| of_input(&e, plan, slot))?;
         left = left.saturating_sub(texts.bytes());
         found.push((n, texts));
     }
     Ok(found)
-}
-
-/// The plan's key with memory for these strings. Sizes are rounded up, so that the next call may have the same.
-fn with_room(plan: &Plan, texts: &[(usize, Texts)]) -> Arc<SessionKey> {
-    let mut key = SessionKey::clone(&plan.key);
-    for (n, texts) in texts {
-        if let Some(slot) = key.slots.get_mut(*n) {
-            slot.source = Source::Copied(texts.bytes().checked_next_power_of_two().unwrap_or(u64::MAX));
-        }
-    }
-    Arc::new(key)
 }
 
 /// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
@@ -277,7 +266,7 @@ fn take_output(
     shape: &[u64],
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
-    let bytes = bytes_of(&record.chunk, &record.output.datatype);
+    let bytes = record.chunk_bytes();
     let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
     let mut chunk = ChunkBuffer::new(library, total)?;
     place_rows(record, shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;
@@ -293,6 +282,19 @@ pub(super) fn place_rows(
     mut take: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> Option<()>,
 ) -> Result<()> {
     let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
+    if record.output.datatype.is_converted() {
+        let mut block = Vec::new();
+        let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
+        if block.try_reserve_exact(bytes).is_err() {
+            fail!(Limit, "no memory for {bytes} bytes")
+        }
+        block.resize(bytes, 0);
+        take(0, as_room(&mut block)).ok_or_else(lost)?;
+        to.fill(MaybeUninit::new(0));
+        // SAFETY: every byte was initialised just now.
+        let chunk = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), to.len()) };
+        return record.store_block(shape, &block, chunk).ok_or_else(lost);
+    }
     if shape == record.chunk {
         return take(0, to).ok_or_else(lost);
     }

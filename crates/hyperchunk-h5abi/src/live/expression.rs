@@ -7,22 +7,13 @@ use crate::library::Library;
 use crate::symbols::Hid;
 use crate::{Result, fail};
 use hyperchunk_udf::expression::{InputBytes, Program, Scratch, as_room, check_data};
-use hyperchunk_udf::host::{SessionKey, Source, cache, in_time};
-use hyperchunk_udf::memory::Map;
-use hyperchunk_udf::record::{Slot, bytes_of};
+use hyperchunk_udf::host::in_time;
+use hyperchunk_udf::host::mapped::{Window, mapped};
+use hyperchunk_udf::record::bytes_of;
 use hyperchunk_udf::spec::is_single;
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd as _;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-/// Files whose inputs stay mapped.
-const MAX_MAPPED: usize = 4;
-/// So long at most: looked at whenever an expression is computed.
-const MAPPED_FOR: Duration = Duration::from_secs(30);
-/// After so long without a read, the file is looked at again.
-const FRESH: Duration = Duration::from_millis(20);
 /// A thread keeps no more bytes between two chunks.
 const MAX_KEPT: usize = 32 << 20;
 
@@ -48,17 +39,20 @@ pub(super) fn compute(
     (offset, shape): (&[u64], &[u64]),
 ) -> Result<ChunkBuffer> {
     let record = &plan.verified.record;
-    let total = bytes_of(&record.chunk, &record.output.datatype);
+    let total = record.chunk_bytes();
     check_data(record, shape, &plan.profile)?;
     let Ok(total) = usize::try_from(total) else { fail!(Limit, "a chunk of {total} bytes") };
     let mut memory = MEMORY.take();
-    let maps = mapped(library, dataset, plan);
+    let maps = mapped(&plan.key, || {
+        let disk = on_disk(library, &library.file_of(dataset).ok()?)?;
+        Some((disk.file, (disk.identity, disk.version)))
+    });
     let windows = maps.as_deref().map(Vec::as_slice);
     let outcome = (|| {
         let inputs = gather(library, dataset, plan, windows, (offset, shape), &mut memory.inputs)?;
         let mut chunk = ChunkBuffer::new(library, total)?;
         let to = chunk.uninitialised();
-        if shape == record.chunk {
+        if shape == record.chunk && !record.output.datatype.is_converted() {
             run(plan, program, &inputs, to, &mut memory.scratch)?;
             return Ok(chunk);
         }
@@ -133,76 +127,4 @@ fn resize(buffer: &mut Vec<u8>, bytes: usize) -> Result<()> {
     }
     buffer.resize(bytes, 0);
     Ok(())
-}
-
-/// A mapped input.
-struct Window(Map);
-
-// SAFETY: the map is for reading, and nobody writes through it.
-unsafe impl Sync for Window {}
-
-impl Window {
-    /// The elements of a block, which is one piece of the array.
-    fn part(&self, slot: &Slot, offset: &[u64], shape: &[u64]) -> Option<&[u8]> {
-        let bytes = bytes_of(shape, &slot.datatype);
-        let at = slot.first_byte(offset);
-        let first = self.0.at(at, bytes).filter(|_| self.0.populate(at, bytes))?;
-        // SAFETY: at() checked that these bytes are inside the map, which lives as long as self.
-        Some(unsafe { std::slice::from_raw_parts(first, usize::try_from(bytes).ok()?) })
-    }
-}
-
-struct Mapped {
-    key: Arc<SessionKey>,
-    windows: Arc<Vec<Option<Window>>>,
-    used: Instant,
-}
-
-static MAPPED: Mutex<Vec<Mapped>> = Mutex::new(Vec::new());
-
-/// The inputs that can be used where they lie in the file, as long as it is as it was when the plan was made.
-///
-/// Kept from chunk to chunk, since mapping anew costs more than reading. The file is looked at whenever somebody begins to
-/// read, and each piece before it is used: only a file that is made shorter in the very moment ends the process (SIGBUS).
-fn mapped(library: &'static Library, dataset: Hid, plan: &Plan) -> Option<Arc<Vec<Option<Window>>>> {
-    if !plan.key.slots.iter().any(|s| matches!(s.source, Source::Mapped { .. })) {
-        return None;
-    }
-    let now = Instant::now();
-    let mut known = cache(&MAPPED)?;
-    known.retain(|m| now.duration_since(m.used) < MAPPED_FOR);
-    let found = known.iter().position(|m| Arc::ptr_eq(&m.key, &plan.key) || m.key == plan.key);
-    if let Some(entry) = found.and_then(|at| known.get_mut(at))
-        && now.duration_since(entry.used) < FRESH
-    {
-        entry.used = now;
-        return Some(Arc::clone(&entry.windows));
-    }
-    let disk = on_disk(library, &library.file_of(dataset).ok()?)?;
-    let same = disk.identity == plan.key.file && disk.version == plan.key.version;
-    match found {
-        Some(at) if same => {
-            let entry = known.get_mut(at)?;
-            entry.used = now;
-            return Some(Arc::clone(&entry.windows));
-        }
-        Some(at) => drop(known.remove(at)),
-        None => {}
-    }
-    if !same {
-        return None;
-    }
-    // The first slot is the output.
-    let windows = plan.key.slots.iter().skip(1).map(|slot| match slot.source {
-        Source::Mapped { offset, bytes, .. } => {
-            Map::window(disk.file.as_fd(), offset, bytes).ok().map(Window)
-        }
-        _ => None,
-    });
-    let windows = Arc::new(windows.collect::<Vec<_>>());
-    if known.len() >= MAX_MAPPED {
-        known.remove(0);
-    }
-    known.push(Mapped { key: Arc::clone(&plan.key), windows: Arc::clone(&windows), used: now });
-    Some(windows)
 }

@@ -142,6 +142,7 @@ impl Plan {
             file_path: &key.file_path,
             slots: key.slots.clone(),
             files: fd,
+            needs: record.needs,
         };
         Session::start(&job, &programs)
     }
@@ -165,6 +166,18 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
     let (memory, datatype) = library.memory_type(file_type.id)?;
     let chunk = library.chunk_shape(library.create_plist(dataset)?.id).unwrap_or_default();
     let told = (&record.output.dims, &record.output.datatype, &record.chunk);
+    // Of types that functions do not see, that of the file is compared.
+    let (memory, datatype) = match told.1.has_stored() {
+        true => {
+            let wanted = library.file_type(told.1)?;
+            // SAFETY: open identifiers.
+            let equal = unsafe { (library.f.type_equal)(wanted.id, file_type.id) } > 0;
+            let datatype =
+                if equal { told.1.clone() } else { library.stored_type(file_type.id).unwrap_or(datatype) };
+            (wanted, datatype)
+        }
+        false => (memory, datatype),
+    };
     if told != (&dims, &datatype, &chunk) {
         fail!(
             Invalid,

@@ -8,17 +8,14 @@ use crate::errors::Quiet;
 use crate::library::Library;
 use crate::static_symbols::is_absent;
 use crate::symbols::Hid;
-use crate::{Error, ErrorKind, Result, fail};
+use crate::{Error, Result, fail};
 use hyperchunk_udf::datatype::Datatype;
-use hyperchunk_udf::profile::Profile;
 use std::ffi::{CStr, c_char, c_void};
 
 /// Bytes of an address.
 const ADDRESS: usize = size_of::<u64>();
 /// Bytes of an arena's block.
 const BLOCK: usize = 1 << 20;
-/// What this module says of an input that needs too much memory.
-const TOO_LARGE: &str = "its strings need more memory than the limit";
 
 /// An input as HDF5 has read it: elements, and the strings that they point at.
 pub(super) struct Texts {
@@ -34,12 +31,13 @@ pub(super) struct Texts {
 
 impl Texts {
     /// Reads an input of `bytes` bytes of elements with `read`, which gets the buffer and a transfer list. All together
-    /// needs at most `limit` bytes.
+    /// needs at most `limit` bytes, else `too_large` is the error.
     pub(super) fn read(
         library: &'static Library,
         datatype: &Datatype,
         bytes: u64,
         limit: u64,
+        too_large: impl Fn() -> Error,
         read: impl FnOnce(&mut [u8], Hid) -> Result<()>,
     ) -> Result<Self> {
         let _quiet = Quiet::new(library);
@@ -49,8 +47,7 @@ impl Texts {
                 "this statically linked program has no functions for strings of variable length"
             )
         }
-        let too_large = || Error::new(ErrorKind::Limit, TOO_LARGE.to_owned());
-        let length = usize::try_from(bytes).ok().filter(|_| bytes < limit).ok_or_else(too_large)?;
+        let length = usize::try_from(bytes).ok().filter(|_| bytes < limit).ok_or_else(&too_large)?;
         let mut elements = Vec::new();
         elements.try_reserve_exact(length).map_err(|_| too_large())?;
         elements.resize(length, 0);
@@ -136,16 +133,6 @@ impl Texts {
         });
         Ok(())
     }
-}
-
-/// The limit's name in the message.
-pub(super) fn over(error: Error, profile: &Profile) -> Error {
-    if error.message() != TOO_LARGE {
-        return error;
-    }
-    let (limits, name) = (&profile.limits, &profile.name);
-    let limit = limits.data.min(limits.memory) >> 20;
-    Error::new(ErrorKind::Limit, format!("{TOO_LARGE} of {limit} MiB (profile {name}, `memory` and `data`)"))
 }
 
 /// Memory for strings, which is freed at once.

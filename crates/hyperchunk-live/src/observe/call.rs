@@ -12,7 +12,7 @@ use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source};
 use hyperchunk_udf::observe::{CONTROL, DATA, RESULTS};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::Block;
+use hyperchunk_udf::record::{Block, Needs};
 use std::time::Duration;
 
 /// A worker has room for so many bytes of data at least.
@@ -69,6 +69,7 @@ impl Worker {
             file_path: "",
             slots: slots(number.into(), bytes, room),
             files: Vec::new(),
+            needs: Needs::default(),
         };
         let mut session = Session::start(&job, &programs)?;
         session.within(Duration::from_millis(analysis.declaration.time_ms))?;

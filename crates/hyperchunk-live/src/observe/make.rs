@@ -10,7 +10,7 @@ use hyperchunk_udf::host::{Job, Programs, Session, cache, compile_cpp, compile_w
 use hyperchunk_udf::keys;
 use hyperchunk_udf::observe::{self, CONTROL, DATA, RESULTS};
 use hyperchunk_udf::profile::Profile;
-use hyperchunk_udf::record::{Compiled, Declaration, Record, Slot};
+use hyperchunk_udf::record::{Compiled, Declaration, Needs, Record, Slot};
 use hyperchunk_udf::trust;
 use hyperchunk_udf::wasm::TARGET_CPP;
 use std::path::Path;
@@ -70,6 +70,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         blockwise: false,
         halo: Vec::new(),
         maximum: Vec::new(),
+        needs: Needs::default(),
         analysis: Some(making.declaration.clone()),
         created: String::new(),
         source: making.source.to_owned(),
@@ -101,6 +102,7 @@ fn try_source(record: &Record, programs: &Programs) -> Result<()> {
         file_path: "",
         slots: slots(ElementType::Float64.into(), 64, 64),
         files: Vec::new(),
+        needs: Needs::default(),
     };
     Session::start(&job, programs).map(drop)
 }

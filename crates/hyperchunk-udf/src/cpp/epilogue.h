@@ -1,13 +1,6 @@
-#define HYPERCHUNK_IMPORT(NAME) __attribute__((import_module("hyperchunk"), import_name(#NAME)))
-HYPERCHUNK_IMPORT(find) int32_t hyperchunk_import_find(const char *name, uint32_t length);
-HYPERCHUNK_IMPORT(data) void *hyperchunk_import_data(uint32_t slot);
-HYPERCHUNK_IMPORT(rank) uint32_t hyperchunk_import_rank(uint32_t slot);
-HYPERCHUNK_IMPORT(dim) uint64_t hyperchunk_import_dim(uint32_t slot, uint32_t n);
-HYPERCHUNK_IMPORT(start) uint64_t hyperchunk_import_start(uint32_t slot, uint32_t n);
-HYPERCHUNK_IMPORT(type) uint32_t hyperchunk_import_type(uint32_t slot, char *to, uint32_t room);
-HYPERCHUNK_IMPORT(file_path) uint32_t hyperchunk_import_file_path(char *to, uint32_t room);
-HYPERCHUNK_IMPORT(fail) _Noreturn void hyperchunk_import_fail(const char *text, uint32_t length);
-
+#ifdef HYPERCHUNK_SEED_RAND
+#include <unistd.h>
+#endif
 #define HYPERCHUNK_COUNT (sizeof hyperchunk_names / sizeof *hyperchunk_names)
 static struct hyperchunk_slot hyperchunk_slots[HYPERCHUNK_COUNT];
 
@@ -35,11 +28,16 @@ __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run(void) {
             slot->dims[n] = hyperchunk_import_dim(found, n);
             slot->start[n] = hyperchunk_import_start(found, n);
         }
-        uint32_t length = hyperchunk_import_type(found, slot->datatype, sizeof slot->datatype - 1);
+        size_t length = hyperchunk_import_type(found, slot->datatype, sizeof slot->datatype - 1);
         slot->datatype[length < sizeof slot->datatype ? length : sizeof slot->datatype - 1] = 0;
     }
-    uint32_t length = hyperchunk_import_file_path(hyperchunk_path, sizeof hyperchunk_path - 1);
+    size_t length = hyperchunk_import_file_path(hyperchunk_path, sizeof hyperchunk_path - 1);
     hyperchunk_path[length < sizeof hyperchunk_path ? length : sizeof hyperchunk_path - 1] = 0;
+#ifdef HYPERCHUNK_SEED_RAND
+    unsigned of_block;
+    getentropy(&of_block, sizeof of_block); /* made of the block's seed */
+    srand(of_block);
+#endif
     hyperchunk_function();
     fflush(NULL); /* stdout by name would be in every module */
 }

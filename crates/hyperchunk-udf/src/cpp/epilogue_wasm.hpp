@@ -1,3 +1,6 @@
+#ifdef HYPERCHUNK_SEED_RAND
+#include <unistd.h>
+#endif
 // What the library calls where it would throw. Its own prints, and printf is most of what a small module would have.
 #if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION >= 150000
 [[noreturn]] void std::__libcpp_verbose_abort(const char *format, ...) noexcept {
@@ -16,17 +19,6 @@
     HYPERCHUNK_FAIL(message);
 }
 #endif
-
-extern "C" {
-#define HYPERCHUNK_IMPORT(NAME) __attribute__((import_module("hyperchunk"), import_name(#NAME)))
-HYPERCHUNK_IMPORT(find) int32_t hyperchunk_import_find(const char *name, uint32_t length);
-HYPERCHUNK_IMPORT(data) void *hyperchunk_import_data(uint32_t slot);
-HYPERCHUNK_IMPORT(rank) uint32_t hyperchunk_import_rank(uint32_t slot);
-HYPERCHUNK_IMPORT(dim) uint64_t hyperchunk_import_dim(uint32_t slot, uint32_t n);
-HYPERCHUNK_IMPORT(start) uint64_t hyperchunk_import_start(uint32_t slot, uint32_t n);
-HYPERCHUNK_IMPORT(type) uint32_t hyperchunk_import_type(uint32_t slot, char *to, uint32_t room);
-HYPERCHUNK_IMPORT(file_path) uint32_t hyperchunk_import_file_path(char *to, uint32_t room);
-}
 
 namespace hyperchunk {
 static constexpr size_t count = sizeof hyperchunk_names / sizeof *hyperchunk_names;
@@ -53,8 +45,13 @@ extern "C" __attribute__((export_name("dynamic_dataset"))) void hyperchunk_run()
     }
     hyperchunk_import_file_path(path, sizeof path - 1);
     static table all;
-    all = {count, slots, path, nullptr, starts};
+    all.count = count, all.slots = slots, all.file_path = path, all.starts = starts;
     current = &all;
+#ifdef HYPERCHUNK_SEED_RAND
+    unsigned of_block;
+    getentropy(&of_block, sizeof of_block); /* made of the block's seed */
+    srand(of_block);
+#endif
     hyperchunk_function();
     fflush(nullptr); // stdout by name would be in every module
 }

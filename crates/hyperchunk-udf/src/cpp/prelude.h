@@ -27,6 +27,10 @@ static const char *hyperchunk_type(const char *name) { return hyperchunk_find(na
 static const size_t *hyperchunk_chunk(void) { return hyperchunk_find(NULL)->dims; }
 static const size_t *hyperchunk_offset(const char *name) { return hyperchunk_find(name)->start; }
 static const char *hyperchunk_file_path(void) { return hyperchunk_path; }
+/* A whole number of this block, the same for each reader. */
+static uint64_t hyperchunk_seed(void) { return hyperchunk_import_seed(); }
+/* Seconds since 1970, where the profile grants the clock. */
+static double hyperchunk_clock(void) { return hyperchunk_import_clock(); }
 /* Sets a string of an output, of `size` bytes. What does not fit is cut off; what is left over is cleared. */
 static void hyperchunk_set_string(char *to, size_t size, const char *text) {
     size_t kept = strnlen(text, size);
@@ -43,5 +47,8 @@ static const struct {
     const size_t *(*getOffset)(const char *name); /* NULL: where the block begins */
     const char *(*getFilePath)(void);
     void (*setString)(char *to, size_t size, const char *text);
+    uint64_t (*seed)(void);
+    double (*clock)(void);
 } lib = {hyperchunk_data,   hyperchunk_dims,   hyperchunk_rank,      hyperchunk_type,
-         hyperchunk_chunk,  hyperchunk_offset, hyperchunk_file_path, hyperchunk_set_string};
+         hyperchunk_chunk,  hyperchunk_offset, hyperchunk_file_path, hyperchunk_set_string,
+         hyperchunk_seed,   hyperchunk_clock};

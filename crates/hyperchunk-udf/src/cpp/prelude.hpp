@@ -15,8 +15,6 @@
 
 // WebAssembly has no exceptions.
 #ifdef __wasm__
-extern "C" __attribute__((import_module("hyperchunk"), import_name("fail"))) [[noreturn]] void
-hyperchunk_import_fail(const char *text, size_t length);
 #define HYPERCHUNK_FAIL(text) hyperchunk_import_fail(text, strlen(text))
 // What is thrown ends the function with its message, since nobody can catch it.
 namespace hyperchunk {
@@ -47,6 +45,8 @@ struct table {
     const char *file_path;
     int (*connect)(const char *target, char *message, size_t size);
     const uint64_t *const *starts; // where in its dataset each slot's block begins
+    int64_t seed;                  // -1 without one
+    double (*clock)(char *message, size_t size);
 };
 static const table *current;
 
@@ -131,7 +131,23 @@ class UserDefinedLibrary {
         va_end(list);
     }
     const char *getFilePath() { return hyperchunk::current->file_path; }
-#ifndef __wasm__
+#ifdef __wasm__
+    uint64_t seed() { return hyperchunk_import_seed(); }
+    double clock() { return hyperchunk_import_clock(); }
+#else
+    // A whole number of this block, the same for each reader: what random numbers are made from.
+    uint64_t seed() {
+        if (hyperchunk::current->seed < 0)
+            throw std::runtime_error("lib.seed: the record has no seed; attach the function again");
+        return uint64_t(hyperchunk::current->seed);
+    }
+    // Seconds since 1970, where the profile grants the clock.
+    double clock() {
+        char message[1024];
+        double now = hyperchunk::current->clock(message, sizeof message);
+        if (now < 0) throw std::runtime_error(message);
+        return now;
+    }
     // A connected socket for "host:port", where the profile grants it: for read, write, send, recv, poll, shutdown and close.
     int connect(const std::string &target) {
         char message[1024];

@@ -10,6 +10,7 @@ use crate::wasm::{TARGET_C, TARGET_CPP};
 use std::fmt::Write as _;
 use std::path::Path;
 
+const IMPORTS: &str = include_str!("imports.h");
 const PRELUDE_C: &str = include_str!("prelude.h");
 const EPILOGUE_C: &str = include_str!("epilogue.h");
 const EPILOGUE_CPP: &str = include_str!("epilogue_wasm.hpp");
@@ -134,11 +135,15 @@ impl Language {
         let file = self.file();
         // The module's own dynamic_dataset asks for the datasets first.
         let mut defines = "#define dynamic_dataset hyperchunk_function\n".to_owned();
+        // The C library makes the same numbers each time, but goes on with them from one block to the next.
+        if ["rand(", "random("].iter().any(|call| source.contains(call)) {
+            defines.push_str("#define HYPERCHUNK_SEED_RAND\n");
+        }
         if self == Self::Cpp {
             defines.push_str("#define throw hyperchunk::thrown() <<\n");
         }
         Ok(format!(
-            "{prelude}\n{structures}\n{names}\n{defines}#line 1 \"{file}\"\n{source}\n#line 1 \"hyperchunk\"\n#undef throw\n{epilogue}"
+            "{IMPORTS}{prelude}\n{structures}\n{names}\n{defines}#line 1 \"{file}\"\n{source}\n#line 1 \"hyperchunk\"\n#undef throw\n{epilogue}"
         ))
     }
 }

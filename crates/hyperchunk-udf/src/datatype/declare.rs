@@ -1,6 +1,6 @@
 //! C declarations of the structures that Lua and C++ functions use.
 
-use super::{Compound, Datatype, identifiers};
+use super::{Compound, Datatype, ElementType, identifiers};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -32,9 +32,10 @@ fn declare<'a>(
         .collect();
     let mut writer = Writer { out: String::new(), taken: names.iter().cloned().collect(), is_wasm };
     let mut types = vec![String::new(); slots.len()];
-    let mut known: HashMap<&Datatype, String> = HashMap::new();
+    let mut known: HashMap<Datatype, String> = HashMap::new();
     for ((&(_, datatype), name), &place) in sorted.into_iter().zip(names).zip(&order) {
-        let c_type = match (datatype.flat_number(), known.get(datatype), datatype) {
+        let memory = datatype.in_memory();
+        let c_type = match (datatype.flat_number(), known.get(&memory), datatype) {
             (Some(number), _, _) => number.c_type().to_owned(),
             // One structure under both names, so that an element can be assigned whole.
             (None, Some(same), _) => {
@@ -49,7 +50,7 @@ fn declare<'a>(
             }
         };
         if datatype.flat_number().is_none() {
-            known.entry(datatype).or_insert_with(|| c_type.clone());
+            known.entry(memory).or_insert_with(|| c_type.clone());
         }
         if let Some(to) = types.get_mut(place) {
             *to = c_type;
@@ -94,7 +95,6 @@ impl Writer {
     /// What stands before and after a member's name, once the structures that it needs are declared.
     fn parts(&mut self, outer: &str, name: &str, datatype: &Datatype) -> (String, String) {
         match datatype {
-            Datatype::Number(number) => (number.c_type().to_owned(), String::new()),
             Datatype::Text(size) => ("char".to_owned(), format!("[{size}]")),
             Datatype::Pointer if self.is_wasm => (
                 "__attribute__((aligned(8))) char *".to_owned(),
@@ -116,6 +116,7 @@ impl Writer {
                 let dims: String = dims.iter().map(|d| format!("[{d}]")).collect();
                 (kind, format!("{dims}{shape}"))
             }
+            number => (number.number().map_or("", ElementType::c_type).to_owned(), String::new()),
         }
     }
 }

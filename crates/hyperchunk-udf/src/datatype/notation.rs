@@ -1,16 +1,13 @@
-//! Types as text: `float`, `string(20)`, `{id:uint32,"Temperature (F)":double}`, `int16[3x3]`.
+//! Types as text: `float`, `string(20)`, `{id:uint32,"Temperature (F)":double}`, `int16[3x3]`, `uint8{clear=0,cloud=1}`.
 //!
 //! It is the notation of dataset descriptions and of records. `string(*)` is a string of variable length. A name that is
 //! no identifier stands in quotes, in which `\"` and `\\` are the two characters.
 
-use super::{DEFAULT_STRING, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS};
+use super::{DEFAULT_STRING, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS, MAX_TEXT};
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use std::collections::HashSet;
 use std::fmt::Write as _;
-
-/// No type is longer as text.
-const MAX_TEXT: usize = 1 << 18;
 
 impl Datatype {
     /// The type that `text` stands for. `string` alone has [`DEFAULT_STRING`] bytes.
@@ -40,6 +37,18 @@ impl Datatype {
         // Writing to a string does not fail.
         let _ = match self {
             Datatype::Number(number) => write!(out, "{}", number.name()),
+            Datatype::Half => write!(out, "float16"),
+            Datatype::Bool => write!(out, "bool"),
+            Datatype::Enum(names) => {
+                out.push_str(names.base().name());
+                for (n, (name, value)) in names.names().iter().enumerate() {
+                    out.push(if n == 0 { '{' } else { ',' });
+                    write_name(name, out);
+                    // Writing to a string does not fail.
+                    let _ = write!(out, "={value}");
+                }
+                write!(out, "}}")
+            }
             Datatype::Text(size) => write!(out, "string({size})"),
             Datatype::Pointer => write!(out, "string(*)"),
             Datatype::Compound(compound) => {
@@ -132,11 +141,14 @@ impl Parser<'_> {
     fn simple(&mut self) -> Result<Datatype> {
         let word = self.until(|c| !c.is_ascii_alphanumeric()).to_owned();
         if word != "string" {
-            return match ElementType::from_name(&word) {
-                Some(number) => Ok(Datatype::Number(number)),
-                None => fail!(
+            return match (word.as_str(), ElementType::from_name(&word)) {
+                (_, Some(number)) if self.take("{") => self.enumeration(number),
+                (_, Some(number)) => Ok(Datatype::Number(number)),
+                ("float16", _) => Ok(Datatype::Half),
+                ("bool", _) => Ok(Datatype::Bool),
+                _ => fail!(
                     Syntax,
-                    "unknown type {:?}; the types are {}, string(SIZE) and {{NAME:TYPE,…}}",
+                    "unknown type {:?}; the types are {}, float16, bool, string(SIZE), INTEGER{{NAME=VALUE,…}} and {{NAME:TYPE,…}}",
                     escape(if word.is_empty() { self.rest } else { &word }, 40),
                     ElementType::all().map(ElementType::name).collect::<Vec<_>>().join(", ")
                 ),
@@ -156,6 +168,25 @@ impl Parser<'_> {
         }
     }
 
+    /// Names for the values of an integer.
+    fn enumeration(&mut self, base: ElementType) -> Result<Datatype> {
+        let mut names = Vec::new();
+        loop {
+            let name = self.name('=')?;
+            self.expect("=", "after the name of a value")?;
+            let value = self.until(|c| matches!(c, ',' | '}')).to_owned();
+            let Ok(number) = value.parse::<i128>() else {
+                fail!(Syntax, "{:?} is no whole number, as in uint8{{clear=0,cloud=1}}", escape(&value, 40))
+            };
+            names.push((name, number));
+            if !self.take(",") {
+                break;
+            }
+        }
+        self.expect("}", "after the names")?;
+        Datatype::enumeration(base, names)
+    }
+
     fn compound(&mut self, depth: usize) -> Result<Datatype> {
         let mut members = Vec::new();
         loop {
@@ -163,7 +194,7 @@ impl Parser<'_> {
             if self.members > MAX_MEMBERS {
                 fail!(Syntax, "a type of more than {MAX_MEMBERS} members")
             }
-            let name = self.name()?;
+            let name = self.name(':')?;
             self.expect(":", "after a member's name")?;
             members.push((name, self.datatype(depth + 1)?));
             if !self.take(",") {
@@ -174,11 +205,15 @@ impl Parser<'_> {
         Datatype::compound(members)
     }
 
-    fn name(&mut self) -> Result<String> {
+    /// A name, and what stands behind it where it has no quotes.
+    fn name(&mut self, end: char) -> Result<String> {
         if !self.take("\"") {
-            let name = self.until(|c| matches!(c, ':' | ',' | '}' | '{' | '"')).to_owned();
+            let name = self.until(|c| c == end || matches!(c, ',' | '}' | '{' | '"')).to_owned();
             if name.is_empty() {
-                fail!(Syntax, "a member without a name; they look like {{id:int32,height:float}}")
+                fail!(
+                    Syntax,
+                    "a member without a name; they look like {{id:int32,height:float}}, or uint8{{clear=0,cloud=1}}"
+                )
             }
             return Ok(name);
         }

@@ -1,6 +1,6 @@
 //! The types that values have while they are computed, and NumPy's rules for two of them.
 
-use crate::datatype::ElementType;
+use crate::datatype::{Datatype, ElementType};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,20 @@ impl Kind {
         }
     }
 
-    /// The type of a dataset that holds such values; bools are stored as 0 and 1.
+    /// The kind of an output's elements; none of what is no number.
+    pub fn of_output(datatype: &Datatype) -> Option<Kind> {
+        match datatype {
+            Datatype::Bool => Some(Kind::Bool),
+            other => other.number().map(Kind::of),
+        }
+    }
+
+    /// The type of a dataset that is made for such values.
+    pub fn datatype(self) -> Datatype {
+        if self == Kind::Bool { Datatype::Bool } else { self.element().into() }
+    }
+
+    /// What such values are in memory; bools are 0 and 1.
     pub fn element(self) -> ElementType {
         match self {
             Kind::Int8 => ElementType::Int8,

@@ -33,10 +33,10 @@ impl Program {
                 escape(&input.name, 80)
             )
         }
-        let Some(number) = record.output.datatype.number() else {
+        let Some(kind) = Kind::of_output(&record.output.datatype) else {
             fail!(Invalid, "the record of an expression computes no number")
         };
-        expression.compile(kinds, Kind::of(number))
+        expression.compile(kinds, kind)
     }
 
     /// [`evaluate_into`](Program::evaluate_into) in pieces, with `go_on` asked after each, so that a time limit holds.

@@ -85,5 +85,7 @@ pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_
         segments,
         source: job.source.into(),
         compiled: job.compiled.is_some(),
+        seed: job.needs.seed,
+        no_clock: job.needs.no_clock(job.profile),
     }
 }

@@ -6,6 +6,7 @@ mod active;
 mod compile;
 mod layout;
 mod locate;
+pub mod mapped;
 mod pool;
 mod printed;
 mod probe;
@@ -13,6 +14,7 @@ pub(crate) mod process;
 mod processor;
 pub mod results;
 mod session;
+pub mod texts;
 mod verdict;
 mod zygote;
 

@@ -6,6 +6,7 @@ use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::profile::Profile;
+use crate::record::Needs;
 use crate::worker::lockdown::Layers;
 
 /// `(module (import "hyperchunk" "data" (func (param i32) (result i32))) (memory (export "memory") 1)
@@ -50,6 +51,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
             source: Source::Output(1),
         }],
         files: Vec::new(),
+        needs: Needs::default(),
     };
     let mut session = Session::start(&job, programs)?;
     session.call([(0, (vec![0], vec![1]))])?;

@@ -84,7 +84,7 @@ impl Results {
         let grants = &profile.grants;
         let alone = !grants.has_files() && grants.connect.is_empty() && grants.imports.is_empty();
         let plain = record.backend.has_worker() && record.slots().all(|slot| !slot.datatype.has_pointers());
-        if !alone || !plain || record.source.is_empty() {
+        if !alone || !plain || record.source.is_empty() || record.needs.clock {
             return None;
         }
         Self::setting().ok().flatten().filter(|results| results.make_folder().is_ok())

@@ -14,7 +14,7 @@ use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::Profile;
 use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES};
-use crate::record::Block;
+use crate::record::{Block, Needs};
 use crate::socket::{self, Received};
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
@@ -79,6 +79,8 @@ pub struct Job<'a> {
     pub slots: Vec<JobSlot>,
     /// Files that mapped slots lie in, opened for reading only.
     pub files: Vec<BorrowedFd<'a>>,
+    /// What the function needs beside them.
+    pub needs: Needs,
 }
 
 /// A worker, locked down and loaded.

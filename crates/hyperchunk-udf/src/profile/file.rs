@@ -157,9 +157,11 @@ impl Profile {
         for group in &from.syscalls {
             match group.as_str() {
                 "threads" => grants.threads = true,
+                "clock" => grants.clock = true,
+                "jit" => grants.jit = true,
                 _ => fail!(
                     Key,
-                    "unknown group {group:?} in `syscalls`; there is \"threads\" (files: `read` and `write`)"
+                    "unknown group {group:?} in `syscalls`; there are \"threads\", \"clock\" and \"jit\" (files: `read` and `write`)"
                 ),
             }
         }

@@ -34,6 +34,12 @@ pub struct Grants {
     pub imports: Vec<String>,
     /// Whether threads may be started.
     pub threads: bool,
+    /// Whether functions that say that they read the clock may.
+    #[serde(default)]
+    pub clock: bool,
+    /// Whether Python may make machine code, as Numba does.
+    #[serde(default)]
+    pub jit: bool,
     /// What may be connected to.
     pub connect: Vec<Endpoint>,
 }
@@ -103,6 +109,8 @@ impl Grants {
         add("connect to", self.connect.iter().map(Endpoint::to_string).collect());
         add("import", self.imports.clone());
         add("start", if self.threads { vec!["threads".into()] } else { Vec::new() });
+        add("make", if self.jit { vec!["machine code".into()] } else { Vec::new() });
+        add("read", if self.clock { vec!["the clock".into()] } else { Vec::new() });
         words
     }
 }

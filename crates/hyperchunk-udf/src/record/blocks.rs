@@ -99,6 +99,29 @@ impl Record {
         })
     }
 
+    /// Bytes of a chunk as the file has it.
+    pub fn chunk_bytes(&self) -> u64 {
+        let size = self.output.datatype.stored_size() as u64;
+        self.chunk.iter().fold(size, |bytes, &d| bytes.saturating_mul(d))
+    }
+
+    /// Puts a block of this shape, as the function computed it, into a chunk of the file's type that is all zeros. For types that
+    /// are [converted](crate::datatype::Datatype::is_converted).
+    pub fn store_block(&self, shape: &[u64], block: &[u8], chunk: &mut [u8]) -> Option<()> {
+        let datatype = &self.output.datatype;
+        let (size, stored) = (datatype.size() as u64, datatype.stored_size() as u64);
+        for (from, to) in self.rows(shape) {
+            let range = |start: u64, bytes: u64| {
+                Some(usize::try_from(start).ok()?..usize::try_from(start.checked_add(bytes)?).ok()?)
+            };
+            let elements = (to.end - to.start) / size;
+            let from = block.get(range(from, elements.checked_mul(size)?)?)?;
+            let to = chunk.get_mut(range(to.start / size * stored, elements.checked_mul(stored)?)?)?;
+            datatype.store(from, to);
+        }
+        Some(())
+    }
+
     /// Whether what a function sees of an input that is cut is always one contiguous piece of a row-major array: after the
     /// first dimension in which it can have more than one element, it has them all.
     pub fn blocks_are_pieces(&self) -> bool {

@@ -14,6 +14,7 @@ pub(crate) fn sample() -> Record {
         blockwise: true,
         halo: Vec::new(),
         maximum: Vec::new(),
+        needs: Needs::default(),
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),
         source: "function dynamic_dataset() end -- ü\n".into(),
@@ -48,7 +49,12 @@ fn check(from: &str, to: &str, expected: &str) {
 
 #[test]
 fn damaged_records_are_refused() {
-    check("\"api_version\":3", "\"api_version\":6", "record version 6");
+    check("\"api_version\":3", "\"api_version\":7", "record version 7");
+    check("\"api_version\":3", "\"api_version\":6", "what version 3 has");
+    check("\"created\"", "\"seed\":5,\"created\"", "what version 6 has");
+    check("\"created\"", "\"clock\":true,\"created\"", "what version 6 has");
+    check("\"created\"", "\"clock\":false,\"created\"", "says nothing of it");
+    check("\"api_version\":3", "\"api_version\":6,\"seed\":9007199254740992", "is larger than");
     check("\"api_version\":3", "\"api_version\":4", "what version 3 has");
     check("\"created\"", "\"halo\":[1,1],\"created\"", "what version 4 has");
     check("\"created\"", "\"maximum_resolution\":[null,7],\"created\"", "what version 4 has");

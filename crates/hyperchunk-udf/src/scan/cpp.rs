@@ -8,14 +8,14 @@ mod lexer;
 mod tests;
 
 use super::token::{ARROW, Kind, SCOPE, Tokens};
-use super::{Names, is_method, no_entry, not_constant, passed_on};
+use super::{Names, Scan, is_method, no_entry, not_constant, passed_on};
 use crate::error::{Result, fail};
 
 /// The most tokens in one list of template arguments. A bound keeps nested lists from costing quadratic time.
 const MAX_TEMPLATE: usize = 4096;
 
 /// The names that `source` gives to `lib`.
-pub(super) fn scan(source: &str) -> Result<Vec<String>> {
+pub(super) fn scan(source: &str) -> Result<Scan> {
     let tokens = lexer::lex(source)?;
     let mut names = Names::default();
     let mut has_entry = false;
@@ -25,7 +25,11 @@ pub(super) fn scan(source: &str) -> Result<Vec<String>> {
         }
         has_entry = has_entry || (tokens.is_word(at, "dynamic_dataset") && tokens.is_op(at + 1, '('));
     }
-    if has_entry { Ok(names.list) } else { no_entry("extern \"C\" void dynamic_dataset() { … }") }
+    if has_entry {
+        Ok(Scan::new(names.list, &tokens))
+    } else {
+        no_entry("extern \"C\" void dynamic_dataset() { … }")
+    }
 }
 
 fn visit_lib(tokens: &Tokens<'_>, at: usize, names: &mut Names) -> Result<()> {

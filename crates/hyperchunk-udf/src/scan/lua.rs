@@ -8,12 +8,12 @@ mod lexer;
 mod tests;
 
 use super::token::{CONCAT, Kind, SCOPE, Tokens};
-use super::{Names, is_method, no_entry, not_constant, passed_on};
+use super::{Names, Scan, is_method, no_entry, not_constant, passed_on};
 use crate::error::{Result, fail};
 use std::collections::HashMap;
 
 /// The names that `source` gives to `lib`.
-pub(super) fn scan(source: &str) -> Result<Vec<String>> {
+pub(super) fn scan(source: &str) -> Result<Scan> {
     let tokens = lexer::lex(source)?;
     let mut walk = Walk { bindings: bindings(&tokens), tokens, calls: Vec::new(), argument: None };
     for at in 0..walk.tokens.len() {
@@ -21,7 +21,11 @@ pub(super) fn scan(source: &str) -> Result<Vec<String>> {
     }
     let names = walk.names()?;
     let has_entry = (0..walk.tokens.len()).any(|at| walk.is_entry(at));
-    if has_entry { Ok(names) } else { no_entry("function dynamic_dataset() … end") }
+    if has_entry {
+        Ok(Scan::new(names, &walk.tokens))
+    } else {
+        no_entry("function dynamic_dataset() … end")
+    }
 }
 
 /// What a name stands for wherever it is read.

@@ -32,6 +32,10 @@ const METHODS: [&str; 5] = ["getData", "getDims", "getType", "getSize", "array"]
 pub struct Scan {
     /// The names given to `lib`, in the order in which they first appear.
     pub names: Vec<String>,
+    /// Whether it calls `lib.seed`, so that it needs a seed.
+    pub seed: bool,
+    /// Whether it calls `lib.clock`, so that it needs the clock.
+    pub clock: bool,
 }
 
 /// Finds the datasets that `source` names.
@@ -56,17 +60,35 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
         fail!(Syntax, "line {line}: the source has a NUL byte, so it is not a text file")
     }
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-    let names = match (backend, python) {
+    Ok(match (backend, python) {
         (Backend::Lua, _) => lua::scan(source)?,
         // What is compiled to WebAssembly is C or C++.
         (Backend::Cpp | Backend::Wasm, _) => cpp::scan(source)?,
         (Backend::Python, Some(python)) => python::scan(python, source)?,
-        (Backend::Expression, _) => Expression::parse(source)?.inputs().to_vec(),
+        (Backend::Expression, _) => {
+            Scan { names: Expression::parse(source)?.inputs().to_vec(), ..Scan::default() }
+        }
         (Backend::Python, None) => {
             fail!(NotFound, "no Python was found to read this source with; install Python 3.11 or newer")
         }
-    };
-    Ok(Scan { names })
+    })
+}
+
+impl Scan {
+    /// With the names, and what a source calls: `lib.word` for a word in the list of tokens.
+    fn new(names: Vec<String>, tokens: &token::Tokens<'_>) -> Self {
+        let calls = |word: &str| {
+            (0..tokens.len()).any(|at| {
+                let accessed = tokens.is_any_op(at + 1, &['.', token::ARROW, token::SCOPE]);
+                tokens.is_word(at, "lib") && accessed && tokens.is_word(at + 2, word)
+                    || tokens.is_word(at, "lib")
+                        && tokens.is_op(at + 1, '[')
+                        && tokens.is_string(at + 2)
+                        && tokens.bytes(at + 2) == word.as_bytes()
+            })
+        };
+        Scan { names, seed: calls("seed"), clock: calls("clock") }
+    }
 }
 
 /// Collects names once each, in the order in which they come.

@@ -1,6 +1,6 @@
 """Prints, as JSON, the datasets that the Python source on standard input gives to `lib`.
 
-{"names": [...]} or {"error": "...", "line": N}. The source is parsed, never run.
+{"names": [...], "needs": [...]} or {"error": "...", "line": N}. The source is parsed, never run.
 """
 
 import ast
@@ -9,6 +9,8 @@ import sys
 import warnings
 
 METHODS = {"getData", "getDims", "getType", "getSize", "array"}
+#: Functions whose use the record has to tell.
+NEEDS = {"seed", "clock"}
 MAX_NAMES = 10_000
 MAX_LENGTH = 65_536
 MEMORY = 2 << 30
@@ -286,7 +288,8 @@ def scan(source):
     if "dynamic_dataset" not in reader.module.bound:
         advice = "write its computation in `def dynamic_dataset():`"
         return {"error": "the source does not define dynamic_dataset; " + advice}
-    return {"names": list(names)}
+    uses = [p.attr for n, p, _, _ in reader.uses if n.id == "lib" and isinstance(p, ast.Attribute)]
+    return {"names": list(names), "needs": sorted(NEEDS.intersection(uses))}
 
 
 def main():

@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::Names;
+use super::{Names, Scan};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use serde::Deserialize;
@@ -28,6 +28,8 @@ const MAX_ANSWER: usize = 64 << 20;
 #[derive(Deserialize)]
 struct Answer {
     names: Option<Vec<String>>,
+    #[serde(default)]
+    needs: Vec<String>,
     error: Option<String>,
     line: Option<u32>,
 }
@@ -38,10 +40,10 @@ struct Answer {
 /// - `Syntax`, with the line: what the source must change
 /// - `NotFound`, `Io`, `Worker`: `python` cannot be started, or does not answer
 /// - `Limit`: it took more than 20 seconds
-pub fn scan(python: &Path, source: &str) -> Result<Vec<String>> {
+pub fn scan(python: &Path, source: &str) -> Result<Scan> {
     let output = ask(python, source, TIME_LIMIT).map_err(|e| e.about(python.display().to_string()))?;
     let answer = match serde_json::from_slice::<Answer>(&output) {
-        Ok(Answer { error: None, names: Some(names), .. }) => names,
+        Ok(Answer { error: None, names: Some(names), needs, .. }) => (names, needs),
         Ok(Answer { error: Some(error), line, .. }) => {
             let place = line.map(|n| format!("line {n}: ")).unwrap_or_default();
             fail!(Syntax, "{place}{}", escape(&error, 1000))
@@ -52,10 +54,12 @@ pub fn scan(python: &Path, source: &str) -> Result<Vec<String>> {
         }
     };
     let mut names = Names::default();
-    for name in answer {
+    let (list, needs) = answer;
+    for name in list {
         names.add(name.into_bytes(), 1)?;
     }
-    Ok(names.list)
+    let calls = |word: &str| needs.iter().any(|need| need == word);
+    Ok(Scan { names: names.list, seed: calls("seed"), clock: calls("clock") })
 }
 
 /// A child process that does not outlive this value.

@@ -2,9 +2,9 @@ use super::*;
 use crate::error::ErrorKind;
 
 /// Scans `source` and compares its names, separated by `|`, or part of its error after a `!`.
-pub(super) fn check(scan: impl Fn(&str) -> Result<Vec<String>>, source: &str, expected: &str) {
+pub(super) fn check(scan: impl Fn(&str) -> Result<Scan>, source: &str, expected: &str) {
     match (scan(source), expected.strip_prefix('!')) {
-        (Ok(names), None) => assert_eq!(names.join("|"), expected, "in {source}"),
+        (Ok(scan), None) => assert_eq!(scan.names.join("|"), expected, "in {source}"),
         (Err(e), Some(part)) => {
             assert_eq!(e.kind(), ErrorKind::Syntax, "{e} in {source}");
             assert!(e.to_string().contains(part), "{e} has no {part:?} in {source}");
@@ -14,7 +14,7 @@ pub(super) fn check(scan: impl Fn(&str) -> Result<Vec<String>>, source: &str, ex
 }
 
 /// Random pieces joined to `count` sources; each must give names or an error.
-pub(super) fn soup(scan: impl Fn(&str) -> Result<Vec<String>>, pieces: &[&str], count: usize) {
+pub(super) fn soup(scan: impl Fn(&str) -> Result<Scan>, pieces: &[&str], count: usize) {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -30,6 +30,25 @@ pub(super) fn soup(scan: impl Fn(&str) -> Result<Vec<String>>, pieces: &[&str], 
             }
         }
         let _ = scan(&source);
+    }
+}
+
+#[test]
+fn needs_are_what_is_called() {
+    for (backend, source, seed, clock) in [
+        (Backend::Lua, "function dynamic_dataset() local x = lib.seed() end", true, false),
+        (Backend::Lua, "function dynamic_dataset() local x = lib['clock'] end", false, true),
+        (
+            Backend::Lua,
+            "function dynamic_dataset() seed, lib.clocks = other.seed() end -- lib.clock()",
+            false,
+            false,
+        ),
+        (Backend::Cpp, "void dynamic_dataset() { lib.clock() + lib . seed(); }", true, true),
+        (Backend::Wasm, "void dynamic_dataset() { \"lib.seed()\"; }", false, false),
+    ] {
+        let found = scan(backend, source, None).unwrap();
+        assert_eq!((found.seed, found.clock), (seed, clock), "{source}");
     }
 }
 

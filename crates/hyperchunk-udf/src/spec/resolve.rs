@@ -15,8 +15,10 @@ pub struct InputInfo {
     pub name: String,
     /// Its dimensions.
     pub dims: Vec<u64>,
-    /// Its element type.
+    /// Its element type, as a function sees it.
     pub datatype: Datatype,
+    /// Its element type in the file, which an output copies.
+    pub stored: Datatype,
 }
 
 /// A dataset that a function computes.
@@ -168,15 +170,15 @@ pub fn resolve_expression(
         kinds.push(kind);
         inputs.push(InputInfo { name: name.clone(), ..found.info });
     }
-    let datatype = match spec.datatype.as_ref().map(Datatype::number) {
-        None => expression.infer(&kinds)?.element(),
-        Some(Some(number)) => number,
-        Some(None) => {
-            fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
-        }
+    let datatype = match &spec.datatype {
+        None => expression.infer(&kinds)?.datatype(),
+        Some(datatype) => datatype.clone(),
+    };
+    let Some(kind) = Kind::of_output(&datatype) else {
+        fail!(Unsupported, "dataset {shown:?}: expressions compute numbers, no strings or compounds")
     };
     // What cannot be computed is said now, whatever the type.
-    expression.compile(&kinds, Kind::of(datatype))?;
+    expression.compile(&kinds, kind)?;
     let many: Vec<&InputInfo> = inputs.iter().filter(|i| !is_single(&i.dims)).collect();
     let largest = many.first().copied().or(inputs.iter().max_by_key(|i| i.dims.len()));
     let dims = match (&spec.dims, largest) {
@@ -198,7 +200,6 @@ pub fn resolve_expression(
             resolution(&dims)
         )
     }
-    let datatype = datatype.into();
     check_extent(&dims, &datatype).map_err(|e| e.about(&spec.name))?;
     let outputs = vec![ResolvedOutput { name: spec.name.clone(), dims, datatype }];
     Ok(Resolved { inputs, outputs })
@@ -251,13 +252,17 @@ fn output(
             let Some(first) = inputs.first() else {
                 fail!(Syntax, "dataset {shown:?} has no inputs to copy dimensions and type from; {describe}")
             };
-            if inputs.iter().any(|i| i.dims != first.dims || i.datatype != first.datatype) {
+            // Floats of 16 and 32 bits together are floats.
+            let alike = |of: fn(&InputInfo) -> &Datatype| {
+                inputs.iter().all(|i| i.dims == first.dims && of(i) == of(first)).then(|| of(first))
+            };
+            let Some(copied) = alike(|i| &i.stored).or_else(|| alike(|i| &i.datatype)) else {
                 let all = list(inputs, |i| {
                     format!(
                         "{}:{}:{}",
                         escape(&i.name, 100),
                         resolution(&i.dims),
-                        escape(&i.datatype.name(), 200)
+                        escape(&i.stored.name(), 200)
                     )
                 });
                 fail!(
@@ -265,8 +270,8 @@ fn output(
                     "the dimensions and type of dataset {shown:?} cannot be copied, since the inputs differ ({all}); \
                      {describe}"
                 )
-            }
-            (dims.unwrap_or(&first.dims), datatype.unwrap_or(&first.datatype))
+            };
+            (dims.unwrap_or(&first.dims), datatype.unwrap_or(copied))
         }
     };
     check_extent(dims, datatype).and_then(|_| check_output(datatype)).map_err(|e| e.about(name))?;

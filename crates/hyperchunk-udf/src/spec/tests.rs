@@ -74,7 +74,7 @@ fn descriptions() {
 /// Resolves names separated by blanks, with descriptions, in a file that is described the same way. The result is
 /// `inputs -> outputs`, or part of the error after a `!`.
 fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
-    let scan = Scan { names: names.split_whitespace().map(str::to_owned).collect() };
+    let scan = Scan { names: names.split_whitespace().map(str::to_owned).collect(), ..Scan::default() };
     let parse = |texts: &[&str]| texts.iter().map(|t| OutputSpec::parse(t).unwrap()).collect::<Vec<_>>();
     let file = parse(file);
     let mut lookup = |name: &str| {
@@ -86,6 +86,7 @@ fn check(names: &str, specs: &[&str], file: &[&str], expected: &str) {
             name: f.name.clone(),
             dims: f.dims.clone().unwrap(),
             datatype: f.datatype.clone().unwrap(),
+            stored: f.datatype.clone().unwrap(),
         }))
     };
     match (resolve(&scan, &parse(specs), &mut lookup), expected.strip_prefix('!')) {

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::sync::OnceLock;
 
 /// As `cpp/prelude.hpp` declares it.
 #[repr(C)]
@@ -26,8 +27,13 @@ struct CppTable {
     file_path: *const c_char,
     connect: Connect,
     starts: *const *const u64,
+    /// −1 without one.
+    seed: i64,
+    clock: Clock,
 }
 
+/// Gives seconds since 1970, or −1 and a text.
+type Clock = unsafe extern "C" fn(*mut c_char, usize) -> f64;
 /// Gives a connected descriptor, or −1 and a text.
 type Connect = unsafe extern "C" fn(*const c_char, *mut c_char, usize) -> c_int;
 type Run = unsafe extern "C" fn(*const CppTable, *mut c_char, usize) -> c_int;
@@ -39,7 +45,12 @@ pub struct CppRuntime {
     legacy: Option<LegacyObject>,
     names: Vec<(CString, CString)>,
     file_path: CString,
+    /// Of the block, where the record has one.
+    seed: Option<u64>,
 }
+
+/// Why there is no clock: none of the worker's functions is called before it is set.
+static NO_CLOCK: OnceLock<Option<String>> = OnceLock::new();
 
 impl CppRuntime {
     /// Loads the C++ library, so that the function's own loading needs no file.
@@ -58,7 +69,8 @@ impl CppRuntime {
             .iter()
             .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
             .collect::<Result<_>>()?;
-        Ok(CppRuntime { run: None, legacy: None, names, file_path: c(&setup.file_path)? })
+        NO_CLOCK.get_or_init(|| setup.no_clock.clone());
+        Ok(CppRuntime { run: None, legacy: None, names, file_path: c(&setup.file_path)?, seed: setup.seed })
     }
 }
 
@@ -69,15 +81,36 @@ unsafe extern "C" fn connect(target: *const c_char, message: *mut c_char, size: 
     match super::connect(&target.to_string_lossy()) {
         Ok(fd) => fd.into_raw_fd(),
         Err(error) => {
-            let text = error.message().as_bytes();
-            let length = text.len().min(size.saturating_sub(1));
             // SAFETY: the prelude gives room for `size` bytes.
-            unsafe {
-                std::ptr::copy_nonoverlapping(text.as_ptr().cast(), message, length);
-                message.add(length).write(0);
-            }
+            unsafe { tell(error.message(), message, size) };
             -1
         }
+    }
+}
+
+/// `lib.clock` of the prelude.
+unsafe extern "C" fn clock(message: *mut c_char, size: usize) -> f64 {
+    match NO_CLOCK.get().map(Option::as_deref) {
+        Some(None) => super::now(),
+        Some(Some(why)) => {
+            // SAFETY: the prelude gives room for `size` bytes.
+            unsafe { tell(&format!("lib.clock: {why}"), message, size) };
+            -1.0
+        }
+        None => -1.0,
+    }
+}
+
+/// Writes what fits of a text, and a zero.
+///
+/// # Safety
+/// There is room for `size` bytes, at least one.
+unsafe fn tell(text: &str, message: *mut c_char, size: usize) {
+    let length = text.len().min(size.saturating_sub(1));
+    // SAFETY: the caller's promise.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr().cast(), message, length);
+        message.add(length).write(0);
     }
 }
 
@@ -129,6 +162,13 @@ impl Runtime for CppRuntime {
         Ok(())
     }
 
+    fn seed(&mut self, seed: u64) -> Result<()> {
+        self.seed = self.seed.map(|_| seed);
+        // SAFETY: no preconditions; `rand` of the function is that of this C library.
+        unsafe { libc::srand(u32::try_from(seed & 0xffff_ffff).unwrap_or(0)) };
+        Ok(())
+    }
+
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
         if let Some(legacy) = &mut self.legacy {
             legacy.call(slots, &self.names, &self.file_path);
@@ -154,6 +194,8 @@ impl Runtime for CppRuntime {
             file_path: self.file_path.as_ptr(),
             connect,
             starts: starts.as_ptr(),
+            seed: self.seed.and_then(|seed| i64::try_from(seed).ok()).unwrap_or(-1),
+            clock,
         };
         let mut text = [0u8; 1024];
         let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };

@@ -25,6 +25,8 @@ end
 error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
 ";
 const MAX_RANK: usize = 32;
+/// Where the prelude's function that takes a block's seed is kept.
+const SEED: &str = "hyperchunk.seed";
 
 /// The slot as the prelude's `ffi.cdef` declares it.
 #[repr(C)]
@@ -117,7 +119,14 @@ impl LuaRuntime {
                 Err(error) => (None, Some(error.message().to_owned())),
             })
         })?;
-        prelude.call::<()>((list, structures, address, setup.file_path.as_str(), self.jit, connect))
+        let clock = self.lua.create_function(|_, ()| Ok(super::now()))?;
+        let more = self.lua.create_table()?;
+        more.set("clock", clock)?;
+        more.set("no_clock", setup.no_clock.as_deref())?;
+        more.set("has_seed", setup.seed.is_some())?;
+        let arguments = (list, structures, address, setup.file_path.as_str(), self.jit, connect, more);
+        let seed: Function = prelude.call(arguments)?;
+        self.lua.set_named_registry_value(SEED, seed)
     }
 }
 
@@ -146,6 +155,16 @@ impl Runtime for LuaRuntime {
             }
             _ => fail!(Failed, "the source defines no function dynamic_dataset"),
         }
+    }
+
+    fn seed(&mut self, seed: u64) -> Result<()> {
+        // Its seeds have 53 bits, which a number of Lua's holds.
+        #[expect(clippy::cast_precision_loss, reason = "seeds have 53 bits")]
+        let seed = seed as f64;
+        self.lua
+            .named_registry_value::<Function>(SEED)
+            .and_then(|set| set.call::<()>(seed))
+            .map_err(|e| failed(&e))
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {

@@ -1,5 +1,5 @@
 -- What a Lua function sees: the global `lib`. Indices start at 1, as in HDF5-UDF.
-local slots, structures, address, file_path, jit_allowed, host_connect = ...
+local slots, structures, address, file_path, jit_allowed, host_connect, host = ...
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct { void *data; uint64_t rank; uint64_t dims[32]; uint64_t start[32]; } hyperchunk_slot;
@@ -100,6 +100,24 @@ function lib.setString(to, text)
   local length = math.min(size, #text)
   ffi.copy(to, text, length)
   ffi.fill(ffi.cast("char *", to) + length, size - length)
+end
+
+-- A whole number of this block, the same for each reader: what random numbers are made from.
+local seed, randomseed = 0, math.randomseed
+
+function lib.seed()
+  if not host.has_seed then
+    error("lib.seed: the record has no seed; attach the function again", 2)
+  end
+  return seed
+end
+
+-- Seconds since 1970, where the profile grants the clock.
+function lib.clock()
+  if host.no_clock then
+    error("lib.clock: " .. host.no_clock, 2)
+  end
+  return host.clock()
 end
 
 -- A connection to "host:port", where the profile grants it.
@@ -208,4 +226,9 @@ package.loaders, package.loadlib, package.path, package.cpath = {}, nil, "", ""
 string.dump = nil
 if not jit_allowed then
   jit.off()
+end
+
+return function(of_block)
+  seed = of_block
+  randomseed(of_block)
 end

@@ -24,6 +24,7 @@ use crate::profile::Grants;
 use crate::protocol::{
     self, Answer, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
 };
+use crate::record::seed_of_block;
 use crate::socket::{self, Received};
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -66,6 +67,14 @@ pub trait Runtime {
     /// # Errors
     /// `Failed` with what the language says.
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()>;
+    /// Gives the seed of what comes next: of the block that is computed, or of loading. Random numbers that the language makes
+    /// from a seed are made from this one.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn seed(&mut self, _seed: u64) -> Result<()> {
+        Ok(())
+    }
     /// Runs the function once.
     ///
     /// # Errors
@@ -146,6 +155,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
     let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
     answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi, inputs_at })?;
+    let seed = setup.seed.unwrap_or_default();
+    runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;
     answer(&Answer::Loaded)?;
     // SAFETY: inside the first page, which is mapped for as long as the process lives; its fields are atomics.
@@ -160,6 +171,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         };
         let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
         let slots = locate(&setup, &types, &segments, &places)?;
+        runtime.seed(seed_of_block(seed, slots.first().map_or(&[], |s| s.start)))?;
         connections::during(!setup.grants.connect.is_empty(), || runtime.call(&slots))?;
         if doorbell.ring(seq) {
             answer(&Answer::Done(seq))?;
@@ -193,6 +205,11 @@ fn locate<'a>(
         });
     }
     Ok(slots)
+}
+
+/// Seconds since 1970.
+pub fn now() -> f64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
 /// The bytes of the compiled form.

@@ -238,6 +238,11 @@ fn part(
         return Ok(());
     }
     let Some(source) = open(&dataset.0.object, mapping, block)? else { return Ok(()) };
+    if dataset.datatype().has_vlen() && !source.0.object.file().same(dataset.0.object.file()) {
+        // What stands for them are places in the heap of the source's file.
+        let message = "a virtual dataset of sequences or strings of any length that lie in another file";
+        return Err(dataset.name(Error::unsupported(message)));
+    }
     let selected = Choice::resolve(&mapping.source, source.dims())?;
     let Some(mapped) = map(&selected, source.dims(), target, dataset.dims(), choice)? else { return Ok(()) };
     let count = usize::try_from(mapped.source.count(source.dims())?)

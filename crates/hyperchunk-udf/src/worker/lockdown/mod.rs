@@ -165,6 +165,8 @@ struct Access {
     write: bool,
     threads: bool,
     connect: bool,
+    /// Machine code that Python makes.
+    jit: bool,
 }
 
 impl Access {
@@ -174,6 +176,7 @@ impl Access {
             write: !grants.write.is_empty(),
             threads: grants.threads,
             connect: !grants.connect.is_empty(),
+            jit: grants.jit,
         }
     }
 }

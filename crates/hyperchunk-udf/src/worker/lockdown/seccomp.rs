@@ -223,7 +223,8 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
         table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
     }
-    if loading || runtime == (Runtime::Lua { jit: true }) {
+    let makes_code = runtime == (Runtime::Lua { jit: true }) || (runtime == Runtime::Python && access.jit);
+    if loading || makes_code {
         table.every(&[libc::SYS_mmap, libc::SYS_mprotect]);
     } else {
         table.when(libc::SYS_mmap, &[no_bits(2, libc::PROT_EXEC)])?;

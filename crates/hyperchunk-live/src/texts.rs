@@ -1,0 +1,121 @@
+//! Inputs with strings of variable length.
+//!
+//! In the file, an element has a handle for each such string, which lies in the heap of the dataset's own file. Each is looked up
+//! once, within what the profile allows, and put behind the elements for the worker.
+
+use crate::inputs::{in_memory, open, read_block};
+use crate::of_function;
+use crate::plan::Plan;
+use hyperchunk::File;
+use hyperchunk::model::{Class, Datatype};
+use hyperchunk_udf::datatype::Datatype as Element;
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::host::texts::{Texts, too_large};
+use hyperchunk_udf::record::{Block, Slot, bytes_of};
+
+/// Elements that are read, and whose heaps are fetched, at once.
+const WINDOW: usize = 4096;
+
+/// A piece of an element: where it is in what the engine reads, and where in the element.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Copy { from: usize, to: usize, bytes: usize },
+    Text { from: usize, to: usize },
+}
+
+/// Reads a block of an input. All of it, with its strings, has at most `limit` bytes.
+pub(crate) fn read(
+    file: &File,
+    plan: &Plan,
+    slot: &Slot,
+    (offset, shape): &Block,
+    limit: u64,
+) -> Result<Texts> {
+    let over = || too_large(&plan.profile);
+    let dataset = open(file, &plan.record, slot)?;
+    let (element, stored) = in_memory(dataset.datatype())?;
+    let size = usize::try_from(stored.size).map_err(|_| over())?.max(1);
+    let count = usize::try_from(bytes_of(shape, &slot.datatype)).map_err(|_| over())? / element.size().max(1);
+    let mut pieces = Vec::new();
+    place(&element, &stored, 0, 0, &mut pieces)?;
+    let mut texts = Texts::new(&element, bytes_of(shape, &slot.datatype), limit, over)?;
+    let wanted = count.checked_mul(size).filter(|&bytes| bytes as u64 <= limit).ok_or_else(over)?;
+    let mut handles = Vec::new();
+    handles.try_reserve_exact(wanted).map_err(|_| over())?;
+    handles.resize(wanted, 0);
+    read_block(&dataset, &stored, (offset, shape), &mut handles)?;
+    // Handles mean something in the dataset's own file alone, which an external link may have led to.
+    let home = dataset.object().file();
+    let mut sequences = home.sequences();
+    let handle = home.handle_size();
+    for (window, first) in handles.chunks(size.saturating_mul(WINDOW)).zip((0..).step_by(WINDOW)) {
+        if home.is_remote() {
+            let all = window.chunks_exact(size).flat_map(|stored| {
+                pieces.iter().filter_map(move |piece| match piece {
+                    Piece::Text { from, .. } => stored.get(*from..)?.get(..handle),
+                    Piece::Copy { .. } => None,
+                })
+            });
+            home.load_heaps(&all.flatten().copied().collect::<Vec<u8>>()).map_err(|e| of_function(&e))?;
+        }
+        for (stored, n) in window.chunks_exact(size).zip(first..) {
+            let at = n * element.size();
+            for piece in &pieces {
+                let lost = || Error::new(ErrorKind::Worker, "a piece outside its element");
+                match *piece {
+                    Piece::Copy { from, to, bytes } => {
+                        let from = stored.get(from..).and_then(|s| s.get(..bytes)).ok_or_else(lost)?;
+                        let to = texts.elements().get_mut(at + to..).and_then(|e| e.get_mut(..bytes));
+                        to.ok_or_else(lost)?.copy_from_slice(from);
+                    }
+                    Piece::Text { from, to } => {
+                        let stored = stored.get(from..).and_then(|s| s.get(..handle)).ok_or_else(lost)?;
+                        let text = sequences.string(stored).map_err(|error| of_function(&error))?;
+                        texts.put(at + to, text, over)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(texts)
+}
+
+/// Finds the pieces of an element that is read as `stored`, which lies at `from` there and shall lie at `to`.
+fn place(
+    element: &Element,
+    stored: &Datatype,
+    from: usize,
+    to: usize,
+    pieces: &mut Vec<Piece>,
+) -> Result<()> {
+    match (element, &stored.class) {
+        (Element::Pointer, _) => pieces.push(Piece::Text { from, to }),
+        _ if !element.has_pointers() => pieces.push(Piece::Copy { from, to, bytes: element.size() }),
+        (Element::Compound(compound), Class::Compound { members }) => {
+            for (member, stored) in compound.members().iter().zip(members) {
+                let offset = usize::try_from(stored.offset).unwrap_or(usize::MAX);
+                place(
+                    &member.datatype,
+                    &stored.datatype,
+                    from.saturating_add(offset),
+                    to.saturating_add(member.offset),
+                    pieces,
+                )?;
+            }
+        }
+        (Element::Array(base, _), Class::Array { base: stored, .. }) => {
+            let size = usize::try_from(stored.size).unwrap_or(usize::MAX);
+            for n in 0..element.elements() {
+                place(
+                    base,
+                    stored,
+                    from.saturating_add(n.saturating_mul(size)),
+                    to.saturating_add(n.saturating_mul(base.size())),
+                    pieces,
+                )?;
+            }
+        }
+        _ => return Err(Error::new(ErrorKind::Worker, "an element that is read as something else")),
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Strings of variable length of an input, as a worker sees them: elements, and behind these the strings that they point at.
+//!
+//! How many bytes they may have together is bounded by the profile. The elements get the addresses that the worker sees the
+//! strings at; it never sees one of this process.
+
+use super::pool::SessionKey;
+use super::session::Source;
+use crate::datatype::Datatype;
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::profile::Profile;
+use std::sync::Arc;
+
+/// Bytes of an address.
+const ADDRESS: usize = size_of::<u64>();
+
+/// An input that was read: its elements with, for each string, the byte among the strings where it begins.
+#[derive(Debug)]
+pub struct Texts {
+    elements: Vec<u8>,
+    /// Each with its zero. The first byte is the string for null.
+    strings: Vec<u8>,
+    /// Bytes of an element, and where in it addresses are.
+    size: usize,
+    pointers: Vec<usize>,
+    limit: u64,
+}
+
+impl Texts {
+    /// Room for elements of `bytes` bytes; all together may have `limit` bytes, else `over` is the error.
+    ///
+    /// # Errors
+    /// `over`.
+    pub fn new(datatype: &Datatype, bytes: u64, limit: u64, over: impl FnOnce() -> Error) -> Result<Self> {
+        let mut elements = Vec::new();
+        match usize::try_from(bytes) {
+            Ok(length) if bytes < limit && elements.try_reserve_exact(length).is_ok() => {
+                elements.resize(length, 0);
+            }
+            _ => return Err(over()),
+        }
+        Ok(Texts { elements, strings: vec![0], size: datatype.size(), pointers: datatype.pointers(), limit })
+    }
+
+    /// The elements, one after another: what is no string is put there by the caller.
+    pub fn elements(&mut self) -> &mut [u8] {
+        &mut self.elements
+    }
+
+    /// Makes the string whose address is at byte `place` of the elements.
+    ///
+    /// # Errors
+    /// `over` where all together would have more bytes than they may.
+    pub fn put(&mut self, place: usize, text: &[u8], over: impl FnOnce() -> Error) -> Result<()> {
+        let mut start = 0;
+        if !text.is_empty() {
+            start = self.strings.len();
+            let bytes = self.bytes().saturating_add(text.len() as u64).saturating_add(1);
+            if bytes > self.limit || self.strings.try_reserve(text.len().saturating_add(1)).is_err() {
+                return Err(over());
+            }
+            self.strings.extend_from_slice(text);
+            self.strings.push(0);
+        }
+        match self.elements.get_mut(place..).and_then(|e| e.get_mut(..ADDRESS)) {
+            Some(room) => room.copy_from_slice(&(start as u64).to_ne_bytes()),
+            None => fail!(Worker, "a string outside its element"),
+        }
+        Ok(())
+    }
+
+    /// Bytes of elements and strings together.
+    pub fn bytes(&self) -> u64 {
+        (self.elements.len() as u64).saturating_add(self.strings.len() as u64)
+    }
+
+    /// Puts elements and strings into `to`, which the worker sees at address `at`.
+    ///
+    /// # Errors
+    /// `Worker` where there is no room.
+    pub fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
+        let length = self.elements.len();
+        let room =
+            to.split_at_mut_checked(length).and_then(|(e, s)| Some((e, s.get_mut(..self.strings.len())?)));
+        let Some((elements, strings)) = room else { fail!(Worker, "no room for strings") };
+        elements.copy_from_slice(&self.elements);
+        strings.copy_from_slice(&self.strings);
+        let first = at.saturating_add(length as u64);
+        for element in elements.chunks_exact_mut(self.size.max(1)) {
+            for &pointer in &self.pointers {
+                let Some(room) = element.get_mut(pointer..).and_then(|e| e.first_chunk_mut::<ADDRESS>())
+                else {
+                    fail!(Worker, "a string outside its element")
+                };
+                *room = first.saturating_add(u64::from_ne_bytes(*room)).to_ne_bytes();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many bytes elements and strings of inputs may have together: they are copied in this process and in shared memory.
+pub fn limit(profile: &Profile) -> u64 {
+    profile.limits.data.min(profile.limits.memory)
+}
+
+/// The error for inputs whose strings need more.
+pub fn too_large(profile: &Profile) -> Error {
+    Error::new(
+        ErrorKind::Limit,
+        format!(
+            "its strings need more memory than the limit of {} MiB (profile {}, `memory` and `data`)",
+            limit(profile) >> 20,
+            profile.name
+        ),
+    )
+}
+
+impl SessionKey {
+    /// The same with room for the strings of some inputs: each input's number among the slots, and its bytes. Sizes are
+    /// rounded up, so that the next call may have the same.
+    pub fn with_room(self: &Arc<Self>, inputs: impl IntoIterator<Item = (usize, u64)>) -> Arc<Self> {
+        let mut key = Arc::clone(self);
+        for (n, bytes) in inputs {
+            if let Some(slot) = Arc::make_mut(&mut key).slots.get_mut(n) {
+                slot.source = Source::Copied(bytes.checked_next_power_of_two().unwrap_or(u64::MAX));
+            }
+        }
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over() -> Error {
+        Error::new(ErrorKind::Limit, "over")
+    }
+
+    #[test]
+    fn strings_lie_behind_their_elements() {
+        let datatype = Datatype::parse("{n:int32,text:string(*)}").unwrap();
+        let mut texts = Texts::new(&datatype, 48, 100, over).unwrap();
+        texts.elements()[0] = 7;
+        texts.put(8, b"abc", over).unwrap();
+        texts.put(24, b"", over).unwrap();
+        texts.put(40, b"de", over).unwrap();
+        let mut memory = vec![0xff; 64];
+        texts.place(&mut memory, 1000).unwrap();
+        let address = |n: usize| u64::from_ne_bytes(memory[n * 16 + 8..][..8].try_into().unwrap());
+        assert_eq!((memory[0], address(0), address(1), address(2)), (7, 1049, 1048, 1053));
+        assert_eq!(&memory[48..56], b"\0abc\0de\0");
+        assert_eq!(texts.bytes(), 56);
+        assert!(texts.place(&mut memory[..55], 0).is_err());
+    }
+
+    #[test]
+    fn what_is_over_the_limit_is_refused() {
+        let pointer = Datatype::Pointer;
+        assert!(Texts::new(&pointer, 80, 80, over).is_err());
+        assert!(Texts::new(&pointer, u64::MAX, u64::MAX, over).is_err());
+        let mut texts = Texts::new(&pointer, 8, 14, over).unwrap();
+        assert!(texts.put(0, b"abcde", over).is_err());
+        assert!(texts.put(0, b"abcd", over).is_ok());
+        assert!(texts.put(1, b"", over).is_err(), "outside");
+    }
+}
