@@ -9,6 +9,8 @@ use std::collections::HashSet;
 
 /// So many bytes are read at a time.
 const AT_ONCE: u64 = 8 << 20;
+/// No more such parts are read, 32 TiB.
+const PARTS: usize = 1 << 22;
 
 /// Where values may lie that were asked for. Nowhere else are any.
 #[derive(Debug, Clone)]
@@ -104,6 +106,9 @@ impl Dataset {
         let steps = slab.start.iter().zip(&slab.count);
         let steps = steps.map(|(start, count)| Steps { start: *start, step: 1, count: *count }).collect();
         for choice in slabs_of(self, steps, AT_ONCE) {
+            if out.len() > PARTS {
+                return Err(self.name(Error::limit("boxes too large to be read: ask about a part")));
+            }
             out.extend(crate::store::boxes(&choice, self.dims())?);
         }
         Ok(())

@@ -162,7 +162,7 @@ impl<'a> Blocks<'a> {
 }
 
 /// The boxes that elements of a box are that follow each other in row-major order.
-pub(super) fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
+pub(crate) fn boxes_of(slab: &Slab, mut first: u64, mut length: u64, boxes: &mut Vec<Slab>) {
     let rank = slab.count.len();
     // How many elements lie below an index of each axis.
     let mut below = vec![1_u64; rank];

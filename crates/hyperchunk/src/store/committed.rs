@@ -292,6 +292,11 @@ impl Store {
         log.map(|log| (log.writer, part.epoch))
     }
 
+    /// Up to where a log is committed.
+    pub(super) fn committed_length(&self, number: u32) -> u64 {
+        self.manifest.logs.get(number as usize).map_or(0, |part| part.length)
+    }
+
     pub(super) fn log_name(&self, number: u32) -> String {
         let part = self.manifest.logs.get(number as usize);
         part.map_or_else(String::new, |part| self.place.name(&format!("{}.log", part.writer)))

@@ -57,6 +57,7 @@ mod waves;
 mod zoned;
 mod zones;
 
+pub(crate) use blocks::boxes_of;
 pub use boxes::boxes;
 use checks::Headers;
 pub(crate) use committed::{Home, Sharded, Store, Stores};

@@ -397,6 +397,17 @@ mod tests {
         let manifest = Manifest::newest(&path).unwrap().unwrap();
         let known = results::analyses(&path, &manifest).unwrap();
         assert_eq!((known.len(), known[0].runs, &*known[0].record), (1, false, &b"record"[..]));
+        // A manifest that names a page again and again.
+        let mut damaged = Manifest::clone(&Manifest::newest(&path).unwrap().unwrap());
+        for part in damaged.datasets.iter_mut().flat_map(|stored| &mut stored.parts) {
+            part.written.pages = part.written.pages.iter().cycle().take(1 << 19).cloned().collect();
+        }
+        for error in [
+            results::results(&path, &damaged, b"/plain").unwrap_err(),
+            results::analyses(&path, &damaged).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("pages that have more bytes"), "{error}");
+        }
         assert!(!found(&path, "/plain").is_empty());
     }
 }

@@ -14,6 +14,8 @@ use std::path::Path;
 const AT_ONCE: usize = 100;
 /// No dataset has more pages that are read.
 const MOST_PAGES: usize = 1 << 20;
+/// No dataset has more analyses.
+const MOST_ANALYSES: usize = 1 << 12;
 
 /// What an analysis found in one box.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,14 +102,16 @@ pub fn analyses(path: &Path, manifest: &Manifest) -> Result<Vec<Known>> {
 /// What was last said of each analysis of a dataset.
 fn announced(logs: &Pool<'_>, stored: &Stored) -> Result<Vec<Announced>> {
     let mut all: Vec<Announced> = Vec::new();
+    let mut reading = Reading::new(logs);
     for (part, page) in pages(stored, PageKind::Analysis)? {
-        let announced = Announced::decode(&read(logs, part, page)?)?;
+        let announced = Announced::decode(&reading.read(part, page)?)?;
         // The record of one that runs no more is kept: what it found is there.
         let same = |known: &Announced| {
             known.analysis == announced.analysis && known.record.is_empty() == announced.record.is_empty()
         };
         all.retain(|known| !same(known));
         all.push(announced);
+        few(all.len(), stored)?;
     }
     Ok(all)
 }
@@ -161,17 +165,19 @@ pub fn results(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<R
 fn read_all(path: &Path, manifest: &Manifest, stored: &Stored) -> Result<Vec<Results>> {
     let logs = Pool::new(path, manifest);
     let mut all: Vec<Results> = Vec::new();
-    let mut shifts: Vec<((u32, u64), u64)> = Vec::new();
+    let mut shifts: HashMap<(u32, u64), u64> = HashMap::new();
+    let mut reading = Reading::new(&logs);
     // Those whose last group goes on.
     let mut open: HashMap<AnalysisId, (WriterId, u64)> = HashMap::new();
     for (part, page) in pages(stored, PageKind::Pairs)? {
-        let findings = Findings::decode(&read(&logs, part, page)?, stored.extent.len())?;
+        let findings = Findings::decode(&reading.read(part, page)?, stored.extent.len())?;
         let writer = manifest.logs.get(part.log as usize).map(|log| log.writer).unwrap_or_default();
         let analysis = findings.analysis;
         let place = all.iter().position(|results| results.analysis == analysis).unwrap_or_else(|| {
             all.push(Results { analysis, groups: Vec::new(), looked_at: 0 });
             all.len() - 1
         });
+        few(all.len(), stored)?;
         let results = &mut all[place];
         results.looked_at += page.length;
         let epoch = part.epoch;
@@ -190,13 +196,9 @@ fn read_all(path: &Path, manifest: &Manifest, stored: &Stored) -> Result<Vec<Res
             let mut slab = entry.slab;
             if entry.appended {
                 let key = (part.log, part.epoch);
-                let shift = match shifts.iter().find(|(known, _)| *known == key) {
-                    Some((_, shift)) => *shift,
-                    None => {
-                        let shift = shift(&logs, stored, key)?;
-                        shifts.push((key, shift));
-                        shift
-                    }
+                let shift = match shifts.get(&key) {
+                    Some(shift) => *shift,
+                    None => *shifts.entry(key).or_insert(shift(&logs, stored, key)?),
                 };
                 if let Some(first) = slab.start.first_mut() {
                     *first = first.wrapping_add(shift);
@@ -220,9 +222,34 @@ fn pages(stored: &Stored, kind: PageKind) -> Result<Vec<(&Part, &Page)>> {
     Ok(found)
 }
 
-fn read(logs: &Pool<'_>, part: &Part, page: &Page) -> Result<Vec<u8>> {
-    let log = logs.get(part.log)?;
-    page.read(|offset, out| log.read_at(offset, out))
+fn few(analyses: usize, stored: &Stored) -> Result<()> {
+    if analyses > 2 * MOST_ANALYSES {
+        let message = format!("more than {MOST_ANALYSES} analyses of one dataset");
+        return Err(Error::limit(message).object(String::from_utf8_lossy(&stored.definition.path)));
+    }
+    Ok(())
+}
+
+/// Reads pages, of a log no more than it has: a manifest that names one page again and again is damaged.
+struct Reading<'a> {
+    logs: &'a Pool<'a>,
+    read: HashMap<u32, u64>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(logs: &'a Pool<'a>) -> Self {
+        Self { logs, read: HashMap::new() }
+    }
+
+    fn read(&mut self, part: &Part, page: &Page) -> Result<Vec<u8>> {
+        let log = self.logs.get(part.log)?;
+        let read = self.read.entry(part.log).or_insert(0);
+        *read = read.saturating_add(page.length);
+        if *read > log.file_size() {
+            return Err(Error::corrupt("pages that have more bytes than their log").at(page.offset));
+        }
+        page.read(|offset, out| log.read_at(offset, out))
+    }
 }
 
 /// How far the rows that a writer appended lie behind where it counted them, by the first record of which that is known.

@@ -62,6 +62,7 @@ impl Sharded {
         };
         let known = store.known(number)?;
         let stored = store.stored(number);
+        check_pages(store, &stored.parts)?;
         let mut pages: Vec<Pages<'_>> = stored.parts.iter().map(Pages::new).collect();
         let mut out = Zoned { zones: Vec::new(), bare: Vec::new(), looked_at: store.size(), disjoint: true };
         let fuel = Fuel::new(ask.limits);
@@ -106,6 +107,21 @@ impl Sharded {
         }
         Ok(out)
     }
+}
+
+/// A manifest that names pages again and again is damaged: what they have does not fit their log.
+fn check_pages(store: &Store, parts: &[Part]) -> Result<()> {
+    let mut bytes: HashMap<u32, u64> = HashMap::new();
+    for part in parts {
+        let length = part.written.pages.iter().fold(0_u64, |sum, page| sum.saturating_add(page.length));
+        let all = bytes.entry(part.log).or_insert(0);
+        *all = all.saturating_add(length);
+        if *all > store.committed_length(part.log) {
+            let error = Error::corrupt("pages that have more bytes than their log");
+            return Err(error.file(store.log_name(part.log)));
+        }
+    }
+    Ok(())
 }
 
 fn slab_of(ranges: &[u64]) -> Slab {

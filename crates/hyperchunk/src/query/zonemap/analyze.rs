@@ -10,7 +10,10 @@ use crate::{Dataset, Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{Dataspace, Layout, Name, ObjectKind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+/// No clock of a file system is slower, but those of seconds.
+const TICK: Duration = Duration::from_millis(20);
 /// So many requests are under way over a network.
 const REQUESTS: usize = 32;
 
@@ -58,6 +61,11 @@ impl Analyzed {
 pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) -> Result<Analyzed> {
     let identity = Identity::of(&*file.0.source)
         .ok_or_else(|| file.name(Error::invalid("nothing can be kept: the file's version cannot be told")))?;
+    if let Some(time) = file.0.source.file().and_then(|file| file.metadata().ok()?.modified().ok()) {
+        // What is written from here on has another time, and so another version.
+        let since = time.elapsed().unwrap_or_default();
+        std::thread::sleep(TICK.saturating_sub(since));
+    }
     let mut left = Vec::new();
     let mut found: Vec<(Vec<u8>, Dataset)> = Vec::new();
     if names.is_empty() {
@@ -94,11 +102,12 @@ pub fn analyze(file: &File, names: &[Vec<u8>], add: &(dyn Fn(u64, u64) + Sync)) 
         made.push(new);
     }
     // Somebody may have written to it meanwhile.
-    let now = match file.path().filter(|_| file.0.source.remote().is_none()) {
+    let named = match file.path().filter(|_| file.0.source.remote().is_none()) {
         Some(path) => Identity::of(&crate::io::LocalFile::open(path)?),
         None => Some(identity.clone()),
     };
-    if now.as_ref() != Some(&identity) {
+    let now = [named, Identity::now(&*file.0.source)];
+    if now.iter().any(|now| now.as_ref() != Some(&identity)) {
         let message = "the file changed while it was analysed";
         return Err(file.name(Error::new(ErrorKind::Changed, message)));
     }

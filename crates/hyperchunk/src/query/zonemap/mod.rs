@@ -8,7 +8,7 @@ pub use analyze::{Analyzed, analyze};
 use super::{Ask, Elements, Zone, Zoned};
 use crate::index::Identity;
 use crate::io::{LocalFile, Source};
-use crate::store::{Slab, Statistics};
+use crate::store::{Slab, Statistics, boxes_of};
 use crate::{Dataset, Error, ErrorKind, File, Limits, Result};
 use layout::{Head, Section};
 use std::path::{Path, PathBuf};
@@ -55,6 +55,24 @@ impl Grid {
             slab.count[axis] = self.block[axis].min(self.extent[axis].saturating_sub(slab.start[axis]));
         }
         slab
+    }
+}
+
+impl Grid {
+    /// Boxes that together are those of these numbers: few, however many these are.
+    fn slabs(&self, from: u64, to: u64, mut each: impl FnMut(&Slab)) {
+        let counts = self.counts();
+        let mut places = Vec::new();
+        boxes_of(&Slab::new(vec![0; counts.len()], counts), from, to - from, &mut places);
+        for mut slab in places {
+            for axis in 0..slab.start.len() {
+                let (block, extent) = (self.block[axis], self.extent[axis]);
+                let end = slab.start[axis].saturating_add(slab.count[axis]).saturating_mul(block).min(extent);
+                slab.start[axis] = slab.start[axis].saturating_mul(block);
+                slab.count[axis] = end.saturating_sub(slab.start[axis]);
+            }
+            each(&slab);
+        }
     }
 }
 
@@ -158,19 +176,13 @@ impl Dataset {
         let mut out = Zoned { zones: Vec::new(), bare: Vec::new(), looked_at, disjoint: true };
         let zones = map.zones(section, ask.limits)?;
         let mut next = 0;
-        let mut bare = |from: u64, to: u64| -> Result<()> {
-            if !ask.bare || from >= to {
-                return Ok(());
+        let mut bare = |from: u64, to: u64| {
+            if ask.bare && from < to {
+                section.grid.slabs(from, to, |slab| out.bare.extend(slab.intersection(ask.wanted)));
             }
-            if to - from > ask.limits.visits {
-                return Err(Error::limit("more chunks without data than the limit `visits`"));
-            }
-            out.bare
-                .extend((from..to).filter_map(|number| section.grid.slab(number).intersection(ask.wanted)));
-            Ok(())
         };
         for (number, statistics) in &zones {
-            bare(next, *number)?;
+            bare(next, *number);
             next = number + 1;
             let slab = section.grid.slab(*number);
             if slab.elements()? != statistics.count {
@@ -184,7 +196,7 @@ impl Dataset {
             let whole = seen == slab;
             out.zones.push(Zone { seen: vec![seen], statistics: Some(*statistics), whole, origin: None });
         }
-        bare(next, section.grid.places().unwrap_or(next))?;
+        bare(next, section.grid.places().unwrap_or(next));
         Ok(out)
     }
 }
@@ -206,4 +218,33 @@ fn grid(dataset: &Dataset, elements: Elements) -> Grid {
         }
     }
     Grid { extent, block }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_follow_each_other_are_few_boxes() {
+        let grid = Grid { extent: vec![7, 9, 4], block: vec![2, 4, 3] };
+        let places = grid.places().unwrap();
+        let elements = |slab: &Slab| slab.elements().unwrap();
+        for from in 0..places {
+            for to in from + 1..=places {
+                let (mut found, mut many) = (0, 0);
+                let wanted: Vec<Slab> = (from..to).map(|number| grid.slab(number)).collect();
+                grid.slabs(from, to, |slab| {
+                    let inside = wanted.iter().filter_map(|one| one.intersection(slab));
+                    assert_eq!(inside.map(|slab| elements(&slab)).sum::<u64>(), elements(slab));
+                    (many, found) = (many + 1, found + elements(slab));
+                });
+                assert_eq!(found, wanted.iter().map(elements).sum::<u64>());
+                assert!(many <= 5);
+            }
+        }
+        let large = Grid { extent: vec![1 << 40, 1 << 20], block: vec![1, 1] };
+        let mut many = 0;
+        large.slabs(5, 1 << 59, |_| many += 1);
+        assert!(many <= 3);
+    }
 }
