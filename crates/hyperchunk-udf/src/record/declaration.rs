@@ -236,6 +236,6 @@ pub(crate) mod tests {
         check(|_, d| drop(d.merge.insert("x".into(), "with n".into())), "the rule of");
         check(|r, _| r.inputs = sample().inputs, "nothing else");
         check(|r, _| r.output.name = "other".into(), "nothing else");
-        check(|r, _| r.backend = Backend::Expression, "not in expression");
+        check(|r, _| r.backend = Backend::Expression, "not as expression");
     }
 }
