@@ -1,19 +1,25 @@
 """What statistics cost while data are written: against a store without them and a plain file, in the same loop.
 
-    .venv/bin/python bench/analysis.py        # the table
+    .venv/bin/python bench/analysis.py --page # docs/results/analysis.md
     .venv/bin/python bench/analysis.py -h     # sizes, rounds, where
 
 Every round writes the same array each way, in turn: to a plain file (the floor: nothing can be faster), to a store with
 checksums, and to one with statistics, too. The table has medians of the rounds' ratios. Then it asks for the largest
-value, and reads everything for it.
+value, and reads everything for it. A second table has functions of the user that look at what is written, a third what
+the examples say.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
+import platform
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +31,9 @@ import numpy.typing as npt
 from hyperchunk import store
 
 Values = npt.NDArray[Any]
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "results" / "analysis.md"
+COMMAND = Path(sys.executable).with_name("hyperchunk")
 
 
 def make(mebibytes: int, dtype: str) -> Values:
@@ -78,6 +87,201 @@ def round_of(values: Values, step: int, within: Path | None) -> dict[str, float]
     return {"checksum": plain / floor, "statistics": kept / floor, "cost": kept / plain, "asked": read / asked}
 
 
+PROCESSES = 4
+
+
+def one_of_four(runs: list[store.Store], rank: int, mebibytes: int, barrier: Any, told: Any) -> None:
+    """One process: its rows of each store, hour after hour, when all are ready."""
+    hours = make(mebibytes // PROCESSES, "f4").reshape(-1, 128, 512)
+    for run in runs:
+        barrier.wait(120)
+        clock = time.perf_counter()
+        with run.writer() as writer:
+            for hour, height in enumerate(hours):
+                writer.write("/ocean/h", (hour, 128 * rank, 0), height[None])
+        ticket = writer.close()
+        told.put((time.perf_counter() - clock, ticket))
+        barrier.wait(120)
+
+
+def four_processes(within: Path | None, mebibytes: int, rounds: int) -> list[float]:
+    """How many times as long a model takes with statistics, round by round: 4 processes, a strip of the basin each."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier, told = spawn.Barrier(PROCESSES + 1), spawn.Queue()
+    hours = mebibytes // PROCESSES * 2**20 // (4 * 128 * 512)
+    with tempfile.TemporaryDirectory(dir=within) as name:
+        ocean = {"/ocean/h": store.Dataset((hours, PROCESSES * 128, 512), "f4")}
+        runs = [
+            store.create(Path(name) / f"{number}.h5", ocean, statistics=number % 2 == 1, sync="never")
+            for number in range(2 * (rounds + 1))
+        ]
+        given = [(runs, rank, mebibytes, barrier, told) for rank in range(PROCESSES)]
+        processes = [spawn.Process(target=one_of_four, args=arguments, daemon=True) for arguments in given]
+        for process in processes:
+            process.start()
+        took = []
+        for run in runs:
+            barrier.wait(120)
+            done = [told.get(timeout=120) for _ in processes]
+            barrier.wait(120)
+            run.commit([ticket for _, ticket in done])
+            took.append(max(seconds for seconds, _ in done))
+            shutil.rmtree(f"{run.path}.d")
+        for process in processes:
+            process.join()
+    # The first round warms up.
+    return [took[number + 1] / took[number] for number in range(2, len(took), 2)]
+
+
+FUNCTIONS = {
+    "Lua": (
+        ".lua",
+        """
+function on_write(dataset, box, array)
+  local largest, sum = -math.huge, 0
+  for i = 1, box.size do
+    if array[i] > largest then largest = array[i] end
+    sum = sum + array[i]
+  end
+  return {max = largest, sum = sum}
+end
+""",
+    ),
+    "NumPy": (
+        ".py",
+        """
+def on_write(dataset, box, array):
+    return {"max": array.max(), "sum": float(array.sum(dtype="f8"))}
+""",
+    ),
+    "C++": (
+        ".cpp",
+        """
+hyperchunk::pairs on_write(const std::string &, const hyperchunk::box &box, const hyperchunk::array &array) {
+    const float *data = array.data<float>();
+    float largest = data[0];
+    double sum = 0;
+    for (size_t i = 0; i < box.size(); i++) {
+        if (data[i] > largest) largest = data[i];
+        sum += data[i];
+    }
+    return {{"max", largest}, {"sum", sum}};
+}
+""",
+    ),
+}
+
+
+def analyses(folder: Path) -> dict[str, bytes]:
+    """The records of the functions, signed with a key of their own."""
+    made = {}
+    for name, (extension, text) in FUNCTIONS.items():
+        path = folder / f"bench{extension}"
+        path.write_text(text)
+        made[name] = store.Analysis(path, ["/h"], time="30s", failure="raise").record()
+        if name == "C++":
+            wasm = store.Analysis(path, ["/h"], time="30s", failure="raise", backend="wasm")
+            made["WebAssembly (C++)"] = wasm.record()
+    return made
+
+
+def written(folder: Path, values: Values, step: int, looks: bytes | None) -> None:
+    """A store with checksums, and with a function or without. The worker is started before."""
+    given = [] if looks is None else [looks]
+    run = store.create(folder / "a.h5", {"/h": store.Dataset(values.shape, values.dtype)}, analyses=given, sync="never")
+    with run.writer() as writer:
+        writer.write("/h", (0, 0), values[:step])
+        clock = time.perf_counter()
+        for row in range(0, len(values), step):
+            writer.write("/h", (row, 0), values[row : row + step])
+        TOOK.append(time.perf_counter() - clock)
+    run.commit([writer.close()])
+    if looks is not None:
+        (found,) = run.results("/h")
+        assert not found.failures, found.failures[0]
+        largest = max(box.values["max"] for box in found.boxes if box.values is not None)
+        assert largest == values.max(), (largest, values.max())
+    shutil.rmtree(folder / "a.h5.d")
+    (folder / "a.h5").unlink()
+
+
+#: How long the writes of :func:`written` took.
+TOOK: list[float] = []
+
+
+def functions(within: Path | None, mebibytes: int, rounds: int) -> list[list[str]]:
+    """Rows: a function, and what it costs at writes of 1 and of 16 MiB."""
+    values = make(mebibytes, "f4")
+    cells: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory(dir=within) as name:
+        folder = Path(name)
+        records = analyses(folder)
+        for size in (1, 16):
+            step = size * 2**20 // values[0].nbytes
+            ratios: dict[str, list[float]] = {name: [] for name in records}
+            for turn in range(rounds + 1):
+                TOOK.clear()
+                for looks in (None, *records.values()):
+                    written(folder, values, step, looks)
+                for name, took in zip(records, TOOK[1:], strict=True):
+                    # The first round warms up.
+                    ratios[name] += [took / TOOK[0]] if turn else []
+            for name, all_ in ratios.items():
+                cells.setdefault(name, [name]).append(
+                    f"{statistics.median(all_):.2f} ({min(all_):.2f} to {max(all_):.2f})"
+                )
+    return list(cells.values())
+
+
+def example(name: str) -> str:
+    """What an example prints."""
+    command = [sys.executable, HERE.parent / "examples" / "store" / name]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table of Markdown."""
+    lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
+
+
+def write_page(given: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    """Writes docs/results/analysis.md."""
+    kinds = [
+        [row["dtype"].replace(">f4", "f4, big-endian")]
+        + [f"{row[name]:.2f}" for name in ("checksum", "statistics", "cost")]
+        + [f"{row['asked']:.0f}"]
+        for row in found
+    ]
+    head = [
+        "element",
+        "checksums / plain file",
+        "statistics / plain file",
+        "statistics on / off",
+        "reading all / asking",
+    ]
+    users = functions(given.folder, given.mebibytes, given.rounds)
+    four = four_processes(given.folder, given.mebibytes, given.rounds)
+    parts = {
+        "four": f"{statistics.median(four):.2f} ({min(four):.2f} to {max(four):.2f})",
+        "statistics": table(head, kinds),
+        "functions": table(["function", "writes of 1 MiB", "writes of 16 MiB"], users),
+        "ocean": example("ocean.py").strip(),
+        "looked": example("analysis_write.py").strip(),
+        "folder": "`/dev/shm` (memory)"
+        if str(given.folder) == "/dev/shm"
+        else f"`{given.folder or tempfile.gettempdir()}`",
+        "size": f"{given.mebibytes} MiB",
+        "write": f"{given.write} MiB",
+        "rounds": str(given.rounds),
+        "machine": f"{os.cpu_count()} processors, {platform.machine()}, NumPy {np.__version__}.",
+    }
+    text = (HERE / "analysis.md").read_text()
+    for name, value in parts.items():
+        text = text.replace("{" + name + "}", value)
+    PAGE.write_text(text)
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -87,6 +291,9 @@ def main() -> None:
     parser.add_argument("--dtypes", default="f4,f8,i4,u2,>f4")
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--page", action="store_true", help="also measure functions, and write docs/results/analysis.md"
+    )
     given = parser.parse_args()
     found = []
     for dtype in given.dtypes.split(","):
@@ -105,6 +312,12 @@ def main() -> None:
     for row in found:
         numbers = f"{row['checksum']:9.2f}  {row['statistics']:10.2f}  {row['cost']:12.2f}  {row['asked']:12.0f}"
         print(f"{row['dtype']:5}  {numbers}")
+    if given.page:
+        with tempfile.TemporaryDirectory() as config:
+            # Functions are signed: not with the key of whoever measures.
+            os.environ["XDG_CONFIG_HOME"] = config
+            subprocess.run([COMMAND, "key", "new"], check=True, stdout=subprocess.DEVNULL)
+            write_page(given, found)
 
 
 if __name__ == "__main__":
