@@ -1,7 +1,7 @@
 //! Analyses over what was written before they were there.
 
 use super::summary::{self, unseen};
-use super::{Analyses, Analysis};
+use super::{Analysis, attach};
 use crate::of_function;
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::commit::{CommitOptions, commit};
@@ -131,8 +131,7 @@ impl<'a> Backfill<'a> {
         let mut options = WriterOptions::default();
         options.known = Some(self.known.clone());
         let writer = LogWriter::create(&self.path, &options).map_err(of_engine)?;
-        let analyses = Analyses::of(&writer, &[self.analysis.bytes.to_vec()], false)?;
-        writer.observe(Arc::new(analyses)).map_err(of_engine)?;
+        attach(&writer, &[self.analysis.bytes.to_vec()], false)?;
         let file = File::open(&self.path, &OpenOptions::default()).map_err(of_engine)?;
         let mut bytes = Vec::new();
         for (dataset, slab) in boxes {
