@@ -39,7 +39,7 @@ impl Job {
         let before = || Ok(Committed { path: self.result(), now: false, left_out: Vec::new() });
         if self.result().exists() {
             self.keep(sync)?;
-            self.supersede();
+            self.supersede()?;
             return before();
         }
         // A file of its own is what the user makes of it; one beside the source is read by whoever reads that.
@@ -76,7 +76,7 @@ impl Job {
         match &self.output {
             None => {
                 names::tidy(&self.folder, &layout);
-                self.supersede();
+                self.supersede()?;
             }
             Some(output) => {
                 match fs::rename(&layout, output) {
@@ -91,16 +91,20 @@ impl Job {
 
     /// Deletes the other layouts of the dataset, if that was asked for; not those that somebody makes. Who reads one of
     /// them goes on with another, or with the dataset.
-    fn supersede(&self) {
+    fn supersede(&self) -> Result<()> {
         let all = self.folder.parent().filter(|_| !self.request.keep && self.output.is_none());
         for entry in all.and_then(|all| fs::read_dir(all).ok()).into_iter().flatten().flatten() {
             let folder = entry.path();
             let other = folder != self.folder && names::whole(&folder).is_some();
             if other && read_request(&folder).is_ok_and(|(found, _)| found.dataset == self.request.dataset) {
-                // Of two that are gone at once, the one is as good as the other.
-                drop(fs::remove_dir_all(&folder));
+                match fs::remove_dir_all(&folder) {
+                    // Somebody else was faster.
+                    Err(_) if !folder.exists() => {}
+                    removed => removed.map_err(|error| self.refused("delete", &folder, &error))?,
+                }
             }
         }
+        Ok(())
     }
 
     /// Waits until a layout is on the disk that nobody waited for so far, and gives it its name for good.
