@@ -1,5 +1,7 @@
 //! What the elements of a write are like, found in the same pass over them as their checksum.
 
+mod elements;
+
 use super::bytes::Out;
 use super::zones::Cut;
 use crate::Result;
@@ -231,6 +233,9 @@ pub(crate) struct Pass<'a> {
 
 /// So much is looked at while it is in the processor's cache. A multiple of every element's size.
 pub(super) const BLOCK: usize = 128 << 10;
+/// The extremes of so much are found together: as long may be the way to their places, once more through what has left
+/// the cache meanwhile. A multiple of every element's size, too.
+const PART: usize = 16 << 10;
 
 impl<'a> Pass<'a> {
     pub(crate) fn new(checksum: bool, statistics: Option<Looks>) -> Self {
@@ -261,7 +266,7 @@ impl<'a> Pass<'a> {
             let mut rest = block;
             while !rest.is_empty() {
                 let room = usize::try_from(self.left.0).unwrap_or(usize::MAX).saturating_mul(number.size());
-                let (part, behind) = rest.split_at(room.min(rest.len()));
+                let (part, behind) = rest.split_at(room.min(rest.len()).min(PART));
                 let count = self.add(number, swapped, part);
                 rest = behind;
                 if let Some(cut) = self.cut {
@@ -288,7 +293,7 @@ impl<'a> Pass<'a> {
 
     /// Takes elements into the zone; returns how many there are.
     fn add(&mut self, number: Machine, swapped: bool, part: &'a [u8]) -> u64 {
-        let found = summary(number, swapped, part);
+        let found = elements::summary(number, swapped, part);
         let before = self.statistics.count;
         if let Some((low, _)) = found.min
             && self.statistics.min.is_none_or(|(known, _)| low.less(known))
@@ -310,7 +315,7 @@ impl<'a> Pass<'a> {
         let Some((number, swapped)) = self.looks else { return zone };
         for (extreme, part) in [(&mut zone.min, self.low.take()), (&mut zone.max, self.high.take())] {
             if let (Some((value, place)), Some((part, before))) = (extreme, part) {
-                *place = before + place_of(number, swapped, part, *value);
+                *place = before + elements::place_of(number, swapped, part, *value);
             }
         }
         zone
@@ -350,260 +355,6 @@ fn of_blocks(blocks: &[u8]) -> u64 {
         _ => XxHash3_64::oneshot(blocks),
     };
     checksum.max(1)
-}
-
-/// What a block is like, but for the places of its extremes.
-fn summary(number: Machine, swapped: bool, bytes: &[u8]) -> Statistics {
-    match number {
-        Machine::F32 => look::<f32>(swapped, bytes),
-        Machine::F64 => look::<f64>(swapped, bytes),
-        Machine::I8 => look::<i8>(false, bytes),
-        Machine::I16 => look::<i16>(swapped, bytes),
-        Machine::I32 => look::<i32>(swapped, bytes),
-        Machine::I64 => look::<i64>(swapped, bytes),
-        Machine::U8 => look::<u8>(false, bytes),
-        Machine::U16 => look::<u16>(swapped, bytes),
-        Machine::U32 => look::<u32>(swapped, bytes),
-        Machine::U64 => look::<u64>(swapped, bytes),
-    }
-}
-
-/// Where a value is first among elements that have it.
-fn place_of(number: Machine, swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
-    match number {
-        Machine::F32 => first::<f32>(swapped, bytes, value),
-        Machine::F64 => first::<f64>(swapped, bytes, value),
-        Machine::I8 => first::<i8>(false, bytes, value),
-        Machine::I16 => first::<i16>(swapped, bytes, value),
-        Machine::I32 => first::<i32>(swapped, bytes, value),
-        Machine::I64 => first::<i64>(swapped, bytes, value),
-        Machine::U8 => first::<u8>(false, bytes, value),
-        Machine::U16 => first::<u16>(swapped, bytes, value),
-        Machine::U32 => first::<u32>(swapped, bytes, value),
-        Machine::U64 => first::<u64>(swapped, bytes, value),
-    }
-}
-
-/// So many bytes are turned round or aligned at a time.
-const TILE: usize = 8192;
-
-/// Elements as the machine has them. Each of these is one short loop in a function of its own: so compilers make the best of it.
-trait Element: Copy + PartialEq + PartialOrd + Default + 'static {
-    /// The smallest and the largest; what is not a number is passed over.
-    fn extremes(values: &[Self]) -> (Self, Self);
-    /// Not a number if one of them is not.
-    fn sum(values: &[Self]) -> f64;
-    /// Turned round, from bytes in the other order.
-    fn load(bytes: &[u8], swapped: bool, values: &mut [Self]);
-    fn extreme(self) -> Extreme;
-    fn of(extreme: Extreme) -> Self;
-    fn float(self) -> f64;
-}
-
-macro_rules! element {
-    ($type:ty, $bits:ty, $extreme:ident, $as:ty, $low:expr, $high:expr, $sum:ty, $lanes:literal, $summed:expr) => {
-        impl Element for $type {
-            fn extremes(values: &[Self]) -> (Self, Self) {
-                #[inline(always)]
-                fn find(values: &[$type]) -> ($type, $type) {
-                    const LANES: usize = 128 / size_of::<$type>();
-                    let (mut low, mut high) = ([$high; LANES], [$low; LANES]);
-                    let (lines, rest) = values.as_chunks::<LANES>();
-                    for line in lines {
-                        for lane in 0..LANES {
-                            low[lane] = if line[lane] < low[lane] { line[lane] } else { low[lane] };
-                            high[lane] = if line[lane] > high[lane] { line[lane] } else { high[lane] };
-                        }
-                    }
-                    let (mut least, mut most) = ($high, $low);
-                    for value in low.iter().chain(rest) {
-                        least = if *value < least { *value } else { least };
-                    }
-                    for value in high.iter().chain(rest) {
-                        most = if *value > most { *value } else { most };
-                    }
-                    (least, most)
-                }
-                #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx2")]
-                fn find_avx2(values: &[$type]) -> ($type, $type) {
-                    find(values)
-                }
-                #[cfg(target_arch = "x86_64")]
-                if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
-                    return unsafe { find_avx2(values) };
-                }
-                find(values)
-            }
-
-            fn sum(values: &[Self]) -> f64 {
-                #[inline(always)]
-                #[allow(
-                    clippy::cast_precision_loss,
-                    clippy::cast_lossless,
-                    reason = "sums are of floating-point numbers"
-                )]
-                fn add(values: &[$type]) -> f64 {
-                    let mut total = 0.0;
-                    // So many of the largest do not leave what they are summed in.
-                    for values in values.chunks($summed) {
-                        let mut sums = [<$sum>::default(); $lanes];
-                        let (lines, rest) = values.as_chunks::<$lanes>();
-                        for line in lines {
-                            for lane in 0..$lanes {
-                                sums[lane] += line[lane] as $sum;
-                            }
-                        }
-                        total += sums.iter().map(|sum| *sum as f64).sum::<f64>();
-                        total += rest.iter().map(|value| *value as f64).sum::<f64>();
-                    }
-                    total
-                }
-                #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx2")]
-                fn add_avx2(values: &[$type]) -> f64 {
-                    add(values)
-                }
-                #[cfg(target_arch = "x86_64")]
-                if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
-                    return unsafe { add_avx2(values) };
-                }
-                add(values)
-            }
-
-            fn load(bytes: &[u8], swapped: bool, values: &mut [Self]) {
-                #[inline(always)]
-                fn turn(bytes: &[u8], swapped: bool, values: &mut [$type]) {
-                    for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
-                        let bits = <$bits>::from_ne_bytes(*bytes);
-                        let bits = if swapped { bits.swap_bytes() } else { bits };
-                        *value = <$type>::from_ne_bytes(bits.to_ne_bytes());
-                    }
-                }
-                #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx2")]
-                fn turn_avx2(bytes: &[u8], swapped: bool, values: &mut [$type]) {
-                    turn(bytes, swapped, values);
-                }
-                #[cfg(target_arch = "x86_64")]
-                if std::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has what the function was compiled for.
-                    unsafe { turn_avx2(bytes, swapped, values) };
-                    return;
-                }
-                turn(bytes, swapped, values);
-            }
-
-            fn extreme(self) -> Extreme {
-                Extreme::$extreme(self as $as)
-            }
-
-            #[allow(
-                clippy::cast_precision_loss,
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "an extreme of this type is exact in it; there are no others"
-            )]
-            fn of(extreme: Extreme) -> Self {
-                match extreme {
-                    Extreme::Float(value) => value as Self,
-                    Extreme::Signed(value) => value as Self,
-                    Extreme::Unsigned(value) => value as Self,
-                }
-            }
-
-            #[allow(
-                clippy::cast_precision_loss,
-                clippy::cast_lossless,
-                reason = "sums are of floating-point numbers"
-            )]
-            fn float(self) -> f64 {
-                self as f64
-            }
-        }
-    };
-}
-
-element!(f32, u32, Float, f64, f32::NEG_INFINITY, f32::INFINITY, f64, 16, usize::MAX);
-element!(f64, u64, Float, f64, f64::NEG_INFINITY, f64::INFINITY, f64, 16, usize::MAX);
-element!(i8, u8, Signed, i64, i8::MIN, i8::MAX, i16, 16, 16 * 256);
-element!(u8, u8, Unsigned, u64, u8::MIN, u8::MAX, u16, 16, 16 * 256);
-element!(i16, u16, Signed, i64, i16::MIN, i16::MAX, i32, 16, 16 << 15);
-element!(u16, u16, Unsigned, u64, u16::MIN, u16::MAX, u32, 16, 16 << 15);
-// Sums of so few elements as a block has are exact as floating-point numbers, too, and quicker.
-element!(i32, u32, Signed, i64, i32::MIN, i32::MAX, f64, 16, 1 << 20);
-element!(u32, u32, Unsigned, u64, u32::MIN, u32::MAX, u64, 16, usize::MAX);
-element!(i64, u64, Signed, i64, i64::MIN, i64::MAX, f64, 16, usize::MAX);
-element!(u64, u64, Unsigned, u64, u64::MIN, u64::MAX, f64, 16, usize::MAX);
-
-/// Calls `each` with the elements, as they lie or tile by tile, until it says that it is enough.
-fn tiles<E: Element>(swapped: bool, bytes: &[u8], each: &mut dyn FnMut(&[E]) -> bool) {
-    if !swapped {
-        // SAFETY: every pattern of bits is a number of these types; `align_to` looks at alignment.
-        let (before, values, behind) = unsafe { bytes.align_to::<E>() };
-        if before.is_empty() && behind.is_empty() {
-            each(values);
-            return;
-        }
-    }
-    let mut tile = vec![E::default(); TILE / size_of::<E>()];
-    for bytes in bytes.chunks(TILE) {
-        let values = &mut tile[..bytes.len() / size_of::<E>()];
-        E::load(bytes, swapped, values);
-        if each(values) {
-            return;
-        }
-    }
-}
-
-fn look<E: Element>(swapped: bool, bytes: &[u8]) -> Statistics {
-    let mut all = Statistics::NONE;
-    tiles::<E>(swapped, bytes, &mut |values| {
-        all.merge(&look_at(values));
-        false
-    });
-    all
-}
-
-/// So many elements are compared at once.
-const COMPARED: usize = 64;
-
-fn first<E: Element>(swapped: bool, bytes: &[u8], value: Extreme) -> u64 {
-    let (wanted, mut place) = (E::of(value), 0);
-    tiles::<E>(swapped, bytes, &mut |values| {
-        for few in values.chunks(COMPARED) {
-            if few.iter().fold(false, |any, value| any | (*value == wanted)) {
-                place += few.iter().position(|value| *value == wanted).unwrap_or_default() as u64;
-                return true;
-            }
-            place += few.len() as u64;
-        }
-        false
-    });
-    place
-}
-
-fn look_at<E: Element>(values: &[E]) -> Statistics {
-    let (low, high) = E::extremes(values);
-    let mut sum = E::sum(values);
-    let mut nan = 0;
-    #[expect(clippy::eq_op, reason = "what is not a number is not equal to itself")]
-    if sum.is_nan() {
-        sum = 0.0;
-        for value in values {
-            if value != value {
-                nan += 1;
-            } else {
-                sum += value.float();
-            }
-        }
-    }
-    let count = values.len() as u64;
-    let (lowest, highest) = (low.extreme(), high.extreme());
-    let some = nan < count;
-    Statistics { count, nan, min: some.then_some((lowest, 0)), max: some.then_some((highest, 0)), sum }
 }
 
 #[cfg(test)]
@@ -669,38 +420,5 @@ mod tests {
         let found = pass.end().1.unwrap();
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
-    }
-
-    #[test]
-    #[ignore = "a measurement"]
-    fn speed() {
-        use std::time::Instant;
-        let bytes: Vec<u8> = (0..u32::try_from(BLOCK / 4).unwrap())
-            .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
-            .collect();
-        let time = |name: &str, work: &mut dyn FnMut()| {
-            let mut best = f64::MAX;
-            for _ in 0..50 {
-                let clock = Instant::now();
-                for _ in 0..20 {
-                    work();
-                }
-                best = best.min(clock.elapsed().as_secs_f64() / 20.0);
-            }
-            println!("{name}: {:.1} GB/s", BLOCK as f64 / best / 1e9);
-        };
-        let mut target = bytes.clone();
-        time("copy", &mut || target.copy_from_slice(std::hint::black_box(&bytes)));
-        time("xxh3", &mut || {
-            std::hint::black_box(XxHash3_64::oneshot(std::hint::black_box(&bytes)));
-        });
-        for number in [Machine::F32, Machine::F64, Machine::U8, Machine::U16, Machine::I32, Machine::I64] {
-            time(&format!("{number:?}"), &mut || {
-                std::hint::black_box(summary(number, false, std::hint::black_box(&bytes)));
-            });
-        }
-        time("F32 swapped", &mut || {
-            std::hint::black_box(summary(Machine::F32, true, std::hint::black_box(&bytes)));
-        });
     }
 }

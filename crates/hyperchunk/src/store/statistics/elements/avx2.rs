@@ -1,0 +1,215 @@
+//! Extremes and sum of numbers in one pass, and numbers turned round, with the registers of AVX2. Compilers make such
+//! loops for some types only, and with their next version for others.
+
+#[allow(clippy::wildcard_imports, reason = "the names of what processors do are their own module")]
+use std::arch::x86_64::*;
+
+/// So many registers are filled side by side: one that waits for its last result does not hold up the others.
+const WIDE: usize = 4;
+
+/// The numbers that registers hold.
+fn held<V: Copy, N: Copy, const COUNT: usize>(registers: [V; WIDE]) -> [N; COUNT] {
+    const { assert!(size_of::<[V; WIDE]>() == size_of::<[N; COUNT]>()) };
+    // SAFETY: as many bytes, and of plain numbers: those of this file are the only ones that call it.
+    unsafe { std::mem::transmute_copy(&registers) }
+}
+
+/// A function that finds the smallest value, the largest (of none: the ends of the type, the wrong way round) and the
+/// sum. `$min` and `$max` give their second argument, what was known, where the first is not a number.
+macro_rules! kernel {
+    (
+        $name:ident of $type:ty: $fill:ident, $load:ident, $min:ident, $max:ident, from $low:expr, $high:expr;
+        sums of $lane:ty: $zero:expr, |$sums:ident, $at:ident, $value:ident, $place:ident| $add:expr; each less by $less:expr
+    ) => {
+        #[target_feature(enable = "avx2")]
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_lossless,
+            clippy::cast_possible_wrap,
+            clippy::cast_ptr_alignment,
+            reason = "sums are floating-point numbers; loads need no alignment"
+        )]
+        pub(super) fn $name(values: &[$type]) -> ($type, $type, f64) {
+            const LANES: usize = 32 / size_of::<$type>();
+            let (mut low, mut high) = ([$fill($high as _); WIDE], [$fill($low as _); WIDE]);
+            let (mut least, mut most, mut total) = ($high, $low, 0.0);
+            // The lanes of small integers hold the sums of so many.
+            for values in values.chunks(1 << 14) {
+                let mut $sums = [$zero; WIDE];
+                let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
+                for line in lines {
+                    for $at in 0..WIDE {
+                        let $place = line[$at * LANES..].as_ptr();
+                        // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
+                        let $value = unsafe { $load($place.cast()) };
+                        low[$at] = $min($value, low[$at]);
+                        high[$at] = $max($value, high[$at]);
+                        $add;
+                    }
+                }
+                let sums: [$lane; WIDE * 32 / size_of::<$lane>()] = held($sums);
+                total += sums.iter().map(|sum| *sum as f64).sum::<f64>();
+                total += lines.as_flattened().len() as f64 * $less;
+                for value in rest {
+                    least = if *value < least { *value } else { least };
+                    most = if *value > most { *value } else { most };
+                    total += *value as f64;
+                }
+            }
+            let (low, high): ([$type; WIDE * LANES], [$type; WIDE * LANES]) = (held(low), held(high));
+            for value in low {
+                least = if value < least { value } else { least };
+            }
+            for value in high {
+                most = if value > most { value } else { most };
+            }
+            (least, most, total)
+        }
+    };
+}
+
+/// The two halves of a register's elements, each made wider, go to two sums.
+macro_rules! halves {
+    ($sums:ident, $at:ident, $place:ident, $half:expr, $load:ident, $widen:ident, $add:ident) => {{
+        // SAFETY: all of the register's elements can be read, so each half of them can; loads need no alignment.
+        let (first, second) = unsafe { ($load($place.cast()), $load($place.add($half).cast())) };
+        let (one, other) = (2 * $at % WIDE, (2 * $at + 1) % WIDE);
+        $sums[one] = $add($sums[one], $widen(first));
+        $sums[other] = $add($sums[other], $widen(second));
+    }};
+}
+
+kernel!(
+    f32s of f32: _mm256_set1_ps, _mm256_loadu_ps, _mm256_min_ps, _mm256_max_ps, from f32::NEG_INFINITY, f32::INFINITY;
+    sums of f64: _mm256_setzero_pd(),
+    |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_ps, _mm256_cvtps_pd, _mm256_add_pd);
+    each less by 0.0
+);
+kernel!(
+    f64s of f64: _mm256_set1_pd, _mm256_loadu_pd, _mm256_min_pd, _mm256_max_pd, from f64::NEG_INFINITY, f64::INFINITY;
+    sums of f64: _mm256_setzero_pd(), |sums, at, value, place| sums[at] = _mm256_add_pd(sums[at], value);
+    each less by 0.0
+);
+kernel!(
+    i8s of i8: _mm256_set1_epi8, _mm256_loadu_si256, _mm256_min_epi8, _mm256_max_epi8, from i8::MIN, i8::MAX;
+    sums of i64: _mm256_setzero_si256(),
+    |sums, at, value, place| {
+        let moved = _mm256_xor_si256(value, _mm256_set1_epi8(i8::MIN));
+        sums[at] = _mm256_add_epi64(sums[at], _mm256_sad_epu8(moved, _mm256_setzero_si256()));
+    };
+    each less by -128.0
+);
+kernel!(
+    u8s of u8: _mm256_set1_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_max_epu8, from u8::MIN, u8::MAX;
+    sums of i64: _mm256_setzero_si256(),
+    |sums, at, value, place| {
+        sums[at] = _mm256_add_epi64(sums[at], _mm256_sad_epu8(value, _mm256_setzero_si256()));
+    };
+    each less by 0.0
+);
+kernel!(
+    i16s of i16: _mm256_set1_epi16, _mm256_loadu_si256, _mm256_min_epi16, _mm256_max_epi16, from i16::MIN, i16::MAX;
+    sums of i32: _mm256_setzero_si256(),
+    |sums, at, value, place| {
+        sums[at] = _mm256_add_epi32(sums[at], _mm256_madd_epi16(value, _mm256_set1_epi16(1)));
+    };
+    each less by 0.0
+);
+kernel!(
+    u16s of u16: _mm256_set1_epi16, _mm256_loadu_si256, _mm256_min_epu16, _mm256_max_epu16, from u16::MIN, u16::MAX;
+    sums of i32: _mm256_setzero_si256(),
+    |sums, at, value, place| {
+        let moved = _mm256_xor_si256(value, _mm256_set1_epi16(i16::MIN));
+        sums[at] = _mm256_add_epi32(sums[at], _mm256_madd_epi16(moved, _mm256_set1_epi16(1)));
+    };
+    each less by 32768.0
+);
+kernel!(
+    i32s of i32: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_min_epi32, _mm256_max_epi32, from i32::MIN, i32::MAX;
+    sums of i64: _mm256_setzero_si256(),
+    |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_si128, _mm256_cvtepi32_epi64, _mm256_add_epi64);
+    each less by 0.0
+);
+kernel!(
+    u32s of u32: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_min_epu32, _mm256_max_epu32, from u32::MIN, u32::MAX;
+    sums of i64: _mm256_setzero_si256(),
+    |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_si128, _mm256_cvtepu32_epi64, _mm256_add_epi64);
+    each less by 0.0
+);
+
+#[target_feature(enable = "avx2")]
+pub(super) fn i64s(values: &[i64]) -> (i64, i64, f64) {
+    wide(values, true)
+}
+
+#[target_feature(enable = "avx2")]
+pub(super) fn u64s(values: &[u64]) -> (u64, u64, f64) {
+    // SAFETY: numbers of the same size, which may have any bits.
+    let values = unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) };
+    let (least, most, total) = wide(values, false);
+    (least.cast_unsigned(), most.cast_unsigned(), total)
+}
+
+/// The bits of integers of 64 bits. They are compared with a sign, and summed half by half without one: a number of
+/// the other kind has its first bit turned.
+#[target_feature(enable = "avx2")]
+#[expect(clippy::cast_precision_loss, reason = "sums are floating-point numbers")]
+fn wide(values: &[i64], signed: bool) -> (i64, i64, f64) {
+    const LANES: usize = 4;
+    let (ordered, summed) = if signed { (0, i64::MIN) } else { (i64::MIN, 0) };
+    let (to_order, to_sum) = (_mm256_set1_epi64x(ordered), _mm256_set1_epi64x(summed));
+    let (mut low, mut high) = ([_mm256_set1_epi64x(i64::MAX); WIDE], [_mm256_set1_epi64x(i64::MIN); WIDE]);
+    let (mut least, mut most, mut total) = (i64::MAX, i64::MIN, 0_i128);
+    // So many halves do not leave what they are summed in.
+    for values in values.chunks(1 << 30) {
+        let (mut lower, mut upper) = ([_mm256_setzero_si256(); WIDE], [_mm256_setzero_si256(); WIDE]);
+        let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
+        for line in lines {
+            for at in 0..WIDE {
+                // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
+                let bits = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
+                let value = _mm256_xor_si256(bits, to_order);
+                low[at] = _mm256_blendv_epi8(low[at], value, _mm256_cmpgt_epi64(low[at], value));
+                high[at] = _mm256_blendv_epi8(high[at], value, _mm256_cmpgt_epi64(value, high[at]));
+                let value = _mm256_xor_si256(bits, to_sum);
+                upper[at] = _mm256_add_epi64(upper[at], _mm256_srli_epi64::<32>(value));
+                let half = _mm256_blend_epi32::<0b1010_1010>(value, _mm256_setzero_si256());
+                lower[at] = _mm256_add_epi64(lower[at], half);
+            }
+        }
+        let (upper, lower): ([i64; WIDE * LANES], [i64; WIDE * LANES]) = (held(upper), held(lower));
+        let sum = |halves: [i64; WIDE * LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
+        let more = if signed { (lines.as_flattened().len() as i128) << 63 } else { 0 };
+        total += (sum(upper) << 32) + sum(lower) - more;
+        for bits in rest {
+            let value = bits ^ ordered;
+            (least, most) = (least.min(value), most.max(value));
+            total += if signed { i128::from(*bits) } else { i128::from(bits.cast_unsigned()) };
+        }
+    }
+    let (low, high): ([i64; WIDE * LANES], [i64; WIDE * LANES]) = (held(low), held(high));
+    let least = low.iter().fold(least, |least, value| least.min(*value));
+    let most = high.iter().fold(most, |most, value| most.max(*value));
+    (least ^ ordered, most ^ ordered, total as f64)
+}
+
+/// Turns the bytes of numbers of 1, 2, 4, 8 or 16 bytes round.
+#[target_feature(enable = "avx2")]
+#[expect(clippy::cast_possible_truncation, reason = "places are less than 16")]
+pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
+    let places: [u8; 32] = std::array::from_fn(|at| ((at % 16) ^ (size - 1)) as u8);
+    // SAFETY: an array of 32 bytes.
+    let places = unsafe { _mm256_loadu_si256(places.as_ptr().cast()) };
+    let ((lines, rest), (to, behind)) = (bytes.as_chunks::<32>(), turned.as_chunks_mut::<32>());
+    for (line, to) in lines.iter().zip(to) {
+        // SAFETY: both arrays have 32 bytes, and neither need be aligned.
+        unsafe {
+            let line = _mm256_loadu_si256(line.as_ptr().cast());
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_shuffle_epi8(line, places));
+        }
+    }
+    for (from, to) in rest.chunks_exact(size).zip(behind.chunks_exact_mut(size)) {
+        to.copy_from_slice(from);
+        to.reverse();
+    }
+}
