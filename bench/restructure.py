@@ -250,7 +250,7 @@ def kills(folder: Path, wanted: int) -> str:
             f"{dice.choice([16, 24, 64])}MiB",
         ]
         words = [str(COMMAND), "restructure", str(path), "/x", *options, "--json"]
-        stopped = 0
+        stopped, refused = 0, False
         while True:
             process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             try:
@@ -261,11 +261,18 @@ def kills(folder: Path, wanted: int) -> str:
             if process.returncode == 0:
                 break
             if process.returncode != -signal.SIGKILL:
+                # A tile of that order and chunk may not fit into the memory that was drawn.
+                refused = "of memory are not enough" in errors
+                if refused:
+                    break
                 raise RuntimeError(errors)
             stopped += 1
             if stopped > 40:
                 output = subprocess.run(words, check=True, capture_output=True, text=True).stdout
                 break
+        if refused:
+            killed += stopped
+            continue
         told = json.loads(output)
         killed, layouts_made, resumed = killed + stopped, layouts_made + 1, resumed + told["skipped"]
         same(path, Path(told["path"]))

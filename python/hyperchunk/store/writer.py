@@ -32,16 +32,17 @@ class Writer:
     def __init__(self, store: Store, core: _core.StoreWriter, definitions: list[_core.StoreDefinition]) -> None:
         self._store = store
         self._core = core
-        self._datasets: dict[bytes, StoredDataset] = {}
+        # No datasets, which hold their writer: its log would stay open until the next collection of cycles.
+        self._datasets: dict[bytes, tuple[int, _core.StoreDefinition, Dtype]] = {}
         self._structure: WritableFile | None = None
         self._ticket: bytes | None = None
         for definition in definitions:
             self._add(definition)
 
     def _add(self, definition: _core.StoreDefinition) -> StoredDataset:
-        made = StoredDataset(self, self._core.define(definition), definition)
-        self._datasets[definition.path] = made
-        return made
+        shown = dtypes.dtype_of(definition.datatype.description)
+        self._datasets[definition.path] = (self._core.define(definition), definition, shown)
+        return self[definition.path]
 
     @property
     def id(self) -> str:
@@ -96,7 +97,7 @@ class Writer:
         """The dataset of that name."""
         path = schema.absolute(name)
         try:
-            return self._datasets[path]
+            return StoredDataset(self, *self._datasets[path])
         except KeyError:
             known = ", ".join(sorted(path.decode(errors="replace") for path in self._datasets)) or "none"
             raise KeyError(f"this writer has no dataset {path.decode(errors='replace')} (it has: {known})") from None
@@ -166,12 +167,12 @@ class StoredDataset:
 
     __slots__ = ("_core", "_definition", "_number", "_shown", "_writer")
 
-    def __init__(self, writer: Writer, number: int, definition: _core.StoreDefinition) -> None:
+    def __init__(self, writer: Writer, number: int, definition: _core.StoreDefinition, shown: Dtype) -> None:
         self._writer = writer
         self._core = writer._core
         self._number = number
         self._definition = definition
-        self._shown: Dtype = dtypes.dtype_of(definition.datatype.description)
+        self._shown = shown
 
     @property
     def name(self) -> str:

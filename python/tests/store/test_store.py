@@ -1,5 +1,6 @@
 """Sharded stores, written from Python and read by stock h5py and by us."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -277,6 +278,24 @@ def test_whole_chunks_are_compressed_while_they_are_written(tmp_path: Path) -> N
     assert sizes["filters"] < sizes["raw"] / 2
     with pytest.raises(ValueError, match="codec must be"):
         store.open(path, codec="gzip").writer()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at the open files of this process")
+def test_a_writer_that_is_gone_holds_no_file(tmp_path: Path) -> None:
+    def held() -> list[str]:
+        links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+        return [os.readlink(link) for link in links if link.is_symlink() and str(tmp_path) in os.readlink(link)]
+
+    run = new(tmp_path / "run.h5")
+    gc.disable()
+    try:
+        with run.writer() as writer:
+            writer["energy"][:10] = 1
+        assert len(held()) == 1
+        del writer
+        assert held() == []
+    finally:
+        gc.enable()
 
 
 def test_a_writer_stays_in_its_process(tmp_path: Path) -> None:

@@ -421,4 +421,28 @@ mod tests {
         assert_eq!(found.min, Some((Extreme::Signed(i64::MIN), 0)));
         assert_eq!(found.max, Some((Extreme::Signed(i64::MAX), 3)));
     }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn speed_pass() {
+        let block: Vec<u8> = (0..u32::try_from(BLOCK / 4).unwrap())
+            .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
+            .collect();
+        let looks = Looks::of(&Datatype::ieee(4, ByteOrder::Little));
+        for (name, looks, cut) in [("check", None, false), ("looks", Some(looks), false), ("cut", Some(looks), true)] {
+            let mut best = f64::MAX;
+            for _ in 0..300 {
+                let clock = std::time::Instant::now();
+                let cut = cut.then_some(Cut { step: 1 << 18, of: 1 << 40 });
+                let mut pass = Pass::new(true, looks).cut(cut);
+                for _ in 0..64 {
+                    pass.look(std::hint::black_box(&block));
+                }
+                std::hint::black_box(pass.zones());
+                std::hint::black_box(pass.end());
+                best = best.min(clock.elapsed().as_secs_f64());
+            }
+            println!("{name}: {:.2} us/MiB, {:.1} GB/s", best / 8.0 * 1e6, 64.0 * BLOCK as f64 / best / 1e9);
+        }
+    }
 }

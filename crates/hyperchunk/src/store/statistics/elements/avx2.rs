@@ -7,11 +7,18 @@ use std::arch::x86_64::*;
 /// So many registers are filled side by side: one that waits for its last result does not hold up the others.
 const WIDE: usize = 4;
 
-/// The numbers that registers hold.
-fn held<V: Copy, N: Copy, const COUNT: usize>(registers: [V; WIDE]) -> [N; COUNT] {
-    const { assert!(size_of::<[V; WIDE]>() == size_of::<[N; COUNT]>()) };
+/// The numbers that a register holds.
+fn held<V: Copy, N: Copy, const COUNT: usize>(register: V) -> [N; COUNT] {
+    const { assert!(size_of::<V>() == size_of::<[N; COUNT]>()) };
     // SAFETY: as many bytes, and of plain numbers: those of this file are the only ones that call it.
-    unsafe { std::mem::transmute_copy(&registers) }
+    unsafe { std::mem::transmute_copy(&register) }
+}
+
+/// One register of several, joined two by two.
+macro_rules! joined {
+    ($join:ident, $registers:expr) => {
+        $join($join($registers[0], $registers[1]), $join($registers[2], $registers[3]))
+    };
 }
 
 /// A function that finds the smallest value, the largest (of none: the ends of the type, the wrong way round) and the
@@ -19,7 +26,7 @@ fn held<V: Copy, N: Copy, const COUNT: usize>(registers: [V; WIDE]) -> [N; COUNT
 macro_rules! kernel {
     (
         $name:ident of $type:ty: $fill:ident, $load:ident, $min:ident, $max:ident, from $low:expr, $high:expr;
-        sums of $lane:ty: $zero:expr, |$sums:ident, $at:ident, $value:ident, $place:ident| $add:expr; each less by $less:expr
+        sums of $lane:ty: $zero:expr, $join:ident, |$sums:ident, $at:ident, $value:ident, $place:ident| $add:expr; each less by $less:expr
     ) => {
         #[target_feature(enable = "avx2")]
         #[allow(
@@ -47,7 +54,7 @@ macro_rules! kernel {
                         $add;
                     }
                 }
-                let sums: [$lane; WIDE * 32 / size_of::<$lane>()] = held($sums);
+                let sums: [$lane; 32 / size_of::<$lane>()] = held(joined!($join, $sums));
                 total += sums.iter().map(|sum| *sum as f64).sum::<f64>();
                 total += lines.as_flattened().len() as f64 * $less;
                 for value in rest {
@@ -56,12 +63,11 @@ macro_rules! kernel {
                     total += *value as f64;
                 }
             }
-            let (low, high): ([$type; WIDE * LANES], [$type; WIDE * LANES]) = (held(low), held(high));
-            for value in low {
-                least = if value < least { value } else { least };
-            }
-            for value in high {
-                most = if value > most { value } else { most };
+            let (low, high): ([$type; LANES], [$type; LANES]) =
+                (held(joined!($min, low)), held(joined!($max, high)));
+            for (low, high) in low.into_iter().zip(high) {
+                least = if low < least { low } else { least };
+                most = if high > most { high } else { most };
             }
             (least, most, total)
         }
@@ -81,18 +87,18 @@ macro_rules! halves {
 
 kernel!(
     f32s of f32: _mm256_set1_ps, _mm256_loadu_ps, _mm256_min_ps, _mm256_max_ps, from f32::NEG_INFINITY, f32::INFINITY;
-    sums of f64: _mm256_setzero_pd(),
+    sums of f64: _mm256_setzero_pd(), _mm256_add_pd,
     |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_ps, _mm256_cvtps_pd, _mm256_add_pd);
     each less by 0.0
 );
 kernel!(
     f64s of f64: _mm256_set1_pd, _mm256_loadu_pd, _mm256_min_pd, _mm256_max_pd, from f64::NEG_INFINITY, f64::INFINITY;
-    sums of f64: _mm256_setzero_pd(), |sums, at, value, place| sums[at] = _mm256_add_pd(sums[at], value);
+    sums of f64: _mm256_setzero_pd(), _mm256_add_pd, |sums, at, value, place| sums[at] = _mm256_add_pd(sums[at], value);
     each less by 0.0
 );
 kernel!(
     i8s of i8: _mm256_set1_epi8, _mm256_loadu_si256, _mm256_min_epi8, _mm256_max_epi8, from i8::MIN, i8::MAX;
-    sums of i64: _mm256_setzero_si256(),
+    sums of i64: _mm256_setzero_si256(), _mm256_add_epi64,
     |sums, at, value, place| {
         let moved = _mm256_xor_si256(value, _mm256_set1_epi8(i8::MIN));
         sums[at] = _mm256_add_epi64(sums[at], _mm256_sad_epu8(moved, _mm256_setzero_si256()));
@@ -101,7 +107,7 @@ kernel!(
 );
 kernel!(
     u8s of u8: _mm256_set1_epi8, _mm256_loadu_si256, _mm256_min_epu8, _mm256_max_epu8, from u8::MIN, u8::MAX;
-    sums of i64: _mm256_setzero_si256(),
+    sums of i64: _mm256_setzero_si256(), _mm256_add_epi64,
     |sums, at, value, place| {
         sums[at] = _mm256_add_epi64(sums[at], _mm256_sad_epu8(value, _mm256_setzero_si256()));
     };
@@ -109,7 +115,7 @@ kernel!(
 );
 kernel!(
     i16s of i16: _mm256_set1_epi16, _mm256_loadu_si256, _mm256_min_epi16, _mm256_max_epi16, from i16::MIN, i16::MAX;
-    sums of i32: _mm256_setzero_si256(),
+    sums of i32: _mm256_setzero_si256(), _mm256_add_epi32,
     |sums, at, value, place| {
         sums[at] = _mm256_add_epi32(sums[at], _mm256_madd_epi16(value, _mm256_set1_epi16(1)));
     };
@@ -117,7 +123,7 @@ kernel!(
 );
 kernel!(
     u16s of u16: _mm256_set1_epi16, _mm256_loadu_si256, _mm256_min_epu16, _mm256_max_epu16, from u16::MIN, u16::MAX;
-    sums of i32: _mm256_setzero_si256(),
+    sums of i32: _mm256_setzero_si256(), _mm256_add_epi32,
     |sums, at, value, place| {
         let moved = _mm256_xor_si256(value, _mm256_set1_epi16(i16::MIN));
         sums[at] = _mm256_add_epi32(sums[at], _mm256_madd_epi16(moved, _mm256_set1_epi16(1)));
@@ -126,13 +132,13 @@ kernel!(
 );
 kernel!(
     i32s of i32: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_min_epi32, _mm256_max_epi32, from i32::MIN, i32::MAX;
-    sums of i64: _mm256_setzero_si256(),
+    sums of i64: _mm256_setzero_si256(), _mm256_add_epi64,
     |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_si128, _mm256_cvtepi32_epi64, _mm256_add_epi64);
     each less by 0.0
 );
 kernel!(
     u32s of u32: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_min_epu32, _mm256_max_epu32, from u32::MIN, u32::MAX;
-    sums of i64: _mm256_setzero_si256(),
+    sums of i64: _mm256_setzero_si256(), _mm256_add_epi64,
     |sums, at, value, place| halves!(sums, at, place, 4, _mm_loadu_si128, _mm256_cvtepu32_epi64, _mm256_add_epi64);
     each less by 0.0
 );
@@ -177,19 +183,22 @@ fn wide(values: &[i64], signed: bool) -> (i64, i64, f64) {
                 lower[at] = _mm256_add_epi64(lower[at], half);
             }
         }
-        let (upper, lower): ([i64; WIDE * LANES], [i64; WIDE * LANES]) = (held(upper), held(lower));
-        let sum = |halves: [i64; WIDE * LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
+        let sum = |halves: [i64; LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
+        let (lower, upper) =
+            (sum(held(joined!(_mm256_add_epi64, lower))), sum(held(joined!(_mm256_add_epi64, upper))));
         let more = if signed { (lines.as_flattened().len() as i128) << 63 } else { 0 };
-        total += (sum(upper) << 32) + sum(lower) - more;
+        total += (upper << 32) + lower - more;
         for bits in rest {
             let value = bits ^ ordered;
             (least, most) = (least.min(value), most.max(value));
             total += if signed { i128::from(*bits) } else { i128::from(bits.cast_unsigned()) };
         }
     }
-    let (low, high): ([i64; WIDE * LANES], [i64; WIDE * LANES]) = (held(low), held(high));
-    let least = low.iter().fold(least, |least, value| least.min(*value));
-    let most = high.iter().fold(most, |most, value| most.max(*value));
+    for (low, high) in low.into_iter().zip(high) {
+        let (low, high): ([i64; LANES], [i64; LANES]) = (held(low), held(high));
+        least = low.into_iter().fold(least, i64::min);
+        most = high.into_iter().fold(most, i64::max);
+    }
     (least ^ ordered, most ^ ordered, total as f64)
 }
 
