@@ -429,7 +429,9 @@ mod tests {
             .flat_map(|at| ((at.wrapping_mul(2_654_435_761) >> 8) as f32).to_le_bytes())
             .collect();
         let looks = Looks::of(&Datatype::ieee(4, ByteOrder::Little));
-        for (name, looks, cut) in [("check", None, false), ("looks", Some(looks), false), ("cut", Some(looks), true)] {
+        for (name, looks, cut) in
+            [("check", None, false), ("looks", Some(looks), false), ("cut", Some(looks), true)]
+        {
             let mut best = f64::MAX;
             for _ in 0..300 {
                 let clock = std::time::Instant::now();

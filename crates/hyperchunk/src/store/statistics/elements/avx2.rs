@@ -1,4 +1,4 @@
-//! Extremes and sum of numbers in one pass, and numbers turned round, with the registers of AVX2. Compilers make such
+//! Extremes and sum of numbers in one pass, and numbers turned round, with the registers of AVX2 and later ones. Compilers make such
 //! loops for some types only, and with their next version for others.
 
 #[allow(clippy::wildcard_imports, reason = "the names of what processors do are their own module")]
@@ -143,63 +143,94 @@ kernel!(
     each less by 0.0
 );
 
+/// As a kernel, for integers of 64 bits: their halves are summed, as those of numbers without a sign.
+macro_rules! wide {
+    ($name:ident of $type:ty as $features:literal: $min:ident, $max:ident; turned by $turned:expr) => {
+        #[target_feature(enable = $features)]
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_wrap,
+            reason = "sums are floating-point numbers; bits stay what they are"
+        )]
+        pub(super) fn $name(values: &[$type]) -> ($type, $type, f64) {
+            const LANES: usize = 4;
+            let mut low = [_mm256_set1_epi64x(<$type>::MAX as i64); WIDE];
+            let mut high = [_mm256_set1_epi64x(<$type>::MIN as i64); WIDE];
+            let (mut least, mut most, mut total) = (<$type>::MAX, <$type>::MIN, 0_i128);
+            let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
+            // So many halves do not leave what they are summed in.
+            for lines in lines.chunks(1 << 28) {
+                let (mut lower, mut upper) = ([_mm256_setzero_si256(); WIDE], [_mm256_setzero_si256(); WIDE]);
+                for line in lines {
+                    for at in 0..WIDE {
+                        // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
+                        let value = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
+                        low[at] = $min(value, low[at]);
+                        high[at] = $max(value, high[at]);
+                        let bits = _mm256_xor_si256(value, _mm256_set1_epi64x($turned));
+                        upper[at] = _mm256_add_epi64(upper[at], _mm256_srli_epi64::<32>(bits));
+                        let half = _mm256_blend_epi32::<0b1010_1010>(bits, _mm256_setzero_si256());
+                        lower[at] = _mm256_add_epi64(lower[at], half);
+                    }
+                }
+                let sum = |halves: [i64; LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
+                let upper = sum(held(joined!(_mm256_add_epi64, upper)));
+                total += (upper << 32) + sum(held(joined!(_mm256_add_epi64, lower)));
+                // Numbers whose first bit was turned are larger by it.
+                total -= lines.as_flattened().len() as i128 * i128::from($turned as u64);
+            }
+            for value in rest {
+                (least, most) = (least.min(*value), most.max(*value));
+                total += i128::from(*value);
+            }
+            let (low, high): ([$type; LANES], [$type; LANES]) =
+                (held(joined!($min, low)), held(joined!($max, high)));
+            for (low, high) in low.into_iter().zip(high) {
+                (least, most) = (least.min(low), most.max(high));
+            }
+            (least, most, total as f64)
+        }
+    };
+}
+
+/// What AVX2 has not: the smaller or the larger of integers, whose first bits are turned for numbers without a sign.
+macro_rules! chosen {
+    ($name:ident, $first:expr, $larger:literal) => {
+        #[target_feature(enable = "avx2")]
+        fn $name(one: __m256i, other: __m256i) -> __m256i {
+            let turned = _mm256_set1_epi64x($first);
+            let (a, b) = (_mm256_xor_si256(one, turned), _mm256_xor_si256(other, turned));
+            let larger = if $larger { _mm256_cmpgt_epi64(a, b) } else { _mm256_cmpgt_epi64(b, a) };
+            _mm256_blendv_epi8(other, one, larger)
+        }
+    };
+}
+
+chosen!(smaller_i64, 0, false);
+chosen!(larger_i64, 0, true);
+chosen!(smaller_u64, i64::MIN, false);
+chosen!(larger_u64, i64::MIN, true);
+wide!(i64s_avx2 of i64 as "avx2": smaller_i64, larger_i64; turned by i64::MIN);
+wide!(u64s_avx2 of u64 as "avx2": smaller_u64, larger_u64; turned by 0_i64);
+wide!(i64s_avx512 of i64 as "avx512f,avx512vl": _mm256_min_epi64, _mm256_max_epi64; turned by i64::MIN);
+wide!(u64s_avx512 of u64 as "avx512f,avx512vl": _mm256_min_epu64, _mm256_max_epu64; turned by 0_i64);
+
 #[target_feature(enable = "avx2")]
 pub(super) fn i64s(values: &[i64]) -> (i64, i64, f64) {
-    wide(values, true)
+    if std::is_x86_feature_detected!("avx512vl") {
+        // SAFETY: the processor has what the function was compiled for.
+        return unsafe { i64s_avx512(values) };
+    }
+    i64s_avx2(values)
 }
 
 #[target_feature(enable = "avx2")]
 pub(super) fn u64s(values: &[u64]) -> (u64, u64, f64) {
-    // SAFETY: numbers of the same size, which may have any bits.
-    let values = unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) };
-    let (least, most, total) = wide(values, false);
-    (least.cast_unsigned(), most.cast_unsigned(), total)
-}
-
-/// The bits of integers of 64 bits. They are compared with a sign, and summed half by half without one: a number of
-/// the other kind has its first bit turned.
-#[target_feature(enable = "avx2")]
-#[expect(clippy::cast_precision_loss, reason = "sums are floating-point numbers")]
-fn wide(values: &[i64], signed: bool) -> (i64, i64, f64) {
-    const LANES: usize = 4;
-    let (ordered, summed) = if signed { (0, i64::MIN) } else { (i64::MIN, 0) };
-    let (to_order, to_sum) = (_mm256_set1_epi64x(ordered), _mm256_set1_epi64x(summed));
-    let (mut low, mut high) = ([_mm256_set1_epi64x(i64::MAX); WIDE], [_mm256_set1_epi64x(i64::MIN); WIDE]);
-    let (mut least, mut most, mut total) = (i64::MAX, i64::MIN, 0_i128);
-    // So many halves do not leave what they are summed in.
-    for values in values.chunks(1 << 30) {
-        let (mut lower, mut upper) = ([_mm256_setzero_si256(); WIDE], [_mm256_setzero_si256(); WIDE]);
-        let (lines, rest) = values.as_chunks::<{ WIDE * LANES }>();
-        for line in lines {
-            for at in 0..WIDE {
-                // SAFETY: a line has WIDE times LANES elements, and loads need no alignment.
-                let bits = unsafe { _mm256_loadu_si256(line[at * LANES..].as_ptr().cast()) };
-                let value = _mm256_xor_si256(bits, to_order);
-                low[at] = _mm256_blendv_epi8(low[at], value, _mm256_cmpgt_epi64(low[at], value));
-                high[at] = _mm256_blendv_epi8(high[at], value, _mm256_cmpgt_epi64(value, high[at]));
-                let value = _mm256_xor_si256(bits, to_sum);
-                upper[at] = _mm256_add_epi64(upper[at], _mm256_srli_epi64::<32>(value));
-                let half = _mm256_blend_epi32::<0b1010_1010>(value, _mm256_setzero_si256());
-                lower[at] = _mm256_add_epi64(lower[at], half);
-            }
-        }
-        let sum = |halves: [i64; LANES]| halves.iter().map(|half| i128::from(*half)).sum::<i128>();
-        let (lower, upper) =
-            (sum(held(joined!(_mm256_add_epi64, lower))), sum(held(joined!(_mm256_add_epi64, upper))));
-        let more = if signed { (lines.as_flattened().len() as i128) << 63 } else { 0 };
-        total += (upper << 32) + lower - more;
-        for bits in rest {
-            let value = bits ^ ordered;
-            (least, most) = (least.min(value), most.max(value));
-            total += if signed { i128::from(*bits) } else { i128::from(bits.cast_unsigned()) };
-        }
+    if std::is_x86_feature_detected!("avx512vl") {
+        // SAFETY: the processor has what the function was compiled for.
+        return unsafe { u64s_avx512(values) };
     }
-    for (low, high) in low.into_iter().zip(high) {
-        let (low, high): ([i64; LANES], [i64; LANES]) = (held(low), held(high));
-        least = low.into_iter().fold(least, i64::min);
-        most = high.into_iter().fold(most, i64::max);
-    }
-    (least ^ ordered, most ^ ordered, total as f64)
+    u64s_avx2(values)
 }
 
 /// Turns the bytes of numbers of 1, 2, 4, 8 or 16 bytes round.
@@ -220,5 +251,33 @@ pub(super) fn turn(bytes: &[u8], size: usize, turned: &mut [u8]) {
     for (from, to) in rest.chunks_exact(size).zip(behind.chunks_exact_mut(size)) {
         to.copy_from_slice(from);
         to.reverse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ways for integers of 64 bits, where there are two.
+    #[test]
+    fn wide_integers_are_found_either_way() {
+        if !std::is_x86_feature_detected!("avx512vl") {
+            return;
+        }
+        let mut state = 3_u64;
+        for length in [0, 1, 15, 16, 17, 1000] {
+            let values: Vec<u64> = (0..length)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                    state
+                })
+                .collect();
+            let signed: Vec<i64> = values.iter().map(|value| value.cast_signed()).collect();
+            // SAFETY: the processor has what the functions were compiled for.
+            unsafe {
+                assert_eq!(u64s_avx2(&values), u64s_avx512(&values));
+                assert_eq!(i64s_avx2(&signed), i64s_avx512(&signed));
+            }
+        }
     }
 }
