@@ -33,8 +33,9 @@ def config_with_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_config_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Even code outside any test never sees the user's own keys."""
+    """Even code outside any test never sees the user's own keys, nor writes to the user's own cache."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYPERCHUNK_CODE_CACHE", str(tmp_path_factory.mktemp("code")))
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("nothing")))
         yield
 

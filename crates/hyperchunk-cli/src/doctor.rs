@@ -5,6 +5,7 @@ use hyperchunk_h5abi::Library;
 use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::results::Results;
+use hyperchunk_udf::host::{Kept, code};
 use hyperchunk_udf::host::{Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
@@ -41,7 +42,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     }
     let mut failures = administrator() + trusted();
     log();
-    results();
+    kept();
     for name in Profile::names()? {
         // It is as `self` is, unless the user has set it.
         if name == "default" && !Profile::path(&name).is_ok_and(|p| p.exists()) {
@@ -130,13 +131,25 @@ fn trusted() -> usize {
     bad
 }
 
-fn results() {
-    match Results::setting().map(|setting| setting.map(|r| (r.contents(), r))) {
-        Ok(None) => say!("results    not kept"),
-        Ok(Some((Ok((count, bytes)), r))) => {
-            say!("results    {}: {count}, {bytes} bytes, of {} at most", r.folder.display(), r.max_bytes);
+fn kept() {
+    match Results::setting() {
+        Ok(setting) => one_kept("results", setting.as_ref().map(Results::kept)),
+        Err(error) => say!("results    not kept: {error}"),
+    }
+    one_kept("code", code::kept().as_ref());
+}
+
+fn one_kept(what: &str, kept: Option<&Kept>) {
+    match kept.map(|kept| (kept, kept.contents())) {
+        None => say!("{what:<10} not kept"),
+        Some((kept, Ok((count, bytes)))) => {
+            say!(
+                "{what:<10} {}: {count}, {bytes} bytes, of {} at most",
+                kept.folder.display(),
+                kept.max_bytes
+            );
         }
-        Ok(Some((Err(error), _))) | Err(error) => say!("results    not kept: {error}"),
+        Some((_, Err(error))) => say!("{what:<10} not kept: {error}"),
     }
 }
 

@@ -6,6 +6,7 @@ use hyperchunk_h5abi::{Library, edit};
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
 use hyperchunk_udf::host::results::Results;
+use hyperchunk_udf::host::{Kept, code};
 use hyperchunk_udf::record::UNLIMITED;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -126,9 +127,10 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SHAPE")]
         to: Option<String>,
     },
-    /// Tell what results of functions are kept on this machine, if that was switched on, or remove them.
+    /// Tell what is kept on this machine, or remove it: machine code of WebAssembly modules, and results of functions if that was
+    /// switched on.
     Cache {
-        /// Remove them.
+        /// Remove it.
         #[arg(value_parser = ["clear"])]
         action: Option<String>,
     },
@@ -233,7 +235,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
         Command::Rebuild { target, take_over } => rebuild(library()?, &target, take_over)?,
         Command::Convert { target, dry_run } => crate::legacy::convert(library()?, &target, dry_run)?,
         Command::Extend { target, to } => extend(library()?, &target, to.as_deref())?,
-        Command::Cache { action } => kept_results(action.is_some())?,
+        Command::Cache { action } => kept(action.is_some())?,
         Command::Rm { target } => {
             let (file, dataset) = edit::split_target(&target)?;
             edit::remove(library()?, Path::new(file), dataset)?;
@@ -398,17 +400,25 @@ fn show(entry: &edit::Entry) -> Outcome {
     Ok(())
 }
 
-fn kept_results(clear: bool) -> Outcome {
-    let Some(results) = Results::setting()? else {
-        say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on");
-        return Ok(());
-    };
-    let folder = escape(&results.folder.display().to_string(), 300);
+fn kept(clear: bool) -> Outcome {
+    match Results::setting()? {
+        Some(results) => one_kept("results", results.kept(), clear)?,
+        None => say!("no results are kept; cache.toml or HYPERCHUNK_RESULT_CACHE=1 switches that on"),
+    }
+    match code::kept() {
+        Some(kept) => one_kept("compiled modules", &kept, clear)?,
+        None => say!("no machine code of WebAssembly modules is kept"),
+    }
+    Ok(())
+}
+
+fn one_kept(what: &str, kept: &Kept, clear: bool) -> Outcome {
+    let folder = escape(&kept.folder.display().to_string(), 300);
     if clear {
-        say!("removed {} results from {folder}", results.clear()?);
+        say!("removed {} {what} from {folder}", kept.clear()?);
     } else {
-        let (count, bytes) = results.contents()?;
-        say!("{count} results, {bytes} bytes of {} at most, in {folder}", results.max_bytes);
+        let (count, bytes) = kept.contents()?;
+        say!("{count} {what}, {bytes} bytes of {} at most, in {folder}", kept.max_bytes);
     }
     Ok(())
 }

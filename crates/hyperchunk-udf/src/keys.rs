@@ -18,13 +18,18 @@ const MAX_KEY_FILE: u64 = 4096;
 /// Files of a folder that are looked at.
 const MAX_LISTED: usize = 100_000;
 
+/// Whether this is a set-uid program, whose environment and home belong to somebody else.
+pub(crate) fn is_set_uid() -> bool {
+    // SAFETY: getauxval reads a value that the kernel gave this process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// Where the user's keys and profiles are.
 ///
 /// # Errors
 /// `Refused` in a set-uid program, whose environment belongs to somebody else; `NotFound` without a home.
 pub fn config_dir() -> Result<PathBuf> {
-    // SAFETY: getauxval reads a value that the kernel gave this process.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+    if is_set_uid() {
         fail!(Refused, "a set-uid program does not use its caller's keys")
     }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

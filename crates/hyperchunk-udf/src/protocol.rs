@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
+/// Machine code of a module travels in pieces of so many bytes.
+pub const CODE_PIECE: usize = MAX_MESSAGE - 4;
 /// No error text is longer.
 pub const MAX_TEXT: usize = 4096;
 /// The first page of the arena: why the worker was stopped, and the [doorbell](Doorbell).
@@ -73,12 +75,26 @@ pub struct Setup {
     pub segments: Vec<Segment>,
     /// The source.
     pub source: String,
-    /// Whether the last descriptor is the compiled form.
+    /// Whether the last descriptor, but for that of its machine code, is the compiled form.
     pub compiled: bool,
+    /// What is to be done with it.
+    pub task: Task,
     /// What the seeds of blocks are made from, if the record says so.
     pub seed: Option<u64>,
     /// Why the function does not get the clock, if it does not.
     pub no_clock: Option<String>,
+}
+
+/// What a worker is to do with the compiled form that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// To run it.
+    Run,
+    /// To run it, by the machine code that was made of it before, which is the last descriptor.
+    RunCode,
+    /// To make machine code of it and to send that, and nothing else.
+    Compile,
 }
 
 /// A dataset of a [`Setup`].
@@ -132,8 +148,12 @@ pub enum Answer {
         /// Where the worker has mapped the inputs that are copied in: what addresses in them are made with.
         inputs_at: u64,
     },
-    /// The source is loaded.
+    /// The source is loaded. For [`Task::Compile`]: all that there is was sent.
     Loaded,
+    /// Before [`Answer::Loaded`]: the machine code that it was given is of no use here.
+    Useless,
+    /// A piece of the machine code.
+    Code(Vec<u8>),
     /// Call `seq` is done.
     Done(u32),
     /// The function or the worker failed; the worker ends.
@@ -148,6 +168,8 @@ const LOADED: u32 = 0x82;
 const DONE: u32 = 0x83;
 const FAILED: u32 = 0x84;
 const CONNECT: u32 = 0x85;
+const USELESS: u32 = 0x86;
+const CODE: u32 = 0x87;
 /// To the worker: the connection that it asked for comes with this packet.
 const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the reason that follows.
@@ -232,6 +254,8 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
             [words(&[READY, *layers, *landlock_abi]), inputs_at.to_le_bytes().to_vec()].concat()
         }
         Answer::Loaded => words(&[LOADED]),
+        Answer::Useless => words(&[USELESS]),
+        Answer::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
         Answer::Done(seq) => words(&[DONE, *seq]),
         Answer::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
         Answer::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
@@ -252,6 +276,8 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
             _ => None,
         },
         Some(LOADED) => Some(Answer::Loaded),
+        Some(USELESS) => Some(Answer::Useless),
+        Some(CODE) => Some(Answer::Code(std::mem::take(&mut c.0).to_vec())),
         Some(DONE) => c.word().map(Answer::Done),
         Some(FAILED) if c.0.len() <= MAX_TEXT => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
@@ -315,6 +341,8 @@ mod tests {
         for answer in [
             Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46 },
             Answer::Loaded,
+            Answer::Useless,
+            Answer::Code(vec![7; CODE_PIECE]),
             Answer::Done(9),
             Answer::Failed("ü".repeat(10)),
             Answer::Connect("example.org:443".into()),
@@ -326,6 +354,7 @@ mod tests {
             b"junk",
             &[0x83, 0, 0, 0],
             &[0x82, 0, 0, 0, 1],
+            &[0x86, 0, 0, 0, 1],
             &[0xff; 100],
             b"\x85\0\0\0\xff",
             &[0x85; 300],

@@ -19,9 +19,8 @@ const VARIABLE: &str = "HYPERCHUNK_SYSTEM_CONFIG";
 
 /// The folder, whether it exists or not. In a set-uid program, whose environment is somebody else's, it is [`FOLDER`].
 pub fn folder() -> PathBuf {
-    // SAFETY: getauxval reads a value that the kernel gave this process.
-    let own_environment = unsafe { libc::getauxval(libc::AT_SECURE) } == 0;
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| own_environment && p.is_absolute());
+    let named =
+        std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| !keys::is_set_uid() && p.is_absolute());
     named.unwrap_or_else(|| FOLDER.into())
 }
 

@@ -7,6 +7,7 @@ use crate::wasi;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::escape::escape;
+use hyperchunk_udf::host::code::MAX_CODE;
 use hyperchunk_udf::protocol::{Setup, block_bytes};
 use hyperchunk_udf::record::RandomBytes;
 use hyperchunk_udf::wasm;
@@ -24,6 +25,8 @@ pub(crate) struct WasmRuntime {
     engine: Engine,
     memory: &'static Reservation,
     datasets: Vec<Dataset>,
+    /// The module, if it was compiled before.
+    ready: Option<Module>,
     running: Option<(Store<State>, TypedFunc<(), ()>)>,
     /// What random numbers are made from while it is loaded.
     seed: u64,
@@ -60,12 +63,13 @@ impl WasmRuntime {
                 start: Vec::new(),
             });
         }
-        Ok(WasmRuntime { engine, memory, datasets, running: None, seed: 0 })
+        Ok(WasmRuntime { engine, memory, datasets, ready: None, running: None, seed: 0 })
     }
 
-    fn compile(&self, bytes: &[u8]) -> Result<Module> {
-        wasm::check(bytes)?;
-        Module::from_binary(&self.engine, bytes).map_err(|e| {
+    fn module(&self, given: OwnedFd) -> Result<Module> {
+        let bytes = read(given, wasm::MAX_MODULE)?;
+        wasm::check(&bytes)?;
+        Module::from_binary(&self.engine, &bytes).map_err(|e| {
             Error::new(ErrorKind::Failed, format!("the module does not compile: {}", escape(&chain(&e), 400)))
         })
     }
@@ -190,16 +194,26 @@ impl Runtime for WasmRuntime {
         self.memory.inputs_at()
     }
 
+    fn compile(&mut self, compiled: OwnedFd) -> Result<Vec<u8>> {
+        let code = self.module(compiled)?.serialize();
+        let code = code.map_err(|e| Error::new(ErrorKind::Worker, format!("WebAssembly: {e:#}")))?;
+        Ok(if code.len() > MAX_CODE { Vec::new() } else { code })
+    }
+
+    fn take_code(&mut self, code: OwnedFd) -> Result<bool> {
+        let bytes = read(code, MAX_CODE)?;
+        // SAFETY: the host has kept what a worker of this build made, unchanged by its digest. If that worker lied, or the user's
+        // own files do, only this locked-down process is the victim: what runs here could be native code as well.
+        self.ready = unsafe { Module::deserialize(&self.engine, &bytes) }.ok();
+        Ok(self.ready.is_some())
+    }
+
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
-        let Some(compiled) = compiled else {
-            return fail(ErrorKind::Worker, "no module");
+        let module = match (self.ready.take(), compiled) {
+            (Some(module), _) => module,
+            (None, Some(compiled)) => self.module(compiled)?,
+            (None, None) => return fail(ErrorKind::Worker, "no module"),
         };
-        let mut bytes = Vec::new();
-        let mut file = std::fs::File::from(compiled);
-        file.rewind()
-            .and_then(|()| file.take(wasm::MAX_MODULE as u64 + 1).read_to_end(&mut bytes))
-            .map_err(|e| Error::io("reading the module", &e))?;
-        let module = self.compile(&bytes)?;
         lockdown::end_loading(lockdown::Runtime::Wasm, &hyperchunk_udf::profile::Grants::default())?;
         self.start(&module, setup)
     }
@@ -231,6 +245,15 @@ impl Runtime for WasmRuntime {
         self.running = Some((store, entry));
         Ok(())
     }
+}
+
+fn read(fd: OwnedFd, most: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut file = std::fs::File::from(fd);
+    file.rewind()
+        .and_then(|()| file.take(most as u64 + 1).read_to_end(&mut bytes))
+        .map_err(|e| Error::io("reading the module", &e))?;
+    Ok(bytes)
 }
 
 /// Faults that no module made end the process: the engine passes them on to the handlers that were there before its own.

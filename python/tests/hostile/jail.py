@@ -136,6 +136,8 @@ def _main(outside: str, seconds: str, program: str, *arguments: str) -> None:
             os.chown(path, NOBODY, NOBODY)
     os.chdir(WORK)
     environment = _environment() | {"HOME": str(home), OUTSIDE: outside, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Beside the home, in which nothing may change.
+    environment["HYPERCHUNK_CODE_CACHE"] = str(WORK / "code")
     if nested:
         drop = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}", "setpriv"]
     else:

@@ -107,7 +107,7 @@ pub fn compile_wasm<'a>(
 
 /// Where Zig keeps the C and C++ libraries that it compiled for WebAssembly: the first time takes a minute.
 fn zig_cache() -> Result<PathBuf> {
-    let path = super::results::cache_folder()?.join("zig");
+    let path = super::kept::cache_folder()?.join("zig");
     let about = |e: &std::io::Error| Error::io(path.display(), e);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|e| about(&e))?;
     std::fs::canonicalize(&path).map_err(|e| about(&e))

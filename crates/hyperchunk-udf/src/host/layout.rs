@@ -2,7 +2,7 @@
 
 use super::session::{Job, Source};
 use crate::error::{Result, fail};
-use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot};
+use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
 
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
@@ -57,7 +57,12 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
 }
 
 /// What the worker is told before it locks itself down.
-pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_bytes: u64) -> Setup {
+pub(super) fn set_up(
+    job: &Job<'_>,
+    task: Task,
+    regions: &[Region],
+    (arena_bytes, input_bytes): (u64, u64),
+) -> Setup {
     let mut segments = vec![Segment { offset: 0, bytes: arena_bytes, writable: true, piece: false }];
     if input_bytes > 0 {
         segments.push(Segment { offset: 0, bytes: input_bytes, writable: false, piece: false });
@@ -85,6 +90,7 @@ pub(super) fn set_up(job: &Job<'_>, regions: &[Region], arena_bytes: u64, input_
         segments,
         source: job.source.into(),
         compiled: job.compiled.is_some(),
+        task,
         seed: job.needs.seed,
         no_clock: job.needs.no_clock(job.profile),
     }

@@ -3,7 +3,10 @@
 //! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
 
 mod active;
+pub mod code;
 mod compile;
+mod identity;
+mod kept;
 mod layout;
 mod locate;
 pub mod mapped;
@@ -20,6 +23,7 @@ mod zygote;
 
 pub use active::{Active, in_time};
 pub use compile::{compile_cpp, compile_wasm, compiled_form};
+pub use kept::Kept;
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;

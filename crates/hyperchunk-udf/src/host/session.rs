@@ -1,5 +1,6 @@
 //! One worker with one function: its memory, its calls, its end.
 
+use super::code::{self, Code, MAX_CODE};
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::printed::Printed;
@@ -12,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::network::Broker;
-use crate::profile::Profile;
-use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES};
+use crate::profile::{Grants, Profile};
+use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES, Task};
 use crate::record::{Block, Needs};
 use crate::socket::{self, Received};
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
@@ -121,6 +122,46 @@ impl Session {
     /// # Errors
     /// `Refused` when a layer of the sandbox is missing, `Failed` when the source does not load, `Worker`, `Limit`.
     pub fn start(job: &Job<'_>, programs: &Programs) -> Result<Self> {
+        let code = code::of(job, programs)?;
+        let task = if code.is_some() { Task::RunCode } else { Task::Run };
+        let mut session = Session::locked(job, programs, task, code.as_ref().map(Code::bytes))?;
+        session.loaded(code.as_ref())?;
+        Ok(session)
+    }
+
+    /// Machine code of a job's module, made by a worker that sees nothing but the module. Empty where it is too large to be kept.
+    ///
+    /// # Errors
+    /// Those of [`Session::start`].
+    pub(super) fn compile(job: &Job<'_>, programs: &Programs) -> Result<Vec<u8>> {
+        let profile = Profile { grants: Grants::default(), ..job.profile.clone() };
+        let alone = Job {
+            backend: job.backend,
+            source: "",
+            compiled: job.compiled,
+            profile: &profile,
+            file_path: "",
+            slots: Vec::new(),
+            files: Vec::new(),
+            needs: Needs::default(),
+        };
+        let mut session = Session::locked(&alone, programs, Task::Compile, None)?;
+        let start = Instant::now();
+        let mut code = Vec::new();
+        loop {
+            match session.receive(session.wall.saturating_sub(start.elapsed()))? {
+                Answer::Code(_) if start.elapsed() > session.wall => return Err(session.too_slow()),
+                Answer::Code(piece) if !piece.is_empty() && code.len() + piece.len() <= MAX_CODE => {
+                    code.extend_from_slice(&piece);
+                }
+                Answer::Loaded => return Ok(code),
+                other => return Err(session.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Starts a worker and waits until it is locked down.
+    fn locked(job: &Job<'_>, programs: &Programs, task: Task, code: Option<&[u8]>) -> Result<Self> {
         let (regions, arena_bytes, input_bytes) = lay_out(job)?;
         let total = arena_bytes.saturating_add(input_bytes);
         if total > job.profile.limits.data {
@@ -136,10 +177,11 @@ impl Session {
         let arena = Shared::new(arena_bytes, true)?;
         let inputs = if input_bytes > 0 { Some(Shared::new(input_bytes, false)?) } else { None };
         let setup = memory::constant(
-            &serde_json::to_vec(&set_up(job, &regions, arena_bytes, input_bytes)).unwrap_or_default(),
+            &serde_json::to_vec(&set_up(job, task, &regions, (arena_bytes, input_bytes))).unwrap_or_default(),
             false,
         )?;
         let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
+        let code = code.map(|c| memory::constant(c, false)).transpose()?;
         if !job.backend.has_worker() {
             fail!(Worker, "no worker runs {}", job.backend.short_name())
         }
@@ -199,7 +241,7 @@ impl Session {
                 fds.push(*fd);
             }
         }
-        fds.extend(compiled.iter().map(|c| c.as_fd()));
+        fds.extend(compiled.iter().chain(&code).map(|c| c.as_fd()));
         socket::send(session.socket.as_fd(), b"setup", &fds)?;
         drop(fds);
         session.follow_caller(processor::current());
@@ -239,9 +281,18 @@ impl Session {
             )
         }
         self.locked_down = true;
-        let wall = self.wall;
-        socket::set_timeout(self.socket.as_fd(), wall)?;
-        match self.receive(wall)? {
+        socket::set_timeout(self.socket.as_fd(), self.wall)
+    }
+
+    /// Waits until the worker has loaded the function.
+    fn loaded(&mut self, code: Option<&Code>) -> Result<()> {
+        let mut answer = self.receive(self.wall)?;
+        if let (Answer::Useless, Some(code)) = (&answer, code) {
+            // The worker compiles it itself. The next one gets other code.
+            code.forget();
+            answer = self.receive(self.wall)?;
+        }
+        match answer {
             Answer::Loaded => Ok(()),
             other => Err(self.unexpected(&other)),
         }
@@ -561,6 +612,7 @@ impl Session {
                 };
                 Error::new(ErrorKind::Failed, format!("{}{hint}", escape(text, 600)))
             }
+            Answer::Code(_) => Error::new(ErrorKind::Worker, "the worker sent code out of turn"),
             other => Error::new(ErrorKind::Worker, format!("the worker answered {other:?} out of turn")),
         }
     }

@@ -22,7 +22,8 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::profile::Grants;
 use crate::protocol::{
-    self, Answer, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
+    self, Answer, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
+    Task,
 };
 use crate::record::seed_of_block;
 use crate::socket::{self, Received};
@@ -67,6 +68,22 @@ pub trait Runtime {
     /// # Errors
     /// `Failed` with what the language says.
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()>;
+    /// Makes machine code of the compiled form, for [`Runtime::take_code`] of another worker. Runs locked down, and nothing of the
+    /// function runs.
+    ///
+    /// # Errors
+    /// `Failed` with what the language says; `Worker` for a language that makes none.
+    fn compile(&mut self, _compiled: OwnedFd) -> Result<Vec<u8>> {
+        fail!(Worker, "this language makes no machine code")
+    }
+    /// Takes machine code that [`Runtime::compile`] made of the compiled form, before [`Runtime::load`]. Runs locked down. Returns
+    /// whether it is of use.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn take_code(&mut self, _code: OwnedFd) -> Result<bool> {
+        Ok(false)
+    }
     /// Gives the seed of what comes next: of the block that is computed, or of loading. Random numbers that the language makes
     /// from a seed are made from this one.
     ///
@@ -106,6 +123,7 @@ pub fn serve(make: MakeRuntime<'_>) -> i32 {
 fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let Some((_, fds)) = socket::receive_with_descriptors(socket)? else { return Ok(()) };
     let (setup, mut fds) = read_setup(fds)?;
+    let code = if setup.task == Task::RunCode { fds.pop() } else { None };
     let compiled = if setup.compiled { fds.pop() } else { None };
     if fds.len() != setup.segments.len() {
         fail!(Worker, "{} descriptors for {} segments", fds.len(), setup.segments.len())
@@ -137,7 +155,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     unsafe { lockdown::prepare(status.cast()) };
     let keep = [0, 1, 2, SOCKET]
         .into_iter()
-        .chain(compiled.iter().map(|f| f.as_raw_fd()))
+        .chain(compiled.iter().chain(&code).map(|f| f.as_raw_fd()))
         .chain(of_imports)
         .collect();
     let report = lockdown::restrict(&lockdown::Policy {
@@ -155,6 +173,21 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
     let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
     answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi, inputs_at })?;
+    match (setup.task, code) {
+        (Task::Compile, _) => {
+            let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
+            for piece in runtime.compile(compiled)?.chunks(CODE_PIECE) {
+                answer(&Answer::Code(piece.to_vec()))?;
+            }
+            return answer(&Answer::Loaded);
+        }
+        (_, Some(code)) => {
+            if !runtime.take_code(code)? {
+                answer(&Answer::Useless)?;
+            }
+        }
+        (_, None) => {}
+    }
     let seed = setup.seed.unwrap_or_default();
     runtime.seed(seed_of_block(seed, &[]))?;
     runtime.load(&setup, compiled)?;

@@ -1,0 +1,140 @@
+//! Machine code of WebAssembly modules, kept on disk from one process to the next: compiling is most of what starting their worker
+//! takes.
+//!
+//! A worker that sees nothing but the module makes the code, locked down, before anything of a function runs. This process
+//! keeps it under a digest of that module, of the worker's program and of the processor's kind, and hands it to workers that run the same
+//! module. So who could make the compiler do what they like reaches the code of their own module only.
+//!
+//! **Invariant:** the code is data in this process. It is loaded in a locked-down worker alone, where it can do no more than what the
+//! sandbox holds against anyway: native code.
+//!
+//! **Invariant:** reading a dataset never fails because of this.
+
+use super::identity::build_id;
+use super::kept::{Kept, Key, Kind, UNKNOWN, cache_folder, is_at_home};
+use super::locate::Programs;
+use super::results;
+use super::session::{Job, Session};
+use crate::backend::Backend;
+use crate::error::Result;
+use crate::keys;
+use sha2::{Digest as _, Sha256};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+const VARIABLE: &str = "HYPERCHUNK_CODE_CACHE";
+/// Bytes of all code.
+const MAX_BYTES: u64 = 256 << 20;
+/// No module's code that is kept is larger.
+pub const MAX_CODE: usize = 48 << 20;
+static KIND: Kind = Kind { mark: b"HCCODE01", extension: "code", written: AtomicU64::new(UNKNOWN) };
+
+/// Where code is kept; `None` when none is: in a set-uid program, without a home of this user's own, and where it is switched off.
+pub fn kept() -> Option<Kept> {
+    let config = keys::config_dir().ok();
+    if keys::is_set_uid() || config.is_some_and(|config| !results::read_setting(&config).is_ok_and(|s| s.1)) {
+        return None;
+    }
+    let folder = match std::env::var_os(VARIABLE) {
+        Some(word) if word.is_empty() || word == "0" => return None,
+        Some(word) if word != "1" => Some(PathBuf::from(word)).filter(|path| path.is_absolute())?,
+        _ => cache_folder().ok().map(|folder| folder.join("code")).filter(|folder| is_at_home(folder))?,
+    };
+    Some(Kept { folder, max_bytes: MAX_BYTES, kind: &KIND })
+}
+
+/// Machine code of a module.
+pub(super) struct Code {
+    kept: Kept,
+    key: Key,
+    bytes: Vec<u8>,
+}
+
+impl Code {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Keeps it no longer.
+    pub(super) fn forget(&self) {
+        self.kept.remove(&self.key);
+    }
+}
+
+/// The machine code of a job's module: what is kept, or made now. `None` when the worker that runs it is to compile it itself.
+///
+/// # Errors
+/// Those of [`Session::start`], when the module does not compile.
+pub(super) fn of(job: &Job<'_>, programs: &Programs) -> Result<Option<Code>> {
+    let Some(module) = job.compiled.filter(|_| job.backend == Backend::Wasm) else { return Ok(None) };
+    let Some(kept) = kept().filter(|kept| kept.make_folder().is_ok()) else { return Ok(None) };
+    let Some(key) = key(module, &programs.wasm_worker()?) else { return Ok(None) };
+    let bytes = match kept.get(&key, 0..=MAX_CODE) {
+        Some(bytes) => bytes,
+        None => {
+            let bytes = Session::compile(job, programs)?;
+            kept.put(&key, &bytes);
+            bytes
+        }
+    };
+    // Nothing is kept of what is too large, so that it is not compiled twice each time.
+    Ok((!bytes.is_empty()).then_some(Code { kept, key, bytes }))
+}
+
+/// What code depends on: the module, the compiler with its settings, and what the processor can do.
+fn key(module: &[u8], worker: &Path) -> Option<Key> {
+    let mut hash = Sha256::new();
+    let id = build_id(worker)?;
+    for part in [&b"hyperchunk-code 1"[..], &id, processor().as_bytes(), module] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    Some(Key(hash.finalize().into()))
+}
+
+/// What of the processor the compiler makes use of, so that homes may be shared between machines.
+fn processor() -> String {
+    let mut text = std::env::consts::ARCH.to_owned();
+    #[cfg(target_arch = "x86_64")]
+    {
+        macro_rules! features {
+            ($($name:tt)*) => {[$(($name, std::arch::is_x86_feature_detected!($name))),*]};
+        }
+        let known = features!("sse3" "ssse3" "cmpxchg16b" "sse4.1" "sse4.2" "popcnt" "avx" "avx2" "fma" "bmi1" "bmi2"
+            "avx512bitalg" "avx512dq" "avx512f" "avx512vl" "avx512vbmi" "lzcnt");
+        for (name, _) in known.iter().filter(|(_, there)| *there) {
+            text.push(' ');
+            text.push_str(name);
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        macro_rules! features {
+            ($($name:tt)*) => {[$(($name, std::arch::is_aarch64_feature_detected!($name))),*]};
+        }
+        for (name, _) in features!("lse" "paca" "fp16").iter().filter(|(_, there)| *there) {
+            text.push(' ');
+            text.push_str(name);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_of_the_module_and_the_worker() {
+        let worker = std::env::current_exe().unwrap();
+        let of = |module: &[u8]| key(module, &worker).map(|key| key.0);
+        // A linker that makes no build id leaves nothing to tell programs by, and then nothing is kept.
+        assert_eq!(of(b"a").is_some(), build_id(&worker).is_some());
+        if let Some(first) = of(b"a") {
+            assert_eq!(of(b"a"), Some(first));
+            assert_ne!(of(b"b"), Some(first));
+        }
+        assert!(key(b"a", Path::new("/nothing")).is_none());
+        assert!(processor().starts_with(std::env::consts::ARCH));
+    }
+}

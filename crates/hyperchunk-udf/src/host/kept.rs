@@ -1,0 +1,343 @@
+//! A folder of files, the user's alone, in which things are kept that can be made again: results, and machine code of modules.
+//!
+//! A file is found by a digest of all that it was made from and has a digest of its own content.
+//!
+//! **Invariant:** what is damaged, or could have been written by somebody else, is never believed: it is made again.
+
+use crate::error::{Error, ErrorKind, Result, fail};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::ops::RangeInclusive;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+const MARK: usize = 8;
+/// Of a file: the mark, the key, and behind the bytes their checksum.
+const AROUND: usize = MARK + 32 + 32;
+/// A file that a process began and did not finish is old after this. So is a note of when one was last used.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// What is kept in a folder.
+#[derive(Debug)]
+pub(super) struct Kind {
+    /// What a file begins with.
+    pub(super) mark: &'static [u8; MARK],
+    /// What its name ends with.
+    pub(super) extension: &'static str,
+    /// Bytes that this process has written since it last looked how many there are. Many at first, so that it looks.
+    pub(super) written: AtomicU64,
+}
+
+/// More than any folder has.
+pub(super) const UNKNOWN: u64 = u64::MAX / 2;
+
+/// What a kept thing was made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key(pub(super) [u8; 32]);
+
+/// A folder.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The user's alone.
+    pub folder: PathBuf,
+    /// Bytes of all files in it.
+    pub max_bytes: u64,
+    pub(super) kind: &'static Kind,
+}
+
+impl Kept {
+    /// Makes the folder, or checks that it is the user's alone.
+    pub(super) fn make_folder(&self) -> Result<()> {
+        let about = |e: &std::io::Error| Error::io(self.folder.display(), e);
+        let meta = match fs::symlink_metadata(&self.folder) {
+            Ok(meta) => meta,
+            Err(_) => {
+                fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(&self.folder)
+                    .map_err(|e| about(&e))?;
+                fs::symlink_metadata(&self.folder).map_err(|e| about(&e))?
+            }
+        };
+        if !meta.is_dir() || meta.uid() != user() || meta.mode() & 0o077 != 0 {
+            let text = "others can write or read this folder, or it is not yours: nothing is kept there; chmod 700, or name another";
+            return Err(Error::new(ErrorKind::Key, text).about(self.folder.display().to_string()));
+        }
+        Ok(())
+    }
+
+    /// How many files there are, and their bytes.
+    ///
+    /// # Errors
+    /// `Key` when the folder is not the user's alone, `Io`.
+    pub fn contents(&self) -> Result<(u64, u64)> {
+        if !self.folder.exists() {
+            return Ok((0, 0));
+        }
+        self.make_folder()?;
+        let files = self.files()?;
+        Ok((files.len() as u64, files.iter().map(|f| f.bytes).sum()))
+    }
+
+    /// Removes all files; returns how many there were.
+    ///
+    /// # Errors
+    /// As of [`Kept::contents`].
+    pub fn clear(&self) -> Result<u64> {
+        if !self.folder.exists() {
+            return Ok(0);
+        }
+        self.make_folder()?;
+        let mut count = 0;
+        for file in self.files()? {
+            fs::remove_file(&file.path).map_err(|e| Error::io(file.path.display(), &e))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn files(&self) -> Result<Vec<Found>> {
+        let about = |e: std::io::Error| Error::io(self.folder.display(), &e);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(about)? {
+            let entry = entry.map_err(about)?;
+            let ours = entry.path().extension().is_some_and(|e| e == self.kind.extension || e == "new");
+            // One that another process has just removed is gone.
+            let Ok(meta) = entry.metadata() else { continue };
+            if ours && meta.is_file() {
+                let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                files.push(Found { path: entry.path(), bytes: meta.len(), used });
+            }
+        }
+        Ok(files)
+    }
+
+    pub(super) fn path(&self, key: &Key) -> PathBuf {
+        let name: String = key.0.iter().map(|b| format!("{b:02x}")).collect();
+        self.folder.join(format!("{name}.{}", self.kind.extension))
+    }
+
+    /// What is kept under `key`, if it is there, whole, and has so many bytes.
+    pub(super) fn get(&self, key: &Key, lengths: RangeInclusive<usize>) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
+        let meta = file.metadata().ok()?;
+        let own = meta.is_file() && meta.uid() == user() && meta.mode() & 0o022 == 0;
+        let length = usize::try_from(meta.len()).ok()?;
+        if !own || !lengths.contains(&length.checked_sub(AROUND)?) {
+            return None;
+        }
+        let mut data = Vec::new();
+        data.try_reserve_exact(length).ok()?;
+        (&file).take(length as u64).read_to_end(&mut data).ok()?;
+        let whole = data.split_last_chunk::<32>().filter(|(rest, sum)| {
+            rest.strip_prefix(self.kind.mark).is_some_and(|rest| rest.starts_with(&key.0))
+                && Sha256::digest(rest)[..] == sum[..]
+        });
+        if whole.is_none() || data.len() != length {
+            // Damaged: made again, and written anew.
+            self.remove(key);
+            return None;
+        }
+        // It was used: what was not goes first.
+        let now = SystemTime::now();
+        if meta.modified().is_ok_and(|used| now.duration_since(used).is_ok_and(|age| age > ABANDONED)) {
+            let _ = file.set_modified(now);
+        }
+        data.truncate(length - 32);
+        data.drain(..MARK + 32);
+        Some(data)
+    }
+
+    pub(super) fn remove(&self, key: &Key) {
+        let _ = fs::remove_file(self.path(key));
+    }
+
+    /// Keeps something. Where that is not possible, it is not kept.
+    pub(super) fn put(&self, key: &Key, bytes: &[u8]) {
+        let length = (bytes.len() + AROUND) as u64;
+        if length > self.max_bytes / 4 || self.make_folder().is_err() {
+            return;
+        }
+        let mut sum = Sha256::new();
+        for part in [&self.kind.mark[..], &key.0, bytes] {
+            sum.update(part);
+        }
+        let sum = sum.finalize();
+        let path = self.path(key);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let new = path.with_extension(format!("{}-{number}.new", std::process::id()));
+        let write = || {
+            let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            for part in [&self.kind.mark[..], &key.0, bytes, &sum[..]] {
+                file.write_all(part)?;
+            }
+            fs::rename(&new, &path)
+        };
+        if write().is_err() {
+            let _ = fs::remove_file(&new);
+            return;
+        }
+        let before = self.kind.written.fetch_add(length, Ordering::Relaxed);
+        if before.saturating_add(length) > self.max_bytes / 16 {
+            self.kind.written.store(0, Ordering::Relaxed);
+            let _ = self.make_room();
+        }
+    }
+
+    /// Removes what was not used for longest, until there is room.
+    fn make_room(&self) -> Result<()> {
+        let mut files = self.files()?;
+        let now = SystemTime::now();
+        let abandoned = |f: &Found| {
+            let old = now.duration_since(f.used).is_ok_and(|age| age > ABANDONED);
+            old && f.path.extension().is_some_and(|e| e == "new")
+        };
+        for file in files.iter().filter(|f| abandoned(f)) {
+            let _ = fs::remove_file(&file.path);
+        }
+        let mut total: u64 = files.iter().map(|f| f.bytes).sum();
+        files.sort_by_key(|f| f.used);
+        // What is written until the next look has room, too.
+        for file in files {
+            if total <= self.max_bytes - self.max_bytes / 8 {
+                break;
+            }
+            total -= file.bytes;
+            let _ = fs::remove_file(&file.path);
+        }
+        Ok(())
+    }
+}
+
+struct Found {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+/// The user whose files are believed.
+fn user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether the first folder on the way up from `path` that exists is this user's: root with the environment of somebody else,
+/// as `sudo` may leave it, makes no folders there.
+pub(super) fn is_at_home(path: &Path) -> bool {
+    path.ancestors().find_map(|folder| fs::metadata(folder).ok()).is_some_and(|meta| meta.uid() == user())
+}
+
+/// `$XDG_CACHE_HOME/hyperchunk`, or the same in `~/.cache`.
+pub(super) fn cache_folder() -> Result<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    match absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))) {
+        Some(dir) => Ok(dir.join("hyperchunk")),
+        None => fail!(Key, "no home folder to keep things in: set XDG_CACHE_HOME"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(name: &str, max_bytes: u64) -> Kept {
+        static KIND: Kind = Kind { mark: b"HCTESTS1", extension: "test", written: AtomicU64::new(UNKNOWN) };
+        let folder = std::env::temp_dir().join(format!("hyperchunk-kept-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let kept = Kept { folder, max_bytes, kind: &KIND };
+        kept.make_folder().unwrap();
+        kept
+    }
+
+    #[test]
+    fn what_was_kept_is_there_and_damage_is_not_believed() {
+        let kept = kept("damage", 1 << 20);
+        let (key, other) = (Key([1; 32]), Key([2; 32]));
+        kept.put(&key, b"result");
+        assert_eq!(kept.get(&key, 6..=6).as_deref(), Some(&b"result"[..]));
+        assert_eq!(kept.get(&key, 0..=100).as_deref(), Some(&b"result"[..]));
+        assert_eq!(kept.get(&key, 5..=5), None);
+        assert_eq!(kept.get(&other, 6..=6), None);
+        let path = kept.path(&key);
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(kept.get(&key, 0..=100), None, "byte {at}");
+            assert!(!path.exists());
+        }
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(kept.get(&key, 0..=100), None, "{length} bytes");
+        }
+        // Another's, under this name.
+        kept.put(&other, b"poison");
+        fs::rename(kept.path(&other), &path).unwrap();
+        assert_eq!(kept.get(&key, 6..=6), None);
+        let elsewhere = kept.folder.join("elsewhere");
+        fs::write(&elsewhere, &whole).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert_eq!(kept.get(&key, 6..=6), None);
+        kept.put(&key, b"");
+        assert_eq!(kept.get(&key, 0..=100).as_deref(), Some(&b""[..]));
+        fs::remove_dir_all(&kept.folder).unwrap();
+    }
+
+    #[test]
+    fn what_was_not_used_goes() {
+        let kept = kept("room", 10_000);
+        for n in 0..30 {
+            kept.put(&Key([n; 32]), &[n; 1000]);
+            let file = fs::File::open(kept.path(&Key([n; 32])));
+            if let Ok(file) = file {
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(n))).unwrap();
+            }
+            kept.get(&Key([0; 32]), 1000..=1000);
+        }
+        kept.make_room().unwrap();
+        let (_, bytes) = kept.contents().unwrap();
+        assert!(bytes <= 10_000 && bytes > 4_000, "{bytes}");
+        assert!(kept.get(&Key([0; 32]), 1000..=1000).is_some(), "the one that was used");
+        assert!(kept.get(&Key([1; 32]), 1000..=1000).is_none());
+        kept.put(&Key([99; 32]), &[0; 5000]);
+        assert!(kept.get(&Key([99; 32]), 5000..=5000).is_none(), "too large");
+        assert!(kept.clear().unwrap() > 0);
+        assert_eq!(kept.contents().unwrap(), (0, 0));
+        fs::remove_dir_all(&kept.folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_others_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let kept = kept("others", 1 << 20);
+        kept.put(&Key([1; 32]), b"result");
+        let file = kept.path(&Key([1; 32]));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o622)).unwrap();
+        assert_eq!(kept.get(&Key([1; 32]), 6..=6), None);
+        fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(kept.make_folder().is_err() && kept.contents().is_err() && kept.clear().is_err());
+        let link = kept.folder.with_extension("link");
+        let _ = fs::remove_file(&link);
+        fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink(&kept.folder, &link).unwrap();
+        assert!(Kept { folder: link.clone(), ..kept.clone() }.make_folder().is_err());
+        fs::remove_file(link).unwrap();
+        fs::remove_dir_all(&kept.folder).unwrap();
+    }
+
+    #[test]
+    fn folders_are_made_at_home_only() {
+        let kept = kept("home", 1 << 20);
+        assert!(is_at_home(&kept.folder.join("a").join("b")));
+        assert_eq!(is_at_home(Path::new("/nothing/here")), user() == 0);
+        fs::remove_dir_all(&kept.folder).unwrap();
+    }
+}
