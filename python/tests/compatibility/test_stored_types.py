@@ -193,6 +193,24 @@ def test_expressions(tmp_path: Path) -> None:
             np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("chunks", [None, "1000"])
+def test_doubles_of_expressions_are_rounded_once(tmp_path: Path, chunks: str | None) -> None:
+    """What is nearly a tie is none, though the nearest `float32` is one."""
+    file = tmp_path / "a.h5"
+    ties = TIES.astype("f8")
+    edges = [65520, np.nextafter(65520, 0), -1e300]
+    a = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), edges])
+    a = np.concatenate([a, np.random.default_rng(5).standard_normal(20_000), [np.nan, np.inf, 0.0, -0.0]])
+    with h5py.File(file, "w") as opened:
+        opened["a"] = a
+    with np.errstate(over="ignore"):
+        expected = a.astype("f2")
+        assert (expected != a.astype("f4").astype("f2")).sum() > 10_000
+    hyperchunk.udf.attach(file, outputs=f"half:{len(a)}:float16", expression="a + 0", chunks=chunks)
+    np.testing.assert_array_equal(both(file, "half").view("u2") & 0x7FFF, expected.view("u2") & 0x7FFF)
+    np.testing.assert_array_equal(both(file, "half"), expected)
+
+
 def test_live_inputs_of_live_datasets(tmp_path: Path) -> None:
     """A mask of halves, and what is left by it: inputs are `int8` and `float`, as if they were stored."""
     file = tmp_path / "a.h5"

@@ -58,6 +58,18 @@ as_is!(u64: f32 f64);
 as_is!(f32: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 as_is!(f64: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 
+/// A double as the float beside it whose last bit is 1, unless a float is equal: what that is rounded to, with at most 22 bits, is what
+/// the double is rounded to. The nearest float could be a tie where the double was none.
+pub(super) fn to_odd(value: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is lost is looked at")]
+    let near = value as f32;
+    let (bits, back) = (near.to_bits(), f64::from(near));
+    if back == value || near.is_nan() || bits & 1 == 1 {
+        return near;
+    }
+    f32::from_bits(if back.abs() > value.abs() { bits - 1 } else { bits + 1 })
+}
+
 pub(super) fn cast(from: Kind, to: Kind, a: &[u8], out: &mut Room) -> Result<()> {
     if to == Kind::Bool {
         return match from {

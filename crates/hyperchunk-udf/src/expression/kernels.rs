@@ -18,6 +18,7 @@ pub(super) fn compute(step: Step, from: Kind, to: Kind, arguments: [&[u8]; 3], o
     let [a, b, c] = arguments;
     match (step, from) {
         (Step::Cast, _) => casts::cast(from, to, a, out),
+        (Step::Narrow, _) => map1(a, out, casts::to_odd),
         (Step::Where, _) => match from.size() {
             1 => choose::<u8>(a, b, c, out),
             2 => choose::<u16>(a, b, c, out),

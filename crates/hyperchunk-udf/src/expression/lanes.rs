@@ -55,7 +55,7 @@ pub fn as_room(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
 }
 
 /// Copies bytes.
-pub(super) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
+pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
     for (to, &from) in to.iter_mut().zip(from) {
         to.write(from);
     }

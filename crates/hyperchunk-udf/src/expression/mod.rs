@@ -25,10 +25,12 @@ mod wide;
 
 pub use kind::Kind;
 pub use lanes::as_room;
+pub(crate) use lanes::copy;
 pub use plan::Program;
 pub use record::check_data;
 pub use run::{InputBytes, Scratch};
 
+use crate::datatype::Datatype;
 use crate::error::{Error, Result, fail};
 
 /// The longest expression, in bytes.
@@ -85,6 +87,19 @@ impl Expression {
         let mut steps = lower::lower(&self.parsed, inputs)?;
         steps.convert(output);
         Ok(Program::new(steps, inputs, output))
+    }
+
+    /// The same for elements that are then [stored](Datatype::store) as `output`: each is rounded once.
+    fn compile_for(&self, inputs: &[Kind], output: &Datatype) -> Result<Program> {
+        let Some(kind) = Kind::of_output(output) else {
+            fail!(Invalid, "the record of an expression computes no number")
+        };
+        let mut steps = lower::lower(&self.parsed, inputs)?;
+        match output {
+            Datatype::Half => steps.convert_to_half(),
+            _ => steps.convert(kind),
+        }
+        Ok(Program::new(steps, inputs, kind))
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) type Id = usize;
 pub(super) enum Step {
     /// Another kind; integers saturate, and NaN has none.
     Cast,
+    /// A `float64` as `float32` that is to be rounded to fewer bits: as if it had been rounded to these at once.
+    Narrow,
     Negative,
     Absolute,
     Sign,
@@ -57,6 +59,7 @@ impl Step {
     pub(super) fn count(self) -> usize {
         match self {
             Step::Cast
+            | Step::Narrow
             | Step::Negative
             | Step::Absolute
             | Step::Sign
@@ -136,6 +139,15 @@ impl Steps {
     /// Makes what is wanted an element of `kind`.
     pub(super) fn convert(&mut self, kind: Kind) {
         self.result = self.cast(self.result, kind);
+    }
+
+    /// Makes what is wanted a `float32` that becomes a float of 16 bits.
+    pub(super) fn convert_to_half(&mut self) {
+        self.result = match self.kind() {
+            Kind::Float64 => self.step(Step::Narrow, &[self.result], Kind::Float32),
+            // No integer that `float32` rounds is within what 16 bits hold.
+            _ => self.cast(self.result, Kind::Float32),
+        };
     }
 }
 

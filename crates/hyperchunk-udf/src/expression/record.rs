@@ -33,10 +33,7 @@ impl Program {
                 escape(&input.name, 80)
             )
         }
-        let Some(kind) = Kind::of_output(&record.output.datatype) else {
-            fail!(Invalid, "the record of an expression computes no number")
-        };
-        expression.compile(kinds, kind)
+        expression.compile_for(kinds, &record.output.datatype)
     }
 
     /// [`evaluate_into`](Program::evaluate_into) in pieces, with `go_on` asked after each, so that a time limit holds.

@@ -349,3 +349,43 @@ fn time_is_looked_at() {
     program.evaluate_in_pieces(&inputs, as_room(&mut out), &mut scratch, &mut || Ok(())).unwrap();
     assert!(out.iter().all(|&x| x == 2));
 }
+
+/// Values and bits that NumPy gives for `float64` as `float16`; rounded to `float32` on the way, others come out.
+#[test]
+fn doubles_become_halves_in_one_step() {
+    let (one, step) = (1.0, 2f64.powi(-11));
+    let cases = [
+        (one + step, 0x3c00, 0x3c00),
+        (one + step + 2f64.powi(-40), 0x3c01, 0x3c00),
+        (one + 3.0 * step - 2f64.powi(-40), 0x3c01, 0x3c02),
+        (-(one + step + 2f64.powi(-50)), 0xbc01, 0xbc00),
+        (2f64.powi(-25) * (1.0 + 2f64.powi(-40)), 1, 0),
+        (2f64.powi(-25), 0, 0),
+        (65520.0 - 2f64.powi(-20), 0x7bff, 0x7c00),
+        (65520.0, 0x7c00, 0x7c00),
+        (1e300, 0x7c00, 0x7c00),
+        (-1e-300, 0x8000, 0x8000),
+        (0.1, 0x2e66, 0x2e66),
+        (f64::NEG_INFINITY, 0xfc00, 0xfc00),
+        (-0.0, 0x8000, 0x8000),
+    ];
+    let half = crate::datatype::Datatype::Half;
+    let input: Vec<u8> = cases.iter().flat_map(|(value, ..)| value.to_ne_bytes()).collect();
+    let expression = Expression::parse("a").unwrap();
+    let stored = |program: &Program| -> Vec<u16> {
+        let (mut out, mut stored) = (vec![0; cases.len() * 4], vec![0; cases.len() * 2]);
+        program.evaluate(&[InputBytes::Each(&input)], &mut out, &mut Scratch::default()).unwrap();
+        half.store(&out, &mut stored);
+        stored.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)).collect()
+    };
+    let once = stored(&expression.compile_for(&[Kind::Float64], &half).unwrap());
+    assert_eq!(once, cases.map(|(_, bits, _)| bits));
+    let twice = stored(&expression.compile(&[Kind::Float64], Kind::Float32).unwrap());
+    assert_eq!(twice, cases.map(|(.., bits)| bits));
+    // What an expression rounds itself stays so.
+    let asked = Expression::parse("float32(a)").unwrap().compile_for(&[Kind::Float64], &half).unwrap();
+    assert_eq!(stored(&asked), twice);
+    // A NaN stays one.
+    let nan = super::casts::to_odd(f64::NAN);
+    assert!(nan.is_nan());
+}
