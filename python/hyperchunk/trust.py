@@ -56,7 +56,7 @@ def ls() -> list[Key]:
     """
     keys, bad = _core.trust_list()
     if bad:
-        raise KeyFileError(f"{bad[0]} (and {len(bad) - 1} more)" if len(bad) > 1 else bad[0])
+        raise KeyFileError(bad)
     return [Key(*key) for key in keys]
 
 

@@ -5,7 +5,7 @@ use hyperchunk_h5abi::{Error, Library, edit};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::{self, Profile};
 use hyperchunk_udf::signature::Fingerprint;
-use hyperchunk_udf::trust::{self, Listed, Place};
+use hyperchunk_udf::trust::{self, Listed};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -24,26 +24,23 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 type Key = (String, Option<String>, Option<String>, String, String, bool);
 
 fn row(listed: Listed) -> Key {
-    let (profile, revoked) = match listed.place {
-        Place::Profile(profile) => (Some(profile), None),
-        Place::Revoked(since) => (None, Some(since)),
-    };
-    (listed.fingerprint.to_string(), profile, revoked, listed.name, listed.email, listed.shared)
+    let (profile, revoked) = (listed.profile(), listed.revoked());
+    (
+        listed.fingerprint.to_string(),
+        profile.map(str::to_owned),
+        revoked.map(str::to_owned),
+        listed.name,
+        listed.email,
+        listed.shared,
+    )
 }
 
-/// The keys, and why others are not usable.
+/// The keys, and why others are not usable, if any are not.
 #[pyfunction]
-fn trust_list(py: Python<'_>) -> PyResult<(Vec<Key>, Vec<String>)> {
+fn trust_list(py: Python<'_>) -> PyResult<(Vec<Key>, Option<String>)> {
     let read = || -> Result<_, Error> {
-        let (mut keys, mut bad) = (Vec::new(), Vec::new());
-        keys.extend(keys::own_public_key()?.map(|own| row(Listed::new(&own, "self"))));
-        for listed in trust::list()? {
-            match listed {
-                Ok(listed) => keys.push(row(listed)),
-                Err(error) => bad.push(error.to_string()),
-            }
-        }
-        Ok((keys, bad))
+        let (known, bad) = trust::known()?;
+        Ok((known.into_iter().map(row).collect(), bad))
     };
     py.detach(read).map_err(|e| to_python(py, &e))
 }

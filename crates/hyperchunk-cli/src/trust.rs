@@ -138,19 +138,7 @@ pub(crate) fn about(profile: &Profile) -> String {
 }
 
 fn ls(as_json: bool) -> Outcome {
-    let own = keys::own_public_key()?;
-    let listed = trust::list()?;
-    let mut rows = Vec::new();
-    if let Some(own) = &own {
-        rows.push(Listed::new(own, "self"));
-    }
-    let mut bad = Vec::new();
-    for one in listed {
-        match one {
-            Ok(one) => rows.push(one),
-            Err(error) => bad.push(error.to_string()),
-        }
-    }
+    let (rows, bad) = trust::known()?;
     if as_json {
         let rows: Vec<_> = rows.iter().map(row_json).collect();
         say!("{}", Value::Array(rows));
@@ -164,22 +152,14 @@ fn ls(as_json: bool) -> Outcome {
             say!("{}\t{place}\t{}\t{}", row.fingerprint, escape(&row.name, 80), escape(&row.email, 80));
         }
     }
-    match bad.first() {
-        None => Ok(()),
-        Some(first) if bad.len() == 1 => Err(first.clone().into()),
-        Some(first) => Err(format!("{first} (and {} more)", bad.len() - 1).into()),
-    }
+    bad.map_or(Ok(()), |bad| Err(bad.into()))
 }
 
 fn row_json(row: &Listed) -> Value {
-    let (profile, revoked) = match &row.place {
-        Place::Profile(profile) => (Some(profile), None),
-        Place::Revoked(since) => (None, Some(since)),
-    };
     json!({
         "fingerprint": row.fingerprint.to_string(),
-        "profile": profile,
-        "revoked": revoked,
+        "profile": row.profile(),
+        "revoked": row.revoked(),
         "shared": row.shared,
         "name": row.name,
         "email": row.email,

@@ -65,6 +65,21 @@ impl Backend {
         }
     }
 
+    /// The back end with this short name, as `languages` in a file of settings has it.
+    ///
+    /// # Errors
+    /// `Key`, with those that there are.
+    pub(crate) fn from_short_name(name: &str) -> Result<Self> {
+        match Backend::ALL.into_iter().find(|b| b.short_name() == name) {
+            Some(backend) => Ok(backend),
+            None => fail!(
+                Key,
+                "unknown language {name:?} in `languages`; there are {}",
+                Backend::ALL.map(Backend::short_name).join(", ")
+            ),
+        }
+    }
+
     /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.expr`; any case).
     ///
     /// # Errors

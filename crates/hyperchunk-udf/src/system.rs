@@ -97,15 +97,8 @@ impl Policy {
             Some("refuse") => false,
             Some(other) => fail!(Key, "`strangers` is \"run\" or \"refuse\", not {other:?}"),
         };
-        let language = |name: String| match Backend::ALL.into_iter().find(|b| b.short_name() == name) {
-            Some(backend) => Ok(backend),
-            None => fail!(
-                Key,
-                "unknown language {name:?} in `languages`; there are {}",
-                Backend::ALL.map(Backend::short_name).join(", ")
-            ),
-        };
-        let languages = file.languages.map(|l| l.into_iter().map(language).collect()).transpose()?;
+        let languages =
+            file.languages.map(|l| l.iter().map(|l| Backend::from_short_name(l)).collect()).transpose()?;
         let policy = Policy {
             user_profiles: file.user_profiles.unwrap_or(true),
             strangers,

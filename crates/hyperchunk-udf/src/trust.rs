@@ -54,6 +54,22 @@ impl Listed {
         }
     }
 
+    /// The profile that lists it; none of a revoked key.
+    pub fn profile(&self) -> Option<&str> {
+        match &self.place {
+            Place::Profile(profile) => Some(profile),
+            Place::Revoked(_) => None,
+        }
+    }
+
+    /// Since when it is revoked, if it is.
+    pub fn revoked(&self) -> Option<&str> {
+        match &self.place {
+            Place::Profile(_) => None,
+            Place::Revoked(since) => Some(since),
+        }
+    }
+
     fn to_text(&self) -> String {
         let Listed { fingerprint, name, email, .. } = self;
         match self.key {
@@ -276,6 +292,24 @@ pub fn list() -> Result<Vec<Result<Listed>>> {
         }
     }
     Ok(found)
+}
+
+/// Every key that is known here: the user's own, then those that are listed. With it, why others are not usable, if any are not.
+///
+/// # Errors
+/// Those of [`list`].
+pub fn known() -> Result<(Vec<Listed>, Option<String>)> {
+    let mut known = Vec::from_iter(keys::own_public_key()?.map(|own| Listed::new(&own, "self")));
+    let mut bad = Vec::new();
+    for listed in list()? {
+        match listed {
+            Ok(listed) => known.push(listed),
+            Err(error) => bad.push(error),
+        }
+    }
+    let more = bad.len().saturating_sub(1);
+    let bad = bad.first().map(|e| if more == 0 { e.to_string() } else { format!("{e} (and {more} more)") });
+    Ok((known, bad))
 }
 
 /// The key with this fingerprint as a profile lists it.

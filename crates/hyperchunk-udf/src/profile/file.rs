@@ -95,10 +95,7 @@ impl Profile {
     fn run_only(&mut self, languages: &[String]) -> Result<()> {
         let mut backends = Vec::new();
         for language in languages {
-            let Some(backend) = Backend::ALL.into_iter().find(|b| b.short_name() == language) else {
-                let known = Backend::ALL.map(Backend::short_name).join(", ");
-                fail!(Key, "unknown language {language:?} in `languages`; there are {known}")
-            };
+            let backend = Backend::from_short_name(language)?;
             if !self.backends.contains(&backend) && backend.has_worker() {
                 fail!(
                     Key,
