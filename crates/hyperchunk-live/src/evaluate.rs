@@ -4,12 +4,12 @@ use crate::plan::{self, Plan, about_input};
 use crate::{expression, inputs, texts};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
-use hyperchunk_udf::host::results;
-use hyperchunk_udf::host::texts::{Texts, limit};
-use hyperchunk_udf::host::{Active, Pool, Session, Source};
+use hyperchunk_udf::expression::as_room;
+use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
-use hyperchunk_udf::record::{Block, bytes_of};
+use hyperchunk_udf::record::{Block, Slot};
 use hyperchunk_udf::stub::Stub;
+use std::sync::Arc;
 
 /// Computes the chunk that `stub` stands for.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
@@ -50,103 +50,41 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
     if let Some(program) = &plan.program {
         return expression::compute(file, plan, program, (offset, shape), to);
     }
-    let parts: Vec<Block> = plan.record.parts(offset, shape).collect();
-    let texts = read_texts(file, plan, &parts)?;
-    let key = plan.key.with_room(texts.iter().map(|(n, texts)| (*n, texts.bytes())));
-    let mut session = plan.session(file, &key)?;
-    // A worker that ended by itself while it was idle says so only when it is called.
-    match run(file, plan, &mut session, &texts, parts.clone()) {
-        Err(_) if session.ended_idle() => {
-            session = plan.session(file, &key)?;
-            run(file, plan, &mut session, &texts, parts)?;
-        }
-        outcome => outcome?,
-    }
-    take_output(plan, &mut session, shape, to)?;
-    Pool::global().put(key, session);
-    Ok(())
+    let calls = Calls {
+        record: &plan.record,
+        digest: plan.digest,
+        key: &plan.key,
+        results: plan.results.as_ref(),
+        // The engine reads files that nobody writes.
+        constant: Some(file.instance()),
+    };
+    calls.compute((offset, shape), &Inputs { file, plan }, |session| {
+        plan.record.place_block(shape, as_room(to), |from, to| session.take_output(0, from, to))
+    })
 }
 
-/// Reads the inputs that have strings of variable length: how long they are decides what memory a worker needs.
-fn read_texts(file: &File, plan: &Plan, parts: &[Block]) -> Result<Vec<(usize, Texts)>> {
-    let mut left = limit(&plan.profile);
-    let mut found = Vec::new();
-    for (n, (slot, part)) in plan.record.slots().zip(parts).enumerate() {
-        if slot.datatype.has_pointers() {
-            let texts = texts::read(file, plan, slot, part, left).map_err(|e| about_input(&e, slot))?;
-            left = left.saturating_sub(texts.bytes());
-            found.push((n, texts));
-        }
-    }
-    Ok(found)
+/// The inputs of a live dataset, through the engine.
+struct Inputs<'a> {
+    file: &'a File,
+    plan: &'a Plan,
 }
 
-fn run(
-    file: &File,
-    plan: &Plan,
-    session: &mut Session,
-    texts: &[(usize, Texts)],
-    parts: Vec<Block>,
-) -> Result<()> {
-    let record = &plan.record;
-    let no_memory = || Error::new(ErrorKind::Worker, "no memory for an input");
-    for (n, texts) in texts {
-        let at = session.input_address(*n).ok_or_else(no_memory)?;
-        texts.place(session.input(*n).ok_or_else(no_memory)?, at)?;
+impl Reader for Inputs<'_> {
+    fn session(&self, key: &Arc<SessionKey>) -> Result<Session> {
+        self.plan.session(self.file, key)
     }
-    for (n, ((slot, source), part)) in record.slots().zip(&plan.key.slots).zip(&parts).enumerate() {
-        if !matches!(source.source, Source::Copied(_)) || slot.datatype.has_pointers() {
-            continue;
-        }
-        // What was read whole stays as it is: the engine reads files that nobody writes.
-        if !record.is_cut(slot) && session.stamp == file.instance() {
-            continue;
-        }
-        let to = session.input(n).ok_or_else(no_memory)?;
-        inputs::read(file, record, slot, part, to).map_err(|error| about_input(&error, slot))?;
+
+    fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()> {
+        inputs::read(self.file, &self.plan.record, slot, part, to).map_err(|error| about_input(&error, slot))
     }
-    session.stamp = file.instance();
-    let blocks = record.slots().zip(&plan.key.slots).zip(parts).map(|((slot, job), part)| {
-        let skip = match job.source {
-            Source::Mapped { .. } => slot.first_byte(&part.0),
-            _ => 0,
-        };
-        (skip, part)
-    });
-    let from = (plan.digest, plan.key.file_path.as_str());
-    results::call(session, plan.results.as_ref(), record, from, blocks.collect())
+
+    fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>> {
+        let texts = texts::read(self.file, self.plan, slot, part, left);
+        Ok(Box::new(texts.map_err(|error| about_input(&error, slot))?))
+    }
 }
 
 /// The error of memory that is not there.
 pub(crate) fn no_room(bytes: u64) -> Error {
     Error::new(ErrorKind::Limit, format!("no memory for {bytes} bytes"))
-}
-
-/// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
-fn take_output(plan: &Plan, session: &mut Session, shape: &[u64], chunk: &mut [u8]) -> Result<()> {
-    let record = &plan.record;
-    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if record.chunk_bytes() != chunk.len() as u64 {
-        return Err(lost());
-    }
-    if record.output.datatype.is_converted() {
-        let bytes = bytes_of(shape, &record.output.datatype);
-        let mut block = Vec::new();
-        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
-        block.try_reserve_exact(length).map_err(|_| no_room(bytes))?;
-        block.resize(length, 0);
-        session.copy_output(0, 0, &mut block).ok_or_else(lost)?;
-        chunk.fill(0);
-        return record.store_block(shape, &block, chunk).ok_or_else(lost);
-    }
-    if shape == record.chunk {
-        return session.copy_output(0, 0, chunk).ok_or_else(lost);
-    }
-    chunk.fill(0);
-    for (from, row) in record.rows(shape) {
-        let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
-        let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
-        session.copy_output(0, from, to).ok_or_else(lost)?;
-    }
-    Ok(())
 }

@@ -75,23 +75,12 @@ pub(crate) fn compute(
             inputs.push(if single { InputBytes::One(bytes) } else { InputBytes::Each(bytes) });
         }
         let mut go_on = || in_time(&plan.profile);
-        let converted = record.output.datatype.is_converted();
-        if shape == record.chunk && !converted {
+        if shape == record.chunk && !record.output.datatype.is_converted() {
             return program.evaluate_in_pieces(&inputs, as_room(chunk), scratch, &mut go_on);
         }
         resize(block, bytes_of(shape, &record.output.datatype))?;
         program.evaluate_in_pieces(&inputs, as_room(block), scratch, &mut go_on)?;
-        chunk.fill(0);
-        if converted {
-            return record.store_block(shape, block, chunk).ok_or_else(lost);
-        }
-        for (from, row) in record.rows(shape) {
-            let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
-            let to = range.and_then(|(start, end)| chunk.get_mut(start..end)).ok_or_else(lost)?;
-            let from = usize::try_from(from).unwrap_or(usize::MAX);
-            to.copy_from_slice(block.get(from..from.saturating_add(to.len())).ok_or_else(lost)?);
-        }
-        Ok(())
+        record.place_bytes(shape, block, as_room(chunk))
     })();
     memory.inputs.retain(|buffer| buffer.capacity() <= MAX_KEPT);
     if memory.block.capacity() > MAX_KEPT {

@@ -9,16 +9,14 @@ use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
 use crate::library::Library;
 use crate::symbols::Hid;
-use crate::{Error, ErrorKind, Result, fail};
+use crate::{Error, Result, fail};
 use hyperchunk_udf::escape::escape;
-use hyperchunk_udf::expression::as_room;
-use hyperchunk_udf::host::results;
-use hyperchunk_udf::host::texts::{limit, too_large};
-use hyperchunk_udf::host::{Active, Pool, Session, Source};
+use hyperchunk_udf::host::texts::too_large;
+use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
-use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 /// The bytes of the chunk that `stub` stands for.
 ///
@@ -89,86 +87,47 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
     if let Some(program) = &plan.program {
         return super::expression::compute(library, dataset, plan, program, (&offset, &shape));
     }
-    let texts = read_texts(library, dataset, plan, (&offset, &shape))?;
-    let key = plan.key.with_room(texts.iter().map(|(n, texts)| (*n, texts.bytes())));
-    let mut session = plan.session(library, dataset, &key)?;
-    // A worker that ended by itself while it was idle says so only when it is called.
-    let outcome = match run(library, dataset, plan, &mut session, &texts, (&offset, &shape)) {
-        Err(_) if session.ended_idle() => {
-            session = plan.session(library, dataset, &key)?;
-            run(library, dataset, plan, &mut session, &texts, (&offset, &shape))
-        }
-        outcome => outcome,
+    let bytes = record.chunk_bytes();
+    let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
+    let calls = Calls {
+        record,
+        digest: plan.verified.digest,
+        key: &plan.key,
+        results: plan.results.as_ref(),
+        constant: plan.read_only.then_some(plan.instance),
     };
-    outcome?;
-    let chunk = take_output(library, plan, &mut session, &shape)?;
-    Pool::global().put(key, session);
-    Ok(chunk)
+    calls.compute((&offset, &shape), &Inputs { library, dataset, plan }, |session| {
+        let mut chunk = ChunkBuffer::new(library, total)?;
+        record.place_block(&shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;
+        Ok(chunk)
+    })
 }
 
-fn run(
+/// The inputs of a live dataset, through the library.
+struct Inputs<'a> {
     library: &'static Library,
+    /// The live dataset.
     dataset: Hid,
-    plan: &Plan,
-    session: &mut Session,
-    texts: &[(usize, Texts)],
-    (offset, shape): (&[u64], &[u64]),
-) -> Result<()> {
-    let record = &plan.verified.record;
-    for (n, texts) in texts {
-        let Some((to, at)) = session.input_address(*n).and_then(|at| Some((session.input(*n)?, at))) else {
-            fail!(Worker, "no memory for an input")
-        };
-        texts.place(to, at)?;
-    }
-    let parts: Vec<Block> = record.parts(offset, shape).collect();
-    for (n, ((slot, source), part)) in record.slots().zip(&plan.key.slots).zip(&parts).enumerate() {
-        if !matches!(source.source, Source::Copied(_)) || slot.datatype.has_pointers() {
-            continue;
-        }
-        // What was read whole from a file that nobody can write stays as it is.
-        if !record.is_cut(slot) && plan.read_only && session.stamp == plan.instance {
-            continue;
-        }
-        let Some(to) = session.input(n) else { fail!(Worker, "no memory for an input") };
-        read_input(library, dataset, plan, slot, (&part.0, &part.1), to)?;
-    }
-    session.stamp = plan.instance;
-    let blocks = record.slots().zip(&plan.key.slots).zip(parts).map(|((slot, job), part)| {
-        let skip = match job.source {
-            Source::Mapped { .. } => slot.first_byte(&part.0),
-            _ => 0,
-        };
-        (skip, part)
-    });
-    let from = (plan.verified.digest, plan.key.file_path.as_str());
-    results::call(session, plan.results.as_ref(), record, from, blocks.collect())
+    plan: &'a Plan,
 }
 
-/// Reads the inputs that have strings of variable length: how long they are decides what memory a worker needs.
-fn read_texts(
-    library: &'static Library,
-    dataset: Hid,
-    plan: &Plan,
-    (offset, shape): (&[u64], &[u64]),
-) -> Result<Vec<(usize, Texts)>> {
-    let record = &plan.verified.record;
-    let mut left = limit(&plan.profile);
-    let mut found = Vec::new();
-    let parts = record.parts(offset, shape);
-    for (n, (slot, part)) in
-        record.slots().zip(parts).enumerate().filter(|(_, (s, _))| s.datatype.has_pointers())
-    {
-        let (offset, shape) = (part.0.as_slice(), part.1.as_slice());
+impl Reader for Inputs<'_> {
+    fn session(&self, key: &Arc<SessionKey>) -> Result<Session> {
+        self.plan.session(self.library, self.dataset, key)
+    }
+
+    fn input(&self, slot: &Slot, (offset, shape): &Block, to: &mut [u8]) -> Result<()> {
+        read_input(self.library, self.dataset, self.plan, slot, (offset, shape), to)
+    }
+
+    fn strings(&self, slot: &Slot, (offset, shape): &Block, left: u64) -> Result<Box<dyn Strings>> {
+        let Inputs { library, dataset, plan } = *self;
         let (bytes, over) = (bytes_of(shape, &slot.datatype), || too_large(&plan.profile));
         let texts = Texts::read(library, &slot.datatype, bytes, left, over, |to, transfer| {
-            read_block(library, dataset, record, slot, (offset, shape), to, transfer)
-        })
-        .map_err(|e| of_input(&e, plan, slot))?;
-        left = left.saturating_sub(texts.bytes());
-        found.push((n, texts));
+            read_block(library, dataset, &plan.verified.record, slot, (offset, shape), to, transfer)
+        });
+        Ok(Box::new(texts.map_err(|e| of_input(&e, plan, slot))?))
     }
-    Ok(found)
 }
 
 /// Reads a block of an input through the library, which converts it to the machine's types. The input may itself be
@@ -256,53 +215,4 @@ fn read_block(
             ) >= 0
     };
     if done { Ok(()) } else { Err(failure(library, "cannot read it")) }
-}
-
-/// Copies the block out of the shared memory into a chunk, with zeros past the dataset's edges, which nobody sees.
-fn take_output(
-    library: &'static Library,
-    plan: &Plan,
-    session: &mut Session,
-    shape: &[u64],
-) -> Result<ChunkBuffer> {
-    let record = &plan.verified.record;
-    let bytes = record.chunk_bytes();
-    let Ok(total) = usize::try_from(bytes) else { fail!(Limit, "a chunk of {bytes} bytes") };
-    let mut chunk = ChunkBuffer::new(library, total)?;
-    place_rows(record, shape, chunk.uninitialised(), |from, to| session.take_output(0, from, to))?;
-    Ok(chunk)
-}
-
-/// Fills a chunk from a block of its shape, or of the part of it that is inside the dataset. `take` copies what begins at a
-/// byte of the block.
-pub(super) fn place_rows(
-    record: &Record,
-    shape: &[u64],
-    to: &mut [MaybeUninit<u8>],
-    mut take: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> Option<()>,
-) -> Result<()> {
-    let lost = || Error::new(ErrorKind::Worker, "the result is not where it should be");
-    if record.output.datatype.is_converted() {
-        let mut block = Vec::new();
-        let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
-        if block.try_reserve_exact(bytes).is_err() {
-            fail!(Limit, "no memory for {bytes} bytes")
-        }
-        block.resize(bytes, 0);
-        take(0, as_room(&mut block)).ok_or_else(lost)?;
-        to.fill(MaybeUninit::new(0));
-        // SAFETY: every byte was initialised just now.
-        let chunk = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), to.len()) };
-        return record.store_block(shape, &block, chunk).ok_or_else(lost);
-    }
-    if shape == record.chunk {
-        return take(0, to).ok_or_else(lost);
-    }
-    to.fill(MaybeUninit::new(0));
-    for (from, row) in record.rows(shape) {
-        let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
-        let to = range.and_then(|(start, end)| to.get_mut(start..end)).ok_or_else(lost)?;
-        take(from, to).ok_or_else(lost)?;
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Computing expressions, in the reading process.
 
-use super::evaluate::{place_rows, read_input};
+use super::evaluate::read_input;
 use super::plan::{Plan, on_disk};
 use crate::filter::ChunkBuffer;
 use crate::library::Library;
@@ -59,14 +59,7 @@ pub(super) fn compute(
         let bytes = usize::try_from(bytes_of(shape, &record.output.datatype)).unwrap_or(usize::MAX);
         resize(&mut memory.block, bytes)?;
         run(plan, program, &inputs, as_room(&mut memory.block), &mut memory.scratch)?;
-        place_rows(record, shape, to, |from, to| {
-            let from = usize::try_from(from).ok()?;
-            let row = memory.block.get(from..from.checked_add(to.len())?)?;
-            to.iter_mut().zip(row).for_each(|(to, &from)| {
-                to.write(from);
-            });
-            Some(())
-        })?;
+        record.place_bytes(shape, &memory.block, to)?;
         Ok(chunk)
     })();
     memory.inputs.iter_mut().chain([&mut memory.block]).filter(|m| m.capacity() > MAX_KEPT).for_each(|m| {

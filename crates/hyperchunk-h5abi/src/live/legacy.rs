@@ -2,8 +2,8 @@
 //!
 //! Their filter has no client data, so that nothing in the dataset tells which it is; it is known by what its chunk holds.
 
-use super::locate::{Target, keep_plan, known_plan};
-use super::plan::{Plan, absolute, check_shape};
+use super::locate::{Target, not_none, target};
+use super::plan::absolute;
 use super::record::Verified;
 use crate::errors::{Quiet, failure};
 use crate::handles::{Handle, c_name};
@@ -70,41 +70,25 @@ pub(super) fn locate(library: &'static Library, legacy: &Legacy, bytes: &[u8]) -
         if targets.iter().any(|(_, plan)| plan.instance == instance) {
             continue;
         }
-        let plan = match known_plan(library, instance, legacy.digest) {
-            Some(plan) => plan,
-            None => {
-                let (path, name) = (
-                    library.name_of(file.id, library.f.file_name),
-                    library.name_of(dataset, library.f.id_name),
-                );
-                let verified = verified(library, &file, dataset, legacy).map_err(|error| {
-                    audit::note(&audit::Event {
-                        file: &path,
-                        dataset: &name,
-                        record: legacy.digest,
-                        signer: legacy.fingerprint(),
-                        profile: None,
-                        language: legacy.language_name(),
-                        error: Some(&error),
-                    });
-                    let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
-                    Error::new(error.kind(), text).about(format!("{path}:{name}"))
-                })?;
-                let plan = Arc::new(Plan::new(library, dataset, &file, instance, Arc::new(verified))?);
-                keep_plan(library, &plan);
-                plan
-            }
-        };
-        check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
-        targets.push((dataset, plan));
+        targets.push(target(library, dataset, &file, instance, legacy.digest, || {
+            verified(library, &file, dataset, legacy).map(Arc::new).map_err(|error| {
+                let path = library.name_of(file.id, library.f.file_name);
+                let name = library.name_of(dataset, library.f.id_name);
+                audit::note(&audit::Event {
+                    file: &path,
+                    dataset: &name,
+                    record: legacy.digest,
+                    signer: legacy.fingerprint(),
+                    profile: None,
+                    language: legacy.language_name(),
+                    error: Some(&error),
+                });
+                let text = format!("({}, of HDF5-UDF): {error}", escape(&legacy.backend, 20));
+                Error::new(error.kind(), text).about(format!("{path}:{name}"))
+            })
+        })?);
     }
-    if targets.is_empty() {
-        fail!(
-            Unsupported,
-            "the dataset that is read is not open by itself: is it the source of a virtual dataset? Open it in this program, too, and read again"
-        )
-    }
-    Ok(targets)
+    not_none(targets)
 }
 
 /// The record of a dataset of HDF5-UDF.

@@ -5,12 +5,12 @@
 //! one file are open together, several datasets can match; then each is evaluated and all must agree.
 
 use super::plan::{Plan, check_shape};
-use super::record;
+use super::record::{self, Verified};
 use crate::errors::Quiet;
 use crate::handles::Handle;
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ALL_FILES, Hid, OBJ_DATASET};
-use crate::{Result, fail};
+use crate::{Error, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
@@ -70,34 +70,22 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
                 hyperchunk_udf::escape::escape(&name, 200)
             )
         }
-        let plan = match known_plan(library, instance, stub.record) {
-            Some(plan) => plan,
-            None => {
-                let verified = record::verified(library, dataset, stub.record).map_err(|error| {
-                    let path = library.name_of(file.id, library.f.file_name);
-                    let name = library.name_of(dataset, library.f.id_name);
-                    audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
-                    error.about(format!("{path}:{name}"))
-                })?;
-                let dims = library.dims(library.dataset_space(dataset)?.id)?;
-                let verified = verified.grown(&dims).map_err(|error| {
-                    let path = library.name_of(file.id, library.f.file_name);
-                    error.about(format!("{path}:{}", library.name_of(dataset, library.f.id_name)))
-                })?;
-                let plan = Arc::new(Plan::new(library, dataset, file, instance, verified)?);
-                keep_plan(library, &plan);
-                plan
-            }
-        };
-        check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
-        targets.push((dataset, plan));
+        targets.push(target(library, dataset, file, instance, stub.record, || {
+            let about = |error: Error| {
+                let path = library.name_of(file.id, library.f.file_name);
+                error.about(format!("{path}:{}", library.name_of(dataset, library.f.id_name)))
+            };
+            let verified = record::verified(library, dataset, stub.record).map_err(|error| {
+                let path = library.name_of(file.id, library.f.file_name);
+                let name = library.name_of(dataset, library.f.id_name);
+                audit::note(&audit::Event::invalid(&path, &name, stub.record, &error));
+                about(error)
+            })?;
+            let dims = library.dims(library.dataset_space(dataset)?.id)?;
+            verified.grown(&dims).map_err(about)
+        })?);
     }
-    if targets.is_empty() {
-        fail!(
-            Unsupported,
-            "the dataset that is read is not open by itself: is it the source of a virtual dataset? Open it in this program, too, and read again"
-        )
-    }
+    let targets = not_none(targets)?;
     // In a file that can be written, inputs can change between two chunks: everything is looked at again.
     if targets.iter().all(|(_, p)| p.read_only)
         && let Some(mut last) = cache(&LAST)
@@ -112,7 +100,39 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     Ok(targets)
 }
 
-pub(super) fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<Arc<Plan>> {
+/// A dataset with its plan: the one that is kept, or one that is made of the record that `verified` gives.
+pub(super) fn target(
+    library: &'static Library,
+    dataset: Hid,
+    file: &Handle,
+    instance: u64,
+    record: RecordDigest,
+    verified: impl FnOnce() -> Result<Arc<Verified>>,
+) -> Result<Target> {
+    let plan = match known_plan(library, instance, record) {
+        Some(plan) => plan,
+        None => {
+            let plan = Arc::new(Plan::new(library, dataset, file, instance, verified()?)?);
+            keep_plan(library, &plan);
+            plan
+        }
+    };
+    check_shape(library, dataset, &plan.verified).map_err(|e| plan.explain(&e))?;
+    Ok((dataset, plan))
+}
+
+/// `targets`, of which there has to be one.
+pub(super) fn not_none(targets: Vec<Target>) -> Result<Vec<Target>> {
+    if targets.is_empty() {
+        fail!(
+            Unsupported,
+            "the dataset that is read is not open by itself: is it the source of a virtual dataset? Open it in this program, too, and read again"
+        )
+    }
+    Ok(targets)
+}
+
+fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<Arc<Plan>> {
     let plans = cache(&PLANS)?;
     let same = |(base, p): &&(usize, Arc<Plan>)| {
         *base == library.base() && p.instance == instance && p.verified.digest == record
@@ -120,7 +140,7 @@ pub(super) fn known_plan(library: &Library, instance: u64, record: RecordDigest)
     plans.iter().find(same).map(|(_, p)| Arc::clone(p))
 }
 
-pub(super) fn keep_plan(library: &Library, plan: &Arc<Plan>) {
+fn keep_plan(library: &Library, plan: &Arc<Plan>) {
     if plan.read_only
         && let Some(mut plans) = cache(&PLANS)
     {

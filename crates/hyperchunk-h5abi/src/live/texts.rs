@@ -10,6 +10,7 @@ use crate::static_symbols::is_absent;
 use crate::symbols::Hid;
 use crate::{Error, Result, fail};
 use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::host::Strings;
 use std::ffi::{CStr, c_char, c_void};
 
 /// Bytes of an address.
@@ -80,11 +81,6 @@ impl Texts {
         Ok(texts)
     }
 
-    /// Bytes of elements and strings together.
-    pub(super) fn bytes(&self) -> u64 {
-        (self.elements.len() as u64).saturating_add(self.text_bytes)
-    }
-
     /// Gives each address's place in the elements, and its string with the zero; none where the address is null.
     fn each(&self, mut give: impl FnMut(usize, Option<&[u8]>)) {
         for (n, element) in self.elements.chunks_exact(self.size.max(1)).enumerate() {
@@ -102,9 +98,14 @@ impl Texts {
             }
         }
     }
+}
 
-    /// Puts elements and strings into `to`, which the worker sees at address `at`.
-    pub(super) fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
+impl Strings for Texts {
+    fn bytes(&self) -> u64 {
+        (self.elements.len() as u64).saturating_add(self.text_bytes)
+    }
+
+    fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
         let length = self.elements.len();
         let Some((elements, heap)) =
             to.split_at_mut_checked(length).filter(|(_, h)| h.len() as u64 >= self.text_bytes)

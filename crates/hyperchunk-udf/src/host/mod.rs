@@ -3,6 +3,7 @@
 //! **Invariant:** a wait for a worker always ends: it has a deadline, and a dead worker ends it at once.
 
 mod active;
+mod block;
 pub mod code;
 mod compile;
 mod identity;
@@ -22,6 +23,7 @@ mod verdict;
 mod zygote;
 
 pub use active::{Active, in_time};
+pub use block::{Calls, Reader, Strings};
 pub use compile::{compile_cpp, compile_wasm, compiled_form};
 pub use kept::Kept;
 pub use locate::{Programs, set_package_dir};

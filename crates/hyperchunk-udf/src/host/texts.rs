@@ -3,6 +3,7 @@
 //! How many bytes they may have together is bounded by the profile. The elements get the addresses that the worker sees the
 //! strings at; it never sees one of this process.
 
+use super::block::Strings;
 use super::pool::SessionKey;
 use super::session::Source;
 use crate::datatype::Datatype;
@@ -67,17 +68,14 @@ impl Texts {
         }
         Ok(())
     }
+}
 
-    /// Bytes of elements and strings together.
-    pub fn bytes(&self) -> u64 {
+impl Strings for Texts {
+    fn bytes(&self) -> u64 {
         (self.elements.len() as u64).saturating_add(self.strings.len() as u64)
     }
 
-    /// Puts elements and strings into `to`, which the worker sees at address `at`.
-    ///
-    /// # Errors
-    /// `Worker` where there is no room.
-    pub fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
+    fn place(&self, to: &mut [u8], at: u64) -> Result<()> {
         let length = self.elements.len();
         let room =
             to.split_at_mut_checked(length).and_then(|(e, s)| Some((e, s.get_mut(..self.strings.len())?)));

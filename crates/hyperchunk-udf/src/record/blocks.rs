@@ -2,7 +2,9 @@
 
 use super::{Record, Slot, bytes_of};
 use crate::backend::Backend;
-use crate::error::{Result, fail};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::expression::{as_room, copy};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A block of a dataset: where it begins, and its shape.
@@ -105,9 +107,66 @@ impl Record {
         self.chunk.iter().fold(size, |bytes, &d| bytes.saturating_mul(d))
     }
 
+    /// Fills a chunk from a block of this shape, which is the chunk's, or that of the part of it that is inside the dataset: then there
+    /// are zeros past the edges, which nobody sees. `take` copies what begins at a byte of the block; it writes all or nothing.
+    ///
+    /// # Errors
+    /// `Worker` when `take` has nothing, `Limit`.
+    pub fn place_block(
+        &self,
+        shape: &[u64],
+        to: &mut [MaybeUninit<u8>],
+        mut take: impl FnMut(u64, &mut [MaybeUninit<u8>]) -> Option<()>,
+    ) -> Result<()> {
+        self.check_chunk(to)?;
+        if self.output.datatype.is_converted() {
+            let mut block = Vec::new();
+            let bytes = usize::try_from(bytes_of(shape, &self.output.datatype)).unwrap_or(usize::MAX);
+            if block.try_reserve_exact(bytes).is_err() {
+                fail!(Limit, "no memory for {bytes} bytes")
+            }
+            block.resize(bytes, 0);
+            take(0, as_room(&mut block)).ok_or_else(lost)?;
+            return self.place_bytes(shape, &block, to);
+        }
+        if shape == self.chunk {
+            return take(0, to).ok_or_else(lost);
+        }
+        to.fill(MaybeUninit::new(0));
+        for (from, row) in self.rows(shape) {
+            let range = usize::try_from(row.start).ok().zip(usize::try_from(row.end).ok());
+            let to = range.and_then(|(start, end)| to.get_mut(start..end)).ok_or_else(lost)?;
+            take(from, to).ok_or_else(lost)?;
+        }
+        Ok(())
+    }
+
+    /// The same from the bytes of a block.
+    ///
+    /// # Errors
+    /// `Worker` when there are too few.
+    pub fn place_bytes(&self, shape: &[u64], block: &[u8], to: &mut [MaybeUninit<u8>]) -> Result<()> {
+        self.check_chunk(to)?;
+        if !self.output.datatype.is_converted() {
+            return self.place_block(shape, to, |from, to| {
+                let from = usize::try_from(from).ok()?;
+                copy(block.get(from..from.checked_add(to.len())?)?, to);
+                Some(())
+            });
+        }
+        to.fill(MaybeUninit::new(0));
+        // SAFETY: every byte was initialised just now.
+        let chunk = unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), to.len()) };
+        self.store_block(shape, block, chunk).ok_or_else(lost)
+    }
+
+    fn check_chunk(&self, chunk: &[MaybeUninit<u8>]) -> Result<()> {
+        if self.chunk_bytes() == chunk.len() as u64 { Ok(()) } else { Err(lost()) }
+    }
+
     /// Puts a block of this shape, as the function computed it, into a chunk of the file's type that is all zeros. For types that
     /// are [converted](crate::datatype::Datatype::is_converted).
-    pub fn store_block(&self, shape: &[u64], block: &[u8], chunk: &mut [u8]) -> Option<()> {
+    fn store_block(&self, shape: &[u64], block: &[u8], chunk: &mut [u8]) -> Option<()> {
         let datatype = &self.output.datatype;
         let (size, stored) = (datatype.size() as u64, datatype.stored_size() as u64);
         for (from, to) in self.rows(shape) {
@@ -211,4 +270,8 @@ impl Record {
         }
         Ok(())
     }
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Worker, "the result is not where it should be")
 }

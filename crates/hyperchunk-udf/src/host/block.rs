@@ -1,0 +1,129 @@
+//! One block, computed by a worker: what is the same whoever reads the file.
+
+use super::pool::{Pool, SessionKey};
+use super::results::{self, Results};
+use super::session::{Session, Source};
+use super::texts::limit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Block, Record, Slot};
+use crate::stub::RecordDigest;
+use std::sync::Arc;
+
+/// An input with strings of variable length, as it was read.
+pub trait Strings {
+    /// Bytes of elements and strings together.
+    fn bytes(&self) -> u64;
+
+    /// Puts elements and strings into `to`, which the worker sees at address `at`.
+    ///
+    /// # Errors
+    /// `Worker` where there is no room.
+    fn place(&self, to: &mut [u8], at: u64) -> Result<()>;
+}
+
+/// Who reads the file: what a function needs of it.
+pub trait Reader {
+    /// A worker: a warm one, or a new one.
+    ///
+    /// # Errors
+    /// Those of [`Session::start`].
+    fn session(&self, key: &Arc<SessionKey>) -> Result<Session>;
+
+    /// Reads a part of an input into memory that has room for it.
+    ///
+    /// # Errors
+    /// Any, with the input's name.
+    fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()>;
+
+    /// Reads a part of an input with strings of variable length, which may have `left` bytes.
+    ///
+    /// # Errors
+    /// The same.
+    fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>>;
+}
+
+/// How the blocks of a live dataset are computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls<'a> {
+    /// Its record.
+    pub record: &'a Record,
+    /// The record's digest.
+    pub digest: RecordDigest,
+    /// Where the data lies.
+    pub key: &'a Arc<SessionKey>,
+    /// Where results are kept, if they are.
+    pub results: Option<&'a Results>,
+    /// The number of the open file, if nobody can write it: what was read whole stays as it is.
+    pub constant: Option<u64>,
+}
+
+impl Calls<'_> {
+    /// Computes the block at `offset` of `shape`, of which `take` takes the output.
+    ///
+    /// # Errors
+    /// Those of the reader, of [`Session::call`] and of `take`.
+    pub fn compute<T>(
+        &self,
+        (offset, shape): (&[u64], &[u64]),
+        reader: &impl Reader,
+        take: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        let parts: Vec<Block> = self.record.parts(offset, shape).collect();
+        let strings = self.strings(&parts, reader)?;
+        // How long strings are decides what memory a worker needs.
+        let key = self.key.with_room(strings.iter().map(|(n, strings)| (*n, strings.bytes())));
+        let mut session = reader.session(&key)?;
+        // A worker that ended by itself while it was idle says so only when it is called.
+        match self.call(&mut session, &parts, &strings, reader) {
+            Err(_) if session.ended_idle() => {
+                session = reader.session(&key)?;
+                self.call(&mut session, &parts, &strings, reader)?;
+            }
+            outcome => outcome?,
+        }
+        let taken = take(&mut session)?;
+        Pool::global().put(key, session);
+        Ok(taken)
+    }
+
+    fn strings(&self, parts: &[Block], reader: &impl Reader) -> Result<Vec<(usize, Box<dyn Strings>)>> {
+        let mut left = limit(&self.key.profile);
+        let mut found = Vec::new();
+        let inputs = self.record.slots().zip(parts).enumerate();
+        for (n, (slot, part)) in inputs.filter(|(_, (slot, _))| slot.datatype.has_pointers()) {
+            let strings = reader.strings(slot, part, left)?;
+            left = left.saturating_sub(strings.bytes());
+            found.push((n, strings));
+        }
+        Ok(found)
+    }
+
+    fn call(
+        &self,
+        session: &mut Session,
+        parts: &[Block],
+        strings: &[(usize, Box<dyn Strings>)],
+        reader: &impl Reader,
+    ) -> Result<()> {
+        let no_memory = || Error::new(ErrorKind::Worker, "no memory for an input");
+        for (n, strings) in strings {
+            let at = session.input_address(*n).ok_or_else(no_memory)?;
+            strings.place(session.input(*n).ok_or_else(no_memory)?, at)?;
+        }
+        let there = self.constant.is_some_and(|instance| session.stamp == instance);
+        let slots = || self.record.slots().zip(&self.key.slots).zip(parts);
+        for (n, ((slot, source), part)) in slots().enumerate() {
+            let copied = matches!(source.source, Source::Copied(_)) && !slot.datatype.has_pointers();
+            if copied && (self.record.is_cut(slot) || !there) {
+                reader.input(slot, part, session.input(n).ok_or_else(no_memory)?)?;
+            }
+        }
+        session.stamp = self.constant.unwrap_or(u64::MAX);
+        let blocks = slots().map(|((slot, source), part)| match source.source {
+            Source::Mapped { .. } => (slot.first_byte(&part.0), part.clone()),
+            _ => (0, part.clone()),
+        });
+        let from = (self.digest, self.key.file_path.as_str());
+        results::call(session, self.results, self.record, from, blocks.collect())
+    }
+}
