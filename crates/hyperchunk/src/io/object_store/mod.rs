@@ -4,6 +4,7 @@
 //! was asked for is decided here.
 
 mod cost;
+mod date;
 mod failure;
 mod fetch;
 mod location;

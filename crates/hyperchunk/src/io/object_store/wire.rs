@@ -1,6 +1,7 @@
 //! The client beneath `object_store`: it sees each response before `object_store` takes it for an error or a success.
 
 use super::cost::Meter;
+use super::date;
 use crate::io::{Counters, percent};
 use object_store::client::{HttpClient, HttpError, HttpRequest, HttpResponse, HttpService};
 use object_store::{HeaderMap, HeaderValue};
@@ -9,7 +10,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Of a server that ignores ranges, objects up to this size are taken whole.
 pub(super) const WHOLE: u64 = 8 << 20;
@@ -82,7 +83,8 @@ impl Exchange {
         self.note(|seen| {
             seen.status = Some(status);
             seen.latency = latency;
-            seen.retry_after = text(headers, "retry-after").as_deref().and_then(retry_after);
+            seen.retry_after = text(headers, "retry-after")
+                .and_then(|after| retry_after(&after, text(headers, "date").as_deref()));
             seen.etag = text(headers, "etag").filter(|etag| !etag.trim_matches('"').is_empty());
             seen.modified = text(headers, "last-modified");
             seen.region = text(headers, "x-amz-bucket-region");
@@ -121,9 +123,17 @@ fn content_range(text: &str) -> Option<(u64, u64, u64)> {
     Some((start, end, size.parse().ok().filter(|size| end <= *size)?))
 }
 
-/// Seconds; dates (which only old servers send) are not read.
-fn retry_after(text: &str) -> Option<Duration> {
-    text.parse().ok().map(Duration::from_secs)
+/// How long a server asks to wait: seconds, or until a date, by the clock that `date`, the answer's own date, is from. One that is
+/// past says nothing.
+fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = date::seconds(text)?;
+    let now = date
+        .and_then(date::seconds)
+        .or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|passed| passed.as_secs()))?;
+    until.checked_sub(now).filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
 tokio::task_local! {
@@ -159,7 +169,7 @@ impl Sending {
         note(Seen {
             sent: true,
             status: Some(response.status().as_u16()),
-            retry_after: text("retry-after").and_then(retry_after),
+            retry_after: text("retry-after").and_then(|after| retry_after(after.trim(), text("date"))),
             region: text("x-amz-bucket-region").map(str::to_owned),
             ..Seen::default()
         });

@@ -69,6 +69,26 @@ fn faults_that_stay() {
         &[Status(503, "retry-after: 100\r\n", "")],
         "Io the server is busy or broken (status 503); the server asks",
     );
+    // A date, by the clock of the server; and of one that does not tell what time it is there.
+    let date = "date: Sat, 01 Aug 2026 10:00:00 GMT\r\nretry-after: Sat, 01 Aug 2026 10:01:40 GMT\r\n";
+    check(
+        &[Right],
+        &[Status(503, date, "")],
+        "Io the server is busy or broken (status 503); the server asks to wait 100 s",
+    );
+    let far = "retry-after: Friday, 31-Dec-60 23:59:59 GMT\r\n";
+    check(
+        &[Right],
+        &[Status(429, far, "")],
+        "Io the server is busy or broken (status 429); the server asks to wait 1",
+    );
+    // A date that is past says nothing.
+    let past = "retry-after: Sat Aug  1 10:00:00 2020\r\n";
+    check(
+        &[Right],
+        &[Status(503, past, "")],
+        "Io the server is busy or broken (status 503); repeated 2 times",
+    );
     let denied = "<Error><Code>AccessDenied</Code><Message>No.</Message><Secret>s</Secret></Error>";
     check(
         &[Status(403, "", denied)],
