@@ -2,6 +2,7 @@
 
 mod codecs;
 mod messages;
+pub mod sidecar;
 mod structures;
 pub mod whole;
 
@@ -10,7 +11,8 @@ pub use codecs::input as codec_input;
 /// A function that is fuzzed.
 pub type Target = fn(&[u8]);
 
-/// All targets by name. Those of structures take whole files, so that they share one corpus.
+/// All targets by name. Those of structures take whole files, so that they share one corpus; that of
+/// `sidecar` are files with their indexes.
 pub const TARGETS: &[(&str, Target)] = &[
     ("file", file),
     ("superblock", structures::superblock),
@@ -35,6 +37,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("selection", messages::selection),
     ("reference", messages::reference),
     ("codec", codecs::codec),
+    ("sidecar", sidecar::sidecar),
 ];
 
 /// A whole file, with all datasets of up to 1 MiB.

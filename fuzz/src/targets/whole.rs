@@ -64,6 +64,14 @@ pub struct Bounds {
     pub total: u64,
 }
 
+/// Reads all of an open file.
+#[must_use]
+pub fn of_file(file: &File, bounds: Bounds) -> Summary {
+    let mut summary = Summary::default();
+    walk(file, bounds, &mut summary);
+    summary
+}
+
 /// Reads all of a file in memory.
 #[must_use]
 pub fn read(bytes: &[u8], bounds: Bounds) -> Summary {

@@ -2,8 +2,9 @@
 
 use crate::blocks::Map;
 use crate::dice::Dice;
+use crate::memory;
 use crate::mutate::{Seed, mutant};
-use crate::targets::{TARGETS, codec_input};
+use crate::targets::{TARGETS, codec_input, sidecar};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use std::path::Path;
@@ -47,7 +48,7 @@ fn of_files(target: &str) -> bool {
         "small",
         "selection",
     ];
-    !raw.contains(&target) && target != "reference" && target != "codec"
+    !raw.contains(&target) && !["reference", "codec", "sidecar"].contains(&target)
 }
 
 /// The messages of all objects of a file, and its chunks as inputs for the codecs.
@@ -147,6 +148,53 @@ fn damaged_files() {
         let file = mutant(seed, &seeds, number as u64);
         run(&format!("{} {number}", seed.name), &file, of_files);
     }
+}
+
+/// Indexes beside files: as they are made, and damaged with digests that are right. With `HYPERCHUNK_KEEP=FOLDER` they are kept.
+#[test]
+fn indexes_replay() {
+    let _alone = crate::alone();
+    let inputs: Vec<_> =
+        corpus().into_iter().filter_map(|(name, file)| Some((name, sidecar::input(&file)?, file))).collect();
+    assert!(inputs.len() > 30, "only {} indexes", inputs.len());
+    let mut dice = Dice::new(11);
+    let (mut opened, mut wrong) = (0, 0);
+    for (name, input, file) in &inputs {
+        if let Some(folder) = std::env::var_os("HYPERCHUNK_KEEP") {
+            std::fs::write(Path::new(&folder).join(format!("{name}.sidecar")), input).unwrap();
+        }
+        let sound = sidecar::read(input).unwrap_or_else(|| panic!("{name}: its index is refused"));
+        assert!(sound.objects > 0, "{name}");
+        let start = sidecar::start(input);
+        for _ in 0..60 {
+            let mut damaged = input.clone();
+            for _ in 0..=dice.below(3) {
+                let at = start + dice.below(damaged.len() - start);
+                damaged[at] = match dice.below(5) {
+                    0 => 0xff,
+                    1 => 0,
+                    2 => damaged[at].wrapping_add(1),
+                    3 => damaged[at] ^ 1 << dice.below(8),
+                    _ => dice.next() as u8,
+                };
+            }
+            if dice.one_in(20) {
+                damaged.truncate(start + dice.below(damaged.len() - start));
+            }
+            let before = memory::reset();
+            let begun = Instant::now();
+            let summary = sidecar::read(&damaged);
+            let (peak, _) = memory::peaks();
+            assert!(begun.elapsed() < TIME, "{name}: {:?}", begun.elapsed());
+            let declared = summary.as_ref().map_or(0, |summary| summary.declared as usize);
+            let most = (file.len() + damaged.len()) * 10 + declared + (8 << 20);
+            assert!(peak - before < most, "{name}: {} bytes, {most} are justified", peak - before);
+            opened += usize::from(summary.is_some());
+            wrong += usize::from(summary.is_some_and(|summary| !summary.errors.is_empty()));
+        }
+    }
+    // Damage gets as far as what reads sections and tables.
+    assert!(opened > inputs.len() * 10 && wrong > inputs.len(), "{opened} opened, {wrong} with errors");
 }
 
 /// Checksums are found and made right again: else damage would never get past them.
