@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hyperchunk import exceptions, executors, layouts, plugins, trust, udf
     from hyperchunk.arrow import Table, scan_hyperchunk
     from hyperchunk.attributes import AttributeManager
+    from hyperchunk.cloud import check, index
     from hyperchunk.dataset import Dataset
     from hyperchunk.datatype import Datatype
     from hyperchunk.dtypes import (
@@ -57,6 +58,7 @@ _core.set_package_dir(str(Path(__file__).resolve().parent))
 _HOMES = {
     "arrow": ("Table", "scan_hyperchunk"),
     "attributes": ("AttributeManager",),
+    "cloud": ("check", "index"),
     "dataset": ("Dataset",),
     "datatype": ("Datatype",),
     "dtypes": (
@@ -152,6 +154,7 @@ __all__ = [
     "VirtualSource",
     "__version__",
     "analyze",
+    "check",
     "check_complex_dtype",
     "check_dtype",
     "check_enum_dtype",
@@ -164,6 +167,7 @@ __all__ = [
     "enum_dtype",
     "exceptions",
     "executors",
+    "index",
     "is_hdf5",
     "layouts",
     "opaque_dtype",

@@ -6,9 +6,11 @@ use crate::memory::look;
 use crate::network::PythonSource;
 use crate::object::Object;
 use crate::{choice, names};
+use hyperchunk::check::{Assumptions, check};
 use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{Error, ExternalPolicy, OpenOptions};
+use hyperchunk_cli::{Indexing, report_json};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -130,6 +132,32 @@ impl File {
             IndexState::Ignored(reason) => (None, Some(reason)),
             _ => (None, None),
         }
+    }
+
+    /// What the command `index` does, with what it says as JSON. `given` is the path or URL that the file was opened by.
+    #[pyo3(signature = (given, *, output, cache, kerchunk, virtualizarr, name, from_kerchunk))]
+    #[expect(clippy::too_many_arguments, reason = "the options of the command")]
+    fn make_index(
+        &self,
+        py: Python<'_>,
+        given: &str,
+        output: Option<PathBuf>,
+        cache: bool,
+        kerchunk: Option<PathBuf>,
+        virtualizarr: Option<PathBuf>,
+        name: Option<String>,
+        from_kerchunk: Option<PathBuf>,
+    ) -> PyResult<String> {
+        let what = Indexing { output, cache, kerchunk, virtualizarr, name, from_kerchunk };
+        let made = py.detach(|| what.make(&self.0, given)).map_err(|e| to_python(py, &e))?;
+        Ok(made.to_json())
+    }
+
+    /// What the command `check` says as JSON, for milliseconds and MB per second of a request.
+    fn check(&self, py: Python<'_>, given: &str, latency: f64, bandwidth: f64) -> PyResult<String> {
+        let assumed = Assumptions::new(latency / 1000.0, bandwidth * 1e6);
+        let report = py.detach(|| check(&self.0, &assumed)).map_err(|e| to_python(py, &e))?;
+        Ok(report_json(&report, given, (latency, bandwidth)))
     }
 
     /// Whether its reads are requests over a network.

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hyperchunk
 import numpy as np
 import pytest
+from hyperchunk.exceptions import ReadError
 
 BYTES_A_CHUNK = 30
 
@@ -60,6 +62,63 @@ def test_index_in_the_cache(stored: Path, command: Any, tmp_path: Path) -> None:
     assert command("ls", stored, "--index", place).returncode == 0
     assert [path.name for path in tmp_path.glob("*.h5*")] == ["stored.h5"]
     assert command("index", stored, "-o", tmp_path / "no" / "folder").returncode == 1
+
+
+def test_index_as_a_function(stored: Path, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same index, and the same dictionary, as the command's."""
+    monkeypatch.setenv("HYPERCHUNK_INDEX_CACHE", str(tmp_path / "cache"))
+    printed = json.loads(command("index", stored, "--json").stdout)
+    beside = stored.with_name("stored.h5.hcindex")
+    expected = beside.read_bytes()
+    beside.unlink()
+    made = hyperchunk.index(stored)
+    assert (made, beside.read_bytes()) == (printed, expected)
+    assert (made["chunks"], made["left_out"], made["errors"], made["not_in_references"]) == (208, 0, [], [])
+    with hyperchunk.open(stored) as file:
+        assert file.index == str(beside)
+    beside.unlink()
+    place = tmp_path / "elsewhere.hcindex"
+    assert hyperchunk.index(str(stored), place)["index"] == str(place)
+    cached = hyperchunk.index(stored, cache=True)["index"]
+    assert cached is not None
+    assert (Path(cached).parent, Path(cached).read_bytes()) == (tmp_path / "cache", expected)
+    assert (place.read_bytes(), beside.exists()) == (expected, False)
+    with pytest.raises(ValueError, match="two places"):
+        hyperchunk.index(stored, place, cache=True)
+    with pytest.raises(ReadError, match="cannot write"):
+        hyperchunk.index(stored, tmp_path / "no" / "folder")
+    with stored.open("rb") as raw, pytest.raises(ValueError, match="give output"):
+        hyperchunk.index(raw)
+    with pytest.raises(TypeError, match="not used here"):
+        hyperchunk.index(stored, index="never")
+
+
+def test_references_as_a_function(stored: Path, command: Any, tmp_path: Path) -> None:
+    """References as the command writes them, without an index; and back."""
+    by_command, by_function = tmp_path / "command.json", tmp_path / "function.json"
+    assert command("index", stored, "--kerchunk", by_command, "--name", "s3://b/x.h5").returncode == 0
+    made = hyperchunk.index(stored, kerchunk=by_function, name="s3://b/x.h5")
+    assert made["index"] is None
+    assert made["not_in_references"] == [] or all(set(one) == {"path", "why"} for one in made["not_in_references"])
+    assert by_function.read_bytes() == by_command.read_bytes()
+    again = hyperchunk.index(stored, tmp_path / "a.hcindex", from_kerchunk=by_function, name="s3://b/x.h5")
+    assert again["chunks"] == made["chunks"]
+
+
+def test_check_as_a_function(stored: Path, command: Any) -> None:
+    """What the command prints."""
+    printed = json.loads(command("check", stored, "--json", "--latency", 50, "--bandwidth", 10).stdout)
+    found = hyperchunk.check(stored, latency=50, bandwidth=10)
+    assert found == printed
+    assert (found["latency_ms"], found["datasets"]["/a/chunks"]["chunks"]) == (50.0, 200)
+    assert hyperchunk.check(str(stored))["list"]["seconds"] < found["list"]["seconds"]
+    with stored.open("rb") as raw:
+        assert hyperchunk.check(raw, latency=50, bandwidth=10)["datasets"] == found["datasets"]
+    for wrong in (-1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="negative"):
+            hyperchunk.check(stored, latency=wrong)
+    with pytest.raises(FileNotFoundError):
+        hyperchunk.check(stored.with_name("none.h5"))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let assumed = Assumptions::new(arguments.latency / 1000.0, arguments.bandwidth * 1e6);
     let report = check(&file, &assumed)?;
     if arguments.json {
-        print_json(arguments, &report);
+        say!("{}", report_json(&report, &arguments.file, (arguments.latency, arguments.bandwidth)));
     } else {
         print(arguments, &report);
     }
@@ -168,8 +168,9 @@ fn cost(cost: &Cost) -> Value {
     })
 }
 
-/// A path as a JSON value: what is not UTF-8 cannot be one, so the text is put together by hand.
-fn print_json(arguments: &Arguments, report: &Report) {
+/// A report on the file that was opened as `given`, as JSON; with the milliseconds and the MB per second that were assumed.
+pub fn report_json(report: &Report, given: &str, (latency, bandwidth): (f64, f64)) -> String {
+    // What is not UTF-8 cannot be a JSON value of serde's, so paths are put in by hand.
     let paths = |paths: &[Vec<u8>]| {
         let paths: Vec<String> = paths.iter().map(|path| Text(path).to_string()).collect();
         format!("[{}]", paths.join(", "))
@@ -211,22 +212,22 @@ fn print_json(arguments: &Arguments, report: &Report) {
         .iter()
         .map(|(path, error)| format!("{{\"path\": {}, \"error\": {}}}", Text(path), json!(error.to_string())))
         .collect();
-    say!(
+    format!(
         "{{\"file\": {}, \"fit\": {}, \"size\": {}, \"groups\": {}, \"attributes\": {}, \"structure_bytes\": {}, \
          \"page\": {}, \"latency_ms\": {}, \"bandwidth_mb_s\": {}, \"list\": {}, \"datasets\": {{{}}}, \
          \"findings\": [{}], \"errors\": [{}]}}",
-        Text(arguments.file.as_bytes()),
+        Text(given.as_bytes()),
         report.is_fit(),
         report.size,
         report.groups,
         report.attributes,
         report.structure,
         json!(report.page),
-        json!(arguments.latency),
-        json!(arguments.bandwidth),
+        json!(latency),
+        json!(bandwidth),
         cost(&report.list),
         datasets.join(", "),
         findings.join(", "),
         errors.join(", ")
-    );
+    )
 }

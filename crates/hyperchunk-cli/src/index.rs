@@ -2,11 +2,13 @@
 
 use crate::Outcome;
 use crate::describe;
+use crate::json::Text;
 use crate::output::Output;
 use crate::source::{SourceOptions, is_url};
 use clap::Args;
-use hyperchunk::index::{Index, SUFFIX, Tables, cached};
+use hyperchunk::index::{Built, Index, SUFFIX, Tables, cached};
 use hyperchunk::references::{self, Kind, LeftOut};
+use hyperchunk::{Error, ErrorKind, File};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -15,24 +17,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Arguments {
     /// The HDF5 file; may be a URL.
     file: String,
-    /// Write the index here.
-    #[arg(short, long, value_name = "PATH", conflicts_with = "cache")]
-    output: Option<PathBuf>,
-    /// Write the index to the cache folder, where it is found by the file's path or URL.
-    #[arg(long)]
-    cache: bool,
-    /// Also write references for readers of Zarr: kerchunk's JSON. No index is made then, unless -o or --cache asks for it.
-    #[arg(long, value_name = "JSON")]
-    kerchunk: Option<PathBuf>,
-    /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
-    #[arg(long, value_name = "JSON")]
-    virtualizarr: Option<PathBuf>,
-    /// What references call the file, if not by the name given here.
-    #[arg(long, value_name = "URL")]
-    name: Option<String>,
-    /// Take the places of chunks from kerchunk's JSON, instead of from the file's own indexes of chunks.
-    #[arg(long, value_name = "JSON")]
-    from_kerchunk: Option<PathBuf>,
+    #[command(flatten)]
+    what: Indexing,
     /// Print what was made as JSON.
     #[arg(long)]
     json: bool,
@@ -49,62 +35,58 @@ Examples:
   hyperchunk index s3://bucket/granule.h5 --anonymous --region us-west-2
   hyperchunk index scene.h5 --kerchunk refs.json --name s3://bucket/scene.h5";
 
+/// What to make of a file, and where it goes.
+#[derive(Args, Debug, Default, Clone)]
+pub struct Indexing {
+    /// Write the index here.
+    #[arg(short, long, value_name = "PATH", conflicts_with = "cache")]
+    pub output: Option<PathBuf>,
+    /// Write the index to the cache folder, where it is found by the file's path or URL.
+    #[arg(long)]
+    pub cache: bool,
+    /// Also write references for readers of Zarr: kerchunk's JSON. No index is made then, unless -o or --cache asks for it.
+    #[arg(long, value_name = "JSON")]
+    pub kerchunk: Option<PathBuf>,
+    /// As --kerchunk: for each array its metadata and a chunk manifest of VirtualiZarr's.
+    #[arg(long, value_name = "JSON")]
+    pub virtualizarr: Option<PathBuf>,
+    /// What references call the file, if not by the name given here.
+    #[arg(long, value_name = "URL")]
+    pub name: Option<String>,
+    /// Take the places of chunks from kerchunk's JSON, instead of from the file's own indexes of chunks.
+    #[arg(long, value_name = "JSON")]
+    pub from_kerchunk: Option<PathBuf>,
+}
+
+/// What was made of a file.
+#[derive(Debug)]
+pub struct Indexed {
+    /// Where the index is, if one was written.
+    pub path: Option<PathBuf>,
+    /// The index, and what could not be read for it.
+    pub built: Built,
+    /// What references cannot say: path and reason.
+    pub left: BTreeSet<(Vec<u8>, String)>,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let path = place(arguments)?;
     let file = arguments.source.open_unindexed(&arguments.file)?;
-    let known = match &arguments.from_kerchunk {
-        Some(path) => {
-            let text =
-                std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            let name = arguments.name.as_deref().unwrap_or(&arguments.file);
-            references::import(&text, name).map_err(|error| error.file(path.display()))?
-        }
-        None => Tables::new(),
-    };
-    let built = Index::build(&file, &known)?;
-    for (path, error) in &built.errors {
+    let made = arguments.what.make(&file, &arguments.file)?;
+    for (path, error) in &made.built.errors {
         crate::complain(&format!("warning: {}: left out of the index: {error}", describe::name(path)));
     }
-    let exports = [(&arguments.kerchunk, Kind::Kerchunk), (&arguments.virtualizarr, Kind::VirtualiZarr)];
-    let mut exported = false;
-    let mut left = BTreeSet::new();
-    for (path, kind) in exports {
-        let Some(path) = path else { continue };
-        exported = true;
-        left.extend(export(arguments, &built.bytes, path, kind)?);
+    for (path, why) in &made.left {
+        crate::complain(&format!("warning: {}: left out of the references: {why}", describe::name(path)));
     }
-    for (path, why) in left {
-        crate::complain(&format!("warning: {}: left out of the references: {why}", describe::name(&path)));
-    }
-    if exported && !arguments.cache && arguments.output.is_none() {
-        return Ok(());
-    }
-    if let Some(folder) =
-        path.parent().filter(|folder| arguments.output.is_none() && !folder.as_os_str().is_empty())
-    {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
-    }
-    crate::output::write(&path, &built.bytes)?;
-    let shown = hyperchunk_udf::escape::escape(&path.display().to_string(), 2000);
+    let Some(path) = &made.path else { return Ok(()) };
     if arguments.json {
-        say!(
-            "{}",
-            serde_json::json!({
-                "index": path.display().to_string(),
-                "bytes": built.bytes.len(),
-                "objects": built.objects,
-                "datasets": built.datasets,
-                "chunks": built.chunks,
-                "structure_bytes": built.structure,
-                "table_bytes": built.tables,
-                "left_out": built.errors.len(),
-            })
-        );
+        say!("{}", made.to_json());
         return Ok(());
     }
+    let built = &made.built;
     say!(
-        "{shown}: {} bytes for {} objects, {} of them datasets, and {} chunks",
+        "{}: {} bytes for {} objects, {} of them datasets, and {} chunks",
+        hyperchunk_udf::escape::escape(&path.display().to_string(), 2000),
         built.bytes.len(),
         built.objects,
         built.datasets,
@@ -113,35 +95,101 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
+impl Indexing {
+    /// Makes an index of `file`, which was opened as `given` without one, and references to its chunks.
+    ///
+    /// # Errors
+    /// Those of reading the file; Invalid for references that are not of it; Io from writing.
+    pub fn make(&self, file: &File, given: &str) -> Result<Indexed, Error> {
+        let place = self.place(given)?;
+        let name = self.name.as_deref().unwrap_or(given);
+        let known = match &self.from_kerchunk {
+            Some(path) => {
+                let text = std::fs::read(path).map_err(|error| failed("read", path, &error))?;
+                references::import(&text, name).map_err(|error| error.file(path.display()))?
+            }
+            None => Tables::new(),
+        };
+        let built = Index::build(file, &known)?;
+        let exports = [(&self.kerchunk, Kind::Kerchunk), (&self.virtualizarr, Kind::VirtualiZarr)];
+        let mut made = Indexed { path: None, built, left: BTreeSet::new() };
+        let mut exported = false;
+        for (path, kind) in exports {
+            let Some(path) = path else { continue };
+            exported = true;
+            made.left.extend(export(file, name, &made.built.bytes, path, kind)?);
+        }
+        if exported && !self.cache && self.output.is_none() {
+            return Ok(made);
+        }
+        let folder = place.parent().filter(|_| self.output.is_none());
+        if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| failed("make the folder", folder, &error))?;
+        }
+        let bytes = &made.built.bytes;
+        crate::output::write(&place, bytes).map_err(|text| Error::new(ErrorKind::Io, text))?;
+        made.path = Some(place);
+        Ok(made)
+    }
+
+    /// Where the index goes.
+    fn place(&self, given: &str) -> Result<PathBuf, Error> {
+        if let Some(path) = &self.output {
+            return Ok(path.clone());
+        }
+        let given = given.strip_prefix("file://").unwrap_or(given);
+        if !self.cache && !is_url(given) {
+            return Ok(PathBuf::from(format!("{given}{SUFFIX}")));
+        }
+        let name = if is_url(given) {
+            given.to_owned()
+        } else {
+            let path = std::path::absolute(Path::new(given));
+            path.map_err(|error| failed("find", Path::new(given), &error))?.display().to_string()
+        };
+        let none = || Error::new(ErrorKind::Io, "there is no cache folder: HOME is not set");
+        cached(&name).ok_or_else(none)
+    }
+}
+
+impl Indexed {
+    /// What was made, as JSON.
+    pub fn to_json(&self) -> String {
+        let Indexed { path, built, left } = self;
+        let told = |(path, why): (&[u8], &dyn std::fmt::Display)| {
+            format!("{{\"path\": {}, \"why\": {}}}", Text(path), serde_json::json!(why.to_string()))
+        };
+        let errors: Vec<String> = built.errors.iter().map(|(path, error)| told((path, error))).collect();
+        let left: Vec<String> = left.iter().map(|(path, why)| told((path, why))).collect();
+        let path = path.as_ref().map(|path| path.display().to_string());
+        format!(
+            "{{\"index\": {}, \"bytes\": {}, \"objects\": {}, \"datasets\": {}, \"chunks\": {}, \
+             \"structure_bytes\": {}, \"table_bytes\": {}, \"left_out\": {}, \"errors\": [{}], \"not_in_references\": [{}]}}",
+            serde_json::json!(path),
+            built.bytes.len(),
+            built.objects,
+            built.datasets,
+            built.chunks,
+            built.structure,
+            built.tables,
+            built.errors.len(),
+            errors.join(", "),
+            left.join(", ")
+        )
+    }
+}
+
 /// Writes references. The index that was made has all that they say.
-fn export(
-    arguments: &Arguments,
-    index: &[u8],
-    path: &Path,
-    kind: Kind,
-) -> Result<LeftOut, Box<dyn std::error::Error>> {
-    let file = arguments.source.open_with_index(&arguments.file, index)?;
-    let name = arguments.name.as_deref().unwrap_or(&arguments.file);
-    let cannot = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+fn export(file: &File, name: &str, index: &[u8], path: &Path, kind: Kind) -> Result<LeftOut, Error> {
+    let limits = &file.options().limits;
+    let file = file.with_index(Index::open(index.to_vec(), "the index that was made", limits)?)?;
+    let cannot = |error: std::io::Error| failed("write", path, &error);
     let mut out = std::io::BufWriter::new(Output::create(path).map_err(cannot)?);
     let left = references::export(&file, name, kind, &mut out)?;
     out.into_inner().map_err(|error| cannot(error.into_error()))?.finish().map_err(cannot)?;
     Ok(left)
 }
 
-/// Where the index goes.
-fn place(arguments: &Arguments) -> Result<PathBuf, String> {
-    if let Some(path) = &arguments.output {
-        return Ok(path.clone());
-    }
-    if !arguments.cache && !is_url(&arguments.file) {
-        return Ok(PathBuf::from(format!("{}{SUFFIX}", arguments.file)));
-    }
-    let name = if is_url(&arguments.file) {
-        arguments.file.clone()
-    } else {
-        let path = std::path::absolute(Path::new(&arguments.file));
-        path.map_err(|error| error.to_string())?.display().to_string()
-    };
-    cached(&name).ok_or_else(|| "there is no cache folder: HOME is not set".into())
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {what} {}: {error}", path.display()))
 }

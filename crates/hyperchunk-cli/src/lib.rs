@@ -46,6 +46,8 @@ mod trust;
 mod udf;
 mod verify;
 
+pub use check::report_json;
+pub use index::{Indexed, Indexing};
 pub use verify::explanation;
 
 use clap::{Parser, Subcommand};

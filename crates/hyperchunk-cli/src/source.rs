@@ -1,10 +1,9 @@
 //! Which file a command reads, and how it is reached.
 
 use clap::Args;
-use hyperchunk::index::{Index, IndexOption, IndexState};
+use hyperchunk::index::{IndexOption, IndexState};
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// How files are reached.
 #[derive(Args, Debug, Default)]
@@ -83,14 +82,6 @@ impl SourceOptions {
     pub(crate) fn open_unindexed(&self, name: &str) -> Result<File, Error> {
         let mut options = self.open_options();
         options.index = IndexOption::Never;
-        Self::open_with(name, &options)
-    }
-
-    /// As [`SourceOptions::open`], with these bytes of an index.
-    pub(crate) fn open_with_index(&self, name: &str, index: &[u8]) -> Result<File, Error> {
-        let mut options = self.open_options();
-        let index = Index::open(index.to_vec(), "the index that was made", &options.limits)?;
-        options.index = IndexOption::Given(Arc::new(index));
         Self::open_with(name, &options)
     }
 

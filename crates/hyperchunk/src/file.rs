@@ -193,6 +193,15 @@ impl File {
         &self.0.options
     }
 
+    /// The same, opened anew with this index of it.
+    ///
+    /// # Errors
+    /// Changed if the index is of another version of the file, and those of opening.
+    pub fn with_index(&self, index: Index) -> Result<Self> {
+        let options = OpenOptions { index: IndexOption::Given(Arc::new(index)), ..self.0.options.clone() };
+        Self::from_source(Arc::clone(&self.0.source), self.0.path.clone(), &options)
+    }
+
     /// What looking for its index found.
     #[must_use]
     pub fn index_state(&self) -> &IndexState {
