@@ -59,7 +59,8 @@ impl CppRuntime {
     /// `Worker` when the machine has no C++ library.
     pub fn new(setup: &Setup) -> Result<Self> {
         for library in [c"libm.so.6", c"libgcc_s.so.1", c"libstdc++.so.6"] {
-            open(library)?;
+            // What of them is called is bound when it is: a quarter of what loading them takes is binding what never is.
+            open(library, libc::RTLD_LAZY)?;
         }
         let c = |text: &str| {
             CString::new(text).map_err(|_| Error::new(ErrorKind::Worker, "a name with a NUL".to_owned()))
@@ -114,10 +115,10 @@ unsafe fn tell(text: &str, message: *mut c_char, size: usize) {
     }
 }
 
-fn open(path: &CStr) -> Result<*mut c_void> {
+fn open(path: &CStr, binding: c_int) -> Result<*mut c_void> {
     // SAFETY: a NUL-terminated path. Constructors of the object run here: in this process, locked down if it is the
     // function's.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    let handle = unsafe { libc::dlopen(path.as_ptr(), binding | libc::RTLD_LOCAL) };
     if !handle.is_null() {
         return Ok(handle);
     }
@@ -141,7 +142,7 @@ impl Runtime for CppRuntime {
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
         let Some(object) = compiled else { fail!(Worker, "no compiled form") };
         let path = CString::new(format!("/proc/self/fd/{}", object.as_raw_fd())).unwrap_or_default();
-        let handle = open(&path)?;
+        let handle = open(&path, libc::RTLD_NOW)?;
         if setup.source.is_empty() {
             self.legacy = Some(LegacyObject::new(handle)?);
             return lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants);
