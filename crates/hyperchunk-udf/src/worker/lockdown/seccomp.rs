@@ -1,14 +1,13 @@
 //! System call filters.
 //!
-//! A filter of the `seccompiler` crate knows two verdicts, so several are joined to one: the first verdict that is not
-//! "allow" counts.
+//! A filter of the `seccompiler` crate knows two verdicts, so one process gets several filters. The kernel runs all of
+//! them and takes the strictest verdict (kill, then trap, then an errno, then allow), hence:
 //!
-//! - the *allow-list* comes last and decides what passes: allow, or else trap;
-//! - those before it take calls away from it: kill or answer with an errno, or else go on.
+//! - the *allow-list* decides what passes: allow, or else trap;
+//! - the others take calls away from it again: kill or answer with an errno, or else allow. A call that is to be
+//!   answered with an errno is in the allow-list too, or the trap would win.
 //!
-//! One and not several, because each that is installed takes the kernel a tenth of what starting a worker may take. The loading phase
-//! ends with a second one. The kernel runs both and takes the strictest verdict (kill, then trap, then an errno, then allow), so a
-//! call that the first answers with an errno is allowed by the second one's list, or the trap would win.
+//! The allow-list is installed last, because it denies the call that installs filters.
 //!
 //! Filters see numbers only. Where an argument points to memory (a path, the flags of `clone3`) a filter that trusted
 //! it could be raced, so such calls are allowed or denied whole.
@@ -32,13 +31,13 @@ const ARCH: TargetArch = TargetArch::aarch64;
 
 /// Installs the filters for `runtime`.
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
-    install(&program(runtime, Phase::First, access)?, 0)
+    programs(runtime, Phase::First, access)?.iter().try_for_each(|program| install(program, 0))
 }
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     let flags = if access.threads { EVERY_THREAD } else { 0 };
-    install(&program(runtime, Phase::Final, access)?, flags)
+    programs(runtime, Phase::Final, access)?.iter().try_for_each(|program| install(program, flags))
 }
 
 /// Which of the two sets of filters; only a C++ object and WebAssembly have a second one.
@@ -58,36 +57,10 @@ fn is_compiling(runtime: Runtime, phase: Phase) -> bool {
     runtime == Runtime::Wasm && phase == Phase::First
 }
 
-/// The filter for `runtime` that is to be installed.
-pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
-    join(parts(runtime, phase, access)?)
-}
-
-/// What it is joined of.
-pub(super) fn parts(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
+/// The filters for `runtime`, in the order in which they are to be installed.
+pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
     build(runtime, phase, access)
         .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
-}
-
-/// One program of several: where one but the last would allow a call, the next one goes on.
-fn join(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
-    const RETURN: u16 = 0x06;
-    const GO_ON: u16 = 0x05;
-    let last = programs.len().saturating_sub(1);
-    let mut joined = Vec::new();
-    for (n, mut program) in programs.into_iter().enumerate() {
-        let length = program.len();
-        for (at, step) in program.iter_mut().enumerate() {
-            if n < last && step.code == RETURN && step.k == libc::SECCOMP_RET_ALLOW {
-                let Ok(over) = u32::try_from(length - at - 1) else {
-                    fail!(Worker, "lockdown: a system call filter is too long");
-                };
-                *step = sock_filter { code: GO_ON, jt: 0, jf: 0, k: over };
-            }
-        }
-        joined.extend(program);
-    }
-    Ok(joined)
 }
 
 fn build(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>, BackendError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
 
-use super::super::seccomp::{Phase, program};
+use super::super::seccomp::{Phase, programs};
 use super::super::{Access, DENIED_EXIT_CODE, Policy, Runtime, StopReason, end_loading, restrict};
 use crate::profile::Grants;
 
@@ -269,16 +269,20 @@ fn a_compiler_compiles_and_sees_nothing_else() {
 /// Runs CPython, which installs the filters on itself (without the other layers) and then does as `mode` says.
 fn python_step(mode: &str) {
     step(mode, |_| {
-        let mut filter = String::new();
-        for i in program(Runtime::Python, Phase::First, Access::default()).unwrap() {
-            let [a, b] = i.code.to_le_bytes();
-            let [c, d, e, f] = i.k.to_le_bytes();
-            filter.extend([a, b, i.jt, i.jf, c, d, e, f].map(|byte| format!("{byte:02x}")));
+        let mut filters = Vec::new();
+        for program in programs(Runtime::Python, Phase::First, Access::default()).unwrap() {
+            let mut hex = String::new();
+            for i in program {
+                let [a, b] = i.code.to_le_bytes();
+                let [c, d, e, f] = i.k.to_le_bytes();
+                hex.extend([a, b, i.jt, i.jf, c, d, e, f].map(|byte| format!("{byte:02x}")));
+            }
+            filters.push(hex);
         }
         let number = libc::SYS_seccomp.to_string();
         let error = execute(
             PYTHON,
-            &["-I", "-c", include_str!("python.py"), mode, &number, &filter],
+            &["-I", "-c", include_str!("python.py"), mode, &number, &filters.join(",")],
             &["PATH=/usr/bin:/bin"],
         );
         panic!("{error}");
