@@ -11,7 +11,7 @@ use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
-use super::statistics::{BLOCK, Looks, Pass, Statistics};
+use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
 use super::{Definition, Store, Ticket, folder_of};
 use crate::io::positioned::{read_exact_at, write_all_at};
@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod ending;
+mod large;
 mod notes;
 mod rows;
 mod shown;
@@ -36,8 +37,6 @@ const LARGE: usize = 64 << 10;
 const GATHERED: usize = 256 << 10;
 /// So many records are gathered at most: a regular pattern of writes is then a regular pattern of batches.
 pub(super) const RECORDS: usize = 1024;
-/// Large payloads begin at a multiple of this.
-const ALIGNED: usize = 64;
 
 /// Whether a writer begins the file anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -663,37 +662,7 @@ impl LogWriter {
             (record.checksum, record.statistics) = pass.end();
             return self.gather(state, record, bytes);
         }
-        self.write_waiting(state)?;
-        let records = [record];
-        let header = padded(record::encode(state.next, &records));
-        if header.len() as u64 > record::LONGEST_HEADER {
-            return Err(
-                Error::limit("a write of too many boxes: write it in parts").file(self.0.log.display())
-            );
-        }
-        let [mut record] = records;
-        let place = state.end + header.len() as u64;
-        let put = |offset, bytes: &[u8]| self.write_to(&self.0.file, &self.0.log, offset, bytes);
-        if pass.is_idle() {
-            put(place, bytes)?;
-        } else {
-            // Written, then looked at: copying fetches it from memory faster than looking would, and it stays in the cache.
-            for (number, block) in bytes.chunks(BLOCK).enumerate() {
-                put(place + (number * BLOCK) as u64, block)?;
-                pass.look(block);
-            }
-        }
-        state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
-        (record.checksum, record.statistics) = pass.end();
-        let batch_at = state.end;
-        let records = [record];
-        // Last: a batch that is torn has no header.
-        put(batch_at, &padded(record::encode(state.next, &records)))?;
-        state.end = (place + bytes.len() as u64).next_multiple_of(8);
-        let first = state.next;
-        state.next += 1;
-        state.note(first, batch_at, place, &records);
-        if self.0.options.sync == Sync::Write { self.sync() } else { Ok(()) }
+        self.put_large(state, record, bytes, pass)
     }
 
     fn gather(&self, state: &mut State, record: Record, bytes: &[u8]) -> Result<()> {
@@ -741,13 +710,6 @@ impl State {
             Error::new(ErrorKind::NotFound, format!("the writer has no dataset of number {number}"))
         })
     }
-}
-
-/// With zeros behind, so that what follows is aligned.
-fn padded(mut header: Vec<u8>) -> Vec<u8> {
-    let length = header.len().next_multiple_of(ALIGNED);
-    record::pad(&mut header, length);
-    header
 }
 
 pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use super::super::fragment::{self, Field, Table};
 use super::super::record::{Body, Record};
-use super::super::statistics::{BLOCK, Pass, Statistics};
+use super::super::statistics::{Pass, Statistics};
 use super::{Dataset, LARGE, LogWriter, Segments, State};
 use crate::Result;
 use crate::io::Source;
@@ -146,16 +146,7 @@ impl LogWriter {
         let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
         let segment = state.tables[table].made()?;
         let spot = state.tables[table].spot(dataset, append, first);
-        if pass.is_idle() {
-            self.write_to(&segment.file, &segment.path, spot.offset, bytes)?;
-        } else {
-            // Written, then looked at, as in the log.
-            for (number, block) in bytes.chunks(BLOCK).enumerate() {
-                let at = spot.offset + (number * BLOCK) as u64;
-                self.write_to(&segment.file, &segment.path, at, block)?;
-                pass.look(block);
-            }
-        }
+        self.write_and_look((&segment.file, &segment.path), spot.offset, bytes, &mut pass)?;
         state.tables[table].wrote(spot, (dataset, append), (first, count), length);
         let at = fragment::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };

@@ -1,0 +1,106 @@
+//! Large writes: straight from the caller's memory to a file, and looked at on the way.
+
+use super::super::record::{self, Record};
+use super::super::statistics::{BLOCK, Pass};
+use super::{LogWriter, State};
+use crate::write::Sync;
+use crate::{Error, Result};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Large payloads begin at a multiple of this, or so far behind one as they do in memory: copying is quick only where both
+/// sides are aligned alike.
+const ALIGNED: usize = 64;
+/// Of so many bytes on, payloads begin as they do in memory. Where memory is not regular, then neither is the log, and each
+/// such write is an entry of the index.
+const AS_IN_MEMORY: usize = 256 << 10;
+/// So much is written before it is looked at: what was copied is in the processor's cache still, on both sides.
+const PIECE: usize = 2 * BLOCK;
+
+impl LogWriter {
+    /// A batch of one large record.
+    pub(super) fn put_large<'a>(
+        &self,
+        state: &mut State,
+        record: Record,
+        bytes: &'a [u8],
+        mut pass: Pass<'a>,
+    ) -> Result<()> {
+        self.write_waiting(state)?;
+        let mut records = [record];
+        let mut header = record::encode(state.next, &records);
+        let batch_at = state.end;
+        let length = header_length(batch_at, header.len(), bytes);
+        if length as u64 > record::LONGEST_HEADER {
+            return Err(
+                Error::limit("a write of too many boxes: write it in parts").file(self.0.log.display())
+            );
+        }
+        let place = batch_at + length as u64;
+        self.write_and_look((&self.0.file, &self.0.log), place, bytes, &mut pass)?;
+        state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
+        let looked = !pass.is_idle();
+        (records[0].checksum, records[0].statistics) = pass.end();
+        if looked {
+            header = record::encode(state.next, &records);
+        }
+        record::pad(&mut header, length);
+        // Last: a batch that is torn has no header.
+        self.write_to(&self.0.file, &self.0.log, batch_at, &header)?;
+        state.end = (place + bytes.len() as u64).next_multiple_of(8);
+        let first = state.next;
+        state.next += 1;
+        state.note(first, batch_at, place, &records);
+        if self.0.options.sync == Sync::Write { self.sync() } else { Ok(()) }
+    }
+
+    /// Writes bytes to a file. They are looked at behind the copy: it fetches them from memory faster than looking would.
+    pub(super) fn write_and_look<'a>(
+        &self,
+        (file, path): (&Arc<File>, &Path),
+        mut place: u64,
+        mut bytes: &'a [u8],
+        pass: &mut Pass<'a>,
+    ) -> Result<()> {
+        if pass.is_idle() {
+            return self.write_to(file, path, place, bytes);
+        }
+        while !bytes.is_empty() {
+            // No small rest.
+            let length = if bytes.len() < 2 * PIECE { bytes.len() } else { PIECE };
+            let (piece, rest) = bytes.split_at(length);
+            self.write_to(file, path, place, piece)?;
+            pass.look(piece);
+            (place, bytes) = (place + length as u64, rest);
+        }
+        Ok(())
+    }
+}
+
+/// How long the header of a batch is with the zeros behind it, for the payload to begin where it should.
+fn header_length(batch_at: u64, length: usize, payload: &[u8]) -> usize {
+    let wanted = if payload.len() < AS_IN_MEMORY { 0 } else { payload.as_ptr().addr() };
+    // Only what is left of a division by a power of two matters.
+    let place = usize::try_from(batch_at % ALIGNED as u64).unwrap_or(0).wrapping_add(length);
+    length + wanted.wrapping_sub(place) % ALIGNED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_aligned_as_memory_is() {
+        let memory = vec![0_u8; AS_IN_MEMORY + 200];
+        for (at, length, skip) in [(128_usize, 60, 0), (136, 64, 16), (1000, 40, 63), (7, 65, 10)] {
+            let large = &memory[skip..][..AS_IN_MEMORY];
+            let header = header_length(at as u64, length, large);
+            assert!((length..length + ALIGNED).contains(&header));
+            assert_eq!((at + header) % ALIGNED, large.as_ptr().addr() % ALIGNED);
+            let header = header_length(at as u64, length, &large[..100]);
+            assert!((length..length + ALIGNED).contains(&header));
+            assert_eq!((at + header) % ALIGNED, 0);
+        }
+    }
+}
