@@ -18,20 +18,9 @@ from peers import Case, Done, Peer, read_h5
 HERE = Path(__file__).resolve().parent
 
 
-def given(comm: Any, value: Any) -> Any:
-    """A broadcast from the first rank in which the others sleep. Those of MPI spin: where ranks share cores, they would
-    keep the first one from what they wait for."""
-    if comm.rank == 0:
-        for request in [comm.isend(value, rank) for rank in range(1, comm.size)]:
-            request.wait()
-        return value
-    while not comm.iprobe(source=0):
-        time.sleep(1e-4)
-    return comm.recv(source=0)
-
-
 def gathered(comm: Any, value: Any) -> list[Any]:
-    """What all ranks have, in the first one; the others go on at once."""
+    """What all ranks have, in the first one, which sleeps as it waits; the others go on at once. Ranks that wait in
+    MPI's own calls spin: where ranks share cores, they would keep those that write from it."""
     if comm.rank:
         comm.send(value, 0)
         return []
@@ -45,7 +34,7 @@ def gathered(comm: Any, value: Any) -> list[Any]:
 
 
 class Store(Peer, key="store", label="**Hyperchunk**, checksums"):
-    """A writer in each process; the first rank gets their tickets and commits."""
+    """A writer in each process. The first rank makes the file, for which nobody waits, gets the tickets, commits."""
 
     checksum: ClassVar[bool] = True
     statistics: ClassVar[bool] = False
@@ -60,11 +49,8 @@ class Store(Peer, key="store", label="**Hyperchunk**, checksums"):
 
         case = self.case
         how = {"checksum": self.checksum, "statistics": self.statistics}
-        made: Any = None
-        if case.rank == 0:
-            each = store.Dataset((case.pattern.length,), case.pattern.dtype)
-            made = store.create(self.path, dict.fromkeys(case.names(), each), **how)
-        made = given(case.comm, made)
+        each = store.Dataset((case.pattern.length,), case.pattern.dtype)
+        made = store.create_all(case.comm, self.path, dict.fromkeys(case.names(), each), **how)
         writer = made.writer(**how)
         for transfer in case.transfers:
             writer.write(f"v{transfer.dataset}", transfer.start, transfer.array)

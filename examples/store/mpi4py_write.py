@@ -48,12 +48,10 @@ def step(plate: Plate, comm: MPI.Comm) -> None:
 def simulate(path: Path, comm: MPI.Comm) -> None:
     """What every rank does."""
     first, end = bounds(comm.rank, comm.size)
-    whole = None
-    if comm.rank == 0:
-        shape = (STEPS // EVERY, ROWS, COLUMNS)
-        whole = store.create(path, {"heat": store.Dataset(shape, "f4"), "hottest": store.Dataset(shape[:1], "f8")})
-    # The others get the store by message: they need not look for any file.
-    whole = comm.bcast(whole)
+    shape = (STEPS // EVERY, ROWS, COLUMNS)
+    datasets = {"heat": store.Dataset(shape, "f4"), "hottest": store.Dataset(shape[:1], "f8")}
+    # The first rank makes it; the others get it by message: they need not look for any file, nor wait for it.
+    whole = store.create_all(comm, path, datasets)
     writer = whole.writer()
     plate = start_plate(first, end)
     for number in range(STEPS):

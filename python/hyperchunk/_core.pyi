@@ -28,6 +28,7 @@ __all__ = [
     "RowBatches",
     "Scan",
     "ScanPart",
+    "StoreBegun",
     "StoreDefinition",
     "StoreFollow",
     "StoreWriter",
@@ -430,6 +431,16 @@ class StoreWriter:
 
 @final
 class FreshStore: ...
+
+@final
+class StoreBegun:
+    @staticmethod
+    def begin(path: str, replaces: bool) -> StoreBegun | None: ...
+    @property
+    def known(self) -> tuple[str, int]: ...
+    def create(
+        self, definitions: list[StoreDefinition], image: bytes | None, sync: str
+    ) -> tuple[str, int, FreshStore]: ...
 
 @final
 class Restructuring:

@@ -87,6 +87,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::StoreDefinition>()?;
     module.add_class::<store::StoreWriter>()?;
     module.add_class::<store::FreshStore>()?;
+    module.add_class::<store::StoreBegun>()?;
     module.add_function(wrap_pyfunction!(store::store_create, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;

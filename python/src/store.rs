@@ -12,7 +12,7 @@ use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, Slab, StoreId,
+    self, Begun, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, Slab, StoreId,
     Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
@@ -398,6 +398,50 @@ pub(crate) fn store_create(
     let made = py.detach(|| store::create(&path, &definitions, image.as_deref(), replaces, sync));
     let fresh = made.map_err(|e| opening(py, &e))?;
     Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
+}
+
+/// A store that is about to be made: its writers may begin.
+#[pyclass(module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct StoreBegun {
+    begun: Option<Begun>,
+    known: (String, u64),
+}
+
+#[pymethods]
+impl StoreBegun {
+    /// Looks whether a store may be made; None where an earlier one is replaced.
+    #[staticmethod]
+    fn begin(py: Python<'_>, path: PathBuf, replaces: bool) -> PyResult<Option<Self>> {
+        let begun = py.detach(|| store::begin(&path, replaces)).map_err(|e| opening(py, &e))?;
+        Ok(begun.map(|begun| Self {
+            known: (begun.known.store.to_string(), begun.known.epoch),
+            begun: Some(begun),
+        }))
+    }
+
+    /// Its id and its epoch.
+    #[getter]
+    fn known(&self) -> (String, u64) {
+        self.known.clone()
+    }
+
+    /// Makes it, as `store_create` does.
+    fn create(
+        &mut self,
+        py: Python<'_>,
+        definitions: Vec<PyRef<'_, StoreDefinition>>,
+        image: Option<Vec<u8>>,
+        sync: &str,
+    ) -> PyResult<(String, u64, FreshStore)> {
+        let sync = self::sync(sync)?;
+        let begun = self.begun.take().ok_or_else(|| PyValueError::new_err("the store is made already"))?;
+        let definitions: Vec<Definition> =
+            definitions.iter().map(|definition| definition.0.clone()).collect();
+        let made = py.detach(|| begun.create(&definitions, image.as_deref(), sync));
+        let fresh = made.map_err(|e| opening(py, &e))?;
+        Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
+    }
 }
 
 /// A conflict: path, what it is about, first element, extent, whose data are seen, whose are not.

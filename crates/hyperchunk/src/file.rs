@@ -67,7 +67,7 @@ impl OpenOptions {
 }
 
 /// How many processors there are. Asked once: finding out takes longer than a small read.
-fn processors() -> usize {
+pub(crate) fn processors() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

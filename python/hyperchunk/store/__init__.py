@@ -15,7 +15,7 @@ from __future__ import annotations
 from hyperchunk.store.analysis import Analysis, Report, Results, StoredAnalysis
 from hyperchunk.store.following import Seen
 from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
-from hyperchunk.store.parallel import commit_all, to_hyperchunk
+from hyperchunk.store.parallel import commit_all, create_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
 from hyperchunk.store.writer import StoredDataset, Writer
@@ -35,6 +35,7 @@ __all__ = [
     "Writer",
     "commit_all",
     "create",
+    "create_all",
     "fragments",
     "open",
     "to_hyperchunk",

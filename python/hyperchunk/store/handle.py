@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -314,6 +314,7 @@ def create(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
+    _tell: Callable[[Store], None] | None = None,
 ) -> Store:
     """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
     attributes.
@@ -334,28 +335,44 @@ def create(
     """
     given = analysis.records(analyses)
     structure = schema.empty()
+    datasets = dict(datasets or {})
     definitions = []
-    for name, dataset in (datasets or {}).items():
-        where = schema.absolute(name)
+    paths = [schema.absolute(name) for name in datasets]
+    # Else the definitions say all that will be in the file.
+    more = bool(groups or attrs) or len(set(paths)) < len(paths) or any(path.count(b"/") > 1 for path in paths)
+    for where, (name, dataset) in zip(paths, datasets.items(), strict=True):
         description, _, shown, _ = structure._type(dataset.dtype, None)
         if not schema.is_diverted(description, dataset.shape):
             raise ValueError(
                 f"{name}: scalars, sequences, references and strings of any length are no data of a store: "
                 "make them with Writer.structure"
             )
-        definition = schema.define(structure, where, description, shown, dataset.shape, dataset.options)
-        schema.show(structure, definition, bool(dataset.options.get("track_order")))
-        structure[where].attrs.update(dataset.attrs)
-        definitions.append(definition)
-    for name, values in (groups or {}).items():
-        structure.require_group(name).attrs.update(values)
-    structure.attrs.update(attrs or {})
-    structure.flush()
+        definitions.append(schema.define(structure, where, description, shown, dataset.shape, dataset.options))
+        more = more or bool(dataset.attrs or dataset.options.get("track_order"))
     target = str(Path(path).absolute())
-    identity, epoch, fresh = _core.store_create(target, definitions, structure.getbuffer(), overwrite, sync)
-    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     encoded = tuple(definition.encode() for definition in definitions)
+    options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
+    image = None
+    if more:
+        for definition, dataset in zip(definitions, datasets.values(), strict=True):
+            schema.show(structure, definition, bool(dataset.options.get("track_order")))
+            structure[definition.path].attrs.update(dataset.attrs)
+        for name, values in (groups or {}).items():
+            structure.require_group(name).attrs.update(values)
+        structure.attrs.update(attrs or {})
+        structure.flush()
+        image = structure.getbuffer()
+    # Writers may begin before the file is there.
+    begun = _core.StoreBegun.begin(target, overwrite) if _tell is not None else None
+    if _tell is not None and begun is not None:
+        _tell(Store(target, begun.known, encoded, options, given))
+    if begun is not None:
+        identity, epoch, fresh = begun.create(definitions, image, sync)
+    else:
+        identity, epoch, fresh = _core.store_create(target, definitions, image, overwrite, sync)
     made = Store(target, (identity, epoch), encoded, options, given, fresh)
+    if _tell is not None and begun is None:
+        _tell(made)
     _MADE[made.path, made._known] = made
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,43 @@ if TYPE_CHECKING:
 
 _WRITERS: dict[tuple[str, tuple[str, int] | None, int], Writer] = {}
 _LOCK = threading.Lock()
+
+
+# Of messages that are the store's own.
+_TAG = 0x4843
+_NAP = 5e-5
+
+
+def create_all(
+    comm: Any, path: str | os.PathLike[str], datasets: Mapping[str, Dataset] | None = None, **options: Any
+) -> Store:
+    """Makes a store for all ranks of an mpi4py communicator; `options` are those of :func:`create`. Collective. Rank 0
+    makes it; the others get it as soon as it has a name, and may write while the file is still being made. If it cannot
+    be made, all ranks raise. Ranks that wait sleep: those of MPI's own calls take the cores from who works.
+
+    >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
+    """
+    if comm.rank:
+        while not comm.iprobe(source=0, tag=_TAG):
+            time.sleep(_NAP)
+        found: Store | BaseException = comm.recv(source=0, tag=_TAG)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+    sent: list[Any] = []
+
+    def tell(what: Store | BaseException) -> None:
+        sent.extend(comm.isend(what, rank, tag=_TAG) for rank in range(1, comm.size))
+
+    try:
+        return create(path, datasets, **options, _tell=tell)
+    except Exception as error:
+        if not sent:
+            tell(error)
+        raise
+    finally:
+        for request in sent:
+            request.wait()
 
 
 def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:

@@ -8,7 +8,7 @@ use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
 use std::fs::Permissions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -19,6 +19,8 @@ pub struct Fresh {
     pub known: Known,
     /// The file at its path.
     pub(super) image: Arc<[u8]>,
+    /// The datasets, if nothing else is in that file.
+    pub(super) plain: Option<Arc<[Definition]>>,
     /// What tells that file from a later one.
     pub(super) stamp: Option<Stamp>,
 }
@@ -49,6 +51,67 @@ impl Stamp {
     }
 }
 
+/// A store that is about to be made: writers that know of it may begin already.
+#[derive(Debug)]
+pub struct Begun {
+    path: PathBuf,
+    /// What they must know.
+    pub known: Known,
+}
+
+/// Looks whether a store may be made, and makes its folder. `None` where an earlier one is replaced: what its writers must know
+/// is known when it is made.
+///
+/// # Errors
+/// As [`create`].
+pub fn begin(path: &Path, replaces: bool) -> Result<Option<Begun>> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if earlier(&path, replaces)?.is_some() {
+        return Ok(None);
+    }
+    make_folder(&path)?;
+    Ok(Some(Begun { path, known: Known { store: StoreId::new(), epoch: 0 } }))
+}
+
+impl Begun {
+    /// Makes it, as [`create`] does.
+    ///
+    /// # Errors
+    /// Io; those of reading the image.
+    pub fn create(self, definitions: &[Definition], image: Option<&[u8]>, sync: Sync) -> Result<Fresh> {
+        let plain = image.is_none().then(|| definitions.into());
+        let made = structure(definitions, image, true)
+            .and_then(|(mut merge, shown, _)| merge.write(0, &shown))
+            .and_then(|image| replace(&self.path, &image, None, sync).map(|()| image));
+        let image = made.inspect_err(|_| {
+            // If nobody has begun to write.
+            drop(std::fs::remove_dir(folder_of(&self.path)));
+        })?;
+        Ok(Fresh { known: self.known, stamp: Stamp::of(&self.path), image: image.into(), plain })
+    }
+}
+
+/// The newest epoch of the store that is replaced. What stands in the way is an error.
+fn earlier(path: &Path, replaces: bool) -> Result<Option<Arc<Manifest>>> {
+    let before = Manifest::newest(path)?;
+    if !replaces && (before.is_some() || path.exists()) {
+        let message =
+            "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
+        return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+    }
+    if before.is_none() && replaces {
+        left_over(path)?;
+    }
+    Ok(before)
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot make the folder {}: {error}", folder.display()))
+    })
+}
+
 /// Makes a store: a file at `path` that shows what will be there. `image` is an HDF5 file with groups, attributes, small data
 /// and, by their markers, the datasets of `definitions`; those that it does not have are made with the groups on their way.
 ///
@@ -64,49 +127,13 @@ pub fn create(
     replaces: bool,
     sync: Sync,
 ) -> Result<Fresh> {
+    if let Some(begun) = begin(path, replaces)? {
+        return begun.create(definitions, image, sync);
+    }
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let before = Manifest::newest(&path)?;
-    if !replaces && (before.is_some() || path.exists()) {
-        let message =
-            "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
-        return Err(Error::new(ErrorKind::Io, message).file(path.display()));
-    }
-    if before.is_none() && replaces {
-        left_over(&path)?;
-    }
-    let mut changes = Vec::new();
-    if let Some(image) = image {
-        let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
-        changes.push(Change { writer: WriterId::default(), base: None, image });
-    }
-    let mut merge = Merge::new(None, &changes)?;
-    let mut shown: HashMap<DatasetId, Shown> = HashMap::new();
-    let mut stored = Vec::new();
-    let known: Vec<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
-    for definition in definitions {
-        let id = definition.id()?;
-        if !known.contains(&id) {
-            merge.define(id, &definition.path, WriterId::default());
-        }
-        let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
-        // Without an epoch, the marker is all that says what it is, until somebody writes to it.
-        let about = before.is_none().then(|| Arc::new(definition.clone()));
-        if shown.insert(id, Shown { datatype, dims, segments: None, definition: about }).is_some() {
-            continue;
-        }
-        let (definition, extent) = (definition.clone(), definition.dims.clone());
-        stored.push(Stored { id, definition, extent, parts: Vec::new() });
-    }
-    let folder = folder_of(&path);
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot make the folder {}: {error}", folder.display()))
-    })?;
-    let Some(before) = before else {
-        let image = merge.write(0, &shown)?;
-        replace(&path, &image, None, sync)?;
-        let known = Known { store: StoreId::new(), epoch: 0 };
-        return Ok(Fresh { known, stamp: Stamp::of(&path), image: image.into() });
-    };
+    let gone = || Error::new(ErrorKind::Io, "the store that was to be replaced is gone").file(path.display());
+    let before = Manifest::newest(&path)?.ok_or_else(gone)?;
+    let (mut merge, shown, stored) = structure(definitions, image, false)?;
     loop {
         let number = Manifest::numbers(&path)?.last().map_or(1, |last| last + 1);
         let mut manifest = Manifest {
@@ -124,9 +151,42 @@ pub fn create(
         if manifest.publish(&path, sync != Sync::Never)? {
             replace(&path, &manifest.image, None, sync)?;
             let known = Known { store: before.store, epoch: number };
-            return Ok(Fresh { known, stamp: Stamp::of(&path), image: manifest.image.into() });
+            let stamp = Stamp::of(&path);
+            return Ok(Fresh { known, stamp, image: manifest.image.into(), plain: None });
         }
     }
+}
+
+/// What a new store has: its structure, what is shown of its datasets, and those themselves. Without an epoch, the marker is
+/// all that says what a dataset is, until somebody writes to it.
+fn structure(
+    definitions: &[Definition],
+    image: Option<&[u8]>,
+    announced: bool,
+) -> Result<(Merge, HashMap<DatasetId, Shown>, Vec<Stored>)> {
+    let mut changes = Vec::new();
+    if let Some(image) = image {
+        let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
+        changes.push(Change { writer: WriterId::default(), base: None, image });
+    }
+    let mut merge = Merge::new(None, &changes)?;
+    let mut shown: HashMap<DatasetId, Shown> = HashMap::new();
+    let mut stored = Vec::new();
+    let known: Vec<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
+    for definition in definitions {
+        let id = definition.id()?;
+        if !known.contains(&id) {
+            merge.define(id, &definition.path, WriterId::default());
+        }
+        let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
+        let about = announced.then(|| Arc::new(definition.clone()));
+        if shown.insert(id, Shown { datatype, dims, segments: None, definition: about }).is_some() {
+            continue;
+        }
+        let (definition, extent) = (definition.clone(), definition.dims.clone());
+        stored.push(Stored { id, definition, extent, parts: Vec::new() });
+    }
+    Ok((merge, shown, stored))
 }
 
 /// What a writer of the store at `path` must know, and its datasets: of the newest epoch, or, before the first one, as the file

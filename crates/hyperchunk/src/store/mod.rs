@@ -61,7 +61,7 @@ pub(crate) use blocks::boxes_of;
 pub use boxes::boxes;
 use checks::Headers;
 pub(crate) use committed::{Home, Sharded, Store, Stores};
-pub use create::{Fresh, attach, create};
+pub use create::{Begun, Fresh, attach, begin, create};
 pub use definition::Definition;
 pub use fragment::{Fragment, FragmentBatch, Fragments, WriterBytes, fragments};
 pub use header::LogHeader;

@@ -288,7 +288,7 @@ impl Writer {
         let promised = sink.kept().map(|_| first..first + PROMISED);
         let first = promised.as_ref().map_or(first, |promised| promised.end);
         let threads = match options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => crate::file::processors(),
             threads => threads,
         };
         let inner = Inner {

@@ -32,6 +32,8 @@ pub(super) struct Attempt<'a> {
     pub(super) hidden: HashSet<WriterId>,
     /// The file at the user's path, if it is known.
     pub(super) image: Option<Arc<[u8]>>,
+    /// The datasets that are all that is in it, if that is known.
+    pub(super) plain: Option<Arc<[Definition]>>,
 }
 
 impl<'a> Attempt<'a> {
@@ -94,6 +96,7 @@ impl<'a> Attempt<'a> {
             floor: 0,
             hidden: HashSet::new(),
             image: None,
+            plain: None,
         };
         attempt.hide();
         Ok(attempt)
@@ -181,6 +184,7 @@ impl<'a> Attempt<'a> {
                     }));
                     current = Some(file);
                 }
+                None if self.plain.is_some() => {}
                 None => current = self.before()?,
             }
         }
@@ -218,6 +222,9 @@ impl<'a> Attempt<'a> {
         }
         changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::new(current.as_ref(), &changes)?;
+        for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
+            merge.define(definition.id()?, &definition.path, WriterId::default());
+        }
         let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
         for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
             for (id, definition) in &new.definitions {
@@ -266,6 +273,9 @@ impl<'a> Attempt<'a> {
         let announced: HashMap<DatasetId, Definition> = announced.collect();
         let mut definitions: HashMap<DatasetId, &Definition> =
             announced.iter().map(|(id, definition)| (*id, definition)).collect();
+        for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
+            definitions.insert(definition.id()?, definition);
+        }
         let mut numbers: HashMap<WriterId, u32> = HashMap::new();
         if let Some(base) = &self.base {
             definitions.extend(base.datasets.iter().map(|stored| (stored.id, &stored.definition)));

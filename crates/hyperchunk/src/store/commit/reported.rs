@@ -33,7 +33,9 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
     new.sort_by_key(|new| (new.header.priority, new.writer()));
     new.dedup_by_key(|new| new.writer());
     let seen = Stamp::of(path);
-    let image = (seen.is_some() && seen == fresh.stamp).then(|| Arc::clone(&fresh.image));
+    let known = seen.is_some() && seen == fresh.stamp;
+    // Without a file of any writer there is nothing to merge.
+    let plain = fresh.plain.as_ref().filter(|_| known && new.iter().all(|new| new.image.is_none()));
     let attempt = Attempt {
         path,
         options,
@@ -45,7 +47,8 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
         damaged: Vec::new(),
         floor: 0,
         hidden: HashSet::new(),
-        image,
+        image: known.then(|| Arc::clone(&fresh.image)),
+        plain: plain.cloned(),
     };
     let Some(made) = attempt.finish()? else { return Ok(None) };
     if !made.manifest.publish(path, options.sync != Sync::Never)? {
