@@ -47,6 +47,30 @@ def test_every_chunk_index(
         assert not file["empty"][...].any()
 
 
+@pytest.mark.parametrize("libver", ["v110", "v200"])
+def test_chunks_that_need_no_index_are_edited_by_h5py(tmp_path: Path, libver: str) -> None:
+    path, values = tmp_path / "a.h5", np.arange(70, dtype="<i4").reshape(10, 7)
+    with hyperchunk.open(path, "w", libver=libver) as file:
+        dataset = file.create_dataset("d", (10, 7), "<i4", chunks=(4, 3))
+        for row in range(0, 12, 4):
+            for column in range(0, 9, 3):
+                chunk = np.full((4, 3), -1, "<i4")
+                part = values[row : row + 4, column : column + 3]
+                chunk[: part.shape[0], : part.shape[1]] = part
+                dataset.write_chunk((row, column), chunk)
+    with h5py.File(path, "r+") as theirs:
+        found = theirs["d"]
+        assert found.id.get_create_plist().get_alloc_time() == h5py.h5d.ALLOC_TIME_EARLY
+        places = [found.id.get_chunk_info(number) for number in range(found.id.get_num_chunks())]
+        assert [place.byte_offset - places[0].byte_offset for place in places] == [48 * number for number in range(9)]
+        assert np.array_equal(found[...], values)
+        found[3:9, 2:6] = values[3:9, 2:6] = 7
+    with h5py.File(path) as theirs:
+        assert np.array_equal(theirs["d"][...], values)
+    with hyperchunk.open(path) as file:
+        assert np.array_equal(file["d"][...], values)
+
+
 @pytest.mark.parametrize("libver", LIBVERS)
 def test_contiguous_and_compact(library: ModuleType, tmp_path: Path, libver: str) -> None:
     with library.File(tmp_path / "a.h5", "w", libver=libver) as file:

@@ -11,7 +11,9 @@ use hyperchunk_format::encode::global_heap::Builder;
 use hyperchunk_format::encode::message::{self, attribute_info::AttributeInfo, link_info::LinkInfo};
 use hyperchunk_format::encode::object_header::{self, HeaderOptions, Message};
 use hyperchunk_format::encode::{Oldest, attributes, chunk_index, group, superblock, virtual_layout};
-use hyperchunk_format::model::{Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times};
+use hyperchunk_format::model::{
+    AllocationTime, Attribute, Chunk, ChunkIndex, Chunked, Dataspace, Layout, Times,
+};
 use hyperchunk_format::parse::chunk_index::ChunkMap;
 use hyperchunk_format::parse::message::file_space::FileSpace;
 use hyperchunk_format::parse::message::group_info::GroupInfo;
@@ -412,7 +414,13 @@ impl Inner {
             None => constant(message::DATATYPE, message::datatype::encode(&node.datatype, oldest)?),
         });
         let layout = self.layout(node, frozen, beside)?;
-        messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&node.fill)?));
+        let mut fill = node.fill.clone();
+        if matches!(&layout, Layout::Chunked(chunked) if matches!(chunked.index, ChunkIndex::Implicit { .. }))
+        {
+            // Where all chunks have their places, whoever writes to them must find them.
+            fill.allocation = AllocationTime::Early;
+        }
+        messages.push(constant(message::FILL_VALUE, message::fill_value::encode(&fill)?));
         messages.push(plain(message::LAYOUT, message::layout::encode(&layout, oldest)?));
         if !node.pipeline.is_empty() {
             messages.push(plain(message::PIPELINE, message::pipeline::encode(&node.pipeline)?));
@@ -455,18 +463,20 @@ impl Inner {
                 };
                 let oldest = node.oldest(self.options.oldest);
                 let filtered = !node.pipeline.is_empty();
-                let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, false, oldest);
-                let version = match kind {
-                    chunk_index::Kind::BTreeV1 => 3,
-                    _ if u32::try_from(chunks.bytes).is_err() => 5,
-                    _ => 4,
-                };
                 let mut chunked = Chunked {
                     dims: chunks.dims.clone(),
                     element_size: node.datatype.size,
                     edge_chunks_unfiltered: false,
-                    version,
+                    version: 4,
                     index: ChunkIndex::BTreeV1 { address: None },
+                };
+                let map = ChunkMap { chunked: &chunked, dims, max, filtered };
+                let side_by_side = oldest > Oldest::V18 && chunk_index::side_by_side(&map, &frozen.chunks);
+                let kind = chunk_index::choose(dims, max, &chunks.dims, filtered, side_by_side, oldest);
+                chunked.version = match kind {
+                    chunk_index::Kind::BTreeV1 => 3,
+                    _ if u32::try_from(chunks.bytes).is_err() => 5,
+                    _ => 4,
                 };
                 let map = ChunkMap { chunked: &chunked, dims, max, filtered };
                 let encoded = chunk_index::encode(kind, &map, &frozen.chunks, beside.next())?;

@@ -5,7 +5,7 @@ use crate::{ErrorKind, File, OpenOptions};
 use hyperchunk_format::codec::Decoder;
 use hyperchunk_format::encode::Oldest;
 use hyperchunk_format::model::{
-    Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, FillWhen, Filter, Name,
+    AllocationTime, Attribute, ByteOrder, CharacterSet, Dataspace, Datatype, FillWhen, Filter, Name,
 };
 use hyperchunk_format::select::{Axis, Choice};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn values(file: &File, path: &str, choice: &Choice) -> Vec<i32> {
     bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
-const VERSIONS: [Oldest; 1] = [Oldest::V18];
+const VERSIONS: [Oldest; 3] = [Oldest::V18, Oldest::V110, Oldest::V200];
 
 #[test]
 fn layouts_are_read_back() {
@@ -184,6 +184,40 @@ fn chunks_are_written_as_they_are() {
     assert_eq!(values(&file, "d", &rest), [0; 12]);
     let mut decoder = Decoder::default();
     assert_eq!(decoder.decode(&deflate(), 3, &plain, 48).unwrap(), plain);
+}
+
+#[test]
+fn chunks_side_by_side_need_no_index() {
+    let made = made(|options| options.oldest = Oldest::V110);
+    let dataset = made.file.create_dataset(NodeId::ROOT, b"d", chunked(space(&[7, 6]), &[4, 3])).unwrap();
+    let chunk = |start: i32| numbers(start..start + 12);
+    let check = |expected: &str, allocation: AllocationTime, chunks: [i32; 4]| {
+        let file = made.file.snapshot().unwrap();
+        let found = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
+        let index = format!("{:?}", found.chunked().unwrap().index);
+        assert!(index.starts_with(expected), "{index}");
+        assert_eq!(found.fill().allocation, allocation);
+        for (place, start) in chunks.into_iter().enumerate() {
+            let (row, column) = (place as u64 / 2 * 4, place as u64 % 2 * 3);
+            let choice = Choice::Axes(vec![Axis::range(row..row + 1), Axis::range(column..column + 3)]);
+            let expected = if start < 0 { vec![0; 3] } else { (start..start + 3).collect() };
+            assert_eq!(values(&file, "d", &choice), expected);
+        }
+    };
+    let array = ("FixedArray", AllocationTime::Incremental);
+    check(array.0, array.1, [-1; 4]);
+    dataset.write_chunk(&[0, 0], &chunk(10), 0).unwrap();
+    dataset.write_chunk(&[0, 3], &chunk(20), 0).unwrap();
+    dataset.write_chunk(&[4, 0], &chunk(30), 0).unwrap();
+    check(array.0, array.1, [10, 20, 30, -1]);
+    dataset.write_chunk(&[4, 3], &chunk(40), 0).unwrap();
+    check("Implicit", AllocationTime::Early, [10, 20, 30, 40]);
+    made.file.flush().unwrap();
+    // What a commit leads to stays as it is: the new chunk lies elsewhere.
+    dataset.write_chunk(&[0, 3], &chunk(50), 0).unwrap();
+    check(array.0, array.1, [10, 50, 30, 40]);
+    made.file.close().unwrap();
+    assert_eq!(values(&made.read(), "d", &Choice::All)[3..6], [50, 51, 52]);
 }
 
 #[test]

@@ -43,3 +43,19 @@ pub(super) fn chunks(map: &ChunkMap<'_>, format: &Format, chunks: &[&Chunk]) -> 
     }
     Ok(Encoded { bytes: Vec::new(), index: ChunkIndex::Implicit { address: first } })
 }
+
+/// Whether the chunks, in any order and each there once, are all of the dataset's, side by side and in order.
+pub(super) fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
+    let counts = || map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
+    let all = counts().try_fold(1_u64, u64::checked_mul);
+    let size = chunks.first().map(|chunk| chunk.size);
+    let Some((first, size)) = chunks.iter().map(|chunk| chunk.address).min().zip(size) else { return false };
+    let lies_there = |chunk: &Chunk| {
+        let number = chunk.scaled.iter().zip(counts()).try_fold(0_u64, |number, (at, count)| {
+            number.checked_mul(count)?.checked_add(*at).filter(|_| *at < count)
+        });
+        let place = number.and_then(|number| number.checked_mul(size)?.checked_add(first));
+        place == Some(chunk.address) && chunk.size == size
+    };
+    all == Some(chunks.len() as u64) && chunks.iter().all(lies_there)
+}

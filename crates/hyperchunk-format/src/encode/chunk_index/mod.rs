@@ -79,6 +79,14 @@ pub fn choose(
     }
 }
 
+/// Whether `chunks`, in any order and each there once, are all that the dataset may have, unfiltered, side by side and in
+/// order: then they need no index, see `early` of [`choose`].
+#[must_use]
+pub fn side_by_side(map: &ChunkMap<'_>, chunks: &[Chunk]) -> bool {
+    let is_largest = map.max.iter().zip(map.dims).all(|(max, dim)| *max == Some(*dim));
+    is_largest && !map.filtered && implicit::side_by_side(map, chunks)
+}
+
 /// The index of `chunks`, which may come in any order, to lie at `base`. Chunks beyond the dataset's extent are left out.
 /// Of `map`, the index in its layout does not matter.
 ///
