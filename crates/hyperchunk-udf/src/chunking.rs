@@ -17,10 +17,11 @@ pub enum Chunking {
     Shape(Vec<u64>),
 }
 
-/// Bytes of a block's result and of the inputs that are cut to it: together they stay in the cache of one core.
-const BLOCK_BYTES: u64 = 768 << 10;
-/// A block's result alone has no more, or slices would cost too much, and no less, or each call would.
-const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 10;
+/// Bytes of a block's result and of the inputs that are cut to it: together they stay in a cache.
+const BLOCK_BYTES: u64 = 3 << 20;
+/// A block's result alone has no more, or slices would cost too much, and HDF5's own cache of chunks would not take it; and no
+/// less, or each call would cost too much.
+const OUTPUT_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
 /// An input's chunk shape is taken over when a block has at most this many bytes.
 const MAX_INPUT_CHUNK: u64 = 16 << 20;
 /// A dimension that grows counts as so long at most when the blocks are chosen.
@@ -276,18 +277,18 @@ mod tests {
     #[test]
     fn automatic_shapes() {
         let contiguous = [None, None];
-        check(&[4000, 4000], &contiguous, &[16, 4000]);
-        check(&[4000, 4000], &[None], &[24, 4000]);
-        check(&[4000, 4000], &[], &[32, 4000]);
+        check(&[4000, 4000], &contiguous, &[65, 4000]);
+        check(&[4000, 4000], &vec![None; 3], &[49, 4000]);
+        check(&[4000, 4000], &[], &[65, 4000]);
         check(&[4000, 4000], &vec![None; 50], &[4, 4000]);
-        check(&[300, 300], &contiguous, &[218, 300]);
+        check(&[900, 300], &contiguous, &[873, 300]);
         check(&[10], &[], &[10]);
-        check(&[1 << 20], &contiguous, &[1 << 16]);
-        check(&[100, 200, 300], &contiguous, &[1, 200, 300]);
-        check(&[5, 1 << 20], &contiguous, &[1, 1 << 16]);
+        check(&[1 << 20], &contiguous, &[1 << 18]);
+        check(&[100, 200, 300], &contiguous, &[4, 200, 300]);
+        check(&[5, 1 << 20], &contiguous, &[1, 1 << 18]);
         check(&[4000, 4000], &[None, Some(vec![256, 256])], &[256, 256]);
         check(&[100, 100], &[Some(vec![256, 64]), Some(vec![10])], &[100, 64]);
-        check(&[100, 4000], &[Some(vec![100_000, 4000]), None], &[16, 4000]);
+        check(&[100, 4000], &[Some(vec![100_000, 4000]), None], &[65, 4000]);
     }
 
     #[test]
@@ -299,7 +300,7 @@ mod tests {
                 assert_eq!(shape, expected, "{text} {dims:?}");
             };
         check("auto", &[1, 4000], &[u64::MAX, 4000], &[Some(vec![16, 1000])], &[16, 1000]);
-        check("auto", &[1, 4000], &[u64::MAX, 4000], &[], &[32, 4000]);
+        check("auto", &[1, 4000], &[u64::MAX, 4000], &[], &[65, 4000]);
         check("auto", &[1, 4000], &[9, 4000], &[], &[9, 4000]);
         check("auto", &[10], &[u64::MAX], &[], &[1 << 16]);
         check("50x50", &[1, 40], &[u64::MAX, 40], &[], &[50, 40]);

@@ -28,6 +28,7 @@ mod replay;
 mod targets;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 #[global_allocator]
 static MEMORY: memory::Counting = memory::Counting;
@@ -36,4 +37,21 @@ static MEMORY: memory::Counting = memory::Counting;
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Since when: in processor time of this process, which other work on the machine does not lengthen.
+struct Spent(Duration);
+
+impl Spent {
+    fn now() -> Self {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the time is live.
+        let told = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+        assert_eq!(told, 0);
+        Self(Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32))
+    }
+
+    fn elapsed(&self) -> Duration {
+        Self::now().0 - self.0
+    }
 }

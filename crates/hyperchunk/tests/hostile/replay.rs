@@ -1,5 +1,6 @@
 //! The fuzz targets over their corpus, and over damaged copies of it.
 
+use crate::Spent;
 use crate::blocks::Map;
 use crate::dice::Dice;
 use crate::memory;
@@ -8,7 +9,7 @@ use crate::targets::{TARGETS, codec_input, sidecar};
 use hyperchunk::walk::{Found, Next};
 use hyperchunk::{File, OpenOptions};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time that one target may take for one input, in a slow build on a busy machine.
 const TIME: Duration = Duration::from_secs(10);
@@ -29,7 +30,7 @@ fn corpus() -> Vec<(String, Vec<u8>)> {
 
 fn run(name: &str, input: &[u8], only: impl Fn(&str) -> bool) {
     for (target, run) in TARGETS.iter().filter(|(target, _)| only(target)) {
-        let start = Instant::now();
+        let start = Spent::now();
         run(input);
         assert!(start.elapsed() < TIME, "{name}: {target} took {:?}", start.elapsed());
     }
@@ -182,7 +183,7 @@ fn indexes_replay() {
                 damaged.truncate(start + dice.below(damaged.len() - start));
             }
             let before = memory::reset();
-            let begun = Instant::now();
+            let begun = Spent::now();
             let summary = sidecar::read(&damaged);
             let (peak, _) = memory::peaks();
             assert!(begun.elapsed() < TIME, "{name}: {:?}", begun.elapsed());
