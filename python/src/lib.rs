@@ -76,6 +76,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Batch>()?;
     module.add_class::<table::Scan>()?;
     module.add_class::<table::ScanPart>()?;
+    module.add_class::<table::Chosen>()?;
     module.add_class::<table::Mapped>()?;
     module.add_function(wrap_pyfunction!(table::before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(table::after_fork, module)?)?;

@@ -7,12 +7,14 @@ use crate::object::Object;
 use hyperchunk::store::Extreme;
 use hyperchunk_arrow::arrow_array::RecordBatch;
 use hyperchunk_arrow::arrow_buffer::Buffer;
+use hyperchunk_arrow::predicate::{Nan, Predicate};
 use hyperchunk_arrow::view::{self, Batches, TableOptions, ZonedColumn};
 use hyperchunk_arrow::{Cells, Compounds, Enums, Half, Look, Result, Strings};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A table over data of a file.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -31,7 +33,14 @@ pub(crate) struct RowBatches(Mutex<Reader<Batches>>);
 /// A walk through a table that chooses rows.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct Scan(Mutex<Option<view::Scan>>);
+pub(crate) struct Scan {
+    scan: Mutex<Option<view::Scan>>,
+    looked_at: Arc<AtomicU64>,
+}
+
+/// The rows of a scan of which a predicate is true; they are given once.
+#[pyclass(frozen, module = "hyperchunk._core")]
+pub(crate) struct Chosen(Mutex<Option<Reader<view::Chosen>>>);
 
 /// Rows of it, before any is chosen.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -43,8 +52,9 @@ pub(crate) struct ScanPart(view::ScanPart);
 #[derive(Debug)]
 pub(crate) struct Batch(RecordBatch);
 
-/// The row behind each stretch of rows, what is known of columns there, and how many bytes of statistics were looked at.
-type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64);
+/// The row behind each stretch of rows, what is known of columns there, how many bytes of statistics were looked at, and of which
+/// stretches a predicate may be true.
+type Zones<'py> = (Bound<'py, PyBytes>, Vec<Zoned<'py>>, u64, Option<Bound<'py, PyBytes>>);
 /// A column: its name; of each stretch, what is known (1: anything; 2: there are numbers; 4: there may be NaN), the smallest and
 /// the largest number, 8 bytes each.
 type Zoned<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -172,7 +182,7 @@ impl Table {
             Some(rows) => table.scan_rows(&first, &wanted, rows),
             None => table.scan(&first, &wanted),
         });
-        scan.map(|scan| Scan(Mutex::new(Some(scan))))
+        scan.map(|scan| Scan { looked_at: scan.counter(), scan: Mutex::new(Some(scan)) })
     }
 
     /// Whether something is known of the values of any column.
@@ -180,13 +190,42 @@ impl Table {
         self.run(py, hyperchunk_arrow::Table::keeps_zones)
     }
 
-    /// What is known of the values of columns; None if that is nothing.
-    fn zones<'py>(&self, py: Python<'py>, columns: Vec<String>) -> PyResult<Option<Zones<'py>>> {
+    /// The predicate, as JSON, that an expression of pyarrow is, as it writes it down, and the columns that it looks at; None
+    /// if it is not known to be one.
+    fn predicate_of_expression(&self, written: &[u8]) -> Option<(String, Vec<String>)> {
+        let schema = self.0.schema();
+        let found = Predicate::of_expression(written, &schema)?;
+        let looked_at = found.columns();
+        let names = schema.fields().iter().map(|field| field.name());
+        let names = names.filter(|name| looked_at.contains(name.as_str())).cloned().collect();
+        Some((found.to_json().to_string(), names))
+    }
+
+    /// Whether a predicate can be evaluated over its columns as they are stored: `Scan.chosen`.
+    fn chooses(&self, py: Python<'_>, predicate: &str, nan: &str) -> PyResult<bool> {
+        let (predicate, nan) = asked(py, predicate, nan)?;
+        Ok(self.0.chooses(&predicate, nan))
+    }
+
+    /// What is known of the values of columns, and where a predicate may be true; None if nothing is known.
+    #[pyo3(signature = (columns, predicate=None, nan="unordered"))]
+    fn zones<'py>(
+        &self,
+        py: Python<'py>,
+        columns: Vec<String>,
+        predicate: Option<&str>,
+        nan: &str,
+    ) -> PyResult<Option<Zones<'py>>> {
+        let predicate = predicate.map(|predicate| asked(py, predicate, nan)).transpose()?;
         let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let Some(found) = self.run(py, |table| table.zones(&columns))? else { return Ok(None) };
         let ends: Vec<u8> = found.ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
+        let may = predicate.map(|(predicate, nan)| {
+            let may: Vec<u8> = predicate.may_be_true(&found, nan).into_iter().map(u8::from).collect();
+            PyBytes::new(py, &may)
+        });
         let columns = found.columns.iter().map(|column| zoned(py, column));
-        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.looked_at)))
+        Ok(Some((PyBytes::new(py, &ends), columns.collect(), found.looked_at, may)))
     }
 
     /// How many bytes the elements of its columns have.
@@ -264,27 +303,63 @@ impl Scan {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<ScanPart>> {
         py.detach(|| {
-            let mut scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
             scan.as_mut().map(view::Scan::next_part).transpose()
         })
         .map(|part| part.flatten().map(ScanPart))
         .map_err(|e| to_python(py, &e))
     }
 
+    /// The wanted columns of its rows of which a predicate of the first ones is true, in batches of so many rows at most: what
+    /// is left of it. None, and it stays as it is, if the predicate is of columns with nulls, or of such that are no numbers.
+    #[pyo3(signature = (predicate, nan, rows=None))]
+    fn chosen(
+        &self,
+        py: Python<'_>,
+        predicate: &str,
+        nan: &str,
+        rows: Option<usize>,
+    ) -> PyResult<Option<Chosen>> {
+        let (predicate, nan) = asked(py, predicate, nan)?;
+        let chosen = py.detach(|| {
+            let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+            if !scan.as_ref().is_some_and(|scan| scan.chooses(&predicate, nan)) {
+                return None;
+            }
+            let scan = scan.take()?;
+            let schema = scan.schema();
+            scan.chosen(&predicate, nan, rows).map(|chosen| Reader(Some(chosen), schema))
+        });
+        Ok(chosen.map(|reader| Chosen(Mutex::new(Some(reader)))))
+    }
+
     /// How many bytes of elements were looked at until now.
     #[getter]
-    fn looked_at(&self, py: Python<'_>) -> u64 {
-        py.detach(|| {
-            let scan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            scan.as_ref().map_or(0, view::Scan::looked_at)
-        })
+    fn looked_at(&self) -> u64 {
+        self.looked_at.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        let scan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let scan = self.scan.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         detached(move || drop(scan));
+    }
+}
+
+#[pymethods]
+impl Chosen {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // As allowed: rows look as their table does.
+        drop(requested_schema);
+        let reader = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reader = reader.ok_or_else(|| PyValueError::new_err("these rows were given already"))?;
+        export_stream(py, reader)
     }
 }
 
@@ -358,6 +433,17 @@ impl Mapped {
     fn __repr__(&self) -> String {
         format!("<{} bytes mapped at {:#x}>", self.0.len(), self.0.as_ptr().addr())
     }
+}
+
+/// A predicate as JSON (`docs/formats/flight.md`), and how NaN compares in it.
+fn asked(py: Python<'_>, predicate: &str, nan: &str) -> PyResult<(Predicate, Nan)> {
+    let nan = match nan {
+        "unordered" => Nan::Unordered,
+        "largest" => Nan::Largest,
+        other => return Err(PyValueError::new_err(format!("NaN is unordered or largest, not {other:?}"))),
+    };
+    let predicate = Predicate::parse_text(predicate).map_err(|e| to_python(py, &e))?;
+    Ok((predicate, nan))
 }
 
 /// To be called before this process forks.

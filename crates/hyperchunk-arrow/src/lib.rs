@@ -4,6 +4,7 @@
 pub mod dual;
 #[cfg(feature = "flight")]
 pub mod flight;
+pub mod predicate;
 pub mod transfer;
 pub mod types;
 mod values;

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hyperchunk.arrow.guarantees import kept
-from hyperchunk.arrow.zones import Zones
+from hyperchunk.arrow.zones import Condition, Zones, chosen
 from hyperchunk.arrow.zones import scan as zoned_scan
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class TableDataset(ds.Dataset):  # type: ignore[misc]
     """A :class:`pyarrow.dataset.Dataset` over a :class:`hyperchunk.Table`.
 
-    It is one fragment without partitions. Filters are evaluated by pyarrow, row by row; rows that they rule out by what
-    is known of the values are not read."""
+    It is one fragment without partitions. Comparisons of columns of numbers with numbers, and what they are joined to,
+    are evaluated where the values lie; all other filters by pyarrow, row by row. Rows that they rule out by what is
+    known of the values are not read."""
 
     def __init__(self, table: Table, chosen: ds.Expression | None = None) -> None:
         # pyarrow's own has a C++ object, which this has not: all that would look at it is replaced below.
@@ -54,16 +55,39 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
     ) -> ds.Scanner:
         """A scanner over some columns, or expressions by name, of the rows for which a filter is true."""
         known = {name: value for name, value in options.items() if name in _OPTIONS}
+        filter = self._both(filter)
+        plain = isinstance(columns, list | tuple) and all(map(self._schema.names.__contains__, columns))
+        if plain and len(set(columns)) == len(columns):
+            # Nothing is left to do for pyarrow.
+            names = list(columns)
+            return TableScanner(self._schema, names, lambda: self._reader(names, filter, batch_size), known)
         if batch_size is not None:
             known["batch_size"] = batch_size
         names = self._needed(columns, None)
-        filter = self._both(filter)
+        return ds.Scanner.from_batches(self._reader(names, filter, batch_size), columns=columns, **known)
+
+    def _reader(self, names: list[str], filter: ds.Expression | None, batch_size: int | None) -> pa.RecordBatchReader:
+        """Columns of the rows for which a filter is true."""
         if filter is None:
-            reader = self._table.select(names).to_reader(batch_size)
-        else:
-            schema = pa.schema([self._schema.field(name) for name in names], self._schema.metadata)
-            reader = pa.RecordBatchReader.from_batches(schema, self._chosen(names, filter))
-        return ds.Scanner.from_batches(reader, columns=columns, **known)
+            return self._table.select(names).to_reader(batch_size)
+        condition = self._condition(filter)
+        if condition is not None:
+            return pa.RecordBatchReader.from_stream(chosen(self._table, condition, names, batch_size))
+        schema = pa.schema([self._schema.field(name) for name in names], self._schema.metadata)
+        return pa.RecordBatchReader.from_batches(schema, self._chosen(names, filter))
+
+    def _condition(self, filter: ds.Expression) -> Condition | None:
+        """The condition that a filter is, if it is known to be one."""
+        try:
+            written = filter.__reduce__()[1][0]
+        except (pa.ArrowException, TypeError):
+            return None
+        found = self._table._core.predicate_of_expression(bytes(written))
+        if found is None:
+            return None
+        text, columns = found
+        known = columns and self._table._core.chooses(text, "unordered")
+        return Condition(text, "unordered", columns) if known else None
 
     def _chosen(self, names: list[str], filter: ds.Expression) -> Iterator[pa.RecordBatch]:
         """Columns of the rows for which a filter is true. What the filter needs is read first; the others only where it
@@ -127,8 +151,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         """How many rows there are for which a filter is true."""
         if self._both(filter) is None:
             return self._table.num_rows
-        columns = self._needed([], self._both(filter))
-        return int(self.scanner(columns=columns, filter=filter, **options).count_rows())
+        return int(self.scanner(columns=[], filter=filter, **options).count_rows())
 
     def head(self, num_rows: int, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:
         """The first rows of a scan."""
@@ -169,6 +192,68 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<TableDataset over {self._table!r}>"
+
+
+class TableScanner(ds.Scanner):  # type: ignore[misc]
+    """A :class:`pyarrow.dataset.Scanner` over columns as they are, of rows that are chosen already: its reader is the
+    table's."""
+
+    def __init__(
+        self, schema: pa.Schema, names: list[str], open: Callable[[], pa.RecordBatchReader], options: dict[str, Any]
+    ) -> None:
+        # As of the dataset: there is no C++ object.
+        self._schema = schema
+        self._names = names
+        self._open = open
+        self._options = options
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The columns of the dataset."""
+        return self._schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The columns that come."""
+        return pa.schema([self._schema.field(name) for name in self._names], self._schema.metadata)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """A reader of the rows."""
+        return self._open()
+
+    def _theirs(self) -> ds.Scanner:
+        return ds.Scanner.from_batches(self._open(), **self._options)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, batch by batch."""
+        return iter(self._open())
+
+    def scan_batches(self) -> Any:
+        """The rows, batch by batch, with where they come from."""
+        return self._theirs().scan_batches()
+
+    def to_table(self) -> pa.Table:
+        """All rows."""
+        return self._open().read_all()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows."""
+        reader, found, left = self._open(), [], num_rows
+        while left > 0 and (batch := next(reader, None)) is not None:
+            found.append(batch.slice(0, left))
+            left -= len(found[-1])
+        return pa.Table.from_batches(found, self.projected_schema)
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        return sum(map(len, self._open()))
+
+    def take(self, indices: Any) -> pa.Table:
+        """Rows by their numbers."""
+        return self.to_table().take(indices)
+
+    def __repr__(self) -> str:
+        return f"<TableScanner of {', '.join(self._names)}>"
 
 
 def _evaluated(batch: pa.RecordBatch, expression: ds.Expression) -> pa.BooleanArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,6 +48,20 @@ class Table:
         self._looks = looks
         # Shared by all parts of a table.
         self._scans: deque[Scanned] = deque(maxlen=1) if scans is None else scans
+
+    # --- For DuckDB ---
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Table]:
+        """Its class. Where DuckDB is loaded, it says that it is one of DuckDB's sources as well: then it is asked for
+        what a query needs."""
+        found = _duckdb().source_class(Table) if "duckdb._sources" in sys.modules else None
+        return Table if found is None else found
+
+    def __getattr__(self, name: str) -> Any:
+        if "duckdb._sources" in sys.modules and name in _duckdb().NAMES:
+            return getattr(_duckdb().TableSource(self), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     # --- What it is ---
 
@@ -189,6 +204,12 @@ class Table:
         if wanted == self._looks:
             return self
         return Table(self._core.with_looks([f"{name}={value}" for name, value in wanted.items()]), wanted, self._scans)
+
+
+def _duckdb() -> Any:
+    from hyperchunk.arrow import duckdb
+
+    return duckdb
 
 
 def bounds(rows: slice, count: int) -> tuple[int, int]:

@@ -21,6 +21,17 @@ Rows = list[tuple[int, int]]
 _WIDE = {"i": np.int64, "u": np.uint64, "f": np.float64}
 
 
+class Condition(NamedTuple):
+    """A filter that is evaluated where the values are, by Hyperchunk itself."""
+
+    #: It as JSON, as ``where`` of a Flight server.
+    text: str
+    #: How NaN compares: not at all (``unordered``), or as the ``largest`` number.
+    nan: str
+    #: The columns that it looks at.
+    columns: list[str]
+
+
 class Column(NamedTuple):
     """What is known of a column, stretch by stretch."""
 
@@ -61,8 +72,12 @@ def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 class Zones:
     """What is known of columns of a table: stretch by stretch of its rows."""
 
-    def __init__(self, found: tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int], types: dict[str, str]) -> None:
-        ends, columns, self.looked_at = found
+    def __init__(
+        self, found: tuple[bytes, list[tuple[str, bytes, bytes, bytes]], int, bytes | None], types: dict[str, str]
+    ) -> None:
+        ends, columns, self.looked_at, may = found
+        #: For each stretch, whether the condition may be true of a row, if there is one.
+        self.may = None if may is None else np.frombuffer(may, np.bool_)
         #: The row behind each stretch. The first one begins with the first row.
         self.ends = np.frombuffer(ends, np.uint64).astype(np.int64)
         self.columns: dict[str, Column] = {}
@@ -73,9 +88,10 @@ class Zones:
             self.columns[name] = Column(bits[0], bits[1], least, most, bits[2])
 
     @classmethod
-    def of(cls, table: Table, columns: Sequence[str]) -> Zones | None:
+    def of(cls, table: Table, columns: Sequence[str], condition: Condition | None = None) -> Zones | None:
         """What is known of these columns; None if that is nothing."""
-        found = table._core.zones(columns)
+        asked = () if condition is None else (condition.text, condition.nan)
+        found = table._core.zones(columns, *asked)
         return None if found is None else cls(found, dict(table._core.types))
 
     def __len__(self) -> int:
@@ -106,6 +122,8 @@ class Scanned:
         self.left = left
         #: How many of them lie where of some column that the filter needs nothing is known.
         self.unknown = unknown
+        #: Whether the filter was evaluated by Hyperchunk itself.
+        self.fused = False
         #: How many all rows have, in the columns that were asked for and those that the filter needs.
         self.total = total
 
@@ -133,3 +151,13 @@ def scan(table: Table, first: list[str], wanted: list[str], zones: Zones | None,
     found = table._core.scan(first, wanted, rows)
     table._scans.append(Scanned(found, statistics, left, unknown, whole))
     return found
+
+
+def chosen(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
+    """Columns of the rows for which a condition is true, in batches of so many rows at most."""
+    zones = Zones.of(table, condition.columns, condition)
+    found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may)
+    reader = found.chosen(condition.text, condition.nan, rows)
+    assert reader is not None, "a condition that this table does not evaluate"
+    table._scans[-1].fused = True
+    return reader

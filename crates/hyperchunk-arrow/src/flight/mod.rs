@@ -6,14 +6,13 @@
 
 mod client;
 mod names;
-mod predicate;
 mod query;
 mod server;
 mod status;
 mod token;
 
+pub use crate::predicate::{Comparison, Literal, Predicate};
 pub use client::{RemoteBatches, RemoteTable, enable};
-pub use predicate::{Comparison, Literal, Predicate};
 pub use query::Query;
 pub use server::{Address, Log, ServerOptions, Signals, serve};
 pub use token::{Token, VARIABLE as TOKEN_VARIABLE};

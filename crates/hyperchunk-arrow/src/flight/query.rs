@@ -2,7 +2,7 @@
 //! The format: `docs/formats/flight.md`.
 
 use super::names::shortened;
-use super::predicate::Predicate;
+use crate::predicate::Predicate;
 use crate::view::{Table, TableOptions};
 use crate::{Cells, Compounds, Enums, Half, Look, Strings};
 use arrow_flight::FlightDescriptor;

@@ -341,7 +341,7 @@ impl Inner {
 }
 
 /// The error as Arrow's libraries pass it on: as one of reading, or another.
-fn to_arrow(error: Error) -> ArrowError {
+pub(super) fn to_arrow(error: Error) -> ArrowError {
     match error.kind() {
         ErrorKind::Io | ErrorKind::Changed | ErrorKind::NotFound | ErrorKind::Truncated => {
             ArrowError::IoError(error.to_string(), std::io::Error::other(error))

@@ -7,6 +7,8 @@
 
 mod ahead;
 mod batches;
+mod chosen;
+mod compress;
 mod describe;
 mod find;
 mod gather;
@@ -14,6 +16,7 @@ mod lies;
 mod looks;
 mod map;
 mod piece;
+mod room;
 mod scan;
 mod schemes;
 mod table;
@@ -22,6 +25,7 @@ mod zones;
 
 pub use ahead::{after_fork, before_fork};
 pub use batches::Batches;
+pub use chosen::Chosen;
 pub use piece::in_one_piece;
 pub use scan::{Scan, ScanPart};
 pub use table::{Storage, Table, TableOptions};

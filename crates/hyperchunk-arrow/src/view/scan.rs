@@ -98,6 +98,18 @@ impl Scan {
         self.looked_at.load(Ordering::Relaxed)
     }
 
+    /// The columns that come first.
+    #[must_use]
+    pub fn first_schema(&self) -> SchemaRef {
+        self.first.schema()
+    }
+
+    /// How many bytes of elements were looked at, here and by the parts: as it will be, too.
+    #[must_use]
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.looked_at)
+    }
+
     /// The wanted columns.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {

@@ -14,7 +14,6 @@ mod signals;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod zones;
 
 pub use listen::Address;
 

@@ -3,7 +3,6 @@
 use super::frames::{Encoder, Message};
 use super::opened::{OpenFiles, check_version};
 use super::service::{Giver, criteria};
-use super::zones;
 use crate::flight::query::{self, Query};
 use crate::view::{Table, TableOptions};
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -89,7 +88,7 @@ impl Asked {
                 _ => self.without_predicate().each(give),
             };
         }
-        for rows in zones::kept(&self.table, predicate)? {
+        for rows in predicate.kept(&self.table)? {
             done = rows.start;
             let mut scan = self.table.slice(rows)?.scan(&first, &wanted)?;
             while let Some(part) = scan.next_part()? {

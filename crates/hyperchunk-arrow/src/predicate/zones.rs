@@ -1,7 +1,7 @@
 //! Which rows cannot be wanted, by what is known of their values: what writers of a store noted, or `hyperchunk analyze`. Rows that
 //! no predicate can be true of are not read.
 
-use crate::flight::predicate::{Comparison, Literal, Predicate};
+use super::{Comparison, Literal, Nan, Predicate};
 use crate::view::{Table, Zones};
 use hyperchunk::Result;
 use hyperchunk::query::Bounds;
@@ -18,46 +18,55 @@ struct May {
 
 const UNKNOWN: May = May { be_true: true, be_false: true };
 
-/// The rows of a table of which a predicate may be true; in order and apart.
-///
-/// # Errors
-/// Those of reading what is known.
-pub(super) fn kept(table: &Table, predicate: &Predicate) -> Result<Vec<Range<u64>>> {
-    let columns: Vec<&str> = predicate.columns().into_iter().collect();
-    let known = table.zones(&columns)?;
-    let all = || std::iter::once(0..table.rows()).collect();
-    Ok(known.map_or_else(all, |zones| kept_of(&zones, predicate)))
-}
-
-fn kept_of(zones: &Zones, predicate: &Predicate) -> Vec<Range<u64>> {
-    let mut kept: Vec<Range<u64>> = Vec::new();
-    let mut start = 0;
-    for (place, end) in zones.ends.iter().enumerate() {
-        if may(zones, predicate, place).be_true {
-            match kept.last_mut() {
-                Some(last) if last.end == start => last.end = *end,
-                _ => kept.push(start..*end),
-            }
-        }
-        start = *end;
+impl Predicate {
+    /// The rows of a table of which it may be true; in order and apart.
+    ///
+    /// # Errors
+    /// Those of reading what is known.
+    pub fn kept(&self, table: &Table) -> Result<Vec<Range<u64>>> {
+        let columns: Vec<&str> = self.columns().into_iter().collect();
+        let known = table.zones(&columns)?;
+        let all = || std::iter::once(0..table.rows()).collect();
+        Ok(known.map_or_else(all, |zones| self.kept_of(&zones)))
     }
-    kept
+
+    fn kept_of(&self, zones: &Zones) -> Vec<Range<u64>> {
+        let mut kept: Vec<Range<u64>> = Vec::new();
+        let mut start = 0;
+        for (may, end) in self.may_be_true(zones, Nan::Unordered).into_iter().zip(&zones.ends) {
+            if may {
+                match kept.last_mut() {
+                    Some(last) if last.end == start => last.end = *end,
+                    _ => kept.push(start..*end),
+                }
+            }
+            start = *end;
+        }
+        kept
+    }
+
+    /// For each stretch of rows, whether it may be true of one.
+    #[must_use]
+    pub fn may_be_true(&self, zones: &Zones, nan: Nan) -> Vec<bool> {
+        (0..zones.ends.len()).map(|place| may(zones, self, place, nan).be_true).collect()
+    }
 }
 
 /// What a predicate may be in a stretch of rows.
-fn may(zones: &Zones, predicate: &Predicate, place: usize) -> May {
+fn may(zones: &Zones, predicate: &Predicate, place: usize, nan: Nan) -> May {
     let of = |name: &str| {
         let column = zones.columns.iter().find(|column| column.name == name);
         column.and_then(|column| column.bounds.get(place).copied().flatten())
     };
     let compared = |name: &str, comparison, literal: &Literal| {
-        of(name).map_or(UNKNOWN, |bounds| among(&bounds, comparison, literal))
+        of(name).map_or(UNKNOWN, |bounds| among(&bounds, comparison, literal, nan))
     };
-    let each = |parts: &[Predicate]| parts.iter().map(|part| may(zones, part, place)).collect::<Vec<_>>();
+    let each =
+        |parts: &[Predicate]| parts.iter().map(|part| may(zones, part, place, nan)).collect::<Vec<_>>();
     match predicate {
         Predicate::And(parts) => all(&each(parts)),
         Predicate::Or(parts) => any(&each(parts)),
-        Predicate::Not(part) => may(zones, part, place).turned(),
+        Predicate::Not(part) => may(zones, part, place, nan).turned(),
         Predicate::Compare(name, comparison, literal) => compared(name, *comparison, literal),
         Predicate::In(name, literals) => {
             let equal = literals.iter().map(|literal| compared(name, Comparison::Equal, literal));
@@ -82,9 +91,11 @@ impl May {
 }
 
 /// What a comparison may be of values within bounds.
-fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal) -> May {
-    // Of what is not a number, all is false but that it differs.
-    let of_nan = comparison == Comparison::NotEqual;
+fn among(bounds: &Bounds, comparison: Comparison, literal: &Literal, nan: Nan) -> May {
+    let of_nan = comparison.holds(match nan {
+        Nan::Unordered => None,
+        Nan::Largest => Some(Ordering::Greater),
+    });
     let (mut be_true, mut be_false) = (bounds.nan && of_nan, bounds.nan && !of_nan);
     if let Some((min, max)) = bounds.numbers {
         let (Some(min), Some(max)) = (order(min, literal), order(max, literal)) else { return UNKNOWN };
@@ -159,7 +170,7 @@ mod tests {
         let zones = Zones { ends: vec![10, 20, 25, 30, 40], columns: vec![column], looked_at: 0 };
         let check = |predicate: serde_json::Value, expected: &[Range<u64>]| {
             let parsed = Predicate::parse(&predicate).unwrap();
-            assert_eq!(kept_of(&zones, &parsed), expected, "{predicate}");
+            assert_eq!(parsed.kept_of(&zones), expected, "{predicate}");
         };
         check(json!([["x", ">", 5]]), &[10..25, 30..40]);
         check(json!([["x", ">=", 5]]), &[0..25, 30..40]);
@@ -175,6 +186,9 @@ mod tests {
         check(json!([]), &[0..40]);
         check(json!({"or": []}), &[]);
         check(json!([["x", "is null"]]), &[0..40]);
+        let large = Predicate::parse(&json!([["x", ">", 100]])).unwrap();
+        assert_eq!(large.may_be_true(&zones, Nan::Unordered), [false, false, false, false, true]);
+        assert_eq!(large.may_be_true(&zones, Nan::Largest), [false, true, false, false, true]);
     }
 
     #[test]

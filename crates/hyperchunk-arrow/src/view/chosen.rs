@@ -1,0 +1,300 @@
+//! The rows of which a predicate is true, batch by batch.
+//!
+//! Rows are gone through in blocks that stay in the processor's cache: first what the predicate is true of, then the wanted
+//! values of those rows are moved together. Where it is true of all rows of a block, they are given as they lie; where of none,
+//! nothing but what the predicate looks at is touched.
+
+use super::compress::{Moved, SLACK, compress};
+use super::room::{Room, Rooms};
+use super::scan::{Scan, ScanPart};
+use super::table::Table;
+use crate::predicate::{BLOCK, Nan, Plan, PlanOfBatch, Predicate};
+use crate::{Error, Result};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, make_array,
+};
+use arrow_buffer::BooleanBuffer;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, SchemaRef};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How many chosen rows a batch has, if nobody asks for fewer: its columns stay in the processor's cache.
+const ROWS: usize = 64 << 10;
+
+/// The rows of which a predicate is true.
+#[derive(Debug)]
+pub struct Chosen {
+    scan: Scan,
+    plan: Plan,
+    /// Bytes of a value of each wanted column; `None` if there are others than plain values.
+    widths: Option<Vec<usize>>,
+    most: usize,
+    part: Option<Part>,
+    gathered: Gathered,
+    rooms: Arc<Rooms>,
+    ready: Vec<RecordBatch>,
+    ended: bool,
+}
+
+/// Rows that are gone through.
+#[derive(Debug)]
+struct Part {
+    rows: ScanPart,
+    bound: PlanOfBatch,
+    next: usize,
+    /// The wanted columns, as soon as one of its rows is chosen.
+    wanted: Option<RecordBatch>,
+}
+
+/// What was chosen and is not yet given away.
+#[derive(Debug, Default)]
+struct Gathered {
+    columns: Vec<Room>,
+    rows: usize,
+}
+
+impl Table {
+    /// Whether [`Scan::chosen`] can evaluate a predicate over its columns.
+    #[must_use]
+    pub fn chooses(&self, predicate: &Predicate, nan: Nan) -> bool {
+        Plan::new(predicate, &self.schema(), nan).is_some()
+    }
+}
+
+impl Scan {
+    /// Whether [`Scan::chosen`] can evaluate a predicate.
+    #[must_use]
+    pub fn chooses(&self, predicate: &Predicate, nan: Nan) -> bool {
+        Plan::new(predicate, &self.first_schema(), nan).is_some()
+    }
+
+    /// The wanted columns of the rows of which a predicate of the first columns is true, `most` in a batch; `None` if these
+    /// have nulls or are no numbers.
+    #[must_use]
+    pub fn chosen(self, predicate: &Predicate, nan: Nan, most: Option<usize>) -> Option<Chosen> {
+        let plan = Plan::new(predicate, &self.first_schema(), nan)?;
+        let schema = self.schema();
+        let widths = schema.fields().iter().map(|field| {
+            let width = field.data_type().primitive_width().filter(|width| [1, 2, 4, 8].contains(width));
+            width.filter(|_| !field.is_nullable())
+        });
+        Some(Chosen {
+            widths: widths.collect(),
+            scan: self,
+            plan,
+            most: most.unwrap_or(usize::MAX).max(1),
+            part: None,
+            gathered: Gathered::default(),
+            rooms: Arc::default(),
+            ready: Vec::new(),
+            ended: false,
+        })
+    }
+}
+
+impl Chosen {
+    /// The next batch.
+    ///
+    /// # Errors
+    /// If its rows cannot be read. There is none after that.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop() {
+                if batch.num_rows() <= self.most {
+                    return Ok(Some(batch));
+                }
+                self.ready.push(batch.slice(self.most, batch.num_rows() - self.most));
+                return Ok(Some(batch.slice(0, self.most)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            if let Err(error) = self.step() {
+                (self.ended, self.part) = (true, None);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Goes on until there is a batch, or no row is left.
+    fn step(&mut self) -> Result<()> {
+        let Some(mut part) = self.part.take().map_or_else(|| self.next_part(), |part| Ok(Some(part)))? else {
+            self.ended = true;
+            let last = self.gathered()?;
+            self.ready.extend(last);
+            return Ok(());
+        };
+        while part.next < part.bound.rows() && self.ready.is_empty() {
+            match &self.widths {
+                Some(widths) => self.block(&mut part, &widths.clone())?,
+                None => {
+                    let batch = part.all()?;
+                    self.ready.extend(batch);
+                }
+            }
+        }
+        if part.next < part.bound.rows() {
+            self.part = Some(part);
+        }
+        Ok(())
+    }
+
+    fn next_part(&mut self) -> Result<Option<Part>> {
+        let Some(rows) = self.scan.next_part()? else { return Ok(None) };
+        let bound = self.plan.bind(rows.first());
+        let bound = bound.ok_or_else(|| Error::invalid("a column of numbers that has others"))?;
+        Ok(Some(Part { rows, bound, next: 0, wanted: None }))
+    }
+
+    /// Goes through a block of rows, or through several of which all rows are chosen.
+    fn block(&mut self, part: &mut Part, widths: &[usize]) -> Result<()> {
+        let mut words = [0_u64; BLOCK / 64];
+        let first = part.next;
+        loop {
+            let rows = part.next..(part.next + BLOCK).min(part.bound.rows());
+            let words = words.get_mut(..rows.len().div_ceil(64)).unwrap_or_default();
+            part.bound.test(rows.clone(), words);
+            let count = words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+            let before = first..rows.start;
+            if count == rows.len() {
+                part.next = rows.end;
+                if part.next < part.bound.rows() {
+                    continue;
+                }
+                return self.whole(part, first..rows.end);
+            }
+            if !before.is_empty() {
+                // This block is gone through once more.
+                return self.whole(part, before);
+            }
+            part.next = rows.end;
+            if count == 0 {
+                return Ok(());
+            }
+            if self.gathered.rows + count > ROWS {
+                let batch = self.gathered()?;
+                self.ready.extend(batch);
+            }
+            let wanted = part.wanted()?;
+            if self.gathered.columns.is_empty() {
+                let room = |width: &usize| self.rooms.room((ROWS + SLACK) * width);
+                self.gathered.columns = widths.iter().map(room).collect();
+            }
+            for ((column, room), width) in wanted.columns().iter().zip(&mut self.gathered.columns).zip(widths)
+            {
+                let done = add(column, *width, rows.clone(), words, room);
+                if done != Some(count) {
+                    return Err(Error::invalid("a column of numbers that has others"));
+                }
+            }
+            self.gathered.rows += count;
+            return Ok(());
+        }
+    }
+
+    /// Rows that are all chosen, after those that were before.
+    fn whole(&mut self, part: &mut Part, rows: Range<usize>) -> Result<()> {
+        let batch = part.wanted()?.slice(rows.start, rows.len());
+        let before = self.gathered()?;
+        // The one that comes first is taken last.
+        self.ready.push(batch);
+        self.ready.extend(before);
+        Ok(())
+    }
+
+    /// What was gathered, as a batch.
+    fn gathered(&mut self) -> Result<Option<RecordBatch>> {
+        let Gathered { columns, rows } = std::mem::take(&mut self.gathered);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let schema = self.scan.schema();
+        let arrays = columns.into_iter().zip(schema.fields()).map(|(room, field)| {
+            let data = ArrayData::builder(field.data_type().clone()).len(rows).add_buffer(room.done());
+            data.build().map(make_array)
+        });
+        let arrays: std::result::Result<Vec<ArrayRef>, _> = arrays.collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        arrays
+            .and_then(|arrays| RecordBatch::try_new_with_options(schema, arrays, &options))
+            .map(Some)
+            .map_err(|error| Error::invalid(format!("a batch that is none: {error}")))
+    }
+}
+
+impl Part {
+    fn wanted(&mut self) -> Result<&RecordBatch> {
+        if self.wanted.is_none() {
+            self.wanted = Some(self.rows.chosen(None)?);
+        }
+        self.wanted.as_ref().ok_or_else(|| Error::invalid("no columns"))
+    }
+
+    /// All its chosen rows, of columns of any type.
+    fn all(&mut self) -> Result<Option<RecordBatch>> {
+        let rows = self.bound.rows();
+        let mut words = vec![0_u64; rows.div_ceil(64)];
+        for words in words.chunks_mut(BLOCK / 64) {
+            let end = (self.next + BLOCK).min(rows);
+            self.bound.test(self.next..end, words);
+            self.next = end;
+        }
+        let count = words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        if count == 0 {
+            return Ok(None);
+        }
+        words.iter_mut().for_each(|word| *word = word.to_le());
+        let mask = BooleanArray::new(BooleanBuffer::new(words.into(), 0, rows), None);
+        self.rows.chosen(Some(&mask)).map(Some)
+    }
+}
+
+/// Moves the chosen values of a column behind what a room has; says how many they are.
+fn add(
+    column: &dyn Array,
+    width: usize,
+    rows: Range<usize>,
+    words: &[u64],
+    room: &mut Room,
+) -> Option<usize> {
+    fn of<T: Moved>(bytes: &[u8], words: &[u64], room: &mut Room) -> Option<usize> {
+        // SAFETY: plain values may have any bits.
+        let (before, values, after) = unsafe { bytes.align_to::<T>() };
+        if !before.is_empty() || !after.is_empty() {
+            return None;
+        }
+        let count = compress(values, words, room.rest())?;
+        // SAFETY: so many have just been moved there.
+        unsafe { room.fill(count * size_of::<T>()) };
+        Some(count)
+    }
+    let data = column.to_data();
+    if data.null_count() > 0 {
+        return None;
+    }
+    let start = data.offset().checked_add(rows.start)?.checked_mul(width)?;
+    let end = start.checked_add(rows.len().checked_mul(width)?)?;
+    let bytes = data.buffers().first()?.as_slice().get(start..end)?;
+    match width {
+        1 => of::<u8>(bytes, words, room),
+        2 => of::<u16>(bytes, words, room),
+        4 => of::<u32>(bytes, words, room),
+        8 => of::<u64>(bytes, words, room),
+        _ => None,
+    }
+}
+
+impl Iterator for Chosen {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().map_err(super::batches::to_arrow).transpose()
+    }
+}
+
+impl RecordBatchReader for Chosen {
+    fn schema(&self) -> SchemaRef {
+        self.scan.schema()
+    }
+}

@@ -1,0 +1,324 @@
+//! Values of chosen rows, side by side, made with the widest registers that the processor has.
+
+use std::mem::MaybeUninit;
+
+/// Bits for so many rows are a word.
+const LINE: usize = 64;
+/// So many values more than are chosen must have room: whole registers are written.
+pub(super) const SLACK: usize = 64;
+
+/// Values that are moved as they are.
+pub(super) trait Moved: Copy + 'static {
+    /// Moves the values of whole lines whose bits are set, and says how many they are.
+    ///
+    /// # Safety
+    /// `to` has room for as many values as bits are set, and for [`SLACK`] more.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize;
+}
+
+/// Puts the values whose bits are set to the beginning of `out`, and says how many they are. Nothing is moved if there is not
+/// room for [`SLACK`] more.
+pub(super) fn compress<T: Moved>(values: &[T], words: &[u64], out: &mut [MaybeUninit<T>]) -> Option<usize> {
+    let (lines, rest) = values.as_chunks::<LINE>();
+    let (whole, last) = words.split_at_checked(lines.len())?;
+    let last = last.first().copied().unwrap_or(0);
+    let count = whole.iter().chain([&last]).map(|word| word.count_ones() as usize).sum::<usize>();
+    if out.len() < count.checked_add(SLACK)? {
+        return None;
+    }
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: there is room, as has just been checked.
+    let mut done = unsafe { T::move_lines(lines, whole, out.as_mut_ptr().cast()) };
+    #[cfg(not(target_arch = "x86_64"))]
+    let mut done = one_by_one(lines, whole, out);
+    for (at, value) in rest.iter().enumerate() {
+        if last >> at & 1 == 1
+            && let Some(to) = out.get_mut(done)
+        {
+            to.write(*value);
+            done += 1;
+        }
+    }
+    Some(done)
+}
+
+fn one_by_one<T: Copy>(lines: &[[T; LINE]], words: &[u64], out: &mut [MaybeUninit<T>]) -> usize {
+    let mut done = 0;
+    for (line, word) in lines.iter().zip(words) {
+        let mut word = *word;
+        let Some(to) = out.get_mut(done..done + word.count_ones() as usize) else { return done };
+        done += to.len();
+        if word == u64::MAX {
+            for (to, value) in to.iter_mut().zip(line) {
+                to.write(*value);
+            }
+            continue;
+        }
+        for to in to {
+            if let Some(value) = line.get(word.trailing_zeros() as usize) {
+                to.write(*value);
+            }
+            word &= word.wrapping_sub(1);
+        }
+    }
+    done
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LINE, Moved, SLACK, one_by_one};
+    use std::arch::x86_64::{
+        _mm256_loadu_si256, _mm256_permutevar8x32_epi32, _mm256_storeu_si256, _mm512_loadu_epi8,
+        _mm512_loadu_epi16, _mm512_loadu_epi32, _mm512_loadu_epi64, _mm512_maskz_compress_epi8,
+        _mm512_maskz_compress_epi16, _mm512_maskz_compress_epi32, _mm512_maskz_compress_epi64,
+        _mm512_storeu_epi8, _mm512_storeu_epi16, _mm512_storeu_epi32, _mm512_storeu_epi64,
+    };
+    use std::mem::MaybeUninit;
+
+    /// Where the elements of a register of eight go whose bits are set: first those.
+    static PLACES: [[u32; 8]; 256] = places();
+
+    const fn places() -> [[u32; 8]; 256] {
+        let mut all = [[0; 8]; 256];
+        let mut bits = 0;
+        while bits < 256 {
+            let (mut at, mut done) = (0_u32, 0);
+            while at < 8 {
+                if bits >> at & 1 == 1 {
+                    all[bits][done] = at;
+                    done += 1;
+                }
+                at += 1;
+            }
+            bits += 1;
+        }
+        all
+    }
+
+    /// The same of a register of four elements of twice the size.
+    static WIDE_PLACES: [[u32; 8]; 16] = wide_places();
+
+    const fn wide_places() -> [[u32; 8]; 16] {
+        let mut all = [[0; 8]; 16];
+        let mut bits = 0;
+        while bits < 16 {
+            let (mut at, mut done) = (0_u32, 0);
+            while at < 4 {
+                if bits >> at & 1 == 1 {
+                    all[bits][2 * done] = 2 * at;
+                    all[bits][2 * done + 1] = 2 * at + 1;
+                    done += 1;
+                }
+                at += 1;
+            }
+            bits += 1;
+        }
+        all
+    }
+
+    macro_rules! avx512 {
+        ($name:ident of $type:ty, $mask:ty as $features:literal: $load:ident, $compress:ident, $store:ident) => {
+            /// # Safety
+            /// As [`Moved::move_lines`], and the processor has what it needs.
+            #[target_feature(enable = $features)]
+            unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
+                const EACH: usize = 64 / size_of::<$type>();
+                let mut done = 0;
+                for (line, word) in lines.iter().zip(words) {
+                    let mut word = *word;
+                    if word == 0 {
+                        continue;
+                    }
+                    let (parts, _) = line.as_chunks::<EACH>();
+                    for part in parts {
+                        #[allow(clippy::cast_possible_truncation, reason = "the bits of this register")]
+                        let mask = word as $mask;
+                        // SAFETY: a register's elements, which need no alignment; behind what is chosen so far there is room for
+                        // one more register.
+                        unsafe {
+                            let chosen = $compress(mask, $load(part.as_ptr().cast()));
+                            $store(to.add(done).cast(), chosen);
+                        }
+                        done += mask.count_ones() as usize;
+                        word = word.checked_shr(<$mask>::BITS).unwrap_or(0);
+                    }
+                }
+                done
+            }
+        };
+    }
+
+    avx512!(bytes of u8, u64 as "avx512f,avx512bw,avx512vbmi2": _mm512_loadu_epi8, _mm512_maskz_compress_epi8, _mm512_storeu_epi8);
+    avx512!(pairs of u16, u32 as "avx512f,avx512bw,avx512vbmi2": _mm512_loadu_epi16, _mm512_maskz_compress_epi16, _mm512_storeu_epi16);
+    avx512!(fours of u32, u16 as "avx512f": _mm512_loadu_epi32, _mm512_maskz_compress_epi32, _mm512_storeu_epi32);
+    avx512!(eights of u64, u8 as "avx512f": _mm512_loadu_epi64, _mm512_maskz_compress_epi64, _mm512_storeu_epi64);
+
+    macro_rules! avx2 {
+        ($name:ident of $type:ty: $places:ident) => {
+            /// # Safety
+            /// As [`Moved::move_lines`], and the processor has what it needs.
+            #[target_feature(enable = "avx2,popcnt")]
+            unsafe fn $name(lines: &[[$type; LINE]], words: &[u64], to: *mut $type) -> usize {
+                const EACH: usize = 32 / size_of::<$type>();
+                let mut done = 0;
+                for (line, word) in lines.iter().zip(words) {
+                    let mut word = *word;
+                    if word == 0 {
+                        continue;
+                    }
+                    let (parts, _) = line.as_chunks::<EACH>();
+                    for part in parts {
+                        let bits = word & ((1 << EACH) - 1);
+                        #[allow(clippy::cast_possible_truncation, reason = "eight bits at most")]
+                        if let Some(places) = $places.get(bits as usize) {
+                            // SAFETY: a register's elements, which need no alignment; behind what is chosen so far there is room
+                            // for one more register.
+                            unsafe {
+                                let places = _mm256_loadu_si256(places.as_ptr().cast());
+                                let values = _mm256_loadu_si256(part.as_ptr().cast());
+                                let chosen = _mm256_permutevar8x32_epi32(values, places);
+                                _mm256_storeu_si256(to.add(done).cast(), chosen);
+                            }
+                        }
+                        done += bits.count_ones() as usize;
+                        word >>= EACH;
+                    }
+                }
+                done
+            }
+        };
+    }
+
+    avx2!(fours_avx2 of u32: PLACES);
+    avx2!(eights_avx2 of u64: WIDE_PLACES);
+
+    /// # Safety
+    /// As [`Moved::move_lines`].
+    unsafe fn plain<T: Copy>(lines: &[[T; LINE]], words: &[u64], to: *mut T) -> usize {
+        let count: usize = words.iter().map(|word| word.count_ones() as usize).sum();
+        // SAFETY: there is room for so many.
+        let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<MaybeUninit<T>>(), count + SLACK) };
+        one_by_one(lines, words, out)
+    }
+
+    macro_rules! moved {
+        ($type:ty: $($name:ident if $($feature:tt)&+),*) => {
+            impl Moved for $type {
+                unsafe fn move_lines(lines: &[[Self; LINE]], words: &[u64], to: *mut Self) -> usize {
+                    $(if $(std::is_x86_feature_detected!($feature))&&+ {
+                        // SAFETY: as it is said here, and the processor has it.
+                        return unsafe { $name(lines, words, to) };
+                    })*
+                    // SAFETY: as it is said here.
+                    unsafe { plain(lines, words, to) }
+                }
+            }
+        };
+    }
+
+    moved!(u8: bytes if "avx512bw" & "avx512vbmi2");
+    moved!(u16: pairs if "avx512bw" & "avx512vbmi2");
+    moved!(u32: fours if "avx512f", fours_avx2 if "avx2" & "popcnt");
+    moved!(u64: eights if "avx512f", eights_avx2 if "avx2" & "popcnt");
+
+    #[cfg(test)]
+    mod tests {
+        use super::super::tests::{check, sample};
+        use super::*;
+
+        #[test]
+        fn every_way() {
+            check(sample::<u8>(), plain);
+            check(sample::<u64>(), plain);
+            if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("popcnt") {
+                check(sample::<u32>(), fours_avx2);
+                check(sample::<u64>(), eights_avx2);
+            }
+            if std::is_x86_feature_detected!("avx512f") {
+                check(sample::<u32>(), fours);
+                check(sample::<u64>(), eights);
+            }
+            if std::is_x86_feature_detected!("avx512bw") && std::is_x86_feature_detected!("avx512vbmi2") {
+                check(sample::<u8>(), bytes);
+                check(sample::<u16>(), pairs);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod others {
+    macro_rules! moved {
+        ($($type:ty),*) => { $(impl super::Moved for $type {})* };
+    }
+    moved!(u8, u16, u32, u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words with few bits, many, none, all.
+    fn words(count: usize) -> Vec<u64> {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let next = |at: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            match at % 5 {
+                0 => 0,
+                1 => u64::MAX,
+                2 => state,
+                3 => state & state.rotate_left(9) & state.rotate_left(23),
+                _ => state | state.rotate_left(9) | state.rotate_left(23),
+            }
+        };
+        (0..count).map(next).collect()
+    }
+
+    pub(super) fn sample<T: TryFrom<usize>>() -> Vec<T> {
+        (0..64 * 100).map(|at: usize| T::try_from(at % 251).ok().unwrap()).collect()
+    }
+
+    pub(super) fn check<T: Copy + PartialEq + std::fmt::Debug + TryFrom<usize>>(
+        values: Vec<T>,
+        moves: unsafe fn(&[[T; LINE]], &[u64], *mut T) -> usize,
+    ) {
+        let (lines, _) = values.as_chunks::<LINE>();
+        let words = words(lines.len());
+        let expected: Vec<T> = chosen(&values, &words);
+        let end = T::try_from(255).ok().unwrap();
+        let mut out = vec![end; expected.len() + SLACK];
+        // SAFETY: there is room, and whoever calls this has looked for what the processor has.
+        let done = unsafe { moves(lines, &words, out.as_mut_ptr()) };
+        assert_eq!(done, expected.len());
+        assert_eq!(out[..expected.len()], expected);
+    }
+
+    fn chosen<T: Copy>(values: &[T], words: &[u64]) -> Vec<T> {
+        let chosen = values.iter().enumerate().filter(|(at, _)| words[at / LINE] >> (at % LINE) & 1 == 1);
+        chosen.map(|(_, value)| *value).collect()
+    }
+
+    #[test]
+    fn any_number_of_rows() {
+        let values = sample::<u32>();
+        for rows in [0_usize, 1, 63, 64, 65, 1000, 6400] {
+            let mut words = words(rows.div_ceil(LINE));
+            if rows % LINE > 0 {
+                *words.last_mut().unwrap() &= (1 << (rows % LINE)) - 1;
+            }
+            let expected = chosen(&values[..rows], &words);
+            let mut out = vec![MaybeUninit::new(7); expected.len() + SLACK];
+            assert_eq!(compress(&values[..rows], &words, &mut out), Some(expected.len()));
+            // SAFETY: so many were written.
+            let found = out[..expected.len()].iter().map(|value| unsafe { value.assume_init() });
+            let found: Vec<u32> = found.collect();
+            assert_eq!(found, expected);
+            if rows > 0 {
+                assert_eq!(compress(&values[..rows], &words, &mut out[1..]), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Memory for the columns of chosen rows, used again when nobody looks at it any more: new memory costs more than what is put there.
+
+use arrow_buffer::{Buffer, MutableBuffer};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// So many pieces of memory are kept for later.
+const KEPT: usize = 64;
+
+/// Memory that is not used.
+#[derive(Debug, Default)]
+pub(super) struct Rooms(Mutex<Vec<MutableBuffer>>);
+
+/// A column that is being filled.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Its length is that of what was filled.
+    memory: MutableBuffer,
+    from: Weak<Rooms>,
+}
+
+/// Memory that arrays look at.
+struct Lent {
+    memory: MutableBuffer,
+    from: Weak<Rooms>,
+}
+
+impl Rooms {
+    /// Memory for so many bytes at least.
+    pub(super) fn room(self: &Arc<Self>, bytes: usize) -> Room {
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was used last is in the processor's cache still.
+        let place = free.iter().rposition(|memory| memory.capacity() >= bytes);
+        let memory = place.map(|place| free.remove(place));
+        drop(free);
+        let memory = memory.unwrap_or_else(|| MutableBuffer::with_capacity(bytes));
+        Room { memory, from: Arc::downgrade(self) }
+    }
+}
+
+impl Room {
+    /// The place behind what was filled.
+    pub(super) fn rest<T>(&mut self) -> &mut [MaybeUninit<T>] {
+        let (length, capacity) = (self.memory.len(), self.memory.capacity());
+        let (first, bytes) = (self.memory.as_mut_ptr().wrapping_add(length), capacity - length);
+        let aligned = first.cast::<T>().is_aligned();
+        let count = if aligned { bytes / size_of::<T>().max(1) } else { 0 };
+        // SAFETY: inside what this has, aligned, and as long as it is borrowed nobody else looks there. It may be anything.
+        unsafe { std::slice::from_raw_parts_mut(first.cast(), count) }
+    }
+
+    /// Says that so many bytes more were filled.
+    ///
+    /// # Safety
+    /// They were.
+    pub(super) unsafe fn fill(&mut self, bytes: usize) {
+        let length = self.memory.len() + bytes;
+        debug_assert!(length <= self.memory.capacity());
+        // SAFETY: of the caller, who wrote them to `rest`.
+        unsafe { self.memory.set_len(length) };
+    }
+
+    /// What was filled.
+    pub(super) fn done(self) -> Buffer {
+        let length = self.memory.len();
+        let Some(first) = NonNull::new(self.memory.as_ptr().cast_mut()).filter(|_| length > 0) else {
+            return Buffer::default();
+        };
+        let lent = Arc::new(Lent { memory: self.memory, from: self.from });
+        // SAFETY: the bytes are there as long as what lent them, which the buffer keeps, and nobody writes to them until it is
+        // given back.
+        unsafe { Buffer::from_custom_allocation(first, length, lent) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(rooms) = self.from.upgrade() else { return };
+        let mut free = rooms.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < KEPT {
+            let mut memory = std::mem::take(&mut self.memory);
+            memory.clear();
+            free.push(memory);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_when_it_is_free() {
+        let rooms: Arc<Rooms> = Arc::default();
+        let filled = |value: u32| {
+            let mut room = rooms.room(4096);
+            room.rest::<u32>()[0].write(value);
+            // SAFETY: they were, just now.
+            unsafe { room.fill(4) };
+            room.done()
+        };
+        let first = filled(1);
+        let place = first.as_ptr();
+        let second = filled(2);
+        assert_ne!(second.as_ptr(), place);
+        assert_eq!(first.typed_data::<u32>(), [1]);
+        let part = first.slice(0);
+        drop(first);
+        assert_ne!(filled(3).as_ptr(), place);
+        drop(part);
+        let third = filled(4);
+        assert_eq!(third.as_ptr(), place);
+        assert_eq!((third.typed_data::<u32>(), second.typed_data::<u32>()), (&[4][..], &[2][..]));
+        assert!(rooms.room(8192).memory.capacity() >= 8192);
+        drop(rooms);
+        assert_eq!(third.typed_data::<u32>(), [4]);
+    }
+}
