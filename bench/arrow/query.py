@@ -10,8 +10,8 @@ Eight columns of a group, contiguous, `float32` and `int32`, as particles of VPI
 Each way is gone once a round, the rounds go through all ways in turn, and the smallest number of CPU seconds (user and
 system, all threads) counts; wall times are for information. The file is in the page cache. What is compared:
 
-- hyperchunk: `t = file.table(group)`, which is opened anew each time; as it is (DuckDB asks for columns and leaves filters to it),
-  and as `t.to_dataset()` (of these filters, pyarrow could evaluate none as DuckDB means it)
+- hyperchunk: `t = file.table(group)`, which is opened anew each time: as it is (DuckDB asks it for columns, and leaves
+  filters to it), and as `t.to_dataset()` (of these filters, pyarrow has none that means what DuckDB's does)
 - h5py, all columns: each read whole, `pyarrow.table(…)`, DuckDB
 - h5py, the columns that the query needs: the same with these
 - DuckDB alone: the columns are in memory already, as Arrow has them. No way to DuckDB can cost less.

@@ -349,6 +349,20 @@ impl Drop for Scan {
 
 #[pymethods]
 impl Chosen {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        py.detach(|| {
+            let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let rows = reader.as_mut().and_then(|reader| reader.0.as_mut());
+            rows.map(view::Chosen::next_batch).transpose()
+        })
+        .map(|batch| batch.flatten().map(Batch))
+        .map_err(|e| to_python(py, &e))
+    }
+
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -88,11 +88,11 @@ class TableSource:
         names = self.obj.column_names
         wanted = names if columns is None else [names[number] for number in columns]
         if not filters:
-            return self.obj.select(wanted).__arrow_c_stream__(), True
+            return self.obj.select(wanted).__arrow_c_stream__(), columns is not None
         condition = _condition(self.obj, filters)
         if condition is None:
             raise ValueError("a filter that was not accepted")
-        return chosen(self.obj, condition, wanted).__arrow_c_stream__(), True
+        return chosen(self.obj, condition, wanted).__arrow_c_stream__(), columns is not None
 
 
 def _condition(table: Table, filters: Sequence[Any]) -> Condition | None:

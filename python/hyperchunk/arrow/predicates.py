@@ -1,4 +1,4 @@
-"""Which rows a predicate of polars can be true of.
+"""Which rows a predicate of polars can be true of, and which predicates are evaluated here.
 
 It is read as polars writes it down after it optimised the query: comparisons of columns with values of the same type.
 What is not known here may be anything."""
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hyperchunk.arrow.zones import Column, Truths, Zones
+from hyperchunk.arrow.zones import Column, Condition, Truths, Zones
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from hyperchunk.arrow.table import Table
 
 
 class May(NamedTuple):
@@ -40,6 +42,87 @@ _TYPES = {
 }
 _TURNED = {"Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
 _SAME = {"EqValidity": "Eq", "NotEqValidity": "NotEq"}
+
+
+_COMPARISONS = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+# Of more values in a list, polars has better ways.
+_FEW = 16
+
+
+def condition(table: Table, predicate: pl.Expr) -> Condition | None:
+    """The condition that a predicate is; None if it is not known to be one."""
+    types = dict(table._core.types)
+    try:
+        tree = _tree(json.loads(predicate.meta.serialize(format="json")), types)
+    except (_UnknownError, RecursionError):
+        return None
+    names = set(predicate.meta.root_names())
+    # NaN is the largest number for polars.
+    found = Condition(json.dumps(tree), "largest", [name for name in types if name in names])
+    return found if found.columns and table._core.chooses(found.text, found.nan) else None
+
+
+class _UnknownError(Exception):
+    """A predicate that is not known here."""
+
+
+def _tree(tree: Any, types: dict[str, str]) -> Any:
+    """A predicate of polars' as one of ours."""
+    match tree:
+        case {"BinaryExpr": {"left": left, "op": "And" | "LogicalAnd", "right": right}}:
+            return {"and": [_tree(left, types), _tree(right, types)]}
+        case {"BinaryExpr": {"left": left, "op": "Or" | "LogicalOr", "right": right}}:
+            return {"or": [_tree(left, types), _tree(right, types)]}
+        case {"BinaryExpr": {"left": left, "op": str(operator), "right": right}}:
+            operator = _SAME.get(operator, operator)
+            if "Literal" in left:
+                left, operator, right = right, _TURNED.get(operator, operator), left
+            return _comparison(left, operator, right, types)
+        case {"Function": {"input": [one], "function": {"Boolean": "Not"}}}:
+            return {"not": _tree(one, types)}
+        case {
+            "Function": {"input": [value, low, high], "function": {"Boolean": {"IsBetween": {"closed": str(closed)}}}}
+        }:
+            above = _comparison(value, "GtEq" if closed in ("Both", "Left") else "Gt", low, types)
+            return {"and": [above, _comparison(value, "LtEq" if closed in ("Both", "Right") else "Lt", high, types)]}
+        case {
+            "Function": {
+                "input": [value, {"Literal": {"Scalar": {"List": list(stored)}}}],
+                "function": {"Boolean": {"IsIn": _}},
+            }
+        }:
+            name, dtype = _column_of(value, types)
+            values = _list(bytes(stored))
+            if values is None or values.dtype != dtype or len(values) > _FEW or (values != values).any():
+                raise _UnknownError
+            return [name, "in", [_written(one) for one in values]]
+        case {"Function": {"input": [value], "function": {"Boolean": "IsNull" | "IsNotNull" as function}}}:
+            return [_column_of(value, types)[0], "is null" if function == "IsNull" else "is not null"]
+        case {"Function": {"input": [value], "function": {"Boolean": "IsNan" | "IsNotNan" as function}}}:
+            name, dtype = _column_of(value, types)
+            if dtype.kind == "f":
+                return [name, ">" if function == "IsNan" else "<=", {"float": "inf"}]
+    raise _UnknownError
+
+
+def _comparison(value: Any, operator: str, given: Any, types: dict[str, str]) -> Any:
+    name, dtype = _column_of(value, types)
+    number = _literal(given, dtype)
+    if number is None or operator not in _COMPARISONS:
+        raise _UnknownError
+    return [name, _COMPARISONS[operator], _written(number)]
+
+
+def _column_of(tree: Any, types: dict[str, str]) -> tuple[str, np.dtype[Any]]:
+    """A column of numbers, and their type."""
+    match tree:
+        case {"Column": str(name)} if types.get(name) in _TYPES:
+            return name, np.dtype(_TYPES[types[name]])
+    raise _UnknownError
+
+
+def _written(number: Any) -> Any:
+    return {"float": repr(float(number))} if number.dtype.kind == "f" else int(number)
 
 
 def kept(zones: Zones, predicate: pl.Expr) -> Truths:

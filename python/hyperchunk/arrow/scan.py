@@ -35,8 +35,8 @@ def scan_hyperchunk(
     needed("polars")
     from polars.io.plugins import register_io_source
 
-    from hyperchunk.arrow.predicates import kept
-    from hyperchunk.arrow.zones import Zones
+    from hyperchunk.arrow.predicates import condition, kept
+    from hyperchunk.arrow.zones import Zones, chosen
     from hyperchunk.arrow.zones import scan as zoned_scan
 
     view = _view(source, table, columns, rows, options)._looking(cells="list")
@@ -58,6 +58,10 @@ def scan_hyperchunk(
         if not asked:
             for batch in part.batches(batch_size):
                 yield to_frame(batch).filter(predicate).select(wanted)
+            return
+        known = condition(part, predicate)
+        if known is not None:
+            yield from map(to_frame, chosen(part, known, wanted, batch_size))
             return
         needs = [name for name in part.column_names if name in asked]
         zones = Zones.of(part, needs)

@@ -115,7 +115,9 @@ class Zones:
 class Scanned:
     """What a scan with a filter looked at, in bytes of elements as they are without compression."""
 
-    def __init__(self, scan: _core.Scan, statistics: int, left: int, unknown: int, total: int) -> None:
+    def __init__(
+        self, scan: _core.Scan, statistics: int, left: int, unknown: int, total: int, fused: bool = False
+    ) -> None:
         self._scan = scan
         self._statistics = statistics
         #: How many the rows have that what is known of the values did not rule out.
@@ -123,7 +125,7 @@ class Scanned:
         #: How many of them lie where of some column that the filter needs nothing is known.
         self.unknown = unknown
         #: Whether the filter was evaluated by Hyperchunk itself.
-        self.fused = False
+        self.fused = fused
         #: How many all rows have, in the columns that were asked for and those that the filter needs.
         self.total = total
 
@@ -136,7 +138,15 @@ class Scanned:
         return f"<{self.looked_at} of {self.total} bytes looked at, {self.left} left by what is known>"
 
 
-def scan(table: Table, first: list[str], wanted: list[str], zones: Zones | None, kept: Truths | None) -> _core.Scan:
+def scan(
+    table: Table,
+    first: list[str],
+    wanted: list[str],
+    zones: Zones | None,
+    kept: Truths | None,
+    *,
+    fused: bool = False,
+) -> _core.Scan:
     """A scan of the rows of stretches, or of all."""
     names = [*first, *(name for name in wanted if name not in first)]
     whole = table._core.select(names).nbytes
@@ -149,15 +159,14 @@ def scan(table: Table, first: list[str], wanted: list[str], zones: Zones | None,
         left = each * sum(stop - start for start, stop in rows)
         unknown = each * zones.unknown(kept, first)
     found = table._core.scan(first, wanted, rows)
-    table._scans.append(Scanned(found, statistics, left, unknown, whole))
+    table._scans.append(Scanned(found, statistics, left, unknown, whole, fused))
     return found
 
 
 def chosen(table: Table, condition: Condition, wanted: list[str], rows: int | None = None) -> _core.Chosen:
     """Columns of the rows for which a condition is true, in batches of so many rows at most."""
     zones = Zones.of(table, condition.columns, condition)
-    found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may)
+    found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may, fused=True)
     reader = found.chosen(condition.text, condition.nan, rows)
     assert reader is not None, "a condition that this table does not evaluate"
-    table._scans[-1].fused = True
     return reader
