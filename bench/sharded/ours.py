@@ -29,7 +29,7 @@ def gathered(comm: Any, value: Any) -> list[Any]:
         if comm.iprobe():
             found.append(comm.recv())
         else:
-            time.sleep(1e-4)
+            time.sleep(5e-5)
     return found
 
 
@@ -102,10 +102,11 @@ class Vol(Peer, key="vol", label="**Hyperchunk**, h5py through the VOL"):
             raise ChildProcessError(f"vol_program.py ended with {self.process.wait()}")
         return json.loads(line)
 
-    def write(self) -> None:
+    def write(self) -> tuple[float, float]:
         assert self.process.stdin
         print(self.case.folder / "vol.h5", file=self.process.stdin)
-        self.answer()
+        start, end = self.answer()
+        return start, end
 
     def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:
         with hyperchunk.open(self.case.folder / "vol.h5") as file:

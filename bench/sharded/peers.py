@@ -67,8 +67,8 @@ class Peer:
     def __init__(self, case: Case) -> None:
         self.case = case
 
-    def write(self) -> None:
-        """Opens, writes this rank's transfers, closes."""
+    def write(self) -> tuple[float, float] | None:
+        """Opens, writes this rank's transfers, closes. Returns when that began and ended, if another process did it."""
         raise NotImplementedError
 
     def read(self, rank: int, transfers: list[Transfer], done: Done) -> None:

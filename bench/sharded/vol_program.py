@@ -2,13 +2,15 @@
 
     python vol_program.py PATTERN RANK RANKS DATASETS TRANSFERS COUNT
 
-Reads paths on its standard input and writes to each; says on its standard output that it has. `ours.py` starts it.
+Reads paths on its standard input and writes to each; says on its standard output when it began and when it was done.
+`ours.py` starts it.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 
 import h5py
 from pattern import Pattern
@@ -21,11 +23,12 @@ def main() -> None:
     transfers = pattern.of(rank)
     print(json.dumps("ready"), flush=True)
     for line in sys.stdin:
+        start = time.perf_counter()
         with h5py.File(line.rstrip("\n"), "w") as file:
             made = [file.create_dataset(f"v{i}", (pattern.length,), pattern.dtype) for i in range(pattern.datasets)]
             for transfer in transfers:
                 made[transfer.dataset][transfer.start : transfer.start + transfer.array.size] = transfer.array
-        print(json.dumps("written"), flush=True)
+        print(json.dumps([start, time.perf_counter()]), flush=True)
 
 
 if __name__ == "__main__":
