@@ -264,16 +264,15 @@ impl StoreWriter {
         count: Vec<u64>,
         data: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let axes =
-            start.iter().zip(&count).map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
-        let choice = hyperchunk::select::Choice::Axes(axes.collect());
         look(data, |bytes| {
             self.run(py, |writer| {
-                if self.filtered {
-                    writer.write_filtered(dataset, &choice, bytes, 0)
-                } else {
-                    writer.write_box(dataset, &start, &count, bytes)
+                if !self.filtered {
+                    return writer.write_box(dataset, &start, &count, bytes);
                 }
+                let axes = start.iter().zip(&count);
+                let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
+                let choice = hyperchunk::select::Choice::Axes(axes.collect());
+                writer.write_filtered(dataset, &choice, bytes, 0)
             })
         })
     }

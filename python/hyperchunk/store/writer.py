@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.store.handle import Store
 
-_SPREAD = 16 << 20
+# No array has it.
+_OTHER = np.dtype([("nobody's", "V1")])
 
 
 class Writer:
@@ -34,6 +35,8 @@ class Writer:
         self._core = core
         # No datasets, which hold their writer: its log would stay open until the next collection of cycles.
         self._datasets: dict[bytes, tuple[int, _core.StoreDefinition, Dtype]] = {}
+        # By the names that were used: the number, and the dtype of arrays that are written as they are.
+        self._named: dict[str | bytes, tuple[int, Dtype]] = {}
         self._structure: WritableFile | None = None
         self._ticket: bytes | None = None
         for definition in definitions:
@@ -107,7 +110,18 @@ class Writer:
 
     def write(self, name: str | bytes, start: int | tuple[int, ...], values: npt.ArrayLike) -> None:
         """Writes an array where it begins at `start`."""
-        self[name].write(start, values)
+        # Between large writes nothing of this is in the processor's cache: each call that is saved counts.
+        known = self._named.get(name)
+        if known is not None and type(values) is np.ndarray and values.dtype == known[1] and values.flags.c_contiguous:
+            first = (start,) if type(start) is int else start
+            if type(first) is tuple:
+                self._core.write_box(known[0], first, values.shape, values)
+                return
+        found = self[name]
+        found.write(start, values)
+        if known is None:
+            shown = found.dtype
+            self._named[name] = (found._number, shown if shown.kind in "iuf" else _OTHER)
 
     @property
     def fragments(self) -> list[str]:

@@ -361,3 +361,33 @@ def test_random_writes_are_what_numpy_has(tmp_path_factory: pytest.TempPathFacto
                     expected[mask] = values
         run.commit()
     check(path, "a", expected)
+
+
+@pytest.mark.parametrize("dtype", ["f4", ">i4", "?", [("x", "f4"), ("y", "i2")]])
+def test_writing_by_name_takes_what_arrays_take(tmp_path: Path, dtype: object) -> None:
+    run = store.create(tmp_path / "run.h5", {"a": store.Dataset((12, 4), dtype)})
+    wanted = np.zeros((12, 4), dtype)
+    for field in wanted.dtype.names or ():
+        wanted[field] = np.arange(48).reshape(12, 4)
+    if wanted.dtype.names is None:
+        wanted[...] = np.arange(48).reshape(12, 4) % 7
+    parts = [wanted[row : row + 2] for row in range(0, 12, 2)]
+    given = [
+        parts[0],
+        parts[1],
+        np.asfortranarray(parts[2]),
+        parts[3].view(np.recarray),
+        parts[4].tolist(),
+        parts[5].astype("f8") if wanted.dtype.names is None else parts[5],
+    ]
+    starts = [(0, 0), (np.int64(2), 0), [4, 0], (6, np.int32(0)), (8, 0), (10, 0)]
+    with run.writer() as writer:
+        for number, (start, values) in enumerate(zip(starts, given, strict=True)):
+            writer.write("a" if number % 3 else "/a", start, values)
+        with pytest.raises(KeyError, match="no dataset"):
+            writer.write("other", 0, wanted)
+        for wrong in [(parts[0], 0), (wanted, (1, 0)), (wanted[0, 0], 0)]:
+            with pytest.raises(ValueError, match="box"):
+                writer.write("a", wrong[1], wrong[0])
+    run.commit()
+    check(tmp_path / "run.h5", "a", wanted)

@@ -12,6 +12,7 @@ use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{ExternalFile, Name};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -229,8 +230,11 @@ pub(super) fn shown(
     linking: Linking,
     paths: &[(DatasetId, Vec<u8>)],
 ) -> Result<(HashMap<DatasetId, Shown>, Links)> {
+    // A log may have many segments.
+    let logs: RefCell<HashMap<u32, Option<Name>>> = RefCell::default();
     let name = |log: u32, rows: Option<&Definition>| {
-        log_name(path, linking, manifest.logs.get(log as usize)?.writer, rows).ok()
+        let named = || log_name(path, linking, manifest.logs.get(log as usize)?.writer, rows).ok();
+        if rows.is_some() { named() } else { logs.borrow_mut().entry(log).or_insert_with(named).clone() }
     };
     let mut all = HashMap::new();
     let mut links = Vec::new();

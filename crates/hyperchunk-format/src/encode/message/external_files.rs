@@ -4,6 +4,7 @@ use super::name_bytes;
 use crate::encode::{Bytes, fit, local_heap};
 use crate::model::ExternalFile;
 use crate::{Error, Result};
+use std::collections::HashMap;
 
 const STRUCTURE: &str = "external data files message";
 
@@ -30,13 +31,25 @@ fn encoded(files: &[ExternalFile], heap: u64) -> Result<ExternalFiles> {
     if before.iter().any(|file| file.size.is_none()) || last.size == Some(u64::MAX) {
         return Err(Error::invalid("a file without a bound before others"));
     }
-    let names: Vec<&[u8]> =
-        files.iter().map(|file| name_bytes(&file.name, STRUCTURE)).collect::<Result<_>>()?;
+    // Of a file with many parts, the name is there once.
+    let mut names: Vec<&[u8]> = Vec::new();
+    let mut places: HashMap<&[u8], usize> = HashMap::new();
+    let mut numbers = Vec::with_capacity(files.len());
+    for file in files {
+        let name = name_bytes(&file.name, STRUCTURE)?;
+        let next = names.len();
+        let number = *places.entry(name).or_insert(next);
+        if number == next {
+            names.push(name);
+        }
+        numbers.push(number);
+    }
     let names = local_heap::encode(&names, heap)?;
+    let offset = |number: usize| names.offsets.get(number).copied();
     let count: u16 = fit(files.len(), "external files")?;
     let mut message = Bytes::new();
     message.u8(VERSION).zeros(3).u16(count).u16(count).u64(heap);
-    for (file, name) in files.iter().zip(names.offsets) {
+    for (file, name) in files.iter().zip(numbers.into_iter().filter_map(offset)) {
         message.u64(name).u64(file.offset).u64(file.size.unwrap_or(u64::MAX));
     }
     Ok(ExternalFiles { message: message.into_vec(), heap: names.bytes })
@@ -53,6 +66,7 @@ mod tests {
         let file = |name: &str, offset, size| ExternalFile { name: name.into(), offset, size };
         let files = [file("a.raw", 0, Some(100)), file("b.raw", 1 << 40, Some(1)), file("a.raw", 7, None)];
         let made = encode(&files, 64).unwrap();
+        assert_eq!(made.heap.len(), 32 + 8 + 2 * 8, "each name once");
         let mut bytes = vec![0; 64];
         bytes.extend(made.heap);
         let found = with_image(&bytes, |image| {
