@@ -91,10 +91,12 @@ def check(folder: Path, case: Case) -> None:
         table.validate(full=True)
         assert table.num_rows == (case.stored.shape[0] if case.stored.shape else 1)
         if case.arrow is not None and table.num_columns == 1:
-            column = table.column(0).combine_chunks()
+            column = table.column(0)
+            kind = column.type.storage_type if isinstance(column.type, pa.FixedShapeTensorType) else column.type
+            # pyarrow does not join no chunks of lists of truth values.
+            column = column.combine_chunks() if column.num_chunks else pa.chunked_array([], kind)
             column = column.storage if isinstance(column.type, pa.FixedShapeTensorType) else column
             levels = 0
-            kind = column.type
             # As deep as the rows are, or all in one.
             while kind != case.arrow and pa.types.is_fixed_size_list(kind) and levels < depth:
                 kind, levels = kind.value_type, levels + 1
