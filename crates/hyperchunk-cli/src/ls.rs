@@ -36,7 +36,8 @@ Examples:
 const NAME_COLUMN: usize = 40;
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Target { file, object, path } = arguments.source.open_object(&arguments.target)?;
+    let source = arguments.source.listing(arguments.recursive || arguments.long);
+    let Target { file, object, path } = source.open_object(&arguments.target)?;
     let terminal = Terminal::new(arguments.colour);
     let mut failures = 0;
     if object.kind() != ObjectKind::Group {

@@ -6,7 +6,7 @@ use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
 use std::path::PathBuf;
 
 /// How files are reached.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
 pub(crate) struct SourceOptions {
     /// The object store's address, where it is not the usual one.
@@ -25,6 +25,9 @@ pub(crate) struct SourceOptions {
     /// this machine, else that in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
     index: Option<String>,
+    /// Whether all structure of the file will be looked at.
+    #[arg(skip)]
+    lists: bool,
 }
 
 /// What `FILE:/OBJECT` names.
@@ -56,6 +59,11 @@ fn split(target: &str) -> Option<(&str, &str)> {
 }
 
 impl SourceOptions {
+    /// The same, to look at all structure of the file if `lists`.
+    pub(crate) fn listing(&self, lists: bool) -> Self {
+        Self { lists, ..self.clone() }
+    }
+
     pub(crate) fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
         let set = [("endpoint", &self.endpoint), ("region", &self.region)];
@@ -63,6 +71,9 @@ impl SourceOptions {
         options.remote.store = set.chain(self.options.iter().cloned()).collect();
         if self.anonymous {
             options.remote.store.push(("anonymous".into(), "true".into()));
+        }
+        if self.lists {
+            options.remote = options.remote.for_listing();
         }
         options.index = match self.index.as_deref() {
             None => IndexOption::Auto,
@@ -81,6 +92,8 @@ impl SourceOptions {
     /// As [`SourceOptions::open`], without looking for an index.
     pub(crate) fn open_unindexed(&self, name: &str) -> Result<File, Error> {
         let mut options = self.open_options();
+        // To look at all of it.
+        options.remote = options.remote.for_listing();
         options.index = IndexOption::Never;
         Self::open_with(name, &options)
     }

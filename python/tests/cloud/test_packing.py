@@ -73,6 +73,27 @@ def test_a_file_is_packed_to_a_store(
     assert "one of the files" in command("pack", out, out, *reach).stderr
 
 
+def test_one_request_lists_a_file_that_was_packed_for_the_cloud(
+    tmp_path: Path, bucket: Path, reach: list[str], proxy: s3server.Proxy, command: Callable[..., Any]
+) -> None:
+    source = tmp_path / "granule.h5"
+    with h5py.File(source, "w") as file:
+        for number in range(60):
+            made = file.create_dataset(f"track{number % 6}/heights/v{number}", data=np.arange(5000.0), chunks=(500,))
+            made.attrs["units"], made.attrs["long_name"] = "m", f"what is measured in column {number}"
+    out = f"s3://{bucket.name}/packed.h5"
+    done = command("pack", source, out, "--layout", "cloud", *reach)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(command("check", bucket / "packed.h5", "--json").stdout)
+    assert report["list"]["requests"] == report["list"]["round_trips"] == 1
+    assert report["structure_bytes"] > 1 << 15
+    proxy.reset()
+    listed = command("ls", "-rl", out, *reach)
+    assert listed.returncode == 0, listed.stderr
+    assert listed.stdout.count("@long_name: scalar string") == 60
+    assert proxy.stats()["requests"] == 1
+
+
 def test_a_pack_that_fails_leaves_nothing(
     source: Path, bucket: Path, reach: list[str], proxy: s3server.Proxy, command: Callable[..., Any]
 ) -> None:

@@ -51,7 +51,8 @@ pub struct Report {
     pub structure: u64,
     /// The size of its pages, if it is kept in pages.
     pub page: Option<u64>,
-    /// What it costs to list all objects and attributes.
+    /// What it costs to list all objects and attributes, for who says at the start that he will
+    /// ([`RemoteOptions::for_listing`]).
     pub list: Cost,
     /// What it costs to read each dataset; of the first ten thousand.
     pub each: Vec<DatasetReport>,
@@ -120,7 +121,8 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
         space => space.unwrap_or(None),
     };
     let paged = Paged::new(survey.superblock.base, space);
-    let list = Cost::new(&rounds, &[], size, paged, assumed);
+    let listing = Assumptions { options: assumed.options.clone().for_listing(), cost: assumed.cost };
+    let list = Cost::new(&rounds, &[], size, paged, &listing);
     let Survey { found, .. } = survey;
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();

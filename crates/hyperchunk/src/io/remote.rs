@@ -117,6 +117,18 @@ pub struct RemoteOptions {
     pub parts_at_once: usize,
 }
 
+impl RemoteOptions {
+    /// What is asked for first by who wants all structure of a file: where it lies in front, as `hyperchunk pack --layout cloud`
+    /// puts it, one request brings it. Half a megabyte more costs a quarter of a round trip (25 ms, 80 MB/s).
+    pub const LISTING: u64 = 512 << 10;
+
+    /// The same, to look at all structure of a file.
+    #[must_use]
+    pub fn for_listing(self) -> Self {
+        Self { first_read: self.first_read.max(Self::LISTING), ..self }
+    }
+}
+
 impl Default for RemoteOptions {
     fn default() -> Self {
         Self {

@@ -228,8 +228,8 @@ fn structure_in_front() {
     let (packed, file) = check(|options| options.cloud = true);
     let page = packed.page.unwrap();
     let report = crate::check::check(&file, &crate::check::Assumptions::new(0.03, 80e6)).unwrap();
-    // What opening a file brings, and the rest of the page.
-    let requests = 1 + u64::from(page > 16_384);
+    // What opening a file brings to who lists it, and the rest of the page.
+    let requests = 1 + u64::from(page > crate::io::RemoteOptions::LISTING);
     assert_eq!((report.page, report.list.requests), (Some(page), requests), "{report:?}");
     let dataset = get(&file, "again").dataset().unwrap();
     assert!(dataset.chunks().unwrap().iter().all(|chunk| chunk.address >= page));
