@@ -30,8 +30,9 @@ def create_all(
     comm: Any, path: str | os.PathLike[str], datasets: Mapping[str, Dataset] | None = None, **options: Any
 ) -> Store:
     """Makes a store for all ranks of an mpi4py communicator; `options` are those of :func:`create`. Collective. Rank 0
-    makes it; the others get it as soon as it has a name, and may write while the file is still being made. If it cannot
-    be made, all ranks raise. Ranks that wait sleep: those of MPI's own calls take the cores from who works.
+    makes it; the others get it as soon as it has a name, and may write while the file is still being made. What stands
+    in its way (a file of that name, a folder that cannot be made) all ranks raise; an error after that, rank 0 alone.
+    Ranks that wait sleep: those of MPI's own calls take the cores from who works.
 
     >>> run = create_all(MPI.COMM_WORLD, "run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
