@@ -1,4 +1,4 @@
-"""Builds the native artefacts of the package: the extension module, the two plugins and the worker.
+"""Builds the native artefacts of the package: the extension module, the plugins and the workers.
 
 Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` to refresh an editable install:
 one `cargo build` and a copy of what changed. Standard library only."""
@@ -16,11 +16,13 @@ from typing import NoReturn
 ARTEFACTS = {
     "_core": "hyperchunk/_core.abi3.so",
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
+    "hyperchunk_snappy": "hyperchunk/plugins/libhyperchunk_snappy.so",
     "hyperchunk_vol": "hyperchunk/plugins/libhyperchunk_vol.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
-PACKAGES = ["hyperchunk-python", "hyperchunk-filter", "hyperchunk-vol", "hyperchunk-udf", "hyperchunk-wasm"]
+PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol"]
+PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf", "hyperchunk-wasm"]
 FEATURES = "hyperchunk-udf/worker-bin"
 
 

@@ -23,6 +23,7 @@ MAY_USE = {
     "hyperchunk-h5abi": {"hyperchunk", "hyperchunk-format", "hyperchunk-live", "hyperchunk-udf"},
     "hyperchunk-filter": {"hyperchunk-h5abi", "hyperchunk-udf"},
     "hyperchunk-wasm": {"hyperchunk-udf"},
+    "hyperchunk-snappy": {"hyperchunk-h5abi"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
     "hyperchunk-cli": {
         "hyperchunk",

@@ -18,6 +18,7 @@ import hyperchunk
 
 home = Path(hyperchunk.__file__).parent
 assert (home / "plugins" / "libhyperchunk_filter.so").is_file()
+assert (home / "plugins" / "libhyperchunk_snappy.so").is_file()
 assert (home / "plugins" / "libhyperchunk_vol.so").is_file()
 assert os.access(home / "libexec" / "hyperchunk-udf-worker", os.X_OK)
 assert (home / "py.typed").is_file()

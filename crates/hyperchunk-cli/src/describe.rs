@@ -178,6 +178,7 @@ pub(crate) fn filter_name(filter: &Filter) -> String {
         31300 => "live",
         32000 => "lzf",
         32001 => "blosc",
+        32003 => "snappy",
         32004 => "lz4",
         32008 => "bitshuffle",
         32013 => "zfp",

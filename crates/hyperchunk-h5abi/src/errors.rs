@@ -35,6 +35,8 @@ pub(crate) const PREFIX: &str = "hyperchunk udf: ";
 pub(crate) enum Area {
     /// The filter plugin.
     Live,
+    /// The plugin of the filter Snappy.
+    Snappy,
     /// The VOL connector.
     Store,
     /// Its files over a network.
@@ -54,7 +56,7 @@ impl Area {
     fn prefix(self) -> &'static str {
         match self {
             Area::Live => PREFIX,
-            Area::Store | Area::Remote => "hyperchunk: ",
+            Area::Snappy | Area::Store | Area::Remote => "hyperchunk: ",
         }
     }
 
@@ -62,6 +64,7 @@ impl Area {
     fn labels(self) -> [&'static CStr; 3] {
         match self {
             Area::Live => [c"live dataset", c"Live dataset", c"Not evaluated"],
+            Area::Snappy => [c"snappy", c"Filter Snappy", c"Not filtered"],
             Area::Store => [c"store", c"Sharded store", c"Not done"],
             Area::Remote => [c"remote file", c"File over a network", c"Not read"],
         }

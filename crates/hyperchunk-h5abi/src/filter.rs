@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[repr(C)]
 #[allow(missing_debug_implementations, reason = "a table of function pointers")]
 pub struct FilterClass {
-    version: c_int,
-    id: c_int,
-    encoder_present: c_uint,
-    decoder_present: c_uint,
-    name: *const c_char,
-    can_apply: unsafe extern "C" fn(),
-    set_local: *const c_void,
-    filter: unsafe extern "C" fn(),
+    pub(crate) version: c_int,
+    pub(crate) id: c_int,
+    pub(crate) encoder_present: c_uint,
+    pub(crate) decoder_present: c_uint,
+    pub(crate) name: *const c_char,
+    pub(crate) can_apply: Option<unsafe extern "C" fn()>,
+    pub(crate) set_local: *const c_void,
+    pub(crate) filter: unsafe extern "C" fn(),
 }
 
 // SAFETY: the class is constant; its pointers are to constants and code.
@@ -33,7 +33,7 @@ pub static CLASS: FilterClass = FilterClass {
     encoder_present: 1,
     decoder_present: 1,
     name: c"hyperchunk live dataset (UDF)".as_ptr(),
-    can_apply: can_apply_entry,
+    can_apply: Some(can_apply_entry),
     set_local: std::ptr::null(),
     filter: entry,
 };
@@ -82,35 +82,44 @@ pub(crate) fn extending<T>(library: &'static Library, work: impl FnOnce() -> Res
 /// HDF5 unloads plugins when it closes, and then runs code of ours no more; threads that still hold state of ours would
 /// run into nothing. So this object stays.
 pub fn keep_loaded() {
+    // Not the address of a filter: an object need not have this one.
+    let inside: fn() = keep_loaded;
     // SAFETY: all-zero is a valid Dl_info; the address is our own; NOLOAD and NODELETE only count and mark.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr((&raw const CLASS).cast(), &raw mut info) != 0 && !info.dli_fname.is_null() {
+        if libc::dladdr(inside as *const c_void, &raw mut info) != 0 && !info.dli_fname.is_null() {
             libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_NODELETE | libc::RTLD_LAZY);
         }
     }
 }
 
-/// `H5Z_func_t` takes six arguments; this passes on a seventh: where the call came from, which tells the library.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn entry() {
-    std::arch::naked_asm!(
-        "mov rax, [rsp]",
-        "push rax",
-        "call {body}",
-        "add rsp, 8",
-        "ret",
-        body = sym filter,
-    )
-}
+/// `H5Z_func_t` takes six arguments; `$entry` passes on a seventh to `$body`: where the call came from, which tells the
+/// library.
+macro_rules! filter_entry {
+    ($entry:ident, $body:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $entry() {
+            std::arch::naked_asm!(
+                "mov rax, [rsp]",
+                "push rax",
+                "call {body}",
+                "add rsp, 8",
+                "ret",
+                body = sym $body,
+            )
+        }
 
-/// See above.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn entry() {
-    std::arch::naked_asm!("mov x6, x30", "b {body}", body = sym filter)
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $entry() {
+            std::arch::naked_asm!("mov x6, x30", "b {body}", body = sym $body)
+        }
+    };
 }
+pub(crate) use filter_entry;
+
+filter_entry!(entry, filter);
 
 /// `H5Z_can_apply_func_t` takes three arguments; this passes on a fourth: where the call came from.
 #[cfg(target_arch = "x86_64")]
@@ -139,7 +148,8 @@ unsafe extern "C" fn can_apply(plist: i64, _: i64, _: i64, caller: usize) -> c_i
     })
 }
 
-const REVERSE: c_uint = 0x100;
+/// Of a filter's flags: whether it is to be undone.
+pub(crate) const REVERSE: c_uint = 0x100;
 
 /// # Safety
 /// HDF5's contract for filters: `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes of which
@@ -213,7 +223,8 @@ impl ChunkBuffer {
         unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
     }
 
-    fn release(self) -> *mut c_void {
+    /// The buffer, for HDF5 to free.
+    pub(crate) fn release(self) -> *mut c_void {
         let pointer = self.pointer;
         std::mem::forget(self);
         pointer

@@ -15,6 +15,7 @@ pub mod library;
 mod live;
 pub mod pointer;
 pub mod relay;
+pub mod snappy;
 mod static_symbols;
 mod stored_types;
 mod symbols;

@@ -5,9 +5,9 @@ use hyperchunk_format::codec::{Decoder, lookup};
 use hyperchunk_format::model::Filter;
 
 /// All filters that may be built in.
-const FILTERS: [u16; 24] = [
+const FILTERS: [u16; 25] = [
     1, 2, 3, 4, 5, 6, 307, 32000, 32001, 32004, 32008, 32013, 32015, 32017, 32018, 32022, 32023, 32024,
-    32026, 32028, 32032, 305, 31300, 257,
+    32026, 32028, 32032, 305, 31300, 257, 32003,
 ];
 /// The most that is expected.
 const MOST: usize = 1 << 20;

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hyperchunk.dtypes import Dtype
 
-_SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET = 2, 3, 4, 6
+_SHUFFLE, _FLETCHER32, _SZIP, _SCALEOFFSET, _SNAPPY = 2, 3, 4, 6, 32003
 _NAMES = {"gzip": 1, "szip": _SZIP, "lzf": 32000}
 # Of szip's option mask.
 _SZIP_MASKS = {"ec": 4, "nn": 32}
@@ -67,7 +67,7 @@ def _one(item: Any) -> tuple[int, list[int]]:
     if isinstance(item, Mapping):
         return int(item["compression"]), _numbers(item.get("compression_opts", ()))
     if isinstance(item, str):
-        known = {**_NAMES, "shuffle": _SHUFFLE, "fletcher32": _FLETCHER32}
+        known = {**_NAMES, "shuffle": _SHUFFLE, "fletcher32": _FLETCHER32, "snappy": _SNAPPY}
         if item not in known:
             raise ValueError(f"no filter {item!r}: give its number")
         return known[item], []

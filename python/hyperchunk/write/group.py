@@ -68,8 +68,8 @@ class WritableGroup(MutableNames, WritableObject, Group):
         `options` are h5py's: ``chunks`` (an extent, or True for a guess), ``maxshape``, ``compression`` with
         ``compression_opts``, ``shuffle``, ``fletcher32``, ``scaleoffset``, ``fillvalue``, ``fill_time``,
         ``track_order``, ``external``; and two of our own. ``filters`` is a preset (``"deflate"``, ``"fast"``,
-        ``"small"``, ``"none"``), or a list of filters: names, numbers with their options, or objects of hdf5plugin.
-        ``layout`` is ``"compact"``, ``"contiguous"`` or ``"chunked"``."""
+        ``"small"``, ``"snappy"``, ``"none"``), or a list of filters: names, numbers with their options, or objects of
+        hdf5plugin. ``layout`` is ``"compact"``, ``"contiguous"`` or ``"chunked"``."""
         if isinstance(data, Empty):
             dtype, shape_of = data.dtype if dtype is None else dtype, None
         else:

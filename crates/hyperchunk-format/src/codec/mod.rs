@@ -34,6 +34,8 @@ mod registry;
 mod sample;
 mod scaleoffset;
 mod shuffle;
+#[cfg(feature = "snappy")]
+mod snappy;
 #[cfg(feature = "sperr")]
 mod sperr;
 #[cfg(feature = "sz")]
@@ -52,6 +54,8 @@ pub use encoder::Encoder;
 pub use filter::{PRESETS, Target, filter, preset};
 pub use pipeline::Decoder;
 pub use registry::{lookup, register_codec};
+#[cfg(feature = "snappy")]
+pub use snappy::{Snappy, SnappyBlock, SnappyBlocks};
 
 use crate::{Error, Result};
 

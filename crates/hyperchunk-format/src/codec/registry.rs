@@ -24,6 +24,8 @@ const BUILT_IN: &[&dyn Codec] = &[
     &super::fcidecomp::Fcidecomp,
     #[cfg(feature = "lz4")]
     &super::lz4::Lz4,
+    #[cfg(feature = "snappy")]
+    &super::snappy::Snappy,
     #[cfg(feature = "zfp")]
     &super::zfp::Zfp,
     #[cfg(feature = "zstd")]

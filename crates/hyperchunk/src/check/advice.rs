@@ -43,8 +43,8 @@ const GOOD_CHUNK: u64 = 2 << 20;
 /// Datasets of fewer bytes are not worth a word about their chunks.
 const SMALL_DATASET: u64 = 8 << 20;
 /// Compressors, by filter number.
-const COMPRESSORS: [u16; 14] =
-    [1, 4, 307, 32000, 32001, 32004, 32008, 32012, 32013, 32015, 32017, 32024, 32026, 32028];
+const COMPRESSORS: [u16; 15] =
+    [1, 4, 307, 32000, 32001, 32003, 32004, 32008, 32012, 32013, 32015, 32017, 32024, 32026, 32028];
 
 pub(super) fn findings(report: &Report, found: &Found, assumed: &Assumptions) -> Vec<Finding> {
     let mut all = Vec::new();

@@ -16,7 +16,7 @@ pub(super) fn adapted(pipeline: &[Filter], target: &Target<'_>) -> Result<Pipeli
             1 | 307 | 32004 | 32015 => parameters.get(..1),
             2 | 3 | 5 | 32000 => parameters.get(..0),
             4 | 6 => parameters.get(..2),
-            32001 | 32026 => Some(&parameters[..]),
+            32001 | 32003 | 32026 => Some(&parameters[..]),
             32008 => parameters.get(3..),
             _ => None,
         };

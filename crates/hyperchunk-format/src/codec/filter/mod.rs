@@ -63,6 +63,7 @@ fn fit(value: u64, what: &str) -> Result<u32> {
 /// | scaleoffset (6) | kind (0: floats by powers of ten; 2: integers), exponent of ten or number of bits |
 /// | bzip2 (307) | block size (1–9; 9) |
 /// | Blosc (32001), Blosc2 (32026) | four numbers that are overwritten, level (0–9; 5), shuffle (0: none, 1: bytes, 2: bits), compressor |
+/// | Snappy (32003) | bytes in a block (1024–65535; 32768) |
 /// | LZ4 (32004) | bytes in a block (0: 1 GiB) |
 /// | bitshuffle (32008) | elements in a block (0: about 8 KiB), compression (0: none, 2: LZ4, 3: zstd), zstd's level |
 /// | zstd (32015) | level (1–22; 3) |
@@ -91,6 +92,7 @@ fn name(id: u16) -> Option<&'static str> {
         307 => "bzip2",
         32000 => "lzf",
         32001 => "blosc",
+        32003 => "snappy",
         32004 => "HDF5 lz4 filter; see https://github.com/HDFGroup/hdf5_plugins",
         32008 => "bitshuffle; see https://github.com/kiyo-masui/bitshuffle",
         32015 => "HDF5 zstd filter; see https://github.com/HDFGroup/hdf5_plugins",
@@ -98,6 +100,9 @@ fn name(id: u16) -> Option<&'static str> {
         _ => return registered::name(id),
     })
 }
+
+/// How large the blocks of Snappy are that are written. Of larger ones, snappy-cuda cannot count the pieces.
+pub(super) const SNAPPY_BLOCKS: std::ops::RangeInclusive<u32> = 1 << 10..=u16::MAX as u32;
 
 fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>> {
     Ok(match id {
@@ -119,6 +124,9 @@ fn parameters(id: u16, options: &[u32], target: &Target<'_>) -> Result<Vec<u32>>
             let base = if base > 255 { 1 } else { base };
             [&[2, 2, base, target.bytes()?], &blosc(options)?[..]].concat()
         }
+        // No parameters are what snappy-cuda stores.
+        32003 if options.is_empty() => Vec::new(),
+        32003 => vec![level(options, SNAPPY_BLOCKS, 0)?],
         32004 => vec![level(options, 0..=0x7e00_0000, 0)?],
         32008 => bitshuffle(options, target)?,
         32015 => vec![level(options, 1..=22, 3)?],

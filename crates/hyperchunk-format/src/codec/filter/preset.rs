@@ -5,10 +5,11 @@ use crate::model::{Filter, Pipeline};
 use crate::{Error, Result};
 
 /// The names of [`preset`], each with what it is for.
-pub const PRESETS: [(&str, &str); 4] = [
+pub const PRESETS: [(&str, &str); 5] = [
     ("deflate", "shuffle and deflate at its fastest level: every HDF5 library reads it"),
     ("fast", "bitshuffle and LZ4: several times as fast; readers need the plugin bitshuffle"),
     ("small", "shuffle and zstd at a high level: small files; readers need the plugin zstd"),
+    ("snappy", "shuffle and Snappy in blocks, which GPUs undo fast; readers need the plugin of Hyperchunk"),
     ("none", "no filters"),
 ];
 
@@ -33,6 +34,7 @@ pub fn preset(name: &str, target: &Target<'_>) -> Result<Pipeline> {
         "deflate" => shuffled(filter(1, &[DEFLATE_LEVEL], target)?),
         "fast" => Ok(vec![filter(32008, &[0, 2], target)?]),
         "small" => shuffled(filter(32015, &[ZSTD_LEVEL], target)?),
+        "snappy" => shuffled(filter(32003, &[], target)?),
         "none" => Ok(Vec::new()),
         _ => {
             let names: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();

@@ -65,6 +65,8 @@ fn as_the_libraries_store_it() {
         (32000, &[], &i4, &[10, 20], &[4, 261, 800]),
         (32001, &blosc, &i4, &[10, 20], &[2, 2, 4, 800, 5, 1, 0]),
         (32001, &blosc, &three, &[10], &[2, 2, 4, 120, 5, 1, 0]),
+        (32003, &[], &i4, &[10], &[]),
+        (32003, &[1024], &i4, &[10], &[1024]),
         (32004, &[0], &i4, &[10], &[0]),
         (32008, &[0, 2], &i4, &[10], &[0, 4, 4, 0, 2]),
         (32008, &[0, 3, 3], &f8, &[10], &[0, 4, 8, 0, 3, 3]),
@@ -154,6 +156,8 @@ fn what_cannot_be() {
         (6, &[2], &i4, &[70], invalid),
         (307, &[0], &i4, &[70], invalid),
         (32001, &[0, 0, 0, 0, 10], &i4, &[70], invalid),
+        (32003, &[1023], &i4, &[70], invalid),
+        (32003, &[65_536], &i4, &[70], invalid),
         (32008, &[4], &i4, &[70], invalid),
         (32008, &[0, 1], &i4, &[70], invalid),
         (32015, &[0], &i4, &[70], invalid),
@@ -173,8 +177,9 @@ fn presets() {
     assert_eq!(ids("deflate", &i1).unwrap(), [1]);
     assert_eq!(ids("fast", &i4).unwrap(), [32008]);
     assert_eq!(ids("small", &i4).unwrap(), [2, 32015]);
+    assert_eq!(ids("snappy", &i4).unwrap(), [2, 32003]);
     assert_eq!(ids("none", &i4).unwrap(), []);
     PRESETS.iter().for_each(|(name, _)| assert!(ids(name, &i4).is_ok(), "{name}"));
     let error = ids("gzip", &i4).unwrap_err();
-    assert!(error.message().contains("deflate, fast, small, none"), "{error}");
+    assert!(error.message().contains("deflate, fast, small, snappy, none"), "{error}");
 }

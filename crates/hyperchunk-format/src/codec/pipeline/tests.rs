@@ -102,8 +102,10 @@ fn missing_filters() {
 
 #[test]
 fn no_pipeline_does_harm() {
-    let ids =
-        [1, 2, 3, 4, 5, 6, 307, 32000, 32001, 32004, 32008, 32013, 32015, 32018, 32022, 32024, 32026, 32028];
+    let ids = [
+        1, 2, 3, 4, 5, 6, 307, 32000, 32001, 32003, 32004, 32008, 32013, 32015, 32018, 32022, 32024, 32026,
+        32028,
+    ];
     let (mut dice, mut decoder) = (Dice::new(5), Decoder::default());
     let mut done = 0;
     for _ in 0..3000 {

@@ -1,0 +1,365 @@
+//! Snappy (32003): blocks of equal size, each compressed by itself, as HDF5-UDF's filter for GPUs has it. Source: Snappy's
+//! *format description*; the chunks that snappy-cuda writes. The parameter, the size of a block (32 KiB), only matters for
+//! writing.
+//!
+//! A chunk is its size and the size of a block, both as Snappy's variable-length integers of up to 32 bits, then the blocks:
+//! four bytes, little-endian, with a block's stored size, and a Snappy stream without its preamble.
+
+use super::filter::SNAPPY_BLOCKS as BLOCKS;
+use super::{Codec, Context, EncodeContext, Encoded};
+use crate::{Cursor, Error, ErrorKind, Result};
+use snap::raw::max_compress_len;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// The size of a block where the parameters give none: that of snappy-cuda.
+const DEFAULT_BLOCK: u32 = 32 << 10;
+/// No Snappy stream expands more: 3 bytes can repeat 64.
+const MOST_A_BYTE: u64 = 22;
+/// Where the sizes of blocks lie.
+const SLOT: usize = 4;
+
+thread_local! {
+    /// What the compressor knows about its input: kept because it is not small.
+    static ENCODER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
+    /// A block with its preamble.
+    static STREAM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The codec, for those who want no other.
+#[derive(Debug, Clone, Copy)]
+pub struct Snappy;
+
+/// A block of a chunk that the filter Snappy made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnappyBlock {
+    /// Where in the chunk its Snappy stream lies. Four bytes before it are its stored size.
+    pub stored: Range<usize>,
+    /// How many bytes it was made from.
+    pub size: u32,
+}
+
+impl SnappyBlock {
+    /// The preamble that makes the stream one that any Snappy library takes: its bytes are the last of the four, as many as
+    /// the number says. It may be written over the block's stored size, right before the stream.
+    ///
+    /// `None` for blocks of 256 MiB and more, whose preamble has no room there.
+    #[must_use]
+    pub fn preamble(&self) -> Option<([u8; SLOT], usize)> {
+        let (bytes, length) = varint(self.size);
+        let preamble = bytes.get(..length)?;
+        let mut slot = [0; SLOT];
+        slot.get_mut(SLOT.checked_sub(length)?..)?.copy_from_slice(preamble);
+        Some((slot, length))
+    }
+}
+
+/// The blocks of a chunk.
+#[derive(Debug)]
+pub struct SnappyBlocks<'a> {
+    stored: &'a [u8],
+    cursor: Cursor<'a>,
+    size: u32,
+    block: u32,
+    left: u32,
+}
+
+impl<'a> SnappyBlocks<'a> {
+    /// Those of `stored`.
+    ///
+    /// # Errors
+    /// Filter if the chunk is damaged, or larger than its bytes can expand to.
+    pub fn new(stored: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(stored, "Snappy chunk", 0);
+        let (size, block) = (read_varint(&mut cursor)?, read_varint(&mut cursor)?);
+        if block == 0 && size > 0 {
+            return Err(damaged("blocks of no bytes"));
+        }
+        if u64::from(size).div_ceil(MOST_A_BYTE) > cursor.left() as u64 {
+            return Err(damaged("too little for the size that it declares"));
+        }
+        Ok(Self { stored, cursor, size, block, left: size })
+    }
+
+    /// How many bytes the chunk was made from.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How many of them each block has, but for the last one.
+    #[must_use]
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    fn read(&mut self) -> Result<Option<SnappyBlock>> {
+        if self.left == 0 {
+            return match self.cursor.left() {
+                0 => Ok(None),
+                more => Err(damaged(&format!("{more} bytes behind the last block"))),
+            };
+        }
+        let length = usize::try_from(self.cursor.u32()?).unwrap_or(usize::MAX);
+        let start = self.stored.len().saturating_sub(self.cursor.left());
+        self.cursor.skip(length)?;
+        let size = self.left.min(self.block);
+        self.left = self.left.saturating_sub(size);
+        Ok(Some(SnappyBlock { stored: start..start.saturating_add(length), size }))
+    }
+}
+
+impl Iterator for SnappyBlocks<'_> {
+    type Item = Result<SnappyBlock>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.read().transpose();
+        if matches!(next, Some(Err(_))) {
+            // Nothing is known of what follows.
+            (self.left, self.cursor) = (0, Cursor::new(&[], "Snappy chunk", 0));
+        }
+        next
+    }
+}
+
+impl Codec for Snappy {
+    fn id(&self) -> u16 {
+        32003
+    }
+
+    fn name(&self) -> &'static str {
+        "snappy"
+    }
+
+    fn decode(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        self.decode_over(input, output, context)
+    }
+
+    fn decode_over(&self, input: &[u8], output: &mut Vec<u8>, context: &Context<'_>) -> Result<()> {
+        let mut blocks = SnappyBlocks::new(input)?;
+        let mut rest = context.room(output, blocks.size().into())?;
+        for block in &mut blocks {
+            let block = block?;
+            let size = usize::try_from(block.size).unwrap_or(usize::MAX);
+            let (to, after) = rest.split_at_mut_checked(size).unwrap_or_default();
+            decompress(input.get(block.stored.clone()).unwrap_or_default(), block.size, to)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
+        let block = match context.parameters.first() {
+            None | Some(0) => DEFAULT_BLOCK,
+            Some(size) if BLOCKS.contains(size) => *size,
+            Some(size) => {
+                let (least, most) = (BLOCKS.start(), BLOCKS.end());
+                return Err(Error::invalid(format!("blocks of {size} bytes; there are {least} to {most}")));
+            }
+        };
+        let Ok(size) = u32::try_from(input.len()) else { return Ok(Encoded::Refused) };
+        let length = usize::try_from(block).unwrap_or(usize::MAX).min(input.len()).max(1);
+        let bound = max_compress_len(length).saturating_add(SLOT);
+        // Once it is in vain, no more blocks follow.
+        let most = if context.optional { input.len() } else { usize::MAX };
+        let blocks = input.len().div_ceil(length).saturating_mul(bound);
+        let room = blocks.min(most.saturating_add(bound)).saturating_add(2 * LONGEST);
+        let output = context.room(output, room)?;
+        let mut at = 0;
+        for (bytes, length) in [varint(size), varint(block)] {
+            put(output, at, bytes.get(..length).unwrap_or_default());
+            at = at.saturating_add(length);
+        }
+        for from in input.chunks(length) {
+            at = at.saturating_add(compress(from, output.get_mut(at..).unwrap_or_default())?);
+            if at >= most {
+                return Ok(Encoded::Refused);
+            }
+        }
+        Ok(if at >= most { Encoded::Refused } else { Encoded::Written(at) })
+    }
+}
+
+/// Writes a block of `from` with its stored size in front; how many bytes that is.
+fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
+    // The stream comes with a preamble of at most three bytes, which ends where the stored size does.
+    let size = u32::try_from(from.len()).unwrap_or(u32::MAX);
+    let (_, preamble) = varint(size);
+    let start = SLOT.saturating_sub(preamble);
+    let written = ENCODER
+        .with_borrow_mut(|encoder| encoder.compress(from, to.get_mut(start..).unwrap_or_default()))
+        .map_err(|error| Error::limit(error.to_string()))?;
+    let stream = written.saturating_sub(preamble);
+    put(to, 0, &u32::try_from(stream).unwrap_or(u32::MAX).to_le_bytes());
+    Ok(stream.saturating_add(SLOT))
+}
+
+/// Fills `to` with what a block was made from.
+fn decompress(from: &[u8], size: u32, to: &mut [u8]) -> Result<()> {
+    STREAM.with_borrow_mut(|stream| {
+        let (preamble, length) = varint(size);
+        stream.clear();
+        stream.extend_from_slice(preamble.get(..length).unwrap_or_default());
+        stream.extend_from_slice(from);
+        match snap::raw::Decoder::new().decompress(stream, to) {
+            Ok(written) if written == to.len() => Ok(()),
+            Ok(written) => Err(damaged(&format!("{written} bytes in a block of {}", to.len()))),
+            Err(error) => Err(damaged(&error.to_string())),
+        }
+    })
+}
+
+fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(to) = to.get_mut(at..at.saturating_add(bytes.len())) {
+        to.copy_from_slice(bytes);
+    }
+}
+
+/// The most bytes of a variable-length integer.
+const LONGEST: usize = 5;
+
+/// A variable-length integer, and of how many bytes it is: seven bits a byte, the lowest first, the highest bit set in all
+/// but the last.
+fn varint(value: u32) -> ([u8; LONGEST], usize) {
+    let (mut bytes, mut rest, mut length) = ([0; LONGEST], value, 0_usize);
+    for byte in &mut bytes {
+        *byte = (rest & 0x7f) as u8;
+        rest >>= 7;
+        length = length.saturating_add(1);
+        if rest == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    (bytes, length)
+}
+
+fn read_varint(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let mut value = 0_u64;
+    for shift in (0_u32..).step_by(7).take(LONGEST) {
+        let byte = cursor.u8()?;
+        value |= u64::from(byte & 0x7f).unbounded_shl(shift);
+        if byte & 0x80 == 0 {
+            return u32::try_from(value).map_err(|_| damaged("a size of more than 32 bits"));
+        }
+    }
+    Err(damaged("a size of more than 32 bits"))
+}
+
+#[cold]
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorKind::Filter, format!("damaged Snappy data: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::testing::{Dice, decoded, encoded, hurt};
+
+    /// The filter, forwards, as its description has it.
+    fn filtered(bytes: &[u8], block: usize) -> Vec<u8> {
+        let number = |value: usize| {
+            let (bytes, length) = varint(value as u32);
+            bytes[..length].to_vec()
+        };
+        let mut output = [number(bytes.len()), number(block)].concat();
+        for from in bytes.chunks(block) {
+            let stream = snap::raw::Encoder::new().compress_vec(from).unwrap();
+            let stream = &stream[number(from.len()).len()..];
+            output.extend((stream.len() as u32).to_le_bytes());
+            output.extend(stream);
+        }
+        output
+    }
+
+    fn sample(length: usize) -> Vec<u8> {
+        let mut dice = Dice::new(length as u64);
+        (0..length).map(|at| if at % 5000 < 3000 { (at / 99) as u8 } else { dice.next() as u8 }).collect()
+    }
+
+    #[test]
+    fn blocks_of_any_size() {
+        for length in [0, 1, 2, 1023, 1024, 1025, 32_768, 32_769, 200_000] {
+            let bytes = sample(length);
+            for block in [1, 7, 999, 1024, 32_768, 65_535, 1 << 20] {
+                let stored = filtered(&bytes, block);
+                assert_eq!(decoded(&Snappy, &stored, &[], length).unwrap(), bytes, "{length} {block}");
+            }
+            for block in [1024, 4096, 32_768, 65_535] {
+                assert_eq!(encoded(&Snappy, &bytes, &[block as u32]).unwrap(), filtered(&bytes, block));
+            }
+            assert_eq!(encoded(&Snappy, &bytes, &[]).unwrap(), filtered(&bytes, 32_768));
+        }
+        for noise in [0, 1, 100, 40_000] {
+            encoded(&Snappy, &Dice::new(2).bytes(noise), &[0]).unwrap();
+        }
+        for block in [1, 1023, 65_536] {
+            assert_eq!(encoded(&Snappy, b"anything", &[block]).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+
+    #[test]
+    fn as_it_is_described() {
+        // 40 bytes in blocks of 32: a literal `ab` and a repetition of 30 bytes; a literal `ccc` and one of 5.
+        let stored = b"\x28\x20\x06\0\0\0\x04ab\x76\x02\0\x06\0\0\0\x08ccc\x05\x01";
+        let bytes = [&b"ab".repeat(16)[..], &b"c".repeat(8)].concat();
+        assert_eq!(decoded(&Snappy, stored, &[], 40).unwrap(), bytes);
+        let blocks: Vec<_> = SnappyBlocks::new(stored).unwrap().map(Result::unwrap).collect();
+        let expected = [SnappyBlock { stored: 6..12, size: 32 }, SnappyBlock { stored: 16..22, size: 8 }];
+        assert_eq!(blocks, expected);
+    }
+
+    #[test]
+    fn blocks_are_streams_for_any_library() {
+        let bytes = sample(100_000);
+        for block in [1024, 32_768, 65_535] {
+            let mut stored = encoded(&Snappy, &bytes, &[block]).unwrap();
+            let blocks = SnappyBlocks::new(&stored).unwrap();
+            assert_eq!((blocks.size(), blocks.block()), (100_000, block));
+            let blocks: Vec<_> = blocks.map(Result::unwrap).collect();
+            let mut found = Vec::new();
+            for SnappyBlock { stored: at, size } in &blocks {
+                let block = SnappyBlock { stored: at.clone(), size: *size };
+                let (preamble, length) = block.preamble().unwrap();
+                stored[at.start - length..at.start].copy_from_slice(&preamble[4 - length..]);
+                let stream = &stored[at.start - length..at.end];
+                found.extend(snap::raw::Decoder::new().decompress_vec(stream).unwrap());
+            }
+            assert_eq!(found, bytes);
+        }
+        let size = |size| SnappyBlock { stored: 4..9, size }.preamble();
+        assert_eq!(size((1 << 28) - 1), Some(([0xff, 0xff, 0xff, 0x7f], 4)));
+        assert_eq!(size(1 << 28), None);
+    }
+
+    #[test]
+    fn damage() {
+        for block in [100, 1000, 32_768] {
+            hurt(&Snappy, &filtered(&sample(3000), block), &[block as u32], 3000);
+        }
+        for (stored, kind) in [
+            (&b""[..], ErrorKind::Corrupt),
+            (b"\x05", ErrorKind::Corrupt),
+            (b"\xff\xff\xff\xff\xff\x01\x20", ErrorKind::Filter),
+            (b"\xff\xff\xff\xff\x1f\x20", ErrorKind::Filter),
+            (b"\x08\0\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
+            // Larger than it can be.
+            (b"\xff\xff\xff\xff\x0f\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
+            // A block too short, too long, one too many, one too few.
+            (b"\x09\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
+            (b"\x07\x20\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Filter),
+            (b"\x08\x20\x06\0\0\0\x08ccc\x05\x01\x01\0\0\0\0", ErrorKind::Filter),
+            (b"\x09\x08\x06\0\0\0\x08ccc\x05\x01", ErrorKind::Corrupt),
+            // A repetition of what lies before the block.
+            (b"\x10\x08\x06\0\0\0\x08ccc\x05\x01\x04\0\0\0\0a\x0d\x02", ErrorKind::Filter),
+        ] {
+            assert_eq!(decoded(&Snappy, stored, &[], 1000).unwrap_err().kind(), kind, "{stored:?}");
+        }
+        let bomb = filtered(&[0; 1 << 20], 32_768);
+        assert_eq!(decoded(&Snappy, &bomb, &[], 1000).unwrap_err().kind(), ErrorKind::Limit);
+        let mut blocks = SnappyBlocks::new(b"\x40\x08\x00\0\0\0\xff\xff").unwrap();
+        blocks.next().unwrap().unwrap();
+        assert!(blocks.next().unwrap().is_err());
+        assert!(blocks.next().is_none(), "nothing follows an error");
+    }
+}

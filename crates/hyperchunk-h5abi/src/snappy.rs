@@ -1,0 +1,121 @@
+//! The HDF5 filter 32003, Snappy, for programs that read and write with libhdf5.
+
+use crate::errors::Area;
+use crate::filter::{ChunkBuffer, FilterClass, REVERSE, filter_entry, keep_loaded};
+use crate::guard::guard_in;
+use crate::library::Library;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::codec::{Codec, Context, EncodeContext, Encoded, Snappy};
+use std::cell::RefCell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::panic::catch_unwind;
+
+/// Its registered number.
+const FILTER_ID: c_int = 32003;
+/// Of a filter's flags: a chunk that it does not make smaller may be stored without it.
+const OPTIONAL: c_uint = 1;
+/// The most bytes of a chunk that HDF5 filters.
+const MOST: usize = u32::MAX as usize;
+
+thread_local! {
+    /// What came out of the last chunk, kept for its room.
+    static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The filter as HDF5 registers it.
+static CLASS: FilterClass = FilterClass {
+    version: 1,
+    id: FILTER_ID,
+    encoder_present: 1,
+    decoder_present: 1,
+    name: c"snappy".as_ptr(),
+    can_apply: None,
+    set_local: std::ptr::null(),
+    filter: entry,
+};
+
+/// The filter, for HDF5, which may keep it for ever.
+#[must_use]
+pub fn class() -> *const c_void {
+    keep_loaded();
+    (&raw const CLASS).cast()
+}
+
+filter_entry!(entry, filter);
+
+/// # Safety
+/// As of the filter of live datasets: HDF5's contract for filters.
+unsafe extern "C" fn filter(
+    flags: c_uint,
+    words: usize,
+    client: *const c_uint,
+    bytes: usize,
+    buffer_size: *mut usize,
+    buffer: *mut *mut c_void,
+    caller: usize,
+) -> usize {
+    let library = catch_unwind(|| Library::that_contains(caller).ok()).ok().flatten();
+    let Some(library) = library else { return 0 };
+    guard_in(library, Area::Snappy, 0, || {
+        let parameters = match words {
+            0 => &[],
+            // SAFETY: by HDF5's contract.
+            n => unsafe { std::slice::from_raw_parts(client, n) },
+        };
+        // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
+        let input = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>().cast_const(), bytes) };
+        // Where a chunk does not become smaller, nothing is wrong.
+        let result = filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None)?;
+        // SAFETY: by HDF5's contract the buffer may be replaced by another of HDF5's own allocator.
+        unsafe {
+            (library.f.free)(*buffer);
+            *buffer_size = result.bytes;
+            *buffer = result.release();
+            Ok::<_, Option<Error>>(*buffer_size)
+        }
+    })
+}
+
+/// What a chunk becomes; `None` if it may be stored without the filter, and had better be.
+fn filtered(
+    library: &'static Library,
+    flags: c_uint,
+    parameters: &[c_uint],
+    input: &[u8],
+) -> Result<Option<ChunkBuffer>> {
+    OUTPUT.with_borrow_mut(|output| {
+        let length = apply(flags, parameters, input, output)?;
+        let Some(from) = length.and_then(|length| output.get(..length)).filter(|bytes| !bytes.is_empty())
+        else {
+            return Ok(None);
+        };
+        let mut result = ChunkBuffer::new(library, from.len())?;
+        for (to, from) in result.uninitialised().iter_mut().zip(from) {
+            to.write(*from);
+        }
+        Ok(Some(result))
+    })
+}
+
+/// Applies the filter or undoes it; how many bytes of `output` are the result.
+fn apply(flags: c_uint, parameters: &[c_uint], input: &[u8], output: &mut Vec<u8>) -> Result<Option<usize>> {
+    if flags & REVERSE == 0 {
+        let context = EncodeContext { parameters, optional: flags & OPTIONAL != 0 };
+        let done = Snappy.encode(input, output, &context).map_err(|error| of_format(&error, "a chunk"))?;
+        return Ok(match done {
+            Encoded::Written(length) => Some(length),
+            Encoded::Same | Encoded::Refused => None,
+        });
+    }
+    let context = Context { parameters, expected: None, limit: MOST };
+    Snappy.decode_over(input, output, &context).map_err(|error| of_format(&error, "a stored chunk"))?;
+    Ok(Some(output.len()))
+}
+
+fn of_format(error: &hyperchunk_format::Error, of: &str) -> Error {
+    let kind = match error.kind() {
+        hyperchunk_format::ErrorKind::Limit => ErrorKind::Limit,
+        _ => ErrorKind::Invalid,
+    };
+    Error::new(kind, format!("the filter Snappy, {of}: {error}"))
+}
