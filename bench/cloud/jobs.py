@@ -52,8 +52,7 @@ NAMES = [
     *GRANULE_JOBS,
     "slices",
     "contig",
-    *(f"{layout}:{job}" for layout in ("paged", "latest", "btree2") for job in GRANULE_JOBS),
-    *(f"big_endian:{job}" for job in ("list", "whole", "thirty")),
+    *(f"{layout}:{job}" for layout in ("paged", "latest", "btree2", "big_endian") for job in GRANULE_JOBS),
 ]
 
 

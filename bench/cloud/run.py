@@ -249,7 +249,7 @@ def summary(by_job: dict[str, dict[str, list[dict[str, Any]]]]) -> str:
             continue
         rival = min(fine, key=lambda reader: fine[reader])
         http, seconds = ours[-1]["http"], median(ours, "seconds")
-        needed = None if job.startswith("big_endian") else NEEDED.get(job.rpartition(":")[2])
+        needed = NEEDED.get(job.rpartition(":")[2])
         cells = [job, f"{seconds:.3f}", f"{fine[rival]:.3f} ({rival})", f"**{seconds / fine[rival]:.2f}**"]
         cells += [str(http["requests"]), f"{http['bytes'] / 1e6:.1f}" + (f" ({needed})" if needed else "")]
         cells += [f"{ours[-1]['own'].get('rounds', '')} / {http['chain']}"]

@@ -168,5 +168,6 @@ def chosen(table: Table, condition: Condition, wanted: list[str], rows: int | No
     zones = Zones.of(table, condition.columns, condition)
     found = scan(table, condition.columns, wanted, zones, None if zones is None else zones.may, fused=True)
     reader = found.chosen(condition.text, condition.nan, rows)
-    assert reader is not None, "a condition that this table does not evaluate"
+    if reader is None:
+        raise ValueError(f"a condition that this table does not evaluate: {condition.text}")
     return reader

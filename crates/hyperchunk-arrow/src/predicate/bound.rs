@@ -163,10 +163,10 @@ fn float<T: Copy>(
     Some(test(op, bound))
 }
 
-/// A floating-point number beside a whole one, exactly.
+/// A floating-point number, which is not NaN, beside a whole one, exactly.
 #[expect(clippy::cast_possible_truncation, reason = "within what the type has")]
 #[expect(clippy::float_cmp, reason = "whether there is a fraction")]
-fn beside_whole(real: f64, whole: i128) -> Ordering {
+pub(super) fn beside_whole(real: f64, whole: i128) -> Ordering {
     /// 2^127.
     const END: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
     if real >= END {

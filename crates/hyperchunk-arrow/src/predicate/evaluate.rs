@@ -24,8 +24,8 @@ impl Predicate {
     /// # Errors
     /// As [`Predicate::check`].
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        let fast = Plan::new(self, &batch.schema(), Nan::Unordered).and_then(|plan| plan.truths(batch));
-        let yes = fast.map_or_else(|| Ok(self.answer(batch)?.yes), Ok)?;
+        let fast = Plan::new(self, &batch.schema(), Nan::Unordered).and_then(|plan| plan.bind(batch));
+        let yes = fast.map_or_else(|| Ok(self.answer(batch)?.yes), |mut bound| Ok(bound.truths()))?;
         Ok(BooleanArray::new(yes, None))
     }
 

@@ -14,60 +14,40 @@ pub(crate) const BLOCK: usize = 16 << 10;
 
 /// What is to be evaluated.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan(Node);
+pub(crate) struct Plan(Tree<usize>);
 
+/// Tests of columns, each by its number or with its values.
 #[derive(Debug, Clone)]
-enum Node {
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Not(Box<Node>),
-    /// A test of a column, by its number.
-    Test(usize, Test),
+enum Tree<C> {
+    And(Vec<Tree<C>>),
+    Or(Vec<Tree<C>>),
+    Not(Box<Tree<C>>),
+    Test(C, Test),
     Always(bool),
 }
 
 /// A plan with the values of a batch.
 #[derive(Debug)]
 pub(crate) struct PlanOfBatch {
-    node: Ready,
+    tree: Tree<Values>,
     rows: usize,
     /// Words for parts of a predicate, to be used again.
     spare: Vec<Vec<u64>>,
 }
 
-#[derive(Debug)]
-enum Ready {
-    And(Vec<Ready>),
-    Or(Vec<Ready>),
-    Not(Box<Ready>),
-    Test(Values, Test),
-    Always(bool),
-}
-
 impl Plan {
     /// The plan of a predicate over columns; `None` if one of them may have nulls, or values that are no numbers.
     pub(crate) fn new(predicate: &Predicate, schema: &Schema, nan: Nan) -> Option<Self> {
-        Node::new(predicate, schema, nan).map(Self)
+        Tree::new(predicate, schema, nan).map(Self)
     }
 
     /// The same with the values of a batch of these columns; `None` if it has nulls.
     pub(crate) fn bind(&self, batch: &RecordBatch) -> Option<PlanOfBatch> {
-        Some(PlanOfBatch { node: self.0.bind(batch)?, rows: batch.num_rows(), spare: Vec::new() })
-    }
-
-    /// The rows of a batch of which it is true.
-    pub(super) fn truths(&self, batch: &RecordBatch) -> Option<BooleanBuffer> {
-        let mut bound = self.bind(batch)?;
-        let mut words = vec![0; words_of(batch.num_rows())];
-        for (place, words) in words.chunks_mut(BLOCK / LINE).enumerate() {
-            let start = place * BLOCK;
-            bound.test(start..(start + BLOCK).min(batch.num_rows()), words);
-        }
-        Some(truths(words, batch.num_rows()))
+        Some(PlanOfBatch { tree: self.0.bind(batch)?, rows: batch.num_rows(), spare: Vec::new() })
     }
 }
 
-impl Node {
+impl Tree<usize> {
     fn new(predicate: &Predicate, schema: &Schema, nan: Nan) -> Option<Self> {
         let all = |parts: &[Predicate]| {
             parts.iter().map(|part| Self::new(part, schema, nan)).collect::<Option<Vec<_>>>()
@@ -96,17 +76,17 @@ impl Node {
         })
     }
 
-    fn bind(&self, batch: &RecordBatch) -> Option<Ready> {
+    fn bind(&self, batch: &RecordBatch) -> Option<Tree<Values>> {
         let all = |parts: &[Self]| parts.iter().map(|part| part.bind(batch)).collect::<Option<Vec<_>>>();
         Some(match self {
-            Self::And(parts) => Ready::And(all(parts)?),
-            Self::Or(parts) => Ready::Or(all(parts)?),
-            Self::Not(part) => Ready::Not(Box::new(part.bind(batch)?)),
+            Self::And(parts) => Tree::And(all(parts)?),
+            Self::Or(parts) => Tree::Or(all(parts)?),
+            Self::Not(part) => Tree::Not(Box::new(part.bind(batch)?)),
             Self::Test(place, test) => {
                 let column = batch.columns().get(*place).filter(|column| column.null_count() == 0)?;
-                Ready::Test(Values::new(column, *test)?, *test)
+                Tree::Test(Values::new(column, *test)?, *test)
             }
-            Self::Always(truth) => Ready::Always(*truth),
+            Self::Always(truth) => Tree::Always(*truth),
         })
     }
 }
@@ -120,11 +100,21 @@ impl PlanOfBatch {
     /// The truth values of some rows, 64 in a word, the first one lowest; false behind the last. `out` has no more words than
     /// they need.
     pub(crate) fn test(&mut self, rows: Range<usize>, out: &mut [u64]) {
-        self.node.test(rows, out, &mut self.spare);
+        self.tree.test(rows, out, &mut self.spare);
+    }
+
+    /// Of which of all its rows it is true.
+    pub(crate) fn truths(&mut self) -> BooleanBuffer {
+        let mut words = vec![0; words_of(self.rows)];
+        for (place, words) in words.chunks_mut(BLOCK / LINE).enumerate() {
+            let start = place * BLOCK;
+            self.test(start..(start + BLOCK).min(self.rows), words);
+        }
+        truths(words, self.rows)
     }
 }
 
-impl Ready {
+impl Tree<Values> {
     fn test(&self, rows: Range<usize>, out: &mut [u64], spare: &mut Vec<Vec<u64>>) {
         match self {
             Self::Always(false) => out.fill(0),
@@ -193,7 +183,8 @@ mod tests {
 
     fn count(batch: &RecordBatch, predicate: &Value, nan: Nan) -> Option<usize> {
         let parsed = Predicate::parse(predicate).unwrap();
-        Plan::new(&parsed, &batch.schema(), nan).map(|plan| plan.truths(batch).unwrap().count_set_bits())
+        Plan::new(&parsed, &batch.schema(), nan)
+            .map(|plan| plan.bind(batch).unwrap().truths().count_set_bits())
     }
 
     #[test]

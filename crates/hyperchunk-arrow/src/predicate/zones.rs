@@ -1,6 +1,7 @@
 //! Which rows cannot be wanted, by what is known of their values: what writers of a store noted, or `hyperchunk analyze`. Rows that
 //! no predicate can be true of are not read.
 
+use super::bound::beside_whole;
 use super::{Comparison, Literal, Nan, Predicate};
 use crate::view::{Table, Zones};
 use hyperchunk::Result;
@@ -129,25 +130,15 @@ fn order(value: Extreme, literal: &Literal) -> Option<Ordering> {
     };
     match (whole, number, value, literal) {
         (Some(value), Some(number), _, _) => Some(value.cmp(&number)),
-        (Some(value), None, _, Literal::Real(real)) => beside(value, *real),
-        (None, Some(number), Extreme::Float(value), _) => beside(number, value).map(Ordering::reverse),
+        (Some(value), None, _, Literal::Real(real)) if !real.is_nan() => {
+            Some(beside_whole(*real, value).reverse())
+        }
+        (None, Some(number), Extreme::Float(value), _) if !value.is_nan() => {
+            Some(beside_whole(value, number))
+        }
         (None, None, Extreme::Float(value), Literal::Real(real)) => value.partial_cmp(real),
         _ => None,
     }
-}
-
-/// A whole number beside any other.
-#[expect(clippy::cast_possible_truncation, reason = "whole, and below 2^100")]
-fn beside(whole: i128, real: f64) -> Option<Ordering> {
-    if real.is_nan() {
-        return None;
-    }
-    let clamped = real.clamp(-1e30, 1e30);
-    let floor = clamped.floor();
-    Some(match whole.cmp(&(floor as i128)) {
-        Ordering::Equal if floor < clamped => Ordering::Less,
-        order => order,
-    })
 }
 
 #[cfg(test)]
@@ -206,5 +197,8 @@ mod tests {
         check(Extreme::Float(f64::INFINITY), Literal::Whole(i128::from(u64::MAX)), Some(Ordering::Greater));
         check(Extreme::Float(0.1), Literal::Real(0.1), Some(Ordering::Equal));
         check(Extreme::Float(0.1), Literal::Text("a".into()), None);
+        check(Extreme::Signed(1), Literal::Real(f64::NAN), None);
+        check(Extreme::Float(f64::NAN), Literal::Whole(1), None);
+        check(Extreme::Signed(1), Literal::Real(f64::NEG_INFINITY), Some(Ordering::Greater));
     }
 }

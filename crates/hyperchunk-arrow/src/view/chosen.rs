@@ -13,7 +13,6 @@ use crate::{Error, Result};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, RecordBatchReader, make_array,
 };
-use arrow_buffer::BooleanBuffer;
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, SchemaRef};
 use std::ops::Range;
@@ -233,19 +232,11 @@ impl Part {
 
     /// All its chosen rows, of columns of any type.
     fn all(&mut self) -> Result<Option<RecordBatch>> {
-        let rows = self.bound.rows();
-        let mut words = vec![0_u64; rows.div_ceil(64)];
-        for words in words.chunks_mut(BLOCK / 64) {
-            let end = (self.next + BLOCK).min(rows);
-            self.bound.test(self.next..end, words);
-            self.next = end;
-        }
-        let count = words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
-        if count == 0 {
+        let mask = BooleanArray::new(self.bound.truths(), None);
+        self.next = self.bound.rows();
+        if mask.true_count() == 0 {
             return Ok(None);
         }
-        words.iter_mut().for_each(|word| *word = word.to_le());
-        let mask = BooleanArray::new(BooleanBuffer::new(words.into(), 0, rows), None);
         self.rows.chosen(Some(&mask)).map(Some)
     }
 }
