@@ -49,7 +49,7 @@ def prepare() -> None:
             continue
         print(f"bench: making the environment {name}", file=sys.stderr)
         interpreter = next((p for p in ("python3.13", "python3.12") if works(p)), sys.executable)
-        subprocess.run([interpreter, "-m", "venv", CACHE / name], check=True)
+        subprocess.run([interpreter, "-m", "venv", "--clear", CACHE / name], check=True)
         pip = [python(name), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         subprocess.run([*pip, "-U", "pip"], check=True)
         subprocess.run([*pip, "-r", HERE / requirements], check=True)

@@ -1,7 +1,7 @@
 //! What reading costs over a network: round trips, requests, bytes, seconds.
 
 use super::Assumptions;
-use crate::io::{NEAR, Paged, Reach, around};
+use crate::io::{NEAR, Paged, Reach, around, structure_requests};
 use crate::read::plan;
 use crate::survey::{apart, joined};
 use std::ops::Range;
@@ -52,10 +52,11 @@ impl Cost {
                 let around = around(range, assumed.options.block, reach, paged);
                 around.start..around.end.min(size)
             });
-            let requests = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
-            let requests: Vec<Range<u64>> = requests.into_iter().map(|(request, _)| request).collect();
+            let joined = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
+            let requests = joined.iter().flat_map(|(piece, _)| structure_requests(piece, &assumed.options));
+            let requests: Vec<Range<u64>> = requests.collect();
             cost.round(&requests, assumed);
-            have = apart(have.into_iter().chain(requests).collect());
+            have = apart(have.into_iter().chain(joined.into_iter().map(|(piece, _)| piece)).collect());
         }
         let absent: Vec<Range<u64>> = data.iter().filter(|range| !covered(&have, range)).cloned().collect();
         let blocks = plan::blocks(&absent, &assumed.options, assumed.cost);

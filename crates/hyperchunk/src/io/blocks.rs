@@ -1,6 +1,6 @@
 //! Metadata of files over a network: fetched in blocks, each once for all who need it, and kept for the whole process.
 
-use super::{Source, ends_before, rounds};
+use super::{RemoteOptions, Source, ends_before, rounds};
 use crate::read::plan::joined_within;
 use crate::recent::Recent;
 use crate::{Error, Result};
@@ -23,6 +23,8 @@ const KNOWN: u64 = 1 << 10;
 const BEFORE: u64 = 4 << 10;
 /// Larger pages are not fetched whole, in bytes.
 const LARGEST_PAGE: u64 = 8 << 20;
+/// No request for structure is for more bytes: the pieces of a page come at the same time, each as fast as the whole would.
+const PIECE: u64 = 512 << 10;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
 const APART: u64 = 16;
 
@@ -184,8 +186,8 @@ impl RemoteBlocks {
         let Some(remote) = self.source.remote() else { return Err(Error::invalid("not a remote source")) };
         let size = self.source.size();
         let ranges = numbers.iter().map(|number| number * self.block..((number + 1) * self.block).min(size));
-        let largest = remote.options().largest_request;
-        let requests = joined_within(ranges, APART * self.block, largest.max(self.block));
+        let largest = largest_piece(remote.options()).max(self.block);
+        let requests = joined_within(ranges, APART * self.block, largest);
         remote.fetch(&requests, &mut |place, bytes| {
             let start = requests.get(place).map_or(0, |range| range.start);
             let mut kept = CACHE.lock();
@@ -198,6 +200,25 @@ impl RemoteBlocks {
             Ok(())
         })
     }
+}
+
+/// How many bytes of structure one request is for at most.
+fn largest_piece(options: &RemoteOptions) -> u64 {
+    options.largest_request.clamp(1, PIECE)
+}
+
+/// The requests for a stretch of structure.
+pub(crate) fn structure_requests(
+    range: &Range<u64>,
+    options: &RemoteOptions,
+) -> impl Iterator<Item = Range<u64>> {
+    let (end, largest) = (range.end, largest_piece(options));
+    let mut start = range.start;
+    std::iter::from_fn(move || {
+        let piece = start..end.min(start.saturating_add(largest));
+        start = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Blocks that this thread fetches; others may when it is done with them, however that ends.

@@ -20,7 +20,7 @@ pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
-pub(crate) use blocks::{NEAR, Paged, Reach, around, metadata_cache_bytes};
+pub(crate) use blocks::{NEAR, Paged, Reach, around, metadata_cache_bytes, structure_requests};
 pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
 pub use local::LocalFile;
 pub(crate) use local::now;
