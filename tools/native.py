@@ -116,6 +116,17 @@ def name_interpreter(python: Path, interpreter: str) -> None:
         note.write_text(interpreter + "\n")
 
 
+def cuda_fake() -> Path:
+    """Builds the driver for CUDA that tests have in place of a GPU; its path is for `HYPERCHUNK_CUDA_DRIVER`.
+
+    It stays in cargo's folder: it is part of no package."""
+    root = Path(__file__).resolve().parent.parent
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "-p", "hyperchunk-cuda-fake"]
+    if subprocess.run(command, cwd=root, env=environment(), check=False).returncode != 0:
+        fail("`cargo build` of the driver for tests failed; its messages are above.")
+    return Path(target_dir()) / "release" / "libhyperchunk_cuda_fake.so"
+
+
 def main() -> None:
     """Refreshes the editable install of this checkout."""
     root = Path(__file__).resolve().parent.parent

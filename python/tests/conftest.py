@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 import hyperchunk
+import native
 import numpy as np
 import pytest
 from fresh import HYPERCHUNK, environment, read_fresh
@@ -47,6 +48,12 @@ def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shutil.copytree(config_with_key, folder)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def fake_cuda() -> Path:
+    """The driver for CUDA without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``crates/hyperchunk-cuda-fake``."""
+    return native.cuda_fake()
 
 
 @pytest.fixture

@@ -1,0 +1,306 @@
+//! The made-up GPU: its memory, what is loaded on it, and what was counted.
+
+use crate::ptx::{Fault, Memory, Program};
+use crate::streams::{Event, Stream};
+use crate::{Counts, Knob};
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A `CUresult`.
+pub(crate) type Code = i32;
+pub(crate) const SUCCESS: Code = 0;
+pub(crate) const INVALID_VALUE: Code = 1;
+pub(crate) const OUT_OF_MEMORY: Code = 2;
+pub(crate) const NOT_INITIALIZED: Code = 3;
+pub(crate) const NO_DEVICE: Code = 100;
+pub(crate) const INVALID_DEVICE: Code = 101;
+pub(crate) const INVALID_CONTEXT: Code = 201;
+pub(crate) const INVALID_PTX: Code = 218;
+pub(crate) const INVALID_HANDLE: Code = 400;
+pub(crate) const NOT_FOUND: Code = 500;
+pub(crate) const NOT_READY: Code = 600;
+pub(crate) const ILLEGAL_ADDRESS: Code = 700;
+pub(crate) const LAUNCH_OUT_OF_RESOURCES: Code = 701;
+pub(crate) const LAUNCH_TIMEOUT: Code = 702;
+pub(crate) const ILLEGAL_INSTRUCTION: Code = 715;
+pub(crate) const MISALIGNED_ADDRESS: Code = 716;
+pub(crate) const LAUNCH_FAILED: Code = 719;
+
+/// The names and texts of the codes above, as CUDA has them.
+pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 17] = [
+    (SUCCESS, c"CUDA_SUCCESS", c"no error"),
+    (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
+    (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
+    (NOT_INITIALIZED, c"CUDA_ERROR_NOT_INITIALIZED", c"initialization error"),
+    (NO_DEVICE, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
+    (INVALID_DEVICE, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
+    (INVALID_CONTEXT, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
+    (INVALID_PTX, c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
+    (INVALID_HANDLE, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
+    (NOT_FOUND, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
+    (NOT_READY, c"CUDA_ERROR_NOT_READY", c"device not ready"),
+    (ILLEGAL_ADDRESS, c"CUDA_ERROR_ILLEGAL_ADDRESS", c"an illegal memory access was encountered"),
+    (
+        LAUNCH_OUT_OF_RESOURCES,
+        c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        c"too many resources requested for launch",
+    ),
+    (LAUNCH_TIMEOUT, c"CUDA_ERROR_LAUNCH_TIMEOUT", c"the launch timed out and was terminated"),
+    (ILLEGAL_INSTRUCTION, c"CUDA_ERROR_ILLEGAL_INSTRUCTION", c"an illegal instruction was encountered"),
+    (MISALIGNED_ADDRESS, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),
+    (LAUNCH_FAILED, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
+];
+
+/// Where the memory of the GPU begins: no address of a process is there.
+const BASE: u64 = 0x0700_0000_0000_0000;
+/// What there is between two pieces, at least.
+const GAP: u64 = 4096;
+/// What memory holds that nobody wrote to.
+const GARBAGE: u8 = 0xa5;
+
+struct Allocation {
+    address: u64,
+    /// Nothing once it is freed.
+    bytes: Option<Vec<u8>>,
+}
+
+/// The GPU's memory. No address is given twice.
+#[derive(Default)]
+pub(crate) struct DeviceMemory {
+    /// In the order of their addresses.
+    allocations: Vec<Allocation>,
+    /// The end of the last piece that was given.
+    end: u64,
+    used: u64,
+    peak: u64,
+}
+
+impl DeviceMemory {
+    fn find(&self, address: u64, bytes: usize) -> Option<(usize, usize)> {
+        let at = self.allocations.partition_point(|piece| piece.address <= address).checked_sub(1)?;
+        let piece = &self.allocations[at];
+        let start = usize::try_from(address - piece.address).ok()?;
+        let end = start.checked_add(bytes)?;
+        (end <= piece.bytes.as_ref()?.len()).then_some((at, start))
+    }
+
+    pub(crate) fn allocate(&mut self, bytes: usize) -> u64 {
+        let address = (self.end.max(BASE) + GAP).next_multiple_of(512);
+        self.end = address + bytes as u64;
+        self.allocations.push(Allocation { address, bytes: Some(vec![GARBAGE; bytes]) });
+        self.used += bytes as u64;
+        self.peak = self.peak.max(self.used);
+        address
+    }
+
+    /// Frees a piece; false if none begins there.
+    pub(crate) fn free(&mut self, address: u64) -> bool {
+        let Some((at, 0)) = self.find(address, 0) else { return false };
+        let Some(bytes) = self.allocations[at].bytes.take() else { return false };
+        self.used -= bytes.len() as u64;
+        true
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+impl Memory for DeviceMemory {
+    fn read(&self, address: u64, bytes: usize) -> Option<&[u8]> {
+        let (at, start) = self.find(address, bytes)?;
+        self.allocations[at].bytes.as_ref()?.get(start..start + bytes)
+    }
+
+    fn write(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
+        let (at, start) = self.find(address, bytes)?;
+        self.allocations[at].bytes.as_mut()?.get_mut(start..start + bytes)
+    }
+}
+
+/// A module that was loaded, and where its variables are.
+pub(crate) struct Module {
+    pub(crate) program: Arc<Program>,
+    pub(crate) globals: Arc<Vec<u64>>,
+}
+
+/// A kernel of a module.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(crate) module: usize,
+    pub(crate) name: String,
+    pub(crate) max_shared: usize,
+}
+
+/// All there is.
+pub(crate) struct Machine {
+    pub(crate) initialised: bool,
+    knobs: [u64; 5],
+    pub(crate) memory: DeviceMemory,
+    pub(crate) pinned: HashMap<usize, Layout>,
+    pub(crate) streams: HashMap<usize, Stream>,
+    pub(crate) events: HashMap<usize, Event>,
+    pub(crate) modules: HashMap<usize, Module>,
+    pub(crate) kernels: HashMap<usize, Kernel>,
+    next: usize,
+    /// A fault of a kernel: every later call fails with it.
+    pub(crate) broken: Option<Code>,
+    pub(crate) counted: Counts,
+}
+
+static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
+
+/// The machine, for one call.
+pub(crate) struct Held(MutexGuard<'static, Option<Machine>>);
+
+impl std::ops::Deref for Held {
+    type Target = Machine;
+    #[expect(clippy::expect_used, reason = "filled when it was taken")]
+    fn deref(&self) -> &Machine {
+        self.0.as_ref().expect("filled")
+    }
+}
+
+impl std::ops::DerefMut for Held {
+    #[expect(clippy::expect_used, reason = "filled when it was taken")]
+    fn deref_mut(&mut self) -> &mut Machine {
+        self.0.as_mut().expect("filled")
+    }
+}
+
+pub(crate) fn machine() -> Held {
+    let mut held = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    held.get_or_insert_with(Machine::new);
+    Held(held)
+}
+
+impl Machine {
+    fn new() -> Machine {
+        Machine {
+            initialised: false,
+            knobs: [1, 1 << 30, 0, 0, 12090],
+            memory: DeviceMemory::default(),
+            pinned: HashMap::new(),
+            streams: HashMap::new(),
+            events: HashMap::new(),
+            modules: HashMap::new(),
+            kernels: HashMap::new(),
+            next: 0xfa_0000,
+            broken: None,
+            counted: Counts::default(),
+        }
+    }
+
+    /// Reads the environment, once.
+    pub(crate) fn initialise(&mut self) {
+        if std::mem::replace(&mut self.initialised, true) {
+            return;
+        }
+        const NAMES: [&str; 5] = ["devices", "memory", "out_of_memory", "fail_launch", "version"];
+        let given = std::env::var("HYPERCHUNK_FAKE_CUDA").unwrap_or_default();
+        for part in given.split(',').filter(|part| !part.trim().is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let knob = NAMES.iter().position(|known| *known == name.trim());
+            match (knob, value.trim().parse()) {
+                (Some(knob), Ok(value)) => self.knobs[knob] = value,
+                _ => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
+            }
+        }
+        if std::env::var_os("HYPERCHUNK_FAKE_CUDA_REPORT").is_some() {
+            // SAFETY: the function may be called when the process ends.
+            unsafe { libc::atexit(report) };
+        }
+    }
+
+    pub(crate) fn set(&mut self, knob: u32, value: u64) {
+        match self.knobs.get_mut(knob as usize) {
+            Some(to) => *to = value,
+            None => self.mistake(&format!("there is no knob {knob}")),
+        }
+    }
+
+    pub(crate) fn knob(&self, knob: Knob) -> u64 {
+        self.knobs[knob as usize]
+    }
+
+    /// Counts down to a failure that was asked for.
+    pub(crate) fn is_due(&mut self, knob: Knob) -> bool {
+        if self.knob(knob) == 0 {
+            return false;
+        }
+        let left = &mut self.knobs[knob as usize];
+        *left = left.saturating_sub(1);
+        *left == 0
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let pieces = self.memory.allocations.iter().filter(|piece| piece.bytes.is_some()).count();
+        Counts {
+            allocations: pieces as u64,
+            bytes: self.memory.used,
+            peak: self.memory.peak,
+            pinned: self.pinned.len() as u64,
+            streams: self.streams.len() as u64,
+            events: self.events.len() as u64,
+            modules: self.modules.len() as u64,
+            ..self.counted
+        }
+    }
+
+    /// A fresh handle: never one that was given before.
+    pub(crate) fn handle(&mut self) -> usize {
+        self.next += 16;
+        self.next
+    }
+
+    /// Says what a program did wrong.
+    pub(crate) fn mistake(&mut self, text: &str) {
+        self.counted.mistakes += 1;
+        eprintln!("hyperchunk-cuda-fake: {text}");
+    }
+
+    /// Says it, and returns the code.
+    pub(crate) fn refuse(&mut self, code: Code, text: &str) -> Code {
+        self.mistake(text);
+        code
+    }
+
+    /// A kernel faulted: the context is of no use from now on.
+    pub(crate) fn break_down(&mut self, fault: &Fault) -> Code {
+        let (code, text) = match fault {
+            Fault::Address(text) => (ILLEGAL_ADDRESS, text),
+            Fault::Misaligned(text) => (MISALIGNED_ADDRESS, text),
+            Fault::Trap(text) => (LAUNCH_FAILED, text),
+            Fault::Timeout(text) => (LAUNCH_TIMEOUT, text),
+            Fault::Instruction(text) => (ILLEGAL_INSTRUCTION, text),
+        };
+        self.broken = Some(code);
+        self.refuse(code, text)
+    }
+}
+
+/// Writes the counts to the file that the environment names.
+extern "C" fn report() {
+    let Some(path) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_REPORT") else { return };
+    let c = machine().counts();
+    let text = format!(
+        "{{\"allocations\": {}, \"bytes\": {}, \"peak\": {}, \"pinned\": {}, \"streams\": {}, \"events\": {}, \
+         \"modules\": {}, \"launches\": {}, \"up\": {}, \"down\": {}, \"decompressed\": {}, \"mistakes\": {}}}\n",
+        c.allocations,
+        c.bytes,
+        c.peak,
+        c.pinned,
+        c.streams,
+        c.events,
+        c.modules,
+        c.launches,
+        c.up,
+        c.down,
+        c.decompressed,
+        c.mistakes
+    );
+    if let Err(error) = std::fs::write(&path, text) {
+        eprintln!("hyperchunk-cuda-fake: {}: {error}", path.display());
+    }
+}

@@ -1,0 +1,142 @@
+//! Loading a shared library, and tables of its functions.
+
+use crate::{Error, ErrorKind, Result};
+use std::ffi::{CStr, CString, OsString, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// A library that was loaded; it stays loaded for good.
+#[derive(Debug)]
+pub(crate) struct Library {
+    handle: *mut c_void,
+    path: PathBuf,
+}
+
+// SAFETY: the handle is only given to dlsym, which any thread may call.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Loads the first of `candidates` that there is. A bare name is looked for as the loader does.
+    ///
+    /// # Errors
+    /// The loader's reason for each of them.
+    pub(crate) fn open(candidates: &[PathBuf]) -> Result<Library, Vec<String>> {
+        let mut reasons = Vec::new();
+        for path in candidates {
+            let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+                reasons.push(format!("{}: a NUL in its name", path.display()));
+                continue;
+            };
+            // SAFETY: the name is live. Whoever names the library trusts its constructors.
+            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+            if !handle.is_null() {
+                return Ok(Library { handle, path: resolved(path, handle) });
+            }
+            // SAFETY: dlerror gives null or a NUL-terminated string, valid until this thread's next call of the loader.
+            let reason = unsafe {
+                let text = libc::dlerror();
+                if text.is_null() {
+                    path.display().to_string()
+                } else {
+                    CStr::from_ptr(text).to_string_lossy().into_owned()
+                }
+            };
+            reasons.push(reason);
+        }
+        Err(reasons)
+    }
+
+    /// Where a function is; null where there is none of that name.
+    pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is that of a library that stays loaded; the name is live.
+        unsafe { libc::dlsym(self.handle, name.as_ptr()) }
+    }
+
+    /// The file that it was loaded from, or the name by which it was found.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The file behind a handle.
+fn resolved(name: &Path, handle: *mut c_void) -> PathBuf {
+    let mut map: *const LinkMap = std::ptr::null();
+    // SAFETY: RTLD_DI_LINKMAP (2) writes one pointer.
+    let failed = unsafe { dlinfo(handle, 2, (&raw mut map).cast()) } != 0;
+    if failed || map.is_null() {
+        return name.to_owned();
+    }
+    // SAFETY: the loader's map of a loaded library, whose first fields have this shape.
+    let file = unsafe { (*map).name };
+    if file.is_null() {
+        return name.to_owned();
+    }
+    // SAFETY: a NUL-terminated string of the loader, which lives as long as the library.
+    let bytes = unsafe { CStr::from_ptr(file) }.to_bytes();
+    if bytes.is_empty() { name.to_owned() } else { PathBuf::from(std::ffi::OsStr::from_bytes(bytes)) }
+}
+
+/// The start of the loader's `struct link_map`.
+#[repr(C)]
+struct LinkMap {
+    _address: usize,
+    name: *const std::ffi::c_char,
+}
+
+unsafe extern "C" {
+    fn dlinfo(handle: *mut c_void, request: std::ffi::c_int, info: *mut c_void) -> std::ffi::c_int;
+}
+
+/// The absolute path in an environment variable. Programs with more rights than their user has do not look.
+pub(crate) fn given(variable: &str) -> Result<Option<PathBuf>> {
+    // SAFETY: getauxval reads a value that the kernel gave this process.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return Ok(None);
+    }
+    let value: OsString = match std::env::var_os(variable) {
+        Some(value) if !value.is_empty() => value,
+        _ => return Ok(None),
+    };
+    let path = PathBuf::from(value);
+    if !path.is_absolute() {
+        let message = format!("{variable} must be an absolute path; it is {}", path.display());
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok(Some(path))
+}
+
+/// A table of functions of one library: the field's name, its symbol, its signature. Those in braces may be absent.
+macro_rules! functions {
+    ($(#[$about:meta])* $table:ident:
+        $($name:ident = $symbol:literal : fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)*
+        $({$($extra:ident = $extra_symbol:literal : fn($($extra_argument:ty),* $(,)?) $(-> $extra_result:ty)?;)*})?
+    ) => {
+        $(#[$about])*
+        #[allow(missing_debug_implementations, reason = "a table of function pointers")]
+        pub(crate) struct $table {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            $($(pub(crate) $extra: Option<unsafe extern "C" fn($($extra_argument),*) $(-> $extra_result)?>,)*)?
+        }
+
+        impl $table {
+            /// Looks every function up; the error is the name of the first that is missing.
+            pub(crate) fn load(library: &$crate::library::Library) -> Result<Self, &'static str> {
+                $(let $name = library.symbol($symbol);
+                if $name.is_null() {
+                    return Err($symbol.to_str().unwrap_or_default());
+                })*
+                $($(let $extra = library.symbol($extra_symbol);)*)?
+                // SAFETY: the symbols are functions of a library whose headers give them these types.
+                Ok(unsafe { $table {
+                    $($name: std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>($name),)*
+                    $($($extra: if $extra.is_null() { None } else {
+                        Some(std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($extra_argument),*) $(-> $extra_result)?>($extra))
+                    },)*)?
+                } })
+            }
+        }
+    };
+}
+pub(crate) use functions;

@@ -1,0 +1,140 @@
+//! Memory: on the GPU, and page-locked in the process, from where it is copied fastest.
+
+use crate::error::fail;
+use crate::{Context, Result};
+use std::sync::Arc;
+
+/// Memory on a GPU, freed when it is dropped.
+#[derive(Debug)]
+pub struct DeviceMemory {
+    context: Arc<Context>,
+    address: u64,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    /// Takes `bytes`, whatever is in them. No bytes at all have an address, too.
+    ///
+    /// # Errors
+    /// Limit where the GPU has too little left.
+    pub fn alloc(context: &Arc<Context>, bytes: usize) -> Result<DeviceMemory> {
+        context.make_current()?;
+        let driver = context.driver;
+        let mut address = 0;
+        // SAFETY: writes one address.
+        let code = unsafe { (driver.f.memory_alloc)(&raw mut address, bytes.max(1)) };
+        driver
+            .check("cuMemAlloc", code)
+            .map_err(|error| error.within(format_args!("{bytes} bytes on the GPU")))?;
+        Ok(DeviceMemory { context: Arc::clone(context), address, bytes })
+    }
+
+    /// Where it is, for kernels and for other libraries.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// How many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The context that it belongs to.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The address of `length` bytes from `offset` on.
+    pub(crate) fn place(&self, offset: usize, length: usize) -> Result<u64> {
+        match offset.checked_add(length) {
+            Some(end) if end <= self.bytes => Ok(self.address + offset as u64),
+            _ => fail!(
+                Invalid,
+                "{length} bytes at {offset} do not lie in the {} bytes of memory on the GPU",
+                self.bytes
+            ),
+        }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // A fork has no GPU to free anything on; a context that a kernel broke frees all when the process ends.
+        if self.context.make_current().is_ok() {
+            // SAFETY: the address is one that cuMemAlloc gave, freed here alone. The driver waits for what uses it.
+            let _ = unsafe { (self.context.driver.f.memory_free)(self.address) };
+        }
+    }
+}
+
+/// Page-locked memory of the process, freed when it is dropped. It comes zeroed.
+#[derive(Debug)]
+pub struct PinnedMemory {
+    context: Arc<Context>,
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it owns its memory, which every thread may reach.
+unsafe impl Send for PinnedMemory {}
+// SAFETY: shared, it is only read.
+unsafe impl Sync for PinnedMemory {}
+
+/// `CU_MEMHOSTALLOC_PORTABLE`: page-locked for every context.
+const PORTABLE: u32 = 1;
+
+impl PinnedMemory {
+    /// Takes `bytes`.
+    ///
+    /// # Errors
+    /// Limit where they cannot be locked.
+    pub fn alloc(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
+        context.make_current()?;
+        let driver = context.driver;
+        let mut start = std::ptr::null_mut();
+        // SAFETY: writes one pointer.
+        let code = unsafe { (driver.f.host_alloc)(&raw mut start, bytes.max(1), PORTABLE) };
+        driver
+            .check("cuMemHostAlloc", code)
+            .map_err(|error| error.within(format_args!("{bytes} page-locked bytes")))?;
+        let start: *mut u8 = start.cast();
+        if start.is_null() {
+            fail!(Failed, "cuMemHostAlloc gave no memory")
+        }
+        // SAFETY: fresh memory of that many bytes.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(PinnedMemory { context: Arc::clone(context), start, bytes })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: so many initialised bytes that this value owns.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+
+    /// The bytes, to be written.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        if self.context.make_current().is_ok() {
+            // SAFETY: the pointer is one that cuMemHostAlloc gave, freed here alone. The driver waits for copies that use it.
+            let _ = unsafe { (self.context.driver.f.host_free)(self.start.cast()) };
+        }
+    }
+}

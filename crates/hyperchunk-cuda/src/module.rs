@@ -1,0 +1,277 @@
+//! Kernels: loaded from PTX, which the driver compiles for the GPU at hand, and launched.
+
+use crate::driver::Handle;
+use crate::error::fail;
+use crate::ptx::{self, Entry};
+use crate::{Context, ErrorKind, Result, Stream};
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Arc;
+
+/// `CU_JIT_ERROR_LOG_BUFFER` and the size of it.
+const ERROR_LOG: u32 = 5;
+const ERROR_LOG_BYTES: u32 = 6;
+/// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK` and `…_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+const MAX_THREADS: c_int = 0;
+const MAX_SHARED: c_int = 8;
+/// Kernels have so much shared memory without asking.
+const PLAIN_SHARED: u32 = 48 << 10;
+
+/// A module of kernels, loaded on a GPU; unloaded when it and its functions are dropped.
+#[derive(Clone, Debug)]
+pub struct Module(Arc<Loaded>);
+
+#[derive(Debug)]
+struct Loaded {
+    context: Arc<Context>,
+    handle: Handle,
+    entries: Vec<Entry>,
+}
+
+// SAFETY: modules may be used by any thread; the driver locks by itself.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+/// A kernel of a module.
+#[derive(Clone, Debug)]
+pub struct Function {
+    module: Module,
+    handle: Handle,
+    entry: usize,
+}
+
+// SAFETY: as modules.
+unsafe impl Send for Function {}
+// SAFETY: as modules.
+unsafe impl Sync for Function {}
+
+/// How many threads run a kernel: blocks in a grid, threads in a block, and bytes of dynamic shared memory for each block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks, x first.
+    pub grid: [u32; 3],
+    /// Threads of a block, x first.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+impl Launch {
+    /// A row of blocks with a row of threads each.
+    #[must_use]
+    pub fn linear(blocks: u32, threads: u32) -> Launch {
+        Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], shared: 0 }
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A pointer: an address on the GPU.
+    Address(u64),
+    /// A scalar or a structure, as it lies in the GPU's memory (little-endian).
+    Bytes(&'a [u8]),
+}
+
+impl Module {
+    /// Loads PTX.
+    ///
+    /// # Errors
+    /// Failed with the log of the driver's compiler; Unsupported where the PTX is too new for the driver.
+    pub fn load(context: &Arc<Context>, text: &str) -> Result<Module> {
+        let entries = ptx::entries(text)?;
+        let Ok(image) = CString::new(text) else { fail!(Invalid, "PTX with a NUL in it") };
+        context.make_current()?;
+        let mut log = vec![0_u8; 16 << 10];
+        let options = [ERROR_LOG, ERROR_LOG_BYTES];
+        let values: [*mut c_void; 2] =
+            [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(log.len() - 1)];
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the image ends with a NUL; the two options have a value each, a buffer and its size (given as a pointer).
+        let code = unsafe {
+            let image = image.as_ptr().cast();
+            (context.driver.f.module_load)(&raw mut handle, image, 2, options.as_ptr(), values.as_ptr())
+        };
+        if code != 0 {
+            let error = context.driver.error("cuModuleLoadDataEx", code);
+            let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+            let text = String::from_utf8_lossy(&log[..end]);
+            return Err(match text.trim() {
+                "" => error,
+                text => {
+                    crate::Error::new(error.kind(), format!("{}\n{text}", error.message())).with_code(code)
+                }
+            });
+        }
+        Ok(Module(Arc::new(Loaded { context: Arc::clone(context), handle, entries })))
+    }
+
+    /// Its kernels, as the PTX declares them.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.0.entries
+    }
+
+    /// The kernel of that name: the lowered one, where the language mangles names.
+    ///
+    /// # Errors
+    /// Invalid where there is none, with the names that there are.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let loaded = &self.0;
+        let Some(entry) = loaded.entries.iter().position(|entry| entry.name == name) else {
+            let names: Vec<_> = loaded.entries.iter().map(|entry| entry.name.as_str()).collect();
+            fail!(Invalid, "the module has no kernel {name}; it has: {}", names.join(", "))
+        };
+        let Ok(symbol) = CString::new(name) else { fail!(Invalid, "a kernel's name with a NUL in it") };
+        loaded.context.make_current()?;
+        let driver = loaded.context.driver;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the module is live; the name ends with a NUL.
+        let code = unsafe { (driver.f.module_function)(&raw mut handle, loaded.handle, symbol.as_ptr()) };
+        driver.check("cuModuleGetFunction", code).map_err(|error| error.within(name))?;
+        let function = Function { module: self.clone(), handle, entry };
+        function.check_parameters()?;
+        Ok(function)
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // Kernels of it may still run, and unloading does not wait for them.
+        if self.context.synchronize().is_ok() {
+            // SAFETY: the handle is live and unloaded here alone.
+            let _ = unsafe { (self.context.driver.f.module_unload)(self.handle) };
+        }
+    }
+}
+
+impl Function {
+    /// The kernel as the PTX declares it.
+    #[must_use]
+    pub fn entry(&self) -> &Entry {
+        &self.module.0.entries[self.entry]
+    }
+
+    /// The most threads that a block of it can have on this GPU.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn max_threads(&self) -> Result<u32> {
+        let context = &self.module.0.context;
+        context.make_current()?;
+        let mut value = 0;
+        // SAFETY: the function is live; writes one integer.
+        let code = unsafe { (context.driver.f.function_attribute)(&raw mut value, MAX_THREADS, self.handle) };
+        context.driver.check("cuFuncGetAttribute", code)?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    /// Starts it. A fault of the kernel shows where the stream is next waited for, and breaks the context.
+    ///
+    /// # Errors
+    /// Invalid if the arguments are not as many, or not as large, as the kernel's parameters, or the launch has no threads;
+    /// what the driver says.
+    pub fn launch(&self, stream: &Stream, launch: &Launch, arguments: &[Argument<'_>]) -> Result<()> {
+        let entry = self.entry();
+        let context = &self.module.0.context;
+        if !Arc::ptr_eq(context, stream.context()) {
+            fail!(Invalid, "{}: the kernel was loaded on another GPU than the stream's", entry.name)
+        }
+        if launch.grid.contains(&0) || launch.block.contains(&0) {
+            fail!(
+                Invalid,
+                "{}: a launch of {:?} blocks of {:?} threads",
+                entry.name,
+                launch.grid,
+                launch.block
+            )
+        }
+        let buffers = self.arguments(arguments)?;
+        let mut pointers: Vec<*mut c_void> =
+            buffers.iter().map(|buffer| buffer.as_ptr().cast_mut().cast()).collect();
+        context.make_current()?;
+        let driver = context.driver;
+        if launch.shared > PLAIN_SHARED {
+            let bytes = c_int::try_from(launch.shared).unwrap_or(c_int::MAX);
+            // SAFETY: the function is live.
+            let code = unsafe { (driver.f.function_set_attribute)(self.handle, MAX_SHARED, bytes) };
+            driver.check("cuFuncSetAttribute", code).map_err(|error| error.within(&entry.name))?;
+        }
+        let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
+        // SAFETY: function and stream are live and of the current context; there is a pointer for each parameter, to as many
+        // bytes as it has, and the driver copies them before it returns.
+        let code = unsafe {
+            let pointers = pointers.as_mut_ptr();
+            let none = std::ptr::null();
+            (driver.f.launch)(
+                self.handle,
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
+                launch.shared,
+                stream.handle(),
+                pointers,
+                none,
+            )
+        };
+        driver.check("cuLaunchKernel", code).map_err(|error| error.within(&entry.name))
+    }
+
+    /// The arguments as the driver takes them, in words, which are aligned for every type.
+    fn arguments(&self, arguments: &[Argument<'_>]) -> Result<Vec<Vec<u128>>> {
+        let entry = self.entry();
+        if arguments.len() != entry.parameters.len() {
+            let (given, takes) = (arguments.len(), entry.parameters.len());
+            fail!(Invalid, "{}: {given} arguments for a kernel that takes {takes}", entry.name)
+        }
+        let mut buffers = Vec::with_capacity(arguments.len());
+        for (number, (argument, parameter)) in arguments.iter().zip(&entry.parameters).enumerate() {
+            let address;
+            let bytes = match argument {
+                Argument::Address(value) => {
+                    address = value.to_le_bytes();
+                    &address[..]
+                }
+                Argument::Bytes(bytes) => bytes,
+            };
+            if bytes.len() != parameter.bytes {
+                fail!(
+                    Invalid,
+                    "{}: argument {number} has {} bytes; the kernel's parameter has {}",
+                    entry.name,
+                    bytes.len(),
+                    parameter.bytes
+                )
+            }
+            let mut words = vec![0_u128; bytes.len().div_ceil(16).max(1)];
+            for (word, part) in words.iter_mut().zip(bytes.chunks(16)) {
+                let mut value = [0; 16];
+                value[..part.len()].copy_from_slice(part);
+                *word = u128::from_le_bytes(value);
+            }
+            buffers.push(words);
+        }
+        Ok(buffers)
+    }
+
+    /// Compares the parameters that the PTX declares with those that the driver sees, where it can be asked (CUDA 12.4 on).
+    fn check_parameters(&self) -> Result<()> {
+        let driver = self.module.0.context.driver;
+        let Some(ask) = driver.f.function_parameter else { return Ok(()) };
+        let entry = self.entry();
+        for number in 0..=entry.parameters.len() {
+            let (mut offset, mut bytes) = (0, 0);
+            // SAFETY: the function is live; writes two sizes.
+            let code = unsafe { ask(self.handle, number, &raw mut offset, &raw mut bytes) };
+            let declared = entry.parameters.get(number).map(|parameter| parameter.bytes);
+            if (code == 0).then_some(bytes) != declared {
+                let text = format!("{}: parameter {number} is not what the PTX declares", entry.name);
+                return Err(crate::Error::new(ErrorKind::Failed, text));
+            }
+        }
+        Ok(())
+    }
+}

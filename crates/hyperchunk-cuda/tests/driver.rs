@@ -1,0 +1,351 @@
+//! Contexts, memory, streams and kernels.
+
+use crate::support::{apart, apart_with, nvrtc};
+use hyperchunk_cuda::{
+    Argument, Context, DeviceMemory, Driver, ErrorKind, Event, Launch, Module, PinnedMemory, Stream,
+};
+use hyperchunk_cuda_fake::{Knob, Loaded};
+
+/// `out[i] = a[i] * by + i` for the first `count` elements.
+const SCALE: &str = "
+.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry scale(.param .u64 scale_param_0, .param .u64 scale_param_1, .param .u32 scale_param_2, .param .u64 scale_param_3)
+{
+    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+    ld.param.u64 %rd1, [scale_param_0]; ld.param.u64 %rd2, [scale_param_1];
+    ld.param.u32 %r5, [scale_param_2]; ld.param.u64 %rd3, [scale_param_3];
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3; cvt.u64.u32 %rd4, %r4;
+    setp.ge.u64 %p1, %rd4, %rd3; @%p1 bra $end;
+    shl.b64 %rd5, %rd4, 2; add.s64 %rd6, %rd1, %rd5; add.s64 %rd7, %rd2, %rd5;
+    ld.global.u32 %r6, [%rd6]; mad.lo.s32 %r7, %r6, %r5, %r4; st.global.u32 [%rd7], %r7;
+$end:
+    ret;
+}
+";
+
+fn bytes(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+#[test]
+fn devices_are_told() {
+    apart("driver::devices_are_told", "devices=2,memory=5000000", || {
+        let driver = Driver::load().unwrap();
+        assert_eq!(driver.version(), (12, 9));
+        assert!(driver.is_substitute());
+        assert_eq!(
+            driver.path().canonicalize().unwrap(),
+            hyperchunk_cuda_fake::library().canonicalize().unwrap()
+        );
+        let devices = driver.devices().unwrap();
+        assert_eq!(devices.len(), 2);
+        assert_eq!((devices[1].ordinal, devices[1].memory, devices[1].capability), (1, 5_000_000, (9, 0)));
+        assert_ne!(devices[0].uuid, devices[1].uuid);
+        let error = Context::of(2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        assert!(error.message().contains("there is no GPU 2"), "{error}");
+        assert_eq!(Context::of(1).unwrap().memory().unwrap(), (5_000_000, 5_000_000));
+    });
+}
+
+#[test]
+fn without_a_gpu_or_a_driver() {
+    apart("driver::without_a_gpu_or_a_driver", "devices=0", || {
+        let error = Context::of(0).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Missing, Some(100)));
+        assert!(error.message().contains("finds no GPU"), "{error}");
+    });
+}
+
+#[test]
+fn a_driver_that_is_not_there() {
+    let variables = [("HYPERCHUNK_CUDA_DRIVER", "/nowhere/libcuda.so.1".as_ref())];
+    apart_with("driver::a_driver_that_is_not_there", &variables, || {
+        let error = match Driver::load() {
+            Ok(_) => panic!("loaded from nowhere"),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        assert!(error.message().contains("/nowhere/libcuda.so.1"), "{error}");
+    });
+}
+
+#[test]
+fn a_relative_path_is_refused() {
+    let variables = [("HYPERCHUNK_CUDA_DRIVER", "libcuda.so.1".as_ref())];
+    apart_with("driver::a_relative_path_is_refused", &variables, || {
+        assert_eq!(Context::of(0).unwrap_err().kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn a_kernel_from_upload_to_download() {
+    apart("driver::a_kernel_from_upload_to_download", "", || {
+        let context = Context::of(0).unwrap();
+        context.prepare().unwrap();
+        let loaded = Loaded::new();
+        let before = loaded.counts();
+        {
+            let stream = Stream::new(&context).unwrap();
+            let module = Module::load(&context, SCALE).unwrap();
+            let function = module.function("scale").unwrap();
+            drop(module);
+            assert_eq!(function.max_threads().unwrap(), 1024);
+            // More than one staging buffer, and a part of one.
+            let count = 3_000_001_u32;
+            let values: Vec<u32> = (0..count).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+            let from = DeviceMemory::alloc(&context, values.len() * 4).unwrap();
+            let to = DeviceMemory::alloc(&context, values.len() * 4).unwrap();
+            let (start, end) = (Event::new(&context).unwrap(), Event::new(&context).unwrap());
+            start.record(&stream).unwrap();
+            stream.upload(&from, 0, &bytes(&values)).unwrap();
+            // All but the first 1000 are copied as they are: the interpreter is slow.
+            stream.copy(&from, 0, &to, 0, from.bytes()).unwrap();
+            let by = 7_u32.to_le_bytes();
+            let elements = 1000_u64.to_le_bytes();
+            let arguments = [
+                Argument::Address(from.address()),
+                Argument::Address(to.address()),
+                Argument::Bytes(&by),
+                Argument::Bytes(&elements),
+            ];
+            function.launch(&stream, &Launch::linear(8, 128), &arguments).unwrap();
+            end.record(&stream).unwrap();
+            let mut back = vec![0; from.bytes()];
+            stream.download(&to, 0, &mut back).unwrap();
+            let mut expected = values.clone();
+            for (i, value) in expected.iter_mut().enumerate().take(1000) {
+                *value = value.wrapping_mul(7).wrapping_add(u32::try_from(i).unwrap());
+            }
+            assert!(back == bytes(&expected));
+            assert!(start.elapsed_ms(&end).unwrap() >= 0.0);
+            stream.fill(&to, 4, 4, 9).unwrap();
+            let mut few = [0; 12];
+            stream.download(&to, 0, &mut few).unwrap();
+            assert_eq!(few[4..8], [9; 4]);
+            assert_eq!(few[8..], back[8..12]);
+        }
+        let after = loaded.counts();
+        assert_eq!((after.allocations, after.pinned), (before.allocations, before.pinned));
+        assert_eq!(
+            (after.streams, after.events, after.modules),
+            (before.streams, before.events, before.modules)
+        );
+        assert_eq!((after.launches, after.mistakes), (before.launches + 1, 0));
+    });
+}
+
+#[test]
+fn streams_wait_for_events() {
+    apart("driver::streams_wait_for_events", "", || {
+        let context = Context::of(0).unwrap();
+        let (first, second) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
+        let memory = DeviceMemory::alloc(&context, 64).unwrap();
+        first.fill(&memory, 0, 64, 1).unwrap();
+        let event = Event::new(&context).unwrap();
+        event.record(&first).unwrap();
+        second.wait(&event).unwrap();
+        second.fill(&memory, 0, 32, 2).unwrap();
+        let mut back = [0; 64];
+        second.download(&memory, 0, &mut back).unwrap();
+        assert_eq!((back[0], back[63]), (2, 1));
+        // Dropped with work left in it.
+        first.fill(&memory, 0, 64, 3).unwrap();
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_it_is_done() {
+    apart("driver::what_makes_no_sense_is_refused_before_it_is_done", "", || {
+        let context = Context::of(0).unwrap();
+        let stream = Stream::new(&context).unwrap();
+        let memory = DeviceMemory::alloc(&context, 100).unwrap();
+        let mut back = [0; 101];
+        let function = Module::load(&context, SCALE).unwrap().function("scale").unwrap();
+        let address = Argument::Address(memory.address());
+        let [four, eight] = [Argument::Bytes(&[0; 4]), Argument::Bytes(&[0; 8])];
+        let linear = Launch::linear(1, 32);
+        let none = Launch { grid: [1, 0, 1], ..linear };
+        let errors = [
+            stream.upload(&memory, 1, &[0; 100]),
+            stream.upload(&memory, usize::MAX, &[0; 1]),
+            stream.download(&memory, 0, &mut back),
+            stream.fill(&memory, 101, 0, 0),
+            stream.copy(&memory, 0, &memory, 51, 50),
+            function.launch(&stream, &linear, &[address, address, four]),
+            function.launch(&stream, &linear, &[address, address, eight, eight]),
+            function.launch(&stream, &none, &[address, address, four, eight]),
+            Module::load(&context, SCALE).unwrap().function("other").map(|_| ()),
+        ];
+        for (number, error) in errors.into_iter().enumerate() {
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid, "{number}");
+        }
+        assert_eq!(Loaded::new().counts().mistakes, 0);
+        let empty = DeviceMemory::alloc(&context, 0).unwrap();
+        stream.upload(&empty, 0, &[]).unwrap();
+        stream.download(&empty, 0, &mut []).unwrap();
+    });
+}
+
+#[test]
+fn ptx_that_the_driver_does_not_take() {
+    apart("driver::ptx_that_the_driver_does_not_take", "", || {
+        let context = Context::of(0).unwrap();
+        let text = SCALE.replace("mad.lo.s32 %r4", "frobnicate.s32 %r4");
+        let error = Module::load(&context, &text).unwrap_err();
+        assert_eq!(error.code(), Some(218));
+        assert!(error.message().contains("frobnicate.s32 is not known"), "{error}");
+    });
+}
+
+#[test]
+fn too_little_memory() {
+    apart("driver::too_little_memory", "memory=1000", || {
+        let context = Context::of(0).unwrap();
+        let error = DeviceMemory::alloc(&context, 1001).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.message().contains("1001 bytes on the GPU"), "{error}");
+        let whole = DeviceMemory::alloc(&context, 1000).unwrap();
+        drop(whole);
+        Loaded::new().set(Knob::OutOfMemory, 2);
+        let _first = DeviceMemory::alloc(&context, 10).unwrap();
+        assert_eq!(DeviceMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
+        let _third = DeviceMemory::alloc(&context, 10).unwrap();
+        Loaded::new().set(Knob::OutOfMemory, 1);
+        assert_eq!(PinnedMemory::alloc(&context, 10).unwrap_err().kind(), ErrorKind::Limit);
+    });
+}
+
+#[test]
+fn a_fault_shows_at_the_next_wait_and_stays() {
+    apart("driver::a_fault_shows_at_the_next_wait_and_stays", "", || {
+        let context = Context::of(0).unwrap();
+        let stream = Stream::new(&context).unwrap();
+        let memory = DeviceMemory::alloc(&context, 64).unwrap();
+        let function = Module::load(&context, SCALE).unwrap().function("scale").unwrap();
+        let address = Argument::Address(memory.address());
+        let count = 17_u64.to_le_bytes();
+        let arguments = [address, address, Argument::Bytes(&[0; 4]), Argument::Bytes(&count)];
+        function.launch(&stream, &Launch::linear(1, 32), &arguments).unwrap();
+        let error = stream.synchronize().unwrap_err();
+        assert_eq!(error.code(), Some(700), "{error}");
+        assert!(stream.fill(&memory, 0, 1, 0).is_err());
+    });
+}
+
+#[test]
+fn a_launch_that_fails() {
+    apart("driver::a_launch_that_fails", "fail_launch=1", || {
+        let context = Context::of(0).unwrap();
+        let error = context.prepare().unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Failed, Some(719)));
+        assert!(error.message().contains("nothing: cuLaunchKernel: CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+        context.prepare().unwrap();
+    });
+}
+
+#[test]
+fn a_fork_cannot_use_it() {
+    apart("driver::a_fork_cannot_use_it", "", || {
+        let context = Context::of(0).unwrap();
+        let memory = DeviceMemory::alloc(&context, 8).unwrap();
+        // SAFETY: the child only asks for errors and leaves without cleaning up.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = |error: Option<hyperchunk_cuda::Error>| {
+                error.is_some_and(|error| {
+                    error.kind() == ErrorKind::Unsupported && error.message().contains("spawn")
+                })
+            };
+            let all = refused(Context::of(0).err())
+                && refused(context.make_current().err())
+                && refused(DeviceMemory::alloc(&context, 8).err());
+            drop(memory);
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if all { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for our child.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        drop(memory);
+        assert_eq!(Loaded::new().counts().allocations, 0);
+    });
+}
+
+#[test]
+fn kernels_of_nvrtc_compute_what_the_processor_does() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let source = r#"
+        struct Region { unsigned long long rank, dims[4]; };
+        extern "C" __global__ void ndvi(const int *nir, const int *red, float *out, size_t count, Region region) {
+            size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+            if (i >= count) return;
+            float a = nir[i], b = red[i];
+            out[i] = (a + b) == 0 ? -1.0f : (a - b) / (a + b) + (float)(i / region.dims[1] % region.rank);
+        }
+        extern "C" __global__ void mean(const float *in, double *out, size_t count) {
+            __shared__ double sums[128];
+            double sum = 0;
+            for (size_t i = threadIdx.x; i < count; i += blockDim.x) sum += in[i];
+            sums[threadIdx.x] = sum;
+            __syncthreads();
+            for (int half = 64; half > 0; half >>= 1) {
+                if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+                __syncthreads();
+            }
+            if (threadIdx.x == 0) *out = sums[0] / count;
+        }"#;
+    let made =
+        nvrtc.compile(source, "t.cu", &["--gpu-architecture=compute_80", "--fmad=false"], &[]).unwrap();
+    apart("driver::kernels_of_nvrtc_compute_what_the_processor_does", "", || {
+        let context = Context::of(0).unwrap();
+        let stream = Stream::new(&context).unwrap();
+        let module = Module::load(&context, &made.text).unwrap();
+        let count = 1000_usize;
+        let nir: Vec<u32> = (0..1000).map(|i| i * 37 % 501).collect();
+        let red: Vec<u32> = (0..1000).map(|i| i * 91 % 313 % 7).collect();
+        let place = |values: &[u32]| {
+            let memory = DeviceMemory::alloc(&context, values.len() * 4).unwrap();
+            stream.upload(&memory, 0, &bytes(values)).unwrap();
+            memory
+        };
+        let (a, b) = (place(&nir), place(&red));
+        let out = DeviceMemory::alloc(&context, count * 4).unwrap();
+        let mean = DeviceMemory::alloc(&context, 8).unwrap();
+        let size = (count as u64).to_le_bytes();
+        let region: Vec<u8> = [3_u64, 10, 8, 0, 0].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let arguments = [
+            Argument::Address(a.address()),
+            Argument::Address(b.address()),
+            Argument::Address(out.address()),
+            Argument::Bytes(&size),
+            Argument::Bytes(&region),
+        ];
+        module.function("ndvi").unwrap().launch(&stream, &Launch::linear(8, 128), &arguments).unwrap();
+        let arguments =
+            [Argument::Address(out.address()), Argument::Address(mean.address()), Argument::Bytes(&size)];
+        module.function("mean").unwrap().launch(&stream, &Launch::linear(1, 128), &arguments).unwrap();
+        let (mut ndvi, mut average) = (vec![0; count * 4], [0; 8]);
+        stream.download(&out, 0, &mut ndvi).unwrap();
+        stream.download(&mean, 0, &mut average).unwrap();
+        let mut sums = [0.0_f64; 128];
+        for i in 0..count {
+            let (a, b) = (nir[i] as f32, red[i] as f32);
+            let expected = if a + b == 0.0 { -1.0 } else { (a - b) / (a + b) + (i / 8 % 3) as f32 };
+            assert_eq!(ndvi[i * 4..i * 4 + 4], expected.to_bits().to_le_bytes(), "{i}");
+            sums[i % 128] += f64::from(expected);
+        }
+        let mut half = 64;
+        while half > 0 {
+            for i in 0..half {
+                sums[i] += sums[i + half];
+            }
+            half /= 2;
+        }
+        assert_eq!(f64::from_le_bytes(average), sums[0] / 1000.0);
+    });
+}
