@@ -9,19 +9,19 @@ mod ends;
 mod reported;
 mod taken;
 
-use super::create::{Fresh, Stamp};
+use super::create::Fresh;
 use super::link::{Linking, Links};
+use super::manifest::name_of;
 use super::report::Report;
 use super::scan::{Ending, Log};
-use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId, folder_of, log_of};
+use super::site::Site;
+use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
 use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use attempt::Attempt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{fs, io};
 
 /// How often it is begun again when others are faster.
 const TRIES: usize = 1000;
@@ -100,17 +100,10 @@ pub struct Waiting {
 }
 
 /// The writers that have logs in the folder of a store, in order.
-pub(super) fn writers(path: &Path) -> Result<Vec<WriterId>> {
-    let folder = folder_of(path);
-    let entries = match fs::read_dir(&folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| refused("read", &folder, &error))?,
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(|error| refused("read", &folder, &error))?.file_name();
-        found.extend(name.to_str().and_then(|name| WriterId::from_hex(name.strip_suffix(".log")?)));
-    }
+pub(super) fn writers(site: Site<'_>) -> Result<Vec<WriterId>> {
+    let names = site.at().list()?;
+    let mut found: Vec<WriterId> =
+        names.iter().filter_map(|name| WriterId::from_hex(name.strip_suffix(".log")?)).collect();
     found.sort_unstable();
     Ok(found)
 }
@@ -121,24 +114,25 @@ pub(super) fn writers(path: &Path) -> Result<Vec<WriterId>> {
 ///
 /// # Errors
 /// Io.
-pub fn waiting(path: &Path, manifest: Option<&Manifest>) -> Result<Vec<Waiting>> {
-    waiting_and_damaged(path, manifest).map(|(waiting, _)| waiting)
+pub fn waiting<'a>(site: impl Into<Site<'a>>, manifest: Option<&Manifest>) -> Result<Vec<Waiting>> {
+    waiting_and_damaged(site.into(), manifest).map(|(waiting, _)| waiting)
 }
 
 /// As [`waiting`], of other sessions alone: logs whose names say that they are of this one are not looked at.
 ///
 /// # Errors
 /// Io.
-pub fn waiting_of_others(path: &Path, session: Session) -> Result<Vec<Waiting>> {
-    let mut others = writers(path)?;
+pub fn waiting_of_others<'a>(site: impl Into<Site<'a>>, session: Session) -> Result<Vec<Waiting>> {
+    let site = site.into();
+    let mut others = writers(site)?;
     if !session.is_unknown() {
         others.retain(|writer| !writer.may_be_of(session));
     }
     if others.is_empty() {
         return Ok(Vec::new());
     }
-    let manifest = Manifest::newest(path)?;
-    waiting_among(path, others, manifest.as_deref()).map(|(waiting, _)| waiting)
+    let manifest = Manifest::newest(site)?;
+    waiting_among(site, others, manifest.as_deref()).map(|(waiting, _)| waiting)
 }
 
 /// Whether so many writers of a session are done and not committed yet. Names are counted first, and nothing more is looked at
@@ -146,14 +140,14 @@ pub fn waiting_of_others(path: &Path, session: Session) -> Result<Vec<Waiting>> 
 ///
 /// # Errors
 /// Io.
-pub fn are_done(path: &Path, session: Session, writers_of_it: u32) -> Result<bool> {
-    let needed = writers_of_it as usize;
-    let mut ours = writers(path)?;
+pub fn are_done<'a>(site: impl Into<Site<'a>>, session: Session, writers_of_it: u32) -> Result<bool> {
+    let (site, needed) = (site.into(), writers_of_it as usize);
+    let mut ours = writers(site)?;
     ours.retain(|writer| writer.may_be_of(session));
     if ours.len() < needed {
         return Ok(false);
     }
-    let manifest = Manifest::newest(path)?;
+    let manifest = Manifest::newest(site)?;
     // Not all begin with the same one.
     let first = std::process::id() as usize % ours.len().max(1);
     ours.rotate_left(first);
@@ -161,7 +155,7 @@ pub fn are_done(path: &Path, session: Session, writers_of_it: u32) -> Result<boo
     let mut done = 0;
     for writer in ours {
         left -= 1;
-        let (waiting, _) = waiting_among(path, vec![writer], manifest.as_deref())?;
+        let (waiting, _) = waiting_among(site, vec![writer], manifest.as_deref())?;
         let is_done = |log: &Waiting| log.header.session == session && log.ending == Ending::Finished;
         done += waiting.iter().filter(|log| is_done(log)).count();
         if done >= needed || done + left < needed {
@@ -172,12 +166,12 @@ pub fn are_done(path: &Path, session: Session, writers_of_it: u32) -> Result<boo
 }
 
 /// As [`waiting`]; and the writers whose logs have damaged headers.
-fn waiting_and_damaged(path: &Path, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
-    waiting_among(path, writers(path)?, manifest)
+fn waiting_and_damaged(site: Site<'_>, manifest: Option<&Manifest>) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
+    waiting_among(site, writers(site)?, manifest)
 }
 
 fn waiting_among(
-    path: &Path,
+    site: Site<'_>,
     writers: Vec<WriterId>,
     manifest: Option<&Manifest>,
 ) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
@@ -189,7 +183,7 @@ fn waiting_among(
         {
             continue;
         }
-        let (header, ending, size) = match Log::peek(&log_of(path, writer)) {
+        let (header, ending, size) = match Log::peek((site, writer)) {
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
             // One that nobody can read must not keep the others from being committed.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -212,19 +206,20 @@ fn waiting_among(
 /// # Errors
 /// Corrupt or Truncated for logs, tickets and images that are damaged; Invalid if writers do not agree and that is to be an
 /// error, or if the file at `path` is no HDF5 file; Io.
-pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
-    let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
-    let named = |error: Error| error.file(path.display());
-    if let Some(made) = reported::reported(&path, options).map_err(named)? {
+pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Option<Committed>> {
+    let site = site.into().absolute()?;
+    let site = site.site();
+    let named = |error: Error| error.file(site.at().path().display());
+    if let Some(made) = reported::reported(site, options).map_err(named)? {
         return Ok(Some(made));
     }
     let mut made: Option<Committed> = None;
     for _ in 0..TRIES {
         let number = made.as_ref().map(|made| made.manifest.number);
-        if number.is_some() && Manifest::numbers(&path)?.last().copied() == number {
+        if number.is_some() && Manifest::numbers(site)?.last().copied() == number {
             break;
         }
-        let (base, number) = newest(&path).map_err(named)?;
+        let (base, number) = newest(site).map_err(named)?;
         if let Some(made) = &made
             && base.as_ref().is_some_and(|base| holds(base, made))
         {
@@ -232,34 +227,33 @@ pub fn commit(path: &Path, options: &CommitOptions) -> Result<Option<Committed>>
         }
         // Else somebody went on from the epoch before this one, and did not see it.
         let next =
-            Attempt::new(&path, (base.clone(), number), options).and_then(Attempt::finish).map_err(named)?;
+            Attempt::new(site, (base.clone(), number), options).and_then(Attempt::finish).map_err(named)?;
         let Some(next) = next else {
             if let (Some(base), None) = (&base, &made) {
-                repair(&path, base, options.sync).map_err(named)?;
+                repair(site, base, options.sync).map_err(named)?;
             }
             break;
         };
-        if next.manifest.publish(&path, options.sync != Sync::Never)? {
+        if next.manifest.publish(site, options.sync != Sync::Never)? {
             made = Some(next);
         }
     }
     let Some(made) = made else { return Ok(None) };
-    show(&path, &made.manifest, options.sync)?;
+    show(site, &made.manifest, options.sync)?;
     Ok(Some(made))
 }
 
 /// The newest epoch, one that somebody is writing at this moment being waited for; and the number that comes next: who takes
 /// it knows that nobody else went on from there.
-pub(super) fn newest(path: &Path) -> Result<(Option<Arc<Manifest>>, u64)> {
+pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
     loop {
-        let last = Manifest::numbers(path)?.pop().unwrap_or(0);
-        let newest = Manifest::newest(path)?;
+        let last = Manifest::numbers(site)?.pop().unwrap_or(0);
+        let newest = Manifest::newest(site)?;
         let number = newest.as_ref().map_or(0, |newest| newest.number);
         if number >= last {
             return Ok((newest, number + 1));
         }
-        let age = fs::metadata(Manifest::path(path, last)).and_then(|metadata| metadata.modified());
-        let young = age.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < PATIENCE));
+        let young = site.at().age(&name_of(last)).is_some_and(|age| age < PATIENCE);
         if !young {
             return Ok((newest, last + 1));
         }
@@ -277,15 +271,15 @@ fn holds(manifest: &Manifest, other: &Committed) -> bool {
 }
 
 /// Puts the newest skeleton at the user's path.
-pub(super) fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Result<()> {
     let mut shown = Arc::clone(manifest);
     loop {
-        replace(path, &shown.image, None, sync)?;
+        site.at().replace(&shown.image, None, sync)?;
         // A faster one may have been replaced by this one.
-        if Manifest::numbers(path)?.last().is_none_or(|last| *last <= shown.number) {
+        if Manifest::numbers(site)?.last().is_none_or(|last| *last <= shown.number) {
             return Ok(());
         }
-        match Manifest::newest(path)? {
+        match Manifest::newest(site)? {
             Some(newest) if newest.number > shown.number => shown = newest,
             _ => return Ok(()),
         }
@@ -293,62 +287,26 @@ pub(super) fn show(path: &Path, manifest: &Arc<Manifest>, sync: Sync) -> Result<
 }
 
 /// Shows an epoch whose maker was stopped before it could: then the file at the user's path is that of an older one.
-fn repair(path: &Path, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let Ok(file) = File::open(path, &plain()) else { return Ok(()) };
+fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
+    let Ok(file) = at(site) else { return Ok(()) };
     let shown = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
     // Else it is another file, or one that waits for the commit of those who began it anew.
     if shown.is_some_and(|shown| shown > 0 && shown < newest.number) {
-        show(path, newest, sync)
+        show(site, newest, sync)
     } else {
         Ok(())
     }
 }
 
-/// Replaces the file at the user's path: whoever opens it finds the old one or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", WriterId::new()));
-    let temporary = PathBuf::from(name);
-    let write = || -> io::Result<()> {
-        let mut file = fs::File::options().create_new(true).write(true).open(&temporary)?;
-        io::Write::write_all(&mut file, bytes)?;
-        let old = old.map(|old| old.permissions.clone());
-        if let Some(old) = old.or_else(|| Some(fs::metadata(path).ok()?.permissions())) {
-            // Who could read it before still can.
-            file.set_permissions(old)?;
-        }
-        if sync != Sync::Never {
-            file.sync_all()?;
-        }
-        fs::rename(&temporary, path)?;
-        #[cfg(unix)]
-        if sync != Sync::Never {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            // Where folders cannot be synced, the name is as safe as it gets.
-            drop(fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
-        }
-        Ok(())
-    };
-    write().map_err(|error| {
-        drop(fs::remove_file(&temporary));
-        refused("replace", path, &error)
-    })
-}
-
-fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
-    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
-}
-
 /// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since, with a program that knows
 /// nothing of stores.
-pub(super) fn edited(path: &Path, epoch: &Manifest) -> Result<Option<File>> {
-    let Ok(bytes) = fs::read(path) else { return Ok(None) };
+pub(super) fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
+    let Ok(bytes) = site.at().file() else { return Ok(None) };
     if bytes == epoch.image {
         return Ok(None);
     }
     let source = Arc::new(crate::io::Memory::new(bytes));
-    let Ok(file) = File::from_source(source, Some(path.to_owned()), &plain()) else {
+    let Ok(file) = File::from_source(source, Some(site.at().path().to_owned()), &plain()) else {
         return Ok(None);
     };
     // Else it is another file, or one that waits for its first commit.
@@ -357,12 +315,23 @@ pub(super) fn edited(path: &Path, epoch: &Manifest) -> Result<Option<File>> {
 }
 
 /// The skeleton of an epoch, of the newest one with what somebody changed in it.
-pub(super) fn skeleton(path: &Path, epoch: &Manifest, newest: bool) -> Result<File> {
-    if newest && let Some(file) = edited(path, epoch)? {
+pub(super) fn skeleton(site: Site<'_>, epoch: &Manifest, newest: bool) -> Result<File> {
+    if newest && let Some(file) = edited(site, epoch)? {
         return Ok(file);
     }
     let source = Arc::new(crate::io::Memory::new(epoch.image.clone()));
-    File::from_source(source, Some(path.to_owned()), &plain())
+    File::from_source(source, Some(site.at().path().to_owned()), &plain())
+}
+
+/// The file at the user's path, as it is.
+pub(super) fn at(site: Site<'_>) -> Result<File> {
+    match site.local() {
+        Some(path) => File::open(path, &plain()),
+        None => {
+            let source = Arc::new(crate::io::Memory::new(site.at().file()?));
+            File::from_source(source, Some(site.at().path().to_owned()), &plain())
+        }
+    }
 }
 
 pub(super) fn add_log(manifest: &mut Manifest, log: LogPart) -> Result<u32> {

@@ -198,13 +198,13 @@ fn cut(bytes: &[u8], outer: &Slab, part: &Slab, size: u64) -> Result<Vec<u8>> {
 fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOptions) -> Result<Compacted> {
     let log = Log::open(&super::log_of(path, writer), None, 0)?;
     for _ in 0..TRIES {
-        let (newest, number) = commit::newest(path)?;
+        let (newest, number) = commit::newest(path.into())?;
         let newest = newest.ok_or_else(|| Error::corrupt("the epochs of the store are gone"))?;
         let mut manifest = replaced(base, &newest, &log)?;
         manifest.number = number;
-        let file = commit::skeleton(path, &newest, true)?;
+        let file = commit::skeleton(path.into(), &newest, true)?;
         let mut merge = Merge::new(Some(&file), &[])?;
-        let (shown, links) = link::shown(path, &manifest, options.link, &merge.datasets())?;
+        let (shown, links) = link::shown(path.into(), &manifest, options.link, &merge.datasets())?;
         manifest.image = merge.write(manifest.number, &shown)?;
         if !manifest.publish(path, options.sync != Sync::Never)? {
             continue;
@@ -217,7 +217,7 @@ fn publish(path: &Path, base: &Manifest, writer: WriterId, options: &CompactOpti
         let gone = newest.logs.iter().map(|log| log.writer).filter(|writer| manifest.log(writer).is_none());
         let replaced = gone.collect();
         let manifest = Arc::new(manifest);
-        commit::show(path, &manifest, options.sync)?;
+        commit::show(path.into(), &manifest, options.sync)?;
         return Ok(Compacted { manifest, writer, pieces, replaced, links });
     }
     Err(Error::new(ErrorKind::Io, "others made epochs faster than this one could be made"))

@@ -1,14 +1,15 @@
 //! A store before anybody has written to it.
 
-use super::commit::{plain, replace, writers};
+use super::commit::{at, writers};
 use super::fragment;
+use super::site::{Site, SiteBuf};
 use super::skeleton::{Change, Merge, Shown};
 use super::{DatasetId, Definition, Known, Manifest, Marker, StoreId, Stored, WriterId, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
 use std::fs::Permissions;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -54,7 +55,7 @@ impl Stamp {
 /// A store that is about to be made: writers that know of it may begin already.
 #[derive(Debug)]
 pub struct Begun {
-    path: PathBuf,
+    site: SiteBuf,
     /// What they must know.
     pub known: Known,
 }
@@ -64,13 +65,13 @@ pub struct Begun {
 ///
 /// # Errors
 /// As [`create`].
-pub fn begin(path: &Path, replaces: bool) -> Result<Option<Begun>> {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    if earlier(&path, replaces)?.is_some() {
+pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<Begun>> {
+    let site = site.into().absolute()?;
+    if earlier(site.site(), replaces)?.is_some() {
         return Ok(None);
     }
-    make_folder(&path)?;
-    Ok(Some(Begun { path, known: Known { store: StoreId::new(), epoch: 0 } }))
+    site.site().at().make()?;
+    Ok(Some(Begun { site, known: Known { store: StoreId::new(), epoch: 0 } }))
 }
 
 impl Begun {
@@ -82,34 +83,29 @@ impl Begun {
         let plain = image.is_none().then(|| definitions.into());
         let made = structure(definitions, image, true)
             .and_then(|(mut merge, shown, _)| merge.write(0, &shown))
-            .and_then(|image| replace(&self.path, &image, None, sync).map(|()| image));
+            .and_then(|image| self.site.site().at().replace(&image, None, sync).map(|()| image));
+        let local = self.site.site().local();
         let image = made.inspect_err(|_| {
             // If nobody has begun to write.
-            drop(std::fs::remove_dir(folder_of(&self.path)));
+            drop(local.map(|path| std::fs::remove_dir(folder_of(path))));
         })?;
-        Ok(Fresh { known: self.known, stamp: Stamp::of(&self.path), image: image.into(), plain })
+        let stamp = local.and_then(Stamp::of);
+        Ok(Fresh { known: self.known, stamp, image: image.into(), plain })
     }
 }
 
 /// The newest epoch of the store that is replaced. What stands in the way is an error.
-fn earlier(path: &Path, replaces: bool) -> Result<Option<Arc<Manifest>>> {
-    let before = Manifest::newest(path)?;
-    if !replaces && (before.is_some() || path.exists()) {
+fn earlier(site: Site<'_>, replaces: bool) -> Result<Option<Arc<Manifest>>> {
+    let before = Manifest::newest(site)?;
+    if !replaces && (before.is_some() || site.at().has_file()?) {
         let message =
             "there is a file of that name; to put a new store in its place, say so (overwrite=True)";
-        return Err(Error::new(ErrorKind::Io, message).file(path.display()));
+        return Err(Error::new(ErrorKind::Io, message).file(site.at().path().display()));
     }
     if before.is_none() && replaces {
-        left_over(path)?;
+        left_over(site)?;
     }
     Ok(before)
-}
-
-fn make_folder(path: &Path) -> Result<()> {
-    let folder = folder_of(path);
-    std::fs::create_dir_all(&folder).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot make the folder {}: {error}", folder.display()))
-    })
 }
 
 /// Makes a store: a file at `path` that shows what will be there. `image` is an HDF5 file with groups, attributes, small data
@@ -120,38 +116,43 @@ fn make_folder(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Io with the message that there is something, or from the system; those of reading the image.
-pub fn create(
-    path: &Path,
+pub fn create<'a>(
+    site: impl Into<Site<'a>>,
     definitions: &[Definition],
     image: Option<&[u8]>,
     replaces: bool,
     sync: Sync,
 ) -> Result<Fresh> {
-    if let Some(begun) = begin(path, replaces)? {
+    let site = site.into();
+    if let Some(begun) = begin(site, replaces)? {
         return begun.create(definitions, image, sync);
     }
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let gone = || Error::new(ErrorKind::Io, "the store that was to be replaced is gone").file(path.display());
-    let before = Manifest::newest(&path)?.ok_or_else(gone)?;
+    let site = site.absolute()?;
+    let site = site.site();
+    let gone = || {
+        let message = "the store that was to be replaced is gone";
+        Error::new(ErrorKind::Io, message).file(site.at().path().display())
+    };
+    let before = Manifest::newest(site)?.ok_or_else(gone)?;
     let (mut merge, shown, stored) = structure(definitions, image, false)?;
     loop {
-        let number = Manifest::numbers(&path)?.last().map_or(1, |last| last + 1);
+        let number = Manifest::numbers(site)?.last().map_or(1, |last| last + 1);
         let mut manifest = Manifest {
             store: before.store,
             number,
             parent: before.number,
             floor: number - 1,
             // All that is there now.
-            hidden: writers(&path)?,
+            hidden: writers(site)?,
             datasets: stored.clone(),
             image: merge.write(number, &shown)?,
             ..Manifest::default()
         };
         manifest.renumber();
-        if manifest.publish(&path, sync != Sync::Never)? {
-            replace(&path, &manifest.image, None, sync)?;
+        if manifest.publish(site, sync != Sync::Never)? {
+            site.at().replace(&manifest.image, None, sync)?;
             let known = Known { store: before.store, epoch: number };
-            let stamp = Stamp::of(&path);
+            let stamp = site.local().and_then(Stamp::of);
             return Ok(Fresh { known, stamp, image: manifest.image.into(), plain: None });
         }
     }
@@ -194,19 +195,21 @@ fn structure(
 ///
 /// # Errors
 /// NotFound; those of reading the file or the newest epoch.
-pub fn attach(path: &Path) -> Result<(Option<Known>, Vec<Definition>)> {
-    if let Some(newest) = Manifest::newest(path)? {
+pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Definition>)> {
+    let site = site.into();
+    if let Some(newest) = Manifest::newest(site)? {
         let definitions = newest.datasets.iter().map(|stored| stored.definition.clone()).collect();
         return Ok((Some(Known { store: newest.store, epoch: newest.number }), definitions));
     }
-    let all = Marker::all(&File::open(path, &plain())?)?;
+    let all = Marker::all(&at(site)?)?;
     let definitions =
         all.iter().filter_map(|(_, _, dataset)| Marker::definition(dataset.external())).collect();
     Ok((None, definitions))
 }
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.
-fn left_over(path: &Path) -> Result<()> {
+fn left_over(site: Site<'_>) -> Result<()> {
+    let Some(path) = site.local() else { return Ok(()) };
     let folder = folder_of(path);
     let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
     for entry in entries.flatten() {

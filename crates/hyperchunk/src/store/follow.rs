@@ -8,6 +8,7 @@ use super::compact;
 use super::header::{HEADER, TRAILER_SIZE};
 use super::overlap::fetch;
 use super::record::{self, Body, FIXED, Record};
+use super::site::Site;
 use super::{Definition, Extreme, Log, Manifest, Piece, Place, Slab, WriterId, Written, log_of};
 use crate::query::{Elements, Predicate};
 use crate::{Error, ErrorKind, Result};
@@ -127,7 +128,7 @@ impl Follow {
     /// Io; Corrupt if what was flushed is not as it was written; Unsupported for elements that are no plain numbers.
     pub fn poll(&mut self) -> Result<Polled> {
         let mut polled = Polled { done: true, ..Polled::default() };
-        for writer in writers(&self.path)? {
+        for writer in writers(Site::from(&self.path))? {
             let tail = self.tails.entry(writer).or_insert_with(Tail::new);
             let is_new = tail.committed == 0;
             if !tail.done || !tail.flushed.is_empty() {

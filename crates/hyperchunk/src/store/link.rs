@@ -7,6 +7,7 @@
 use super::fragment::{self, inside, is_in};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
+use super::site::Site;
 use super::skeleton::{Merge, Shown};
 use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
@@ -225,7 +226,7 @@ fn to_name(path: &Path) -> Name {
 
 /// How the datasets of an epoch are shown, and what of them is linked. `paths` says where they are.
 pub(super) fn shown(
-    path: &Path,
+    site: Site<'_>,
     manifest: &Manifest,
     linking: Linking,
     paths: &[(DatasetId, Vec<u8>)],
@@ -233,7 +234,7 @@ pub(super) fn shown(
     // A log may have many segments.
     let logs: RefCell<HashMap<u32, Option<Name>>> = RefCell::default();
     let name = |log: u32, rows: Option<&Definition>| {
-        let named = || log_name(path, linking, manifest.logs.get(log as usize)?.writer, rows).ok();
+        let named = || log_name(site.local()?, linking, manifest.logs.get(log as usize)?.writer, rows).ok();
         if rows.is_some() { named() } else { logs.borrow_mut().entry(log).or_insert_with(named).clone() }
     };
     let mut all = HashMap::new();
@@ -264,9 +265,9 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
     })?;
     let file = File::from_bytes(manifest.image.clone(), &super::commit::plain())?;
     let mut merge = Merge::new(Some(&file), &[])?;
-    let (all, links) = shown(path, &manifest, linking, &merge.datasets())?;
+    let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
     let image = merge.write(manifest.number, &all)?;
-    super::commit::replace(path, &image, None, sync)?;
+    Site::from(path).at().replace(&image, None, sync)?;
     Ok(links)
 }
 

@@ -11,6 +11,8 @@ use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
+use super::site::Site;
+pub(super) use super::site::refused;
 use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
 use super::{Definition, Store, Ticket, folder_of};
@@ -115,8 +117,9 @@ impl Default for WriterOptions {
 /// ```no_run
 /// use hyperchunk::model::{ByteOrder, Datatype};
 /// use hyperchunk::store::{Definition, LogWriter, WriterOptions};
+/// use std::path::Path;
 ///
-/// let writer = LogWriter::create("run.h5".as_ref(), &WriterOptions::default())?;
+/// let writer = LogWriter::create(Path::new("run.h5"), &WriterOptions::default())?;
 /// let data = writer.define(&Definition::new("/data", Datatype::ieee(4, ByteOrder::Little), vec![100, 10]))?;
 /// writer.write_box(data, &[0, 0], &[50, 10], &[0; 2000])?;
 /// let ticket = writer.close()?;
@@ -208,8 +211,9 @@ impl LogWriter {
     ///
     /// # Errors
     /// Io from the system; Corrupt if the store's newest epoch cannot be read.
-    pub fn create(path: &Path, options: &WriterOptions) -> Result<Self> {
-        let path = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
+    pub fn create<'a>(site: impl Into<Site<'a>>, options: &WriterOptions) -> Result<Self> {
+        let site = site.into().absolute()?;
+        let path = site.site().at().path().to_owned();
         let base = match (&options.known, options.mode) {
             (Some(known), Mode::Truncate) | (Some(known @ Known { epoch: 0, .. }), _) => {
                 (known.clone(), None)
@@ -710,9 +714,4 @@ impl State {
             Error::new(ErrorKind::NotFound, format!("the writer has no dataset of number {number}"))
         })
     }
-}
-
-pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
-    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
 }

@@ -1,17 +1,15 @@
 //! Epochs: each one manifest, which says everything that a reader must know.
 
+use super::Definition;
 use super::bytes::{Out, blob, count, extents, number};
 use super::id::{DatasetId, StoreId, WriterId, hash};
 use super::index::Written;
 use super::piece::Slab;
-use super::{Definition, folder_of};
-use crate::io::positioned::write_all_at;
+use super::site::Site;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const MAGIC: [u8; 8] = *b"HCEPOCH\x01";
@@ -107,10 +105,11 @@ impl Manifest {
     ///
     /// # Errors
     /// Io; Unsupported for a manifest of a later version.
-    pub fn newest(path: &Path) -> Result<Option<Arc<Self>>> {
-        let mut numbers = Self::numbers(path)?;
+    pub fn newest<'a>(site: impl Into<Site<'a>>) -> Result<Option<Arc<Self>>> {
+        let site = site.into();
+        let mut numbers = Self::numbers(site)?;
         while let Some(number) = numbers.pop() {
-            match Self::epoch(path, number) {
+            match Self::epoch(site, number) {
                 Ok(manifest) => return Ok(Some(manifest)),
                 // Whoever made it was stopped: there is no such epoch.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
@@ -124,18 +123,9 @@ impl Manifest {
     ///
     /// # Errors
     /// Io.
-    pub fn numbers(path: &Path) -> Result<Vec<u64>> {
-        let folder = folder_of(path);
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(refused("read", &folder, &error)),
-        };
-        let mut numbers = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| refused("read", &folder, &error))?;
-            numbers.extend(entry.file_name().to_str().and_then(number_of));
-        }
+    pub fn numbers<'a>(site: impl Into<Site<'a>>) -> Result<Vec<u64>> {
+        let names = site.into().at().list()?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -144,45 +134,24 @@ impl Manifest {
     ///
     /// # Errors
     /// NotFound if there is none; Truncated if whoever made it was stopped; Corrupt; Io.
-    pub fn epoch(path: &Path, number: u64) -> Result<Arc<Self>> {
-        let name = Self::path(path, number);
-        let size = fs::metadata(&name).map_err(|error| refused("open", &name, &error))?.len();
-        if size > LARGEST {
-            return Err(Error::limit(format!("a manifest of {size} bytes")).file(name.display()));
-        }
-        let bytes = fs::read(&name).map_err(|error| refused("read", &name, &error))?;
-        Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(name.display()))
+    pub fn epoch<'a>(site: impl Into<Site<'a>>, number: u64) -> Result<Arc<Self>> {
+        let (site, name) = (site.into(), name_of(number));
+        let bytes = site.at().read(&name, LARGEST)?;
+        Self::decode(&bytes).map(Arc::new).map_err(|error| error.file(site.at().place(&name).display()))
     }
 
     /// Where the manifest of an epoch is.
     #[must_use]
-    pub fn path(path: &Path, number: u64) -> PathBuf {
-        folder_of(path).join(name_of(number))
+    pub fn path<'a>(site: impl Into<Site<'a>>, number: u64) -> PathBuf {
+        site.into().at().place(&name_of(number))
     }
 
     /// Makes it an epoch, if no other has its number. Returns whether it is one now.
     ///
     /// # Errors
     /// Io.
-    pub fn publish(&self, path: &Path, sync: bool) -> Result<bool> {
-        let name = Self::path(path, self.number);
-        let bytes = self.encode()?;
-        let open = || File::options().create_new(true).write(true).open(&name);
-        let file = match open() {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-            Err(error) => return Err(refused("create", &name, &error)),
-        };
-        let written =
-            write_all_at(&file, 0, &bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
-        written.map_err(|error| refused("write", &name, &error))?;
-        if sync {
-            let folder = folder_of(path);
-            File::open(&folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|error| refused("write out", &folder, &error))?;
-        }
-        Ok(true)
+    pub fn publish<'a>(&self, site: impl Into<Site<'a>>, sync: bool) -> Result<bool> {
+        site.into().at().create(&name_of(self.number), &self.encode()?, sync)
     }
 
     /// The dataset of that identity.
@@ -329,9 +298,4 @@ pub(super) fn name_of(number: u64) -> String {
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("epoch-")?.strip_suffix(".manifest")?;
     digits.parse().ok().filter(|number| name_of(*number) == name)
-}
-
-fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
-    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
 }

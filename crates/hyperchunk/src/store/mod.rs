@@ -45,6 +45,7 @@ mod record;
 mod report;
 pub mod results;
 mod scan;
+mod site;
 pub mod skeleton;
 mod spans;
 mod statistics;
@@ -76,6 +77,7 @@ pub use page::{LARGEST_PAGE, MOST_ENTRIES, Page, PageHead, PageKind};
 pub use piece::{Extent, Piece, Place, Slab};
 pub use report::Report;
 pub use scan::{Ending, Log};
+pub use site::{LogName, Site, SiteBuf};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Looks, Machine, Pass};
 

@@ -6,10 +6,10 @@
 
 use super::manifest::Stored;
 use super::pool::Pool;
+use super::site::Site;
 use super::{Conflict, Definition, Log, Manifest, Piece, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
-use std::path::Path;
 use std::sync::Arc;
 
 /// So many pairs of overlapping pieces are compared at most.
@@ -195,7 +195,7 @@ pub(super) fn conflicts(
     manifest: &Manifest,
     stored: &Stored,
     path: &[u8],
-    store: &Path,
+    store: Site<'_>,
 ) -> Result<Vec<Conflict>> {
     let of_epoch = |part: usize| stored.parts.get(part).filter(|part| part.epoch == manifest.number);
     let touched =

@@ -11,7 +11,7 @@ use super::manifest::Stored;
 use super::pool::Pool;
 use super::skeleton::Merge;
 use super::{Definition, Log, Manifest};
-use crate::io::LocalFile;
+use crate::io::Source;
 use crate::pack::plan::needed;
 use crate::pack::shape::good_chunk;
 use crate::read::spread;
@@ -92,7 +92,7 @@ pub fn pack(path: &Path, out: &Path, options: &PackOptions) -> Result<Packed> {
         return Err(named(Error::invalid("the new file cannot take the place of the store's own")));
     }
     let is_newest = newest.is_some_and(|newest| newest.number == manifest.number);
-    let file = super::commit::skeleton(path, &manifest, is_newest)?;
+    let file = super::commit::skeleton(path.into(), &manifest, is_newest)?;
     let mut merge = Merge::new(Some(&file), &[])?;
     let datasets = merge.datasets();
     let mut all = HashMap::new();
@@ -171,7 +171,7 @@ fn threads_of(threads: usize) -> usize {
 }
 
 /// A log, or the fragment of its writer.
-type Opened = (Arc<Log>, Option<Arc<LocalFile>>);
+type Opened = (Arc<Log>, Option<Arc<dyn Source>>);
 
 /// Copies the data of a dataset.
 fn fill(
@@ -208,10 +208,12 @@ fn fill(
         let mut parts: Vec<FilePart<'_>> = Vec::with_capacity(some.len());
         for (at, tile) in some {
             let Some((log, rows)) = files.get(&key(tile)) else { continue };
-            let (file, from) = match rows {
-                Some(rows) => (rows.as_file(), inside(tile.offset)),
-                None => (log.file()?, tile.offset),
+            let (source, from) = match rows {
+                Some(rows) => (rows, inside(tile.offset)),
+                None => (log.source()?, tile.offset),
             };
+            let file =
+                source.file().ok_or_else(|| Error::invalid("a log that is no file of this machine"))?;
             parts.push(FilePart { at, file, from, length: tile.end - at });
             packed.copied += tile.end - at;
         }

@@ -1,9 +1,9 @@
 //! Logs of an epoch that are read again and again: as many as there may be, without a descriptor for each.
 
-use super::{Log, Manifest, log_of};
+use super::site::{LogName, Site, SiteBuf};
+use super::{Log, Manifest};
 use crate::{Error, Result};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// So many logs are open at a time.
@@ -12,14 +12,14 @@ const OPEN: usize = 256;
 /// The logs of an epoch.
 #[derive(Debug)]
 pub(super) struct Pool<'m> {
-    path: PathBuf,
+    site: SiteBuf,
     manifest: &'m Manifest,
     open: Mutex<HashMap<u32, Arc<Log>>>,
 }
 
 impl<'m> Pool<'m> {
-    pub(super) fn new(path: &Path, manifest: &'m Manifest) -> Self {
-        Self { path: path.to_owned(), manifest, open: Mutex::default() }
+    pub(super) fn new<'a>(site: impl Into<Site<'a>>, manifest: &'m Manifest) -> Self {
+        Self { site: site.into().into(), manifest, open: Mutex::default() }
     }
 
     /// A log, by its number in the manifest.
@@ -30,10 +30,10 @@ impl<'m> Pool<'m> {
         }
         let known = self.manifest.logs.get(number as usize);
         let known = known.ok_or_else(|| Error::corrupt(format!("no log of number {number}")))?;
-        let name = log_of(&self.path, known.writer);
-        let log = Arc::new(Log::bytes_of(&name)?);
+        let name = LogName::from((self.site.site(), known.writer));
+        let log = Arc::new(Log::bytes_of(name)?);
         if log.writer() != known.writer {
-            return Err(Error::corrupt("a log with the name of another").file(name.display()));
+            return Err(Error::corrupt("a log with the name of another").file(name.path().display()));
         }
         if open.len() >= OPEN {
             // Those that somebody reads from stay open until then.

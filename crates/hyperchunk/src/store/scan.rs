@@ -7,13 +7,13 @@ use super::id::{WriterId, hash};
 use super::index::{Defined, Image, Index, Written};
 use super::record::{self, Batch, Body, FIXED, Record};
 use super::report::Report;
+use super::site::{KeptName, LogName};
 use super::statistics::checksum;
 use super::{Definition, PageKind, id, zones};
-use crate::io::{LocalFile, Source};
+use crate::io::Source;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// So much of a payload is looked at at once.
@@ -57,37 +57,37 @@ pub struct Log {
     pub salvaged: bool,
     source: Lazy,
     /// Fragments of its writer that were looked at.
-    fragments: Mutex<HashMap<String, Arc<LocalFile>>>,
+    fragments: Mutex<HashMap<String, Arc<dyn Source>>>,
 }
 
 /// The file of a log, opened when it is looked at: whoever has the writer's report need not look.
 #[derive(Debug)]
 struct Lazy {
-    path: PathBuf,
-    file: OnceLock<LocalFile>,
+    name: KeptName,
+    file: OnceLock<Arc<dyn Source>>,
 }
 
 impl Lazy {
-    fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: OnceLock::new() }
+    fn new(name: LogName<'_>) -> Self {
+        Self { name: name.into(), file: OnceLock::new() }
     }
 
-    fn opened(path: &Path) -> Result<Self> {
-        let lazy = Self::new(path);
+    fn opened(name: LogName<'_>) -> Result<Self> {
+        let lazy = Self::new(name);
         lazy.file()?;
         Ok(lazy)
     }
 
-    fn file(&self) -> Result<&LocalFile> {
+    fn file(&self) -> Result<&Arc<dyn Source>> {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let file = LocalFile::open(&self.path)?;
+        let file = self.name.open()?;
         Ok(self.file.get_or_init(|| file))
     }
 
     fn size(&self) -> u64 {
-        self.file().map_or(0, Source::size)
+        self.file().map_or(0, |file| file.size())
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -100,8 +100,9 @@ impl Log {
     ///
     /// # Errors
     /// NotFound or Io; Corrupt if its header or an index is damaged, or a ticket is of another log.
-    pub fn open(path: &Path, ticket: Option<&Ticket>, after: u64) -> Result<Self> {
-        Self::begin(path)
+    pub fn open<'a>(name: impl Into<LogName<'a>>, ticket: Option<&Ticket>, after: u64) -> Result<Self> {
+        let name = name.into();
+        Self::begin(name)
             .and_then(|mut log| {
                 match ticket {
                     Some(ticket) => log.read_to(ticket, after)?,
@@ -109,7 +110,7 @@ impl Log {
                 }
                 Ok(log)
             })
-            .map_err(|error| error.file(path.display()))
+            .map_err(|error| error.file(name.path().display()))
     }
 
     /// Opens a log whose writer was stopped, up to the last batch that is whole; checksums are verified. `after` is where a
@@ -117,20 +118,22 @@ impl Log {
     ///
     /// # Errors
     /// NotFound or Io; Corrupt if its header is damaged.
-    pub fn salvage(path: &Path, after: u64) -> Result<Self> {
-        let salvaged = Self::begin(path).and_then(|mut log| {
+    pub fn salvage<'a>(name: impl Into<LogName<'a>>, after: u64) -> Result<Self> {
+        let name = name.into();
+        let salvaged = Self::begin(name).and_then(|mut log| {
             log.read_batches(after)?;
             Ok(log)
         });
-        salvaged.map_err(|error| error.file(path.display()))
+        salvaged.map_err(|error| error.file(name.path().display()))
     }
 
     /// What a log says of itself, how it ends and how many bytes it has, without reading what is in it.
     ///
     /// # Errors
     /// As [`Log::open`].
-    pub fn peek(path: &Path) -> Result<(LogHeader, Ending, u64)> {
-        let log = Self::begin(path).map_err(|error| error.file(path.display()))?;
+    pub fn peek<'a>(name: impl Into<LogName<'a>>) -> Result<(LogHeader, Ending, u64)> {
+        let name = name.into();
+        let log = Self::begin(name).map_err(|error| error.file(name.path().display()))?;
         let size = log.file_size();
         let ending = match log.trailer_at(size.saturating_sub(TRAILER_SIZE as u64))? {
             Some(trailer) if trailer.closed => Ending::Finished,
@@ -141,16 +144,17 @@ impl Log {
     }
 
     /// A log, to read what lies where the index of another says.
-    pub(super) fn bytes_of(path: &Path) -> Result<Self> {
-        Self::begin(path).map_err(|error| error.file(path.display()))
+    pub(super) fn bytes_of<'a>(name: impl Into<LogName<'a>>) -> Result<Self> {
+        let name = name.into();
+        Self::begin(name).map_err(|error| error.file(name.path().display()))
     }
 
-    /// The file, to copy from.
+    /// The bytes, to copy from.
     ///
     /// # Errors
     /// NotFound or Io.
-    pub(super) fn file(&self) -> Result<&std::fs::File> {
-        self.source.file().map(LocalFile::as_file)
+    pub(super) fn source(&self) -> Result<&Arc<dyn Source>> {
+        self.source.file()
     }
 
     /// The ticket that leads to the trailer at `trailer`.
@@ -163,7 +167,7 @@ impl Log {
     ///
     /// # Errors
     /// Corrupt if the report contradicts itself.
-    pub(super) fn reported(path: &Path, report: &Report) -> Result<Self> {
+    pub(super) fn reported(name: LogName<'_>, report: &Report) -> Result<Self> {
         let index = Index::decode(&report.index, report.trailer.index)?;
         let mut log = Self {
             header: report.header.clone(),
@@ -175,7 +179,7 @@ impl Log {
             length: report.ticket.trailer + TRAILER_SIZE as u64,
             trailer: report.ticket.trailer,
             salvaged: false,
-            source: Lazy::new(path),
+            source: Lazy::new(name),
             fragments: Mutex::default(),
         };
         if index.known != 0 {
@@ -187,8 +191,8 @@ impl Log {
         Ok(log)
     }
 
-    fn begin(path: &Path) -> Result<Self> {
-        let source = Lazy::opened(path)?;
+    fn begin(name: LogName<'_>) -> Result<Self> {
+        let source = Lazy::opened(name)?;
         let mut header = [0; HEADER];
         if source.size() < HEADER as u64 {
             let message = format!("a log of {} bytes: its writer was stopped at once", source.size());
@@ -264,15 +268,14 @@ impl Log {
     }
 
     /// The fragment of its writer that has rows of a dataset.
-    pub(super) fn fragment(&self, definition: &Definition) -> Result<Arc<LocalFile>> {
+    pub(super) fn fragment(&self, definition: &Definition) -> Result<Arc<dyn Source>> {
         let name = fragment::name_of(definition, self.writer());
         let name = name.ok_or_else(|| Error::corrupt("rows of a dataset that belongs to no table"))?;
         let mut fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(fragment) = fragments.get(&name) {
             return Ok(Arc::clone(fragment));
         }
-        let path = self.source.path.parent().unwrap_or(Path::new("")).join(&name);
-        let fragment = Arc::new(LocalFile::open(&path).map_err(|error| error.file(path.display()))?);
+        let fragment = self.source.name.beside(&name)?;
         if fragments.len() >= FRAGMENTS {
             fragments.clear();
         }

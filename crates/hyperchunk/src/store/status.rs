@@ -2,14 +2,14 @@
 
 use super::commit;
 use super::link::Linked;
+use super::manifest::name_of;
 use super::scan::{Ending, Log};
+use super::site::{Site, log_name};
 use super::{
     Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId, WriterId, folder_of,
-    log_of,
 };
-use crate::{ErrorKind, File, Result};
+use crate::{ErrorKind, Result};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -132,22 +132,23 @@ impl Status {
     ///
     /// # Errors
     /// Io; Corrupt if the newest epoch is damaged.
-    pub fn of(path: &Path) -> Result<Self> {
-        let newest = Manifest::newest(path)?;
+    pub fn of<'a>(site: impl Into<Site<'a>>) -> Result<Self> {
+        let site = site.into();
+        let newest = Manifest::newest(site)?;
         let mut epochs = Vec::new();
-        for number in Manifest::numbers(path)? {
-            epochs.push(epoch(path, number, newest.as_ref())?);
+        for number in Manifest::numbers(site)? {
+            epochs.push(epoch(site, number, newest.as_ref())?);
         }
         let mut logs = Vec::new();
-        for writer in commit::writers(path)? {
-            logs.push(log(path, writer, newest.as_deref())?);
+        for writer in commit::writers(site)? {
+            logs.push(log(site, writer, newest.as_deref())?);
         }
         let datasets = match &newest {
-            Some(newest) => datasets(path, newest)?,
+            Some(newest) => datasets(site, newest)?,
             None => Vec::new(),
         };
         Ok(Self {
-            path: path.to_owned(),
+            path: site.at().path().to_owned(),
             store: newest.as_ref().map(|newest| newest.store),
             log_bytes: logs.iter().map(|log| log.size).sum(),
             manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
@@ -155,7 +156,7 @@ impl Status {
             logs,
             datasets,
             conflicts: newest.as_ref().map(|newest| newest.conflicts.clone()).unwrap_or_default(),
-            skeleton: skeleton(path, newest.as_deref())?,
+            skeleton: skeleton(site, newest.as_deref())?,
         })
     }
 
@@ -248,11 +249,11 @@ impl LogState {
     }
 }
 
-fn epoch(path: &Path, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
-    let size = fs::metadata(Manifest::path(path, number)).map_or(0, |metadata| metadata.len());
+fn epoch(site: Site<'_>, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epoch> {
+    let size = site.at().size(&name_of(number)).unwrap_or(0);
     let manifest = match newest.filter(|newest| newest.number == number) {
         Some(newest) => Ok(Arc::clone(newest)),
-        None => Manifest::epoch(path, number),
+        None => Manifest::epoch(site, number),
     };
     let nothing = Epoch {
         number,
@@ -285,8 +286,7 @@ fn epoch(path: &Path, number: u64, newest: Option<&Arc<Manifest>>) -> Result<Epo
     })
 }
 
-fn log(path: &Path, writer: WriterId, newest: Option<&Manifest>) -> Result<LogState> {
-    let name = log_of(path, writer);
+fn log(site: Site<'_>, writer: WriterId, newest: Option<&Manifest>) -> Result<LogState> {
     let known: Option<&LogPart> = newest.and_then(|newest| newest.log(&writer));
     let mut state = LogState {
         writer,
@@ -294,13 +294,13 @@ fn log(path: &Path, writer: WriterId, newest: Option<&Manifest>) -> Result<LogSt
         ending: Ending::Unfinished,
         hidden: newest.is_some_and(|newest| newest.hidden.contains(&writer)),
         salvaged: known.is_some_and(|known| known.salvaged),
-        size: fs::metadata(&name).map_or(0, |metadata| metadata.len()),
+        size: site.at().size(&log_name(writer)).unwrap_or(0),
         committed: known.map_or(0, |known| known.length),
         epoch: known.map_or(0, |known| known.epoch),
         runs: false,
         damage: None,
     };
-    match Log::peek(&name) {
+    match Log::peek((site, writer)) {
         Ok((header, ending, size)) => {
             state.runs = runs(header.process);
             (state.header, state.ending, state.size) = (Some(header), ending, size);
@@ -322,8 +322,8 @@ fn runs(process: u32) -> bool {
     process != 0 && Path::new("/proc").join(process.to_string()).exists()
 }
 
-fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
-    let file = commit::skeleton(path, newest, false)?;
+fn datasets(site: Site<'_>, newest: &Manifest) -> Result<Vec<DatasetState>> {
+    let file = commit::skeleton(site, newest, false)?;
     let mut all = Vec::new();
     for (place, marker, _) in Marker::all(&file)? {
         let Some(stored) = newest.dataset(&marker.dataset) else { continue };
@@ -353,21 +353,25 @@ fn datasets(path: &Path, newest: &Manifest) -> Result<Vec<DatasetState>> {
     Ok(all)
 }
 
-fn skeleton(path: &Path, newest: Option<&Manifest>) -> Result<Skeleton> {
-    let file = match File::open(path, &commit::plain()) {
+fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
+    let file = match commit::at(site) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),
     };
     let epoch = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
-    let bytes = fs::read(path).ok();
+    let bytes = site.at().file().ok();
     let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
     // A store without datasets has no markers.
     let same = newest.filter(same);
     let Some(epoch) = epoch.filter(|epoch| *epoch > 0).or(same.map(|newest| newest.number)) else {
         return Ok(Skeleton::Other);
     };
-    let linked = Linked::of(path)?;
+    let linked = match site.local() {
+        Some(path) => Linked::of(path)?,
+        // Nothing is: plain HDF5 reads no object store.
+        None => Linked { unlinked: Marker::all(&file)?.len(), ..Linked::default() },
+    };
     let of_newest = newest.is_some_and(|newest| newest.number == epoch);
     Ok(Skeleton::Of { epoch, linked, edited: of_newest && same.is_none() })
 }
@@ -377,9 +381,10 @@ mod tests {
     use super::*;
     use crate::store::commit::{CommitOptions, commit};
     use crate::store::tests::{Folder, options};
-    use crate::store::{Definition, LogWriter, Session, link};
+    use crate::store::{Definition, LogWriter, Session, link, log_of};
     use crate::write::Sync;
     use hyperchunk_format::model::{ByteOrder, Datatype};
+    use std::fs;
 
     #[test]
     fn everything_is_shown() {

@@ -70,7 +70,7 @@ pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
     }
     let needed: HashSet<WriterId> =
         epochs.iter().flat_map(|epoch| epoch.logs.iter().map(|log| log.writer)).collect();
-    for writer in commit::writers(path)? {
+    for writer in commit::writers(path.into())? {
         let log = log_of(path, writer);
         let torn = match Log::peek(&log) {
             Ok((header, ..)) => header.session == super::compact::session(),

@@ -1,10 +1,10 @@
 //! Comparing everything that was written with its checksum.
 
 use super::commit::writers;
-use super::{Ending, Log, Manifest, WriterId, log_of};
+use super::site::{LogName, Site};
+use super::{Ending, Log, Manifest, WriterId};
 use crate::{ErrorKind, Result};
 use std::collections::HashSet;
-use std::path::Path;
 
 /// What was compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,9 +23,10 @@ pub struct Verified {
 ///
 /// # Errors
 /// Io; Corrupt if the newest epoch is damaged.
-pub fn verify(path: &Path) -> Result<Verified> {
-    let newest = Manifest::newest(path)?;
-    let there: HashSet<WriterId> = writers(path)?.into_iter().collect();
+pub fn verify<'a>(site: impl Into<Site<'a>>) -> Result<Verified> {
+    let site = site.into();
+    let newest = Manifest::newest(site)?;
+    let there: HashSet<WriterId> = writers(site)?.into_iter().collect();
     let hidden: HashSet<WriterId> = newest.iter().flat_map(|newest| newest.hidden.iter().copied()).collect();
     let needed = newest.iter().flat_map(|newest| newest.logs.iter().map(|log| log.writer));
     let mut all: Vec<WriterId> =
@@ -35,22 +36,22 @@ pub fn verify(path: &Path) -> Result<Verified> {
     let mut verified = Verified::default();
     for writer in all {
         verified.logs += 1;
-        let name = log_of(path, writer);
+        let name = LogName::from((site, writer));
         let committed = newest.as_ref().and_then(|newest| newest.log(&writer)).map_or(0, |log| log.length);
-        let opened = match Log::open(&name, None, 0) {
-            Ok(log) if log.ending == Ending::Unfinished => Log::salvage(&name, 0),
+        let opened = match Log::open(name, None, 0) {
+            Ok(log) if log.ending == Ending::Unfinished => Log::salvage(name, 0),
             opened => opened,
         };
         match opened.and_then(|log| log.verify().map(|bytes| (log, bytes))) {
             Ok((log, bytes)) if log.length >= committed => verified.bytes += bytes,
             Ok((log, _)) => verified.damaged.push(format!(
                 "{}: whole up to {}, committed up to {committed}",
-                name.display(),
+                name.path().display(),
                 log.length
             )),
             // Its writer was stopped before it wrote anything.
             Err(error) if error.kind() == ErrorKind::Truncated && committed == 0 => {}
-            Err(error) => verified.damaged.push(error.file(name.display()).to_string()),
+            Err(error) => verified.damaged.push(error.file(name.path().display()).to_string()),
         }
     }
     Ok(verified)

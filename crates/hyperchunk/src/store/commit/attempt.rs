@@ -1,25 +1,25 @@
 //! One try to make an epoch: what lies over what, what the structure is, what is hidden.
 
+use super::at;
 use super::ends::Ends;
 use super::taken::{New, open};
 use super::{CommitOptions, Committed, Waiting, add_log, edited, now, plain, waiting_and_damaged, writers};
 use crate::store::id::hash;
 use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
+use crate::store::site::Site;
 use crate::store::skeleton::{Change, Merge};
 use crate::store::{
     Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Page, PageKind, Part,
-    Slab, StoreId, Ticket, WriterId, Written, link, log_of, overlap,
+    Slab, StoreId, Ticket, WriterId, Written, link, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 /// One try to make an epoch.
 pub(super) struct Attempt<'a> {
-    pub(super) path: &'a Path,
+    pub(super) site: Site<'a>,
     pub(super) options: &'a CommitOptions,
     pub(super) base: Option<Arc<Manifest>>,
     /// The number of the epoch that comes next.
@@ -39,11 +39,11 @@ pub(super) struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// Finds what is new.
     pub(super) fn new(
-        path: &'a Path,
+        site: Site<'a>,
         (base, number): (Option<Arc<Manifest>>, u64),
         options: &'a CommitOptions,
     ) -> Result<Self> {
-        let (mut left, damaged) = waiting_and_damaged(path, base.as_deref())?;
+        let (mut left, damaged) = waiting_and_damaged(site, base.as_deref())?;
         let mut new = Vec::new();
         let tickets: HashMap<WriterId, &Ticket> =
             options.tickets.iter().map(|ticket| (ticket.writer, ticket)).collect();
@@ -74,7 +74,7 @@ impl<'a> Attempt<'a> {
                 let message = format!("the log of writer {writer} belongs to another store");
                 return Err(Error::corrupt(message));
             }
-            if let Some(next) = open(path, writer, tickets.get(&writer).copied(), waiting.ending, known)? {
+            if let Some(next) = open(site, writer, tickets.get(&writer).copied(), waiting.ending, known)? {
                 new.push(next);
             }
         }
@@ -86,7 +86,7 @@ impl<'a> Attempt<'a> {
         let taken: HashSet<WriterId> = new.iter().map(New::writer).collect();
         left.retain(|waiting| !taken.contains(&waiting.header.writer));
         let mut attempt = Self {
-            path,
+            site,
             options,
             base,
             number,
@@ -131,7 +131,7 @@ impl<'a> Attempt<'a> {
         let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
         for stored in &manifest.datasets {
             let path = places.get(&stored.id).copied().unwrap_or_default();
-            let found = overlap::conflicts(&manifest, stored, path, self.path)?;
+            let found = overlap::conflicts(&manifest, stored, path, self.site)?;
             manifest.conflicts.extend(found);
         }
         manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
@@ -147,7 +147,7 @@ impl<'a> Attempt<'a> {
         if let Some(conflict) = manifest.conflicts.first().filter(|_| self.options.conflicts_are_errors) {
             return Err(Error::invalid(describe(conflict, manifest.conflicts.len())));
         }
-        let (shown, links) = link::shown(self.path, &manifest, self.options.link, &paths)?;
+        let (shown, links) = link::shown(self.site, &manifest, self.options.link, &paths)?;
         manifest.image = merge.write(number, &shown)?;
         let writers = self.new.iter().map(|new| new.writer()).collect();
         Ok(Some(Committed {
@@ -164,7 +164,7 @@ impl<'a> Attempt<'a> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
-                Some(self.path.to_owned()),
+                Some(self.site.at().path().to_owned()),
                 &OpenOptions { ignore_locks: true, ignore_stores: true, ..OpenOptions::default() },
             )
         };
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
                 Some(base) => {
                     let file = open(base.image.clone())?;
                     epochs.insert(base.number, file.clone());
-                    let edited = edited(self.path, base)?;
+                    let edited = edited(self.site, base)?;
                     changes.extend(edited.map(|image| Change {
                         writer: WriterId::default(),
                         base: Some(file.clone()),
@@ -203,7 +203,7 @@ impl<'a> Attempt<'a> {
                 None if header.truncates || header.base == 0 => None,
                 None => match epochs.get(&header.base) {
                     Some(file) => Some(file.clone()),
-                    None => match Manifest::epoch(self.path, header.base) {
+                    None => match Manifest::epoch(self.site, header.base) {
                         Ok(epoch) => {
                             let file = open(epoch.image.clone())?;
                             epochs.insert(header.base, file.clone());
@@ -240,13 +240,13 @@ impl<'a> Attempt<'a> {
     fn before(&self) -> Result<Option<File>> {
         if let Some(image) = &self.image {
             let source = Arc::new(crate::io::Memory::new(Arc::clone(image)));
-            return File::from_source(source, Some(self.path.to_owned()), &plain()).map(Some);
+            return File::from_source(source, Some(self.site.at().path().to_owned()), &plain()).map(Some);
         }
-        match File::open(self.path, &plain()) {
+        match at(self.site) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => match fs::metadata(self.path) {
-                Ok(metadata) if metadata.len() == 0 => Ok(None),
+            Err(error) => match self.site.at().file() {
+                Ok(bytes) if bytes.is_empty() => Ok(None),
                 _ => Err(error),
             },
         }
@@ -335,7 +335,7 @@ impl<'a> Attempt<'a> {
         if hidden.is_empty() {
             return Ok(Vec::new());
         }
-        let there: HashSet<WriterId> = writers(self.path)?.into_iter().collect();
+        let there: HashSet<WriterId> = writers(self.site)?.into_iter().collect();
         let mut hidden: Vec<_> = hidden.into_iter().filter(|writer| there.contains(writer)).collect();
         hidden.sort_unstable();
         Ok(hidden)
@@ -439,8 +439,8 @@ impl<'a> Attempt<'a> {
         let header = &new.header;
         if new.known.is_some() {
             // What it did before.
-            let path = log_of(self.path, header.writer);
-            let all = if new.salvaged { Log::salvage(&path, 0)? } else { Log::open(&path, None, 0)? };
+            let log = (self.site, header.writer);
+            let all = if new.salvaged { Log::salvage(log, 0)? } else { Log::open(log, None, 0)? };
             let first = new.written.iter().find(|(own, _)| *own == dataset);
             let first = first
                 .and_then(|(_, written)| written.extents.first())
@@ -454,7 +454,7 @@ impl<'a> Attempt<'a> {
         if !header.truncates && header.base > 0 {
             let epoch = match &self.base {
                 Some(base) if base.number == header.base => Some(Arc::clone(base)),
-                base => match Manifest::epoch(self.path, header.base) {
+                base => match Manifest::epoch(self.site, header.base) {
                     Ok(epoch) => Some(epoch),
                     Err(error) if error.kind() == ErrorKind::NotFound => base.clone(),
                     Err(error) => return Err(error),

@@ -2,19 +2,20 @@
 
 use super::attempt::Attempt;
 use super::taken::taken;
-use super::{CommitOptions, Committed, replace, show};
+use super::{CommitOptions, Committed, show};
 use crate::Result;
+use crate::store::Manifest;
 use crate::store::create::Stamp;
 use crate::store::scan::Log;
-use crate::store::{Manifest, log_of};
+use crate::store::site::{LogName, Site};
 use crate::write::Sync;
 use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The first epoch after a store was made, of writers that reported everything: neither the folder nor a log is looked at.
 /// `None` if somebody was faster, or not everything is known.
-pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Committed>> {
+pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option<Committed>> {
+    let Some(path) = site.local() else { return Ok(None) };
     let Some(fresh) = options.fresh.as_ref().filter(|_| !options.reports.is_empty()) else { return Ok(None) };
     let all =
         options.tickets.iter().all(|ticket| options.reports.iter().any(|report| report.ticket == *ticket));
@@ -27,8 +28,8 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
         if header.truncates || header.base != 0 || header.store != fresh.known.store {
             return Ok(None);
         }
-        let name = log_of(path, header.writer);
-        new.push(taken(&name, Log::reported(&name, report)?, None)?);
+        let name = LogName::from((site, header.writer));
+        new.push(taken(name, Log::reported(name, report)?, None)?);
     }
     new.sort_by_key(|new| (new.header.priority, new.writer()));
     new.dedup_by_key(|new| new.writer());
@@ -37,7 +38,7 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
     // Without a file of any writer there is nothing to merge.
     let plain = fresh.plain.as_ref().filter(|_| known && new.iter().all(|new| new.image.is_none()));
     let attempt = Attempt {
-        path,
+        site,
         options,
         base: None,
         // Whoever was faster has it.
@@ -51,13 +52,13 @@ pub(super) fn reported(path: &Path, options: &CommitOptions) -> Result<Option<Co
         plain: plain.cloned(),
     };
     let Some(made) = attempt.finish()? else { return Ok(None) };
-    if !made.manifest.publish(path, options.sync != Sync::Never)? {
+    if !made.manifest.publish(site, options.sync != Sync::Never)? {
         return Ok(None);
     }
-    replace(path, &made.manifest.image, seen.as_ref(), options.sync)?;
+    site.at().replace(&made.manifest.image, seen.as_ref(), options.sync)?;
     if Manifest::path(path, made.manifest.number + 1).exists() {
         // It may have been replaced by this older one.
-        show(path, &made.manifest, options.sync)?;
+        show(site, &made.manifest, options.sync)?;
     }
     Ok(Some(made))
 }

@@ -1,10 +1,10 @@
 //! What is new in a log.
 
 use crate::store::scan::{Ending, Log};
-use crate::store::{DatasetId, Definition, LogHeader, LogPart, Ticket, WriterId, Written, log_of};
+use crate::store::site::{LogName, Site};
+use crate::store::{DatasetId, Definition, LogHeader, LogPart, Ticket, WriterId, Written};
 use crate::{Error, Result};
 use std::collections::HashMap;
-use std::path::Path;
 
 /// A log that something new is taken from, closed again: there may be more of them than a process may have open.
 pub(super) struct New {
@@ -34,26 +34,26 @@ impl New {
 
 /// Opens a log from which something new may come; `None` if there is nothing.
 pub(super) fn open(
-    path: &Path,
+    site: Site<'_>,
     writer: WriterId,
     ticket: Option<&Ticket>,
     ending: Ending,
     known: Option<LogPart>,
 ) -> Result<Option<New>> {
-    let name = log_of(path, writer);
+    let name = LogName::from((site, writer));
     let log = match (ticket, ending) {
-        (None, Ending::Unfinished) => Log::salvage(&name, known.map_or(0, |known| known.length))?,
-        _ => Log::open(&name, ticket, known.map_or(0, |known| known.trailer))?,
+        (None, Ending::Unfinished) => Log::salvage(name, known.map_or(0, |known| known.length))?,
+        _ => Log::open(name, ticket, known.map_or(0, |known| known.trailer))?,
     };
     let finished = log.ending == Ending::Finished;
     if known.is_some_and(|known| known.length >= log.length && known.finished == finished) {
         return Ok(None);
     }
-    taken(&name, log, known).map(Some).map_err(|error| error.file(name.display()))
+    taken(name, log, known).map(Some).map_err(|error| error.file(name.path().display()))
 }
 
 /// A log with its definitions.
-pub(super) fn taken(name: &Path, log: Log, known: Option<LogPart>) -> Result<New> {
+pub(super) fn taken(name: LogName<'_>, log: Log, known: Option<LogPart>) -> Result<New> {
     let count = u32::try_from(log.defined.len()).map_err(|_| Error::limit("2^32 datasets"))?;
     let definitions = (0..count).map(|number| log.definition(number)).collect::<Result<Vec<_>>>()?;
     let places: HashMap<u32, usize> =

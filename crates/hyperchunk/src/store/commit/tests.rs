@@ -9,11 +9,14 @@ use crate::store::overlap::{fetch, layers, rows};
 use crate::store::pack::{self, PackOptions};
 use crate::store::tests::{Folder, options};
 use crate::store::{DatasetId, Definition, LogWriter, Mode, Slab, WriterOptions, create, link};
+use crate::store::{folder_of, log_of};
 use crate::write::{CreateOptions, DatasetOptions, MemorySink, NewLayout, NodeId, Writer};
 use hyperchunk_format::codec::{Encoder, Target, preset};
 use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, FillValue, FillWhen};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 
 fn byte() -> Datatype {
     Datatype::integer(1, false, ByteOrder::Little)

@@ -1,0 +1,347 @@
+//! Where a store is: the file at the user's path with the folder beside it, and what a commit needs of them.
+
+use super::create::Stamp;
+use super::id::WriterId;
+use super::{folder_of, log_of};
+use crate::io::positioned::write_all_at;
+use crate::io::{LocalFile, Source};
+use crate::write::Sync;
+use crate::{Error, ErrorKind, Result};
+use std::fmt::Debug;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a commit needs of a store's folder and of the file beside it. Names are those of files in the folder.
+pub(crate) trait Folder: Debug {
+    /// The file, for messages and for what is found beside it.
+    fn path(&self) -> &Path;
+
+    /// A file of the folder, for messages.
+    fn place(&self, name: &str) -> PathBuf;
+
+    /// Makes the folder, where that is needed.
+    ///
+    /// # Errors
+    /// Io.
+    fn make(&self) -> Result<()>;
+
+    /// The names in the folder; none if it is not there.
+    ///
+    /// # Errors
+    /// Io.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// How many bytes a file of the folder has.
+    ///
+    /// # Errors
+    /// NotFound; Io.
+    fn size(&self, name: &str) -> Result<u64>;
+
+    /// How long ago a file of the folder was made, if that can be told and it may still be being written.
+    fn age(&self, name: &str) -> Option<Duration>;
+
+    /// A file of the folder, for ranges of it.
+    ///
+    /// # Errors
+    /// NotFound; Io.
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>>;
+
+    /// All of a file of the folder.
+    ///
+    /// # Errors
+    /// NotFound; Limit if it has more than `largest` bytes; Io.
+    fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>>;
+
+    /// Makes a file of the folder, unless there is one of that name: of many who try, one succeeds.
+    ///
+    /// # Errors
+    /// Io.
+    fn create(&self, name: &str, bytes: &[u8], sync: bool) -> Result<bool>;
+
+    /// Whether the file itself is there.
+    ///
+    /// # Errors
+    /// Io.
+    fn has_file(&self) -> Result<bool>;
+
+    /// All of the file itself.
+    ///
+    /// # Errors
+    /// NotFound; Io.
+    fn file(&self) -> Result<Vec<u8>>;
+
+    /// Replaces the file itself: whoever opens it finds the old one or the new one. `old` is what is known of the old one.
+    ///
+    /// # Errors
+    /// Io.
+    fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()>;
+}
+
+/// Where a store is. Cheap to copy; made of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Site<'a>(Local<'a>);
+
+/// The same, of one's own.
+#[derive(Debug, Clone)]
+pub struct SiteBuf(PathBuf);
+
+impl<'a> From<&'a Path> for Site<'a> {
+    fn from(path: &'a Path) -> Self {
+        Self(Local(path))
+    }
+}
+
+impl<'a> From<&'a PathBuf> for Site<'a> {
+    fn from(path: &'a PathBuf) -> Self {
+        Self(Local(path))
+    }
+}
+
+impl<'a> From<&'a SiteBuf> for Site<'a> {
+    fn from(site: &'a SiteBuf) -> Self {
+        site.site()
+    }
+}
+
+impl From<Site<'_>> for SiteBuf {
+    fn from(site: Site<'_>) -> Self {
+        Self(site.0.0.to_owned())
+    }
+}
+
+impl SiteBuf {
+    /// It, to be handed on.
+    #[must_use]
+    pub fn site(&self) -> Site<'_> {
+        Site(Local(&self.0))
+    }
+}
+
+impl<'a> Site<'a> {
+    /// What is there.
+    pub(super) fn at(&self) -> &(dyn Folder + 'a) {
+        &self.0
+    }
+
+    /// The path, if it is a file of this machine.
+    #[must_use]
+    pub fn local(&self) -> Option<&'a Path> {
+        Some(self.0.0)
+    }
+
+    /// The same, whatever the working folder becomes.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn absolute(&self) -> Result<SiteBuf> {
+        std::path::absolute(self.0.0).map(SiteBuf).map_err(|error| refused("find", self.0.0, &error))
+    }
+}
+
+/// A log, by its path or by its writer.
+#[derive(Debug, Clone, Copy)]
+pub struct LogName<'a>(Named<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum Named<'a> {
+    Path(&'a Path),
+    Of(Site<'a>, WriterId),
+}
+
+impl<'a> From<&'a Path> for LogName<'a> {
+    fn from(path: &'a Path) -> Self {
+        Self(Named::Path(path))
+    }
+}
+
+impl<'a> From<&'a PathBuf> for LogName<'a> {
+    fn from(path: &'a PathBuf) -> Self {
+        Self(Named::Path(path))
+    }
+}
+
+impl<'a> From<(Site<'a>, WriterId)> for LogName<'a> {
+    fn from((site, writer): (Site<'a>, WriterId)) -> Self {
+        Self(Named::Of(site, writer))
+    }
+}
+
+impl LogName<'_> {
+    /// Its path.
+    pub(super) fn path(&self) -> PathBuf {
+        match self.0 {
+            Named::Path(path) => path.to_owned(),
+            Named::Of(site, writer) => match site.local() {
+                Some(path) => log_of(path, writer),
+                None => site.at().place(&log_name(writer)),
+            },
+        }
+    }
+}
+
+/// The name of a log, of one's own.
+#[derive(Debug, Clone)]
+pub(super) enum KeptName {
+    Path(PathBuf),
+    Of(SiteBuf, WriterId),
+}
+
+impl From<LogName<'_>> for KeptName {
+    fn from(name: LogName<'_>) -> Self {
+        match name.0 {
+            Named::Of(site, writer) if site.local().is_none() => Self::Of(site.into(), writer),
+            _ => Self::Path(name.path()),
+        }
+    }
+}
+
+impl KeptName {
+    /// Opens it.
+    pub(super) fn open(&self) -> Result<Arc<dyn Source>> {
+        match self {
+            Self::Path(path) => Ok(Arc::new(LocalFile::open(path)?)),
+            Self::Of(site, writer) => site.site().at().open(&log_name(*writer)),
+        }
+    }
+
+    /// Opens another file of its folder.
+    pub(super) fn beside(&self, name: &str) -> Result<Arc<dyn Source>> {
+        match self {
+            Self::Path(path) => {
+                let path = path.parent().unwrap_or(Path::new("")).join(name);
+                let file = LocalFile::open(&path).map_err(|error| error.file(path.display()))?;
+                Ok(Arc::new(file))
+            }
+            Self::Of(site, _) => site.site().at().open(name),
+        }
+    }
+}
+
+/// What a writer's log is called in the folder.
+#[must_use]
+pub(super) fn log_name(writer: WriterId) -> String {
+    format!("{writer}.log")
+}
+
+/// A file of this machine.
+#[derive(Debug, Clone, Copy)]
+struct Local<'a>(&'a Path);
+
+impl Folder for Local<'_> {
+    fn path(&self) -> &Path {
+        self.0
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        folder_of(self.0).join(name)
+    }
+
+    fn make(&self) -> Result<()> {
+        let folder = folder_of(self.0);
+        fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let folder = folder_of(self.0);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(refused("read", &folder, &error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| refused("read", &folder, &error))?;
+            // Names of ours are ASCII.
+            names.extend(entry.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn size(&self, name: &str) -> Result<u64> {
+        let path = self.place(name);
+        fs::metadata(&path).map(|metadata| metadata.len()).map_err(|error| refused("open", &path, &error))
+    }
+
+    fn age(&self, name: &str) -> Option<Duration> {
+        fs::metadata(self.place(name)).and_then(|metadata| metadata.modified()).ok()?.elapsed().ok()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(LocalFile::open(&self.place(name))?))
+    }
+
+    fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>> {
+        let path = self.place(name);
+        let size = fs::metadata(&path).map_err(|error| refused("open", &path, &error))?.len();
+        if size > largest {
+            return Err(Error::limit(format!("a file of {size} bytes")).file(path.display()));
+        }
+        fs::read(&path).map_err(|error| refused("read", &path, &error))
+    }
+
+    fn create(&self, name: &str, bytes: &[u8], sync: bool) -> Result<bool> {
+        let path = self.place(name);
+        let file = match fs::File::options().create_new(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(refused("create", &path, &error)),
+        };
+        let written =
+            write_all_at(&file, 0, bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+        written.map_err(|error| refused("write", &path, &error))?;
+        if sync {
+            let folder = folder_of(self.0);
+            fs::File::open(&folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| refused("write out", &folder, &error))?;
+        }
+        Ok(true)
+    }
+
+    fn has_file(&self) -> Result<bool> {
+        Ok(self.0.exists())
+    }
+
+    fn file(&self) -> Result<Vec<u8>> {
+        fs::read(self.0).map_err(|error| refused("read", self.0, &error))
+    }
+
+    fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()> {
+        let path = self.0;
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.new", WriterId::new()));
+        let temporary = PathBuf::from(name);
+        let write = || -> io::Result<()> {
+            let mut file = fs::File::options().create_new(true).write(true).open(&temporary)?;
+            io::Write::write_all(&mut file, bytes)?;
+            let old = old.map(|old| old.permissions.clone());
+            if let Some(old) = old.or_else(|| Some(fs::metadata(path).ok()?.permissions())) {
+                // Who could read it before still can.
+                file.set_permissions(old)?;
+            }
+            if sync != Sync::Never {
+                file.sync_all()?;
+            }
+            fs::rename(&temporary, path)?;
+            #[cfg(unix)]
+            if sync != Sync::Never {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                // Where folders cannot be synced, the name is as safe as it gets.
+                drop(fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()));
+            }
+            Ok(())
+        };
+        write().map_err(|error| {
+            drop(fs::remove_file(&temporary));
+            refused("replace", path, &error)
+        })
+    }
+}
+
+pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
+    let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
+    Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+}
