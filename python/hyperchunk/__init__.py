@@ -17,7 +17,7 @@ from hyperchunk import _core
 from hyperchunk._core import __version__, set_metadata_cache_bytes
 
 if TYPE_CHECKING:
-    from hyperchunk import exceptions, executors, layouts, plugins, trust, udf
+    from hyperchunk import cuda, exceptions, executors, layouts, plugins, trust, udf
     from hyperchunk.arrow import Table, scan_hyperchunk
     from hyperchunk.attributes import AttributeManager
     from hyperchunk.cloud import check, index
@@ -91,7 +91,7 @@ _HOMES = {
     "virtual": ("UNLIMITED", "VirtualLayout", "VirtualSource"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset(("exceptions", "executors", "layouts", "plugins", "trust", "udf"))
+_MODULES = frozenset(("cuda", "exceptions", "executors", "layouts", "plugins", "trust", "udf"))
 
 
 def __getattr__(name: str) -> Any:
@@ -164,6 +164,7 @@ __all__ = [
     "check_vlen_dtype",
     "complex_compat_dtype",
     "create",
+    "cuda",
     "enum_dtype",
     "exceptions",
     "executors",

@@ -12,6 +12,7 @@ __all__ = [
     "Dataset",
     "DatasetWriter",
     "Datatype",
+    "DeviceArray",
     "DualWriter",
     "File",
     "FlatBuffer",
@@ -43,6 +44,8 @@ __all__ = [
     "attach",
     "before_fork",
     "convert_live",
+    "cuda_devices",
+    "cuda_driver",
     "explain_live",
     "extend",
     "idle_workers",
@@ -53,6 +56,7 @@ __all__ = [
     "query_top",
     "query_zones",
     "read_many",
+    "read_to_device",
     "rebuild_live",
     "remove",
     "remove_layout",
@@ -607,6 +611,29 @@ class DatasetWriter:
     def read_chunk(self, offset: Sequence[int]) -> tuple[bytes, int] | None: ...
     def resize(self, dims: Sequence[int]) -> None: ...
 
+@final
+class DeviceArray:
+    @property
+    def shape(self) -> _Shape: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def download(self, out: Any) -> None: ...
+    def dlpack(self, versioned: bool, copy: bool) -> object: ...
+
+def read_to_device(
+    dataset: Dataset,
+    choice: Choice,
+    conversion: Conversion | None,
+    shape: Sequence[int],
+    element: tuple[str, int],
+    device: int,
+) -> DeviceArray: ...
+def cuda_driver() -> tuple[Path, tuple[int, int]]: ...
+def cuda_devices() -> list[tuple[str, tuple[int, int], int, bytes]]: ...
 def before_fork() -> None: ...
 def after_fork() -> None: ...
 

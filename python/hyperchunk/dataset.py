@@ -24,6 +24,7 @@ from hyperchunk.views import AsStrView, AsTypeView, ChunkIterator, FieldsView
 
 if TYPE_CHECKING:
     from hyperchunk.arrow.table import Cells, Compounds, Enums, Half, Strings, Table
+    from hyperchunk.cuda import CudaArray
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 6: "scaleoffset", 32000: "lzf"}
 _COMPRESSIONS = ("gzip", "lzf", "szip")
@@ -353,6 +354,21 @@ class Dataset(HLObject):
             raise TypeError("Empty datasets have no numpy representation")
         plan = self._reading() if dtype is None else values.plan_as(data.datatype.description, np.dtype(dtype))
         return self._read_into_new(data, selections.everything(self._dims), plan)
+
+    def cuda(self, selection: Any = ..., *, device: int = 0) -> CudaArray:
+        """``dataset[selection]`` in the memory of a GPU, for PyTorch, CuPy, JAX and others: see
+        :class:`hyperchunk.cuda.CudaArray`.
+
+        Args:
+            selection: An index as of ``dataset[…]``; everything without it.
+            device: The number of the GPU.
+
+        Example:
+            >>> torch.from_dlpack(file["images"].cuda(numpy.s_[:100]))  # doctest: +SKIP
+        """
+        from hyperchunk import cuda
+
+        return cuda.read(self, selection, device)
 
     # --- Without reading ---
 

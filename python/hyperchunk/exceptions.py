@@ -111,5 +111,9 @@ class ChangedError(ReadError):
     """The file is not the one that was opened: it was written in between."""
 
 
+class CudaError(HyperchunkError, RuntimeError):
+    """NVIDIA's driver or a GPU is missing, or failed."""
+
+
 class NewerFormatWarning(UserWarning):
     """Something that is written needs a newer release of HDF5 to be read than was asked for."""

@@ -27,7 +27,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
 }
 
 /// An exception of a class of `hyperchunk.exceptions`.
-fn exception(py: Python<'_>, class: &str, error: &Error) -> PyErr {
+pub(crate) fn exception(py: Python<'_>, class: &str, error: &dyn std::fmt::Display) -> PyErr {
     let made = py
         .import("hyperchunk.exceptions")
         .and_then(|module| module.getattr(class)?.call1((error.to_string(),)));

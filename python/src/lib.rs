@@ -3,6 +3,7 @@
 mod analysis;
 mod capsules;
 mod choice;
+mod cuda;
 mod dataset;
 mod dataset_writer;
 mod datatype;
@@ -114,6 +115,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(idle_workers, module)?)?;
     module.add_function(wrap_pyfunction!(worker::serve, module)?)?;
     restructure::add(module)?;
+    cuda::add(module)?;
     analysis::add(module)?;
     trust::add(module)?;
     edit::add(module)

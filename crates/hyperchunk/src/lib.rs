@@ -39,4 +39,4 @@ pub use hyperchunk_format::{
     Cursor, Error, ErrorKind, Limits, Result, codec, convert, encode, model, parse, select,
 };
 pub use object::Object;
-pub use read::{Read, read_many};
+pub use read::{Read, StoredBox, StoredPiece, read_many};

@@ -1,5 +1,6 @@
 //! Reading data: plan → fetch → decode → scatter, on as many threads as help.
 
+mod boxes;
 mod cache;
 mod chunked;
 mod contiguous;
@@ -24,6 +25,7 @@ pub(crate) use virtual_dataset::extent as virtual_extent;
 
 use crate::dataset::Dataset;
 use crate::{Error, Result};
+pub use boxes::{StoredBox, StoredPiece};
 use hyperchunk_format::convert::Conversion;
 use hyperchunk_format::model::{Dataspace, Datatype, Layout};
 use hyperchunk_format::select::Choice;

@@ -1,5 +1,7 @@
 //! `hyperchunk doctor`.
 
+mod gpu;
+
 use crate::Outcome;
 use hyperchunk_h5abi::Library;
 use hyperchunk_udf::audit;
@@ -35,6 +37,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     say!("wasm       {}", told(programs.wasm_worker()));
     say!("zig        {}", told(programs.zig()));
     say!("python     {}", told(programs.python()));
+    gpu::tell();
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),

@@ -1,0 +1,183 @@
+//! Where the elements of a box lie in a file of this machine, as they are stored, for those who decode them elsewhere.
+
+use super::chunked::located;
+use super::contiguous::{Bytes, locate};
+use super::table::with_table;
+use crate::dataset::Dataset;
+use crate::io::Source;
+use crate::{Error, Result};
+use hyperchunk_format::model::{Chunked, Filter, Layout};
+use hyperchunk_format::select::{Axis, Choice};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A box of a dataset, in pieces as they are stored.
+#[derive(Debug, Clone)]
+pub struct StoredBox {
+    /// The file that has the bytes.
+    pub source: Arc<dyn Source>,
+    /// How many elements the box has along each axis.
+    pub shape: Vec<u64>,
+    /// The extent of the elements that the bytes of a piece become: a chunk, or all of contiguous data.
+    pub extent: Vec<u64>,
+    /// The filters of the dataset.
+    pub pipeline: Vec<Filter>,
+    /// A never-written element; zeros if `None`.
+    pub fill: Option<Vec<u8>>,
+    /// The pieces: together the whole box, none over another.
+    pub pieces: Vec<StoredPiece>,
+}
+
+/// A piece of a box: a part of a chunk, or of data in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPiece {
+    /// Where in the file the bytes lie; `None` if they were never written.
+    pub range: Option<Range<u64>>,
+    /// Which filters were left out, a bit for each; all of them, if the bytes are as they are.
+    pub mask: u32,
+    /// The first of its elements that is wanted, along each axis.
+    pub from: Vec<u64>,
+    /// Where in the box it goes.
+    pub to: Vec<u64>,
+    /// How many are wanted.
+    pub count: Vec<u64>,
+}
+
+/// Rows of fewer bytes that do not lie together are better read otherwise.
+const SHORT: u64 = 64 << 10;
+
+impl Dataset {
+    /// Where the elements of a selection lie that is a box; `None` if it is none, or they do not lie in one file of this
+    /// machine: then they can only be read.
+    ///
+    /// # Errors
+    /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or what it says does not
+    /// lie in the file; Limit if chunks are larger than they may be.
+    pub fn stored_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+        self.find_box(choice).map_err(|error| self.name(error))
+    }
+
+    fn find_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+        choice.check(self.dims())?;
+        let elsewhere = self.0.sharded.is_some()
+            || self.evaluator()?.is_some()
+            || !self.external().is_empty()
+            || self.object().file().0.layouts.cheapest(self, choice).is_some();
+        let source = &self.object().file().0.source;
+        if elsewhere || source.file().is_none() {
+            return Ok(None);
+        }
+        let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
+        let (extent, pieces) = match self.layout() {
+            Layout::Chunked(chunked) => (chunked.dims.clone(), chunks(self, chunked, &wanted)?),
+            Layout::Contiguous { .. } => match rows(self, &wanted)? {
+                Some(pieces) => (self.dims().to_vec(), pieces),
+                None => return Ok(None),
+            },
+            Layout::Compact { .. } | Layout::Virtual { .. } => return Ok(None),
+        };
+        let shape = wanted.iter().map(|range| range.end - range.start).collect();
+        let pipeline = self.pipeline().to_vec();
+        let fill = self.unwritten()?;
+        Ok(Some(StoredBox { source: Arc::clone(source), shape, extent, pipeline, fill, pieces }))
+    }
+}
+
+/// The box that a selection is, in its order.
+fn ranges(choice: &Choice, dims: &[u64]) -> Option<Vec<Range<u64>>> {
+    match choice {
+        Choice::All => Some(dims.iter().map(|extent| 0..*extent).collect()),
+        Choice::Axes(axes) => axes.iter().map(range).collect(),
+        _ => None,
+    }
+}
+
+fn range(axis: &Axis) -> Option<Range<u64>> {
+    match *axis {
+        Axis::Range { start, stride, count, block } if count <= 1 || stride == block => {
+            Some(start..start.checked_add(count.checked_mul(block)?)?)
+        }
+        _ => None,
+    }
+}
+
+fn chunks(dataset: &Dataset, chunked: &Chunked, wanted: &[Range<u64>]) -> Result<Vec<StoredPiece>> {
+    if chunked.element_size != dataset.datatype().size {
+        return Err(Error::corrupt("chunks of elements of another size than the datatype's"));
+    }
+    let bytes = chunked.dims.iter().try_fold(chunked.element_size, |bytes, dim| bytes.checked_mul(*dim));
+    let most = dataset.object().file().options().limits.chunk_bytes;
+    if bytes.is_none_or(|bytes| bytes > most) {
+        return Err(Error::limit(format!("chunks of more than {most} bytes (limit `chunk_bytes`)")));
+    }
+    let choice = Choice::Axes(wanted.iter().cloned().map(Axis::range).collect());
+    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    let mut pieces = Vec::new();
+    with_table(dataset, chunked, &region, |table| {
+        let mut place: Vec<u64> = region.iter().map(|range| range.start).collect();
+        if region.iter().any(Range::is_empty) {
+            return Ok(());
+        }
+        loop {
+            let mut piece = StoredPiece {
+                range: None,
+                mask: 0,
+                from: Vec::with_capacity(place.len()),
+                to: Vec::with_capacity(place.len()),
+                count: Vec::with_capacity(place.len()),
+            };
+            let mut partial = false;
+            for (axis, at) in place.iter().enumerate() {
+                let first = at * chunked.dims[axis];
+                let end = first.saturating_add(chunked.dims[axis]);
+                partial |= end > dataset.dims()[axis];
+                let (from, until) = (first.max(wanted[axis].start), end.min(wanted[axis].end));
+                piece.from.push(from - first);
+                piece.to.push(from - wanted[axis].start);
+                piece.count.push(until - from);
+            }
+            if let Some(chunk) = table.find(&place) {
+                let located = located(dataset, chunk.address, chunk.size);
+                piece.range = Some(located.map_err(|error| super::chunked::named(error, Some(chunk)))?);
+                let unfiltered = chunked.edge_chunks_unfiltered && partial;
+                piece.mask = if unfiltered { u32::MAX } else { chunk.filter_mask };
+            }
+            pieces.push(piece);
+            let next = (0..place.len()).rev().find(|axis| place[*axis] + 1 < region[*axis].end);
+            let Some(axis) = next else { return Ok(()) };
+            place[axis] += 1;
+            for axis in axis + 1..place.len() {
+                place[axis] = region[axis].start;
+            }
+        }
+    })?;
+    Ok(pieces)
+}
+
+/// Contiguous data are one piece. `None` where what is wanted of them lies in rows too short to be read one by one.
+fn rows(dataset: &Dataset, wanted: &[Range<u64>]) -> Result<Option<Vec<StoredPiece>>> {
+    let (dims, size) = (dataset.dims(), dataset.datatype().size);
+    let count: Vec<u64> = wanted.iter().map(|range| range.end - range.start).collect();
+    if count.contains(&0) {
+        return Ok(Some(Vec::new()));
+    }
+    let range = match locate(dataset)? {
+        Some(Bytes::File(_, start)) => {
+            let bytes = dataset.elements()?.checked_mul(size).and_then(|bytes| start.checked_add(bytes));
+            Some(start..bytes.ok_or_else(|| Error::limit("more than 2^64 bytes"))?)
+        }
+        None => None,
+        Some(Bytes::Memory(_) | Bytes::External(_)) => return Ok(None),
+    };
+    // From this axis on, what is wanted lies in a row.
+    let along = (0..dims.len()).rev().find(|axis| count[*axis] != dims[*axis]).unwrap_or(0);
+    let row = count.iter().skip(along).fold(size, |bytes, count| bytes.saturating_mul(*count));
+    if range.is_some() && row < SHORT && count.iter().take(along).any(|count| *count > 1) {
+        return Ok(None);
+    }
+    let from = wanted.iter().map(|range| range.start).collect();
+    Ok(Some(vec![StoredPiece { range, mask: u32::MAX, from, to: vec![0; dims.len()], count }]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+use super::*;
+use crate::write::{CreateOptions, DatasetOptions, NewLayout, NodeId, Writer};
+use crate::{File, OpenOptions};
+use hyperchunk_format::codec::{Decoder, Target, preset};
+use hyperchunk_format::model::{ByteOrder, Dataspace, Datatype, FillWhen};
+use std::path::PathBuf;
+
+const SIZE: usize = 4;
+
+/// The elements of a box, put together from what is said of it.
+fn assembled(found: &StoredBox) -> Vec<u8> {
+    let total: u64 = found.shape.iter().product();
+    let mut out = vec![0xee; usize::try_from(total).unwrap() * SIZE];
+    let mut seen = 0;
+    for piece in &found.pieces {
+        let elements = |extent: &[u64]| usize::try_from(extent.iter().product::<u64>()).unwrap();
+        let bytes = match &piece.range {
+            Some(range) => {
+                let mut stored = vec![0; usize::try_from(range.end - range.start).unwrap()];
+                found.source.read_at(range.start, &mut stored).unwrap();
+                let size = elements(&found.extent) * SIZE;
+                Decoder::default().decode(&found.pipeline, piece.mask, &stored, size).unwrap().to_vec()
+            }
+            None => found.fill.clone().unwrap_or(vec![0; SIZE]).repeat(elements(&found.extent)),
+        };
+        let mut at = vec![0; piece.count.len()];
+        let place = |start: &[u64], at: &[u64], extent: &[u64]| {
+            let places = start.iter().zip(at).zip(extent);
+            let place = places.fold(0, |place, ((start, at), extent)| place * extent + start + at);
+            usize::try_from(place).unwrap() * SIZE
+        };
+        for _ in 0..elements(&piece.count) {
+            let from = place(&piece.from, &at, &found.extent);
+            let to = place(&piece.to, &at, &found.shape);
+            out[to..to + SIZE].copy_from_slice(&bytes[from..from + SIZE]);
+            seen += 1;
+            for axis in (0..at.len()).rev() {
+                at[axis] += 1;
+                if at[axis] < piece.count[axis] {
+                    break;
+                }
+                at[axis] = 0;
+            }
+        }
+    }
+    assert_eq!(seen, total, "each element once");
+    out
+}
+
+/// What is said of a box is what is read of it.
+fn check(dataset: &Dataset, choice: &Choice) {
+    let Some(found) = dataset.stored_box(choice).unwrap() else { panic!("{choice:?} is a box") };
+    assert_eq!(found.shape, choice.shape(dataset.dims()));
+    let mut expected = vec![0; usize::try_from(choice.count(dataset.dims()).unwrap()).unwrap() * SIZE];
+    dataset.read(choice, &mut expected).unwrap();
+    assert_eq!(assembled(&found), expected, "{choice:?}");
+}
+
+fn parts(ranges: &[Range<u64>]) -> Choice {
+    Choice::Axes(ranges.iter().cloned().map(Axis::range).collect())
+}
+
+struct Made(PathBuf);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn boxes_of_every_layout() {
+    let path = std::env::temp_dir().join(format!("hyperchunk-boxes-{}.h5", std::process::id()));
+    let made = Made(path.clone());
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let (datatype, dims) = (Datatype::integer(4, true, ByteOrder::Little), [7, 10, 9]);
+    let space = || Dataspace::Simple { dims: dims.to_vec(), max: dims.map(Some).to_vec() };
+    let data: Vec<u8> = (0..630_i32).flat_map(i32::to_le_bytes).collect();
+    let options = |layout| DatasetOptions::new(datatype.clone(), space()).with_layout(layout);
+    let chunk = vec![3, 4, 5];
+    let target = Target { datatype: &datatype, chunk: &chunk, fill: &FillWhen::Default };
+    for name in ["none", "deflate", "snappy", "fast"] {
+        let pipeline = preset(name, &target).unwrap();
+        let options = options(NewLayout::Chunked(chunk.clone())).with_pipeline(pipeline);
+        let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options).unwrap();
+        dataset.write(&Choice::All, &data).unwrap();
+    }
+    for (name, layout) in [("contiguous", NewLayout::Contiguous), ("compact", NewLayout::Compact)] {
+        let dataset = file.create_dataset(NodeId::ROOT, name.as_bytes(), options(layout)).unwrap();
+        dataset.write(&Choice::All, &data).unwrap();
+    }
+    let sparse = options(NewLayout::Chunked(chunk.clone()));
+    let sparse = file.create_dataset(NodeId::ROOT, b"sparse", sparse).unwrap();
+    sparse.write(&parts(&[3..6, 4..8, 0..5]), &data[..240]).unwrap();
+    file.create_dataset(NodeId::ROOT, b"never", options(NewLayout::Contiguous)).unwrap();
+    let scalar = DatasetOptions::new(datatype.clone(), Dataspace::Scalar);
+    let scalar = file.create_dataset(NodeId::ROOT, b"scalar", scalar).unwrap();
+    scalar.write(&Choice::All, &data[40..44]).unwrap();
+    file.close().unwrap();
+
+    let file = File::open(&made.0, &OpenOptions::default()).unwrap();
+    let group = file.root().unwrap().group().unwrap();
+    let dataset = |name: &str| group.get(name.as_bytes()).unwrap().dataset().unwrap();
+    let some = [
+        parts(&[0..7, 0..10, 0..9]),
+        parts(&[2..5, 0..10, 0..9]),
+        parts(&[2..3, 3..9, 0..9]),
+        parts(&[6..7, 9..10, 8..9]),
+        parts(&[1..1, 3..9, 0..9]),
+        Choice::All,
+    ];
+    for name in ["none", "deflate", "snappy", "fast", "contiguous", "sparse", "never"] {
+        some.iter().for_each(|choice| check(&dataset(name), choice));
+    }
+    let inner = parts(&[1..6, 3..9, 2..8]);
+    for name in ["none", "deflate", "snappy", "fast", "sparse"] {
+        check(&dataset(name), &inner);
+    }
+    let none = |name: &str, choice: &Choice| dataset(name).stored_box(choice).unwrap().is_none();
+    assert!(none("contiguous", &inner), "short rows");
+    assert!(none("compact", &Choice::All), "in the header");
+    assert!(none("none", &Choice::Axes(vec![Axis::steps(0, 2, 3), Axis::range(0..10), Axis::range(0..9)])));
+    assert!(none("none", &Choice::Points { rank: 3, coordinates: vec![1, 2, 3] }));
+    assert!(dataset("none").stored_box(&parts(&[0..8, 0..10, 0..9])).is_err());
+    if let Some(found) = dataset("scalar").stored_box(&Choice::All).unwrap() {
+        assert_eq!(assembled(&found), data[40..44]);
+    }
+}
+
+#[test]
+fn long_rows() {
+    let path = std::env::temp_dir().join(format!("hyperchunk-rows-{}.h5", std::process::id()));
+    let made = Made(path.clone());
+    let file = Writer::create(&path, &CreateOptions::default()).unwrap();
+    let dims = vec![4, 300_000];
+    let space = Dataspace::Simple { max: dims.iter().copied().map(Some).collect(), dims };
+    let options = DatasetOptions::new(Datatype::integer(4, true, ByteOrder::Little), space);
+    let dataset =
+        file.create_dataset(NodeId::ROOT, b"d", options.with_layout(NewLayout::Contiguous)).unwrap();
+    let data: Vec<u8> = (0..1_200_000_i32).flat_map(i32::to_le_bytes).collect();
+    dataset.write(&Choice::All, &data).unwrap();
+    file.close().unwrap();
+    let file = File::open(&made.0, &OpenOptions::default()).unwrap();
+    let dataset = file.root().unwrap().group().unwrap().get(b"d").unwrap().dataset().unwrap();
+    check(&dataset, &Choice::All);
+    check(&dataset, &parts(&[1..3, 100..290_000]));
+    check(&dataset, &parts(&[2..3, 100..101]));
+    assert!(dataset.stored_box(&parts(&[1..3, 100..200])).unwrap().is_none());
+}

@@ -1,0 +1,138 @@
+//! Datasets in the memory of a GPU.
+
+mod dlpack;
+mod errors;
+mod read;
+
+use crate::choice::Choice;
+use crate::dataset::Dataset;
+use crate::datatype::Conversion;
+use crate::errors::to_python;
+use crate::memory::fill;
+use dlpack::{Element, Tensor};
+use errors::{Failure, cuda_error};
+use hyperchunk_cuda::{DeviceMemory, Driver, Stream};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An array on a GPU: all that is given to others of it keeps its memory.
+#[pyclass(frozen, module = "hyperchunk._core")]
+#[derive(Debug)]
+pub(crate) struct DeviceArray {
+    memory: Arc<DeviceMemory>,
+    shape: Vec<i64>,
+    element: Element,
+}
+
+#[pymethods]
+impl DeviceArray {
+    /// Its extent.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.shape)
+    }
+
+    /// The number of its GPU.
+    #[getter]
+    fn device(&self) -> u32 {
+        self.memory.context().ordinal()
+    }
+
+    /// Where it lies; 0 if it has no elements.
+    #[getter]
+    fn address(&self) -> u64 {
+        if self.memory.bytes() == 0 { 0 } else { self.memory.address() }
+    }
+
+    /// How many bytes it has.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Copies it into memory of this machine that has exactly its size.
+    fn download(&self, py: Python<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        fill(out, |out| {
+            let copied = py.detach(|| {
+                let stream = Stream::new(self.memory.context())?;
+                stream.download(&self.memory, 0, out)
+            });
+            copied.map_err(|error| cuda_error(py, &error))
+        })
+    }
+
+    /// It in a capsule of DLPack: the form with a version if that is wanted, a copy on the GPU if that is.
+    fn dlpack<'py>(&self, py: Python<'py>, versioned: bool, copy: bool) -> PyResult<Bound<'py, PyCapsule>> {
+        let memory = if copy {
+            let copied = py.detach(|| {
+                let memory = DeviceMemory::alloc(self.memory.context(), self.memory.bytes())?;
+                let stream = Stream::new(self.memory.context())?;
+                stream.copy(&self.memory, 0, &memory, 0, self.memory.bytes())?;
+                stream.synchronize()?;
+                Ok(Arc::new(memory))
+            });
+            copied.map_err(|error| cuda_error(py, &error))?
+        } else {
+            Arc::clone(&self.memory)
+        };
+        dlpack::capsule(py, Tensor::new(memory, &self.shape, self.element), versioned, copy)
+    }
+}
+
+/// Reads a selection into the memory of a GPU. `kind` and `size` are those of the elements that come out of the conversion, `shape` is their
+/// extent.
+#[pyfunction]
+pub(crate) fn read_to_device(
+    py: Python<'_>,
+    dataset: &Dataset,
+    choice: &Choice,
+    conversion: Option<&Conversion>,
+    shape: Vec<i64>,
+    element: (char, usize),
+    device: u32,
+) -> PyResult<DeviceArray> {
+    let (kind, size) = element;
+    let element = Element::new(kind, size).ok_or_else(|| {
+        PyValueError::new_err(format!("no elements of kind {kind:?} and {size} bytes on a GPU"))
+    })?;
+    let found = py.detach(|| {
+        let choice = choice.within(dataset.0.dims())?;
+        let bytes =
+            shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(usize::try_from(*extent).ok()?));
+        let bytes = bytes.ok_or_else(|| hyperchunk::Error::limit("more bytes than there are addresses"))?;
+        read::read(&dataset.0, &choice, conversion, bytes, device)
+    });
+    match found {
+        Ok(memory) => Ok(DeviceArray { memory: Arc::new(memory), shape, element }),
+        Err(Failure::Read(error)) => Err(to_python(py, &error)),
+        Err(Failure::Cuda(error)) => Err(cuda_error(py, &error)),
+    }
+}
+
+/// The file of NVIDIA's driver and the version of CUDA that it can do.
+#[pyfunction]
+fn cuda_driver(py: Python<'_>) -> PyResult<(PathBuf, (u32, u32))> {
+    let driver = py.detach(Driver::load).map_err(|error| cuda_error(py, &error))?;
+    Ok((driver.path().to_owned(), driver.version()))
+}
+
+/// A GPU: name, compute capability, bytes of memory, UUID.
+type Gpu<'py> = (String, (u32, u32), u64, Bound<'py, PyBytes>);
+
+/// The GPUs that this process may use.
+#[pyfunction]
+fn cuda_devices(py: Python<'_>) -> PyResult<Vec<Gpu<'_>>> {
+    let found = py.detach(|| Driver::load()?.devices()).map_err(|error| cuda_error(py, &error))?;
+    let gpus = found.into_iter();
+    Ok(gpus.map(|gpu| (gpu.name, gpu.capability, gpu.memory, PyBytes::new(py, &gpu.uuid))).collect())
+}
+
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<DeviceArray>()?;
+    module.add_function(wrap_pyfunction!(cuda_driver, module)?)?;
+    module.add_function(wrap_pyfunction!(cuda_devices, module)?)?;
+    module.add_function(wrap_pyfunction!(read_to_device, module)?)
+}
