@@ -6,7 +6,7 @@
 //! shows in the values. Every mistake is an error of CUDA's, with a line on stderr that says what it was.
 //!
 //! Tests load it through `HYPERCHUNK_CUDA_DRIVER`, an absolute path: [`library`] in Rust, the fixture `fake_cuda` in Python.
-//! It is never published and in no wheel. What goes wrong on purpose is said with [`Knob`]s: in the environment,
+//! It is nvCOMP and cuFile, too, for `HYPERCHUNK_NVCOMP` and `HYPERCHUNK_CUFILE`. It is never published and in no wheel. What goes wrong on purpose is said with [`Knob`]s: in the environment,
 //! `HYPERCHUNK_FAKE_CUDA="devices=0,out_of_memory=3"`, read at the first `cuInit`, or with [`Loaded::set`]. With
 //! `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the process ends.
 #![allow(
@@ -15,8 +15,10 @@
     reason = "an interpreter cuts values off, and a tool for tests talks to who runs them"
 )]
 
+mod cufile;
 mod driver;
 mod machine;
+mod nvcomp;
 mod ptx;
 mod streams;
 
@@ -38,6 +40,8 @@ pub enum Knob {
     FailLaunch = 3,
     /// The version of CUDA, as the driver tells it; 12090.
     Version = 4,
+    /// Whether cuFile finds `nvidia-fs`; 1.
+    Nvfs = 5,
 }
 
 /// What the driver counted since it was loaded.
@@ -64,7 +68,9 @@ pub struct Counts {
     pub up: u64,
     /// Bytes that were copied from it.
     pub down: u64,
-    /// Chunks that were decompressed on it.
+    /// Bytes that cuFile read into it.
+    pub direct: u64,
+    /// Pieces that were decompressed on it.
     pub decompressed: u64,
     /// Mistakes that were found.
     pub mistakes: u64,

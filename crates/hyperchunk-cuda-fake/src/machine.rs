@@ -136,7 +136,7 @@ pub(crate) struct Kernel {
 /// All there is.
 pub(crate) struct Machine {
     pub(crate) initialised: bool,
-    knobs: [u64; 5],
+    knobs: [u64; 6],
     pub(crate) memory: DeviceMemory,
     pub(crate) pinned: HashMap<usize, Layout>,
     pub(crate) streams: HashMap<usize, Stream>,
@@ -179,7 +179,7 @@ impl Machine {
     fn new() -> Machine {
         Machine {
             initialised: false,
-            knobs: [1, 1 << 30, 0, 0, 12090],
+            knobs: [1, 1 << 30, 0, 0, 12090, 1],
             memory: DeviceMemory::default(),
             pinned: HashMap::new(),
             streams: HashMap::new(),
@@ -197,7 +197,7 @@ impl Machine {
         if std::mem::replace(&mut self.initialised, true) {
             return;
         }
-        const NAMES: [&str; 5] = ["devices", "memory", "out_of_memory", "fail_launch", "version"];
+        const NAMES: [&str; 6] = ["devices", "memory", "out_of_memory", "fail_launch", "version", "nvfs"];
         let given = std::env::var("HYPERCHUNK_FAKE_CUDA").unwrap_or_default();
         for part in given.split(',').filter(|part| !part.trim().is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -286,7 +286,7 @@ extern "C" fn report() {
     let c = machine().counts();
     let text = format!(
         "{{\"allocations\": {}, \"bytes\": {}, \"peak\": {}, \"pinned\": {}, \"streams\": {}, \"events\": {}, \
-         \"modules\": {}, \"launches\": {}, \"up\": {}, \"down\": {}, \"decompressed\": {}, \"mistakes\": {}}}\n",
+         \"modules\": {}, \"launches\": {}, \"up\": {}, \"down\": {}, \"direct\": {}, \"decompressed\": {}, \"mistakes\": {}}}\n",
         c.allocations,
         c.bytes,
         c.peak,
@@ -297,6 +297,7 @@ extern "C" fn report() {
         c.launches,
         c.up,
         c.down,
+        c.direct,
         c.decompressed,
         c.mistakes
     );

@@ -14,15 +14,48 @@ pub(crate) enum Host {
     Pinned(usize),
 }
 
+/// Something that is done in its turn.
+pub(crate) type Call = Box<dyn FnOnce(&mut Machine) -> Result<(), Fault> + Send>;
+
 /// What a stream does one after another.
 pub(crate) enum Work {
-    Up { to: u64, from: Host, bytes: usize },
-    Down { to: usize, from: u64, bytes: usize },
-    Over { to: u64, from: u64, bytes: usize },
-    Fill { to: u64, value: u8, bytes: usize },
-    Launch { program: Arc<Program>, globals: Arc<Vec<u64>>, name: String, grid: Grid, parameters: Vec<u8> },
-    Record { event: usize, ticket: u64 },
-    Wait { stream: usize, ticket: u64 },
+    Up {
+        to: u64,
+        from: Host,
+        bytes: usize,
+    },
+    Down {
+        to: usize,
+        from: u64,
+        bytes: usize,
+    },
+    Over {
+        to: u64,
+        from: u64,
+        bytes: usize,
+    },
+    Fill {
+        to: u64,
+        value: u8,
+        bytes: usize,
+    },
+    Launch {
+        program: Arc<Program>,
+        globals: Arc<Vec<u64>>,
+        name: String,
+        grid: Grid,
+        parameters: Vec<u8>,
+    },
+    /// What a library of NVIDIA's would do.
+    Call(Call),
+    Record {
+        event: usize,
+        ticket: u64,
+    },
+    Wait {
+        stream: usize,
+        ticket: u64,
+    },
 }
 
 /// A stream.
@@ -147,6 +180,7 @@ impl Machine {
                 run(&program, kernel, &globals, grid, &parameters, &mut self.memory)?;
                 self.counted.launches += 1;
             }
+            Work::Call(call) => call(self)?,
             Work::Record { .. } | Work::Wait { .. } => {}
         }
         Ok(())

@@ -3,14 +3,20 @@
 //!
 //! - [`Driver`], [`Context`], [`Stream`], [`Module`] and memory: the driver API, what there is on any machine with a GPU;
 //! - [`nvrtc`]: CUDA C++ → PTX, without a GPU;
-//! - [`ptx`]: what a PTX text declares.
+//! - [`ptx`]: what a PTX text declares;
+//! - [`ingest`]: from storage to an array in the GPU's memory, with [`nvcomp`] and [`cufile`] where they are.
+#![cfg_attr(test, allow(clippy::cast_possible_truncation, reason = "a test may fail"))]
 
 mod context;
+pub mod cufile;
 mod driver;
 mod error;
+pub mod ingest;
+mod kernels;
 mod library;
 mod memory;
 mod module;
+pub mod nvcomp;
 pub mod nvrtc;
 pub mod ptx;
 mod stream;

@@ -8,5 +8,7 @@
 )]
 
 mod driver;
+mod ingest;
+mod kernels;
 mod nvrtc;
 mod support;

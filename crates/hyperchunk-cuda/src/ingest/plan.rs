@@ -1,0 +1,233 @@
+//! What is done with each chunk, and which chunks go together.
+
+use super::geometry::{Copy, MAX_RANK};
+use super::{Options, Request, Stored};
+use crate::error::fail;
+use crate::nvcomp::Algorithm;
+use crate::{Error, Result};
+use std::ops::Range;
+
+/// Plain data are read in pieces of so many bytes.
+const PIECE: u64 = 4 << 20;
+/// A batch has at most so many chunks: as many rows of blocks as a grid may have, and fewer.
+const MOST_TASKS: usize = 4096;
+/// What a stored chunk may have more than its elements: filters that gain nothing put headers before them.
+const SLACK: u64 = 1 << 16;
+
+const DEFLATE: u16 = 1;
+const SHUFFLE: u16 = 2;
+const FLETCHER32: u16 = 3;
+const SNAPPY: u16 = 32003;
+const LZ4: u16 = 32004;
+const ZSTD: u16 = 32015;
+
+/// How a chunk's bytes become elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// They are elements already.
+    Plain,
+    /// One element for all.
+    Fill,
+    /// On the GPU: decompressed, then unshuffled.
+    Gpu { algorithm: Option<Algorithm>, shuffle: Option<u32>, fletcher32: bool },
+    /// By the processor.
+    Cpu,
+}
+
+/// What is done in one piece: a chunk, or a part of one without filters.
+#[derive(Clone, Debug)]
+pub(super) struct Task<'a> {
+    /// Where the bytes are: of a part of plain data, only its own.
+    pub(super) stored: Stored<'a>,
+    pub(super) mask: u32,
+    pub(super) how: How,
+    /// The bytes of all elements of the chunk, or of the piece.
+    pub(super) raw: usize,
+    /// What goes where: from the first byte that is read, or of the chunk.
+    pub(super) copies: Vec<Copy>,
+}
+
+impl Task<'_> {
+    /// How many bytes are stored.
+    pub(super) fn bytes(&self) -> usize {
+        match self.stored {
+            Stored::At { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
+            Stored::Bytes(bytes) | Stored::Fill(bytes) => bytes.len(),
+        }
+    }
+
+    /// How many bytes of page-locked memory it takes.
+    pub(super) fn room(&self) -> usize {
+        match self.how {
+            How::Cpu => self.raw,
+            _ => self.bytes(),
+        }
+    }
+
+    /// Whether it goes straight to its place.
+    pub(super) fn is_direct(&self, swap: usize) -> bool {
+        self.how == How::Plain && swap <= 1 && self.copies.len() == 1 && self.copies[0].is_plain()
+    }
+
+    /// How messages name it.
+    pub(super) fn place(&self) -> String {
+        match self.stored {
+            Stored::At { offset, .. } => format!("the chunk at byte {offset}"),
+            Stored::Bytes(_) => "a chunk".to_owned(),
+            Stored::Fill(_) => "a chunk that is not stored".to_owned(),
+        }
+    }
+}
+
+/// The tasks of a request.
+pub(super) fn tasks<'a>(request: &Request<'a>, options: &Options<'_>) -> Result<Vec<Task<'a>>> {
+    let element = request.element as u64;
+    let elements = request.chunk.iter().try_fold(element, |all, size| all.checked_mul(*size));
+    let Some(chunk_bytes) = elements else { fail!(Limit, "chunks of {:?} elements", request.chunk) };
+    let mut tasks = Vec::with_capacity(request.parts.len());
+    for part in &request.parts {
+        if let Stored::Fill(value) = part.stored {
+            if value.len() != request.element {
+                fail!(Invalid, "a fill value of {} bytes for elements of {}", value.len(), request.element)
+            }
+            let copy = Copy::fill(request.dims, &part.to, &part.size, element)?;
+            if copy.bytes() > 0 {
+                let copies = copy.with_rank(MAX_RANK);
+                tasks.push(Task {
+                    stored: part.stored,
+                    mask: 0,
+                    how: How::Fill,
+                    raw: request.element,
+                    copies,
+                });
+            }
+            continue;
+        }
+        let copy = Copy::new(request.chunk, &part.from, request.dims, &part.to, &part.size, element)?;
+        if copy.bytes() == 0 {
+            continue;
+        }
+        let how = how(request, part.mask, chunk_bytes, options);
+        let stored_bytes = match part.stored {
+            Stored::At { bytes, .. } => bytes,
+            Stored::Bytes(bytes) | Stored::Fill(bytes) => bytes.len() as u64,
+        };
+        if how == How::Plain {
+            if stored_bytes < chunk_bytes {
+                return Err(short(&part.stored, stored_bytes, chunk_bytes));
+            }
+            let mut pieces = Vec::new();
+            copy.cut(PIECE, &mut pieces);
+            for mut piece in pieces {
+                let (start, span) = (piece.from, piece.span());
+                piece.from = 0;
+                let stored = within(&part.stored, start, span)?;
+                let copies = piece.with_rank(MAX_RANK);
+                let raw = usize::try_from(span).unwrap_or(usize::MAX);
+                tasks.push(Task { stored, mask: part.mask, how, raw, copies });
+            }
+            continue;
+        }
+        if stored_bytes > chunk_bytes.saturating_mul(4).saturating_add(SLACK) {
+            fail!(Damaged, "a chunk of {stored_bytes} stored bytes for {chunk_bytes} of elements")
+        }
+        let Ok(raw) = usize::try_from(chunk_bytes) else { fail!(Limit, "a chunk of {chunk_bytes} bytes") };
+        let copies = copy.with_rank(MAX_RANK);
+        tasks.push(Task { stored: part.stored, mask: part.mask, how, raw, copies });
+    }
+    Ok(tasks)
+}
+
+#[cold]
+fn short(stored: &Stored<'_>, bytes: u64, wanted: u64) -> Error {
+    let place = match stored {
+        Stored::At { offset, .. } => format!("at byte {offset}: "),
+        _ => String::new(),
+    };
+    let text = format!("{place}{bytes} bytes are stored for elements of {wanted}");
+    Error::new(crate::ErrorKind::Damaged, text)
+}
+
+/// A part of what is stored.
+fn within<'a>(stored: &Stored<'a>, start: u64, bytes: u64) -> Result<Stored<'a>> {
+    match stored {
+        Stored::At { offset, .. } => match offset.checked_add(start) {
+            Some(offset) => Ok(Stored::At { offset, bytes }),
+            None => fail!(Damaged, "data at byte {offset}, beyond every file"),
+        },
+        Stored::Bytes(all) | Stored::Fill(all) => {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            match all.get(place(start)..place(start.saturating_add(bytes))) {
+                Some(found) => Ok(Stored::Bytes(found)),
+                None => Err(short(stored, all.len() as u64, start.saturating_add(bytes))),
+            }
+        }
+    }
+}
+
+/// How the chunks with such a mask are decoded.
+fn how(request: &Request<'_>, mask: u32, chunk_bytes: u64, options: &Options<'_>) -> How {
+    let applied =
+        request.filters.iter().enumerate().filter(|(number, _)| {
+            mask & 1_u32.unbounded_shl(u32::try_from(*number).unwrap_or(u32::MAX)) == 0
+        });
+    let (mut algorithm, mut shuffle, mut fletcher32) = (None, None, false);
+    let mut any = false;
+    for (_, filter) in applied {
+        any = true;
+        // Shuffle, then a compressor, then the checksum: any of them, in this order.
+        let found = match filter.id {
+            SHUFFLE if shuffle.is_none() && algorithm.is_none() && !fletcher32 => {
+                shuffle = filter.parameters.first().copied().filter(|size| *size > 0);
+                shuffle.is_some()
+            }
+            FLETCHER32 if !fletcher32 => {
+                fletcher32 = true;
+                true
+            }
+            id if algorithm.is_none() && !fletcher32 => {
+                algorithm = match id {
+                    DEFLATE => Some(Algorithm::Deflate),
+                    SNAPPY => Some(Algorithm::Snappy),
+                    LZ4 => Some(Algorithm::Lz4),
+                    ZSTD => Some(Algorithm::Zstd),
+                    _ => None,
+                };
+                algorithm.is_some_and(|algorithm| {
+                    let known = options.nvcomp.is_some_and(|nvcomp| nvcomp.decompresses(algorithm));
+                    known && chunk_bytes <= algorithm.most()
+                })
+            }
+            _ => false,
+        };
+        if !found {
+            return How::Cpu;
+        }
+    }
+    if !any {
+        return How::Plain;
+    }
+    How::Gpu { algorithm, shuffle: shuffle.filter(|size| *size > 1), fletcher32 }
+}
+
+/// Which tasks go together, in their order.
+pub(super) fn batches(tasks: &[Task<'_>], bytes: usize) -> Vec<Range<usize>> {
+    let bytes = bytes.max(1);
+    let mut batches = Vec::new();
+    let (mut start, mut stored, mut raw, mut copies) = (0, 0_usize, 0_usize, 0);
+    for (number, task) in tasks.iter().enumerate() {
+        let (more_stored, more_raw) = (stored.saturating_add(task.room()), raw.saturating_add(task.raw));
+        let full = more_stored > bytes || more_raw > bytes.saturating_mul(2) || number - start >= MOST_TASKS;
+        if number > start && (full || copies + task.copies.len() > 2 * MOST_TASKS) {
+            batches.push(start..number);
+            (start, stored, raw, copies) = (number, 0, 0, 0);
+        }
+        stored = stored.saturating_add(task.room());
+        raw = raw.saturating_add(task.raw);
+        copies += task.copies.len();
+    }
+    if start < tasks.len() {
+        batches.push(start..tasks.len());
+    }
+    batches
+}

@@ -1,0 +1,298 @@
+//! What the processor does: it reads stored bytes into page-locked memory, looks at what is in front of and behind compressed
+//! data, and decodes what the GPU cannot.
+
+use super::plan::{How, Task};
+use super::{Input, Options, Request, Stored};
+use crate::cufile::Registered;
+use crate::error::fail;
+use crate::nvcomp::Algorithm;
+use crate::{Error, ErrorKind, Result};
+use hyperchunk_format::codec::{Context, Decoder, SnappyBlocks, lookup};
+use std::os::unix::fs::FileExt as _;
+
+const FLETCHER32: u16 = 3;
+/// In front of zlib's data, and behind them.
+const ZLIB_HEADER: usize = 2;
+const ZLIB_CHECKSUM: usize = 4;
+/// In front of the blocks of the LZ4 filter: how many bytes in all, and in a block; in front of each, how many are stored.
+const LZ4_HEADER: usize = 12;
+const LZ4_SIZE: usize = 4;
+
+/// A piece of compressed data: where it lies in the task's memory, and where it goes in the chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) from: usize,
+    pub(super) bytes: usize,
+    pub(super) to: usize,
+    pub(super) room: usize,
+}
+
+/// What became of a task's bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prepared {
+    /// What is decompressed.
+    pub(super) items: Vec<Item>,
+    /// What goes into the chunk as it is.
+    pub(super) copies: Vec<Item>,
+    /// What the checksum of the decompressed bytes must be.
+    pub(super) adler32: Option<u32>,
+    /// The GPU need not try: the processor decodes it again, and says what is wrong.
+    pub(super) is_odd: bool,
+}
+
+/// Makes the file known to cuFile, where that is used.
+pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Result<Option<Registered<'a>>> {
+    match (options.cufile, request.input) {
+        (Some(cufile), Input::File(file)) => cufile.register(file).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Whether the processor has nothing to look at, so that cuFile may read it.
+pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
+    let plain = match task.how {
+        How::Plain => true,
+        How::Gpu { algorithm, fletcher32, .. } => {
+            !fletcher32 && matches!(algorithm, None | Some(Algorithm::Zstd))
+        }
+        How::Fill | How::Cpu => false,
+    };
+    plain && matches!(task.stored, Stored::At { .. })
+}
+
+/// How many bytes before a boundary of 16 a task begins, so that compressed data lie on it.
+pub(super) fn lead(task: &Task<'_>) -> usize {
+    match task.how {
+        How::Gpu { algorithm: Some(Algorithm::Deflate), .. } => 16 - ZLIB_HEADER,
+        _ => 0,
+    }
+}
+
+/// Fills a task's page-locked memory.
+pub(super) fn prepare(
+    task: &Task<'_>,
+    request: &Request<'_>,
+    to: &mut [u8],
+    decoder: &mut Decoder,
+    scratch: &mut Vec<u8>,
+) -> Result<Prepared> {
+    match task.how {
+        How::Cpu => {
+            let decoded = decode(task, request, decoder, scratch)?;
+            to.copy_from_slice(decoded);
+            Ok(Prepared::default())
+        }
+        How::Plain | How::Fill => read(task, request, to).map(|()| Prepared::default()),
+        How::Gpu { algorithm, fletcher32, .. } => {
+            read(task, request, to)?;
+            let odd = Prepared { is_odd: true, ..Prepared::default() };
+            let length = if fletcher32 {
+                let context = Context { parameters: &[], expected: None, limit: usize::MAX };
+                let kept = lookup(FLETCHER32, |codec| codec.map(|codec| codec.kept(to, &context)));
+                match kept {
+                    Some(Ok(Some(kept))) if kept <= to.len() => kept,
+                    _ => return Ok(odd),
+                }
+            } else {
+                to.len()
+            };
+            let stored = &mut to[..length];
+            let prepared = match algorithm {
+                None => (length >= task.raw).then(Prepared::default),
+                Some(Algorithm::Snappy) => snappy(stored, task),
+                Some(Algorithm::Zstd) => Some(whole(stored, task)),
+                Some(Algorithm::Deflate) => zlib(stored, task),
+                Some(Algorithm::Lz4) => lz4(stored, task),
+            };
+            Ok(prepared.unwrap_or(odd))
+        }
+    }
+}
+
+/// What the processor makes of a task's chunk.
+pub(super) fn decode<'a>(
+    task: &Task<'a>,
+    request: &Request<'_>,
+    decoder: &'a mut Decoder,
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8]> {
+    let stored = match task.stored {
+        Stored::Bytes(bytes) => bytes,
+        _ => {
+            scratch.clear();
+            if scratch.try_reserve(task.bytes()).is_err() {
+                fail!(Limit, "{}: no memory for {} bytes", task.place(), task.bytes())
+            }
+            scratch.resize(task.bytes(), 0);
+            read(task, request, scratch)?;
+            scratch
+        }
+    };
+    let decoded = decoder.decode(request.filters, task.mask, stored, task.raw);
+    decoded.map_err(|error| Error::from(error).within(task.place()))
+}
+
+/// Reads a task's stored bytes.
+fn read(task: &Task<'_>, request: &Request<'_>, to: &mut [u8]) -> Result<()> {
+    match (task.stored, request.input) {
+        (Stored::Bytes(bytes) | Stored::Fill(bytes), _) => {
+            to.copy_from_slice(bytes);
+            Ok(())
+        }
+        (Stored::At { offset, .. }, Input::Reader(reader)) => {
+            reader(offset, to).map_err(|error| error.within(task.place()))
+        }
+        (Stored::At { offset, .. }, Input::File(file)) => file.read_exact_at(to, offset).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => ErrorKind::Damaged,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, format!("{}: {} bytes: {error}", task.place(), to.len()))
+        }),
+    }
+}
+
+/// All stored bytes are one piece.
+fn whole(stored: &[u8], task: &Task<'_>) -> Prepared {
+    let item = Item { from: 0, bytes: stored.len(), to: 0, room: task.raw };
+    Prepared { items: vec![item], ..Prepared::default() }
+}
+
+/// The blocks of the Snappy filter, each with the preamble that makes it raw Snappy in the place of its stored size.
+fn snappy(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
+    let blocks = SnappyBlocks::new(stored).ok()?;
+    if u64::from(blocks.size()) != task.raw as u64 {
+        return None;
+    }
+    let blocks = blocks.collect::<hyperchunk_format::Result<Vec<_>>>().ok()?;
+    let (mut prepared, mut to) = (Prepared::default(), 0);
+    for block in blocks {
+        let (preamble, length) = block.preamble()?;
+        let start = block.stored.start.checked_sub(preamble.len())?;
+        stored.get_mut(start..block.stored.start)?.copy_from_slice(&preamble);
+        let (bytes, room) = (length + block.stored.len(), block.size as usize);
+        prepared.items.push(Item { from: block.stored.start - length, bytes, to, room });
+        to += room;
+    }
+    Some(prepared)
+}
+
+/// What is between the header and the checksum of a zlib stream (RFC 1950).
+fn zlib(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
+    let end = stored.len().checked_sub(ZLIB_CHECKSUM).filter(|end| *end > ZLIB_HEADER)?;
+    let header = u16::from_be_bytes([stored[0], stored[1]]);
+    let (method, has_dictionary) = (stored[0] & 15, stored[1] & 0x20 != 0);
+    if method != 8 || has_dictionary || !header.is_multiple_of(31) {
+        return None;
+    }
+    let checksum = stored[end..].try_into().ok().map(u32::from_be_bytes)?;
+    let item = Item { from: ZLIB_HEADER, bytes: end - ZLIB_HEADER, to: 0, room: task.raw };
+    Some(Prepared { items: vec![item], adler32: Some(checksum), ..Prepared::default() })
+}
+
+/// The blocks of the LZ4 filter, moved together so that each begins at a multiple of four.
+fn lz4(stored: &mut [u8], task: &Task<'_>) -> Option<Prepared> {
+    let size = u64::from_be_bytes(stored.get(..8)?.try_into().ok()?);
+    let block = u32::from_be_bytes(stored.get(8..LZ4_HEADER)?.try_into().ok()?) as usize;
+    if size != task.raw as u64 || block == 0 || (!block.is_multiple_of(8) && block < task.raw) {
+        return None;
+    }
+    let mut prepared = Prepared::default();
+    let (mut at, mut free) = (LZ4_HEADER, 0_usize);
+    for to in (0..task.raw).step_by(block) {
+        let room = block.min(task.raw - to);
+        let bytes = u32::from_be_bytes(stored.get(at..at + LZ4_SIZE)?.try_into().ok()?) as usize;
+        at += LZ4_SIZE;
+        let end = at.checked_add(bytes).filter(|end| *end <= stored.len())?;
+        // Never beyond where it was: four bytes in front of it fall away, three at most come in.
+        let from = free.next_multiple_of(4);
+        stored.copy_within(at..end, from);
+        let item = Item { from, bytes, to, room };
+        // What gained nothing is stored as it is.
+        if bytes == room {
+            prepared.copies.push(item)
+        } else {
+            prepared.items.push(item)
+        }
+        (at, free) = (end, from + bytes);
+    }
+    Some(prepared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ingest::geometry::Copy;
+    use hyperchunk_format::codec::{Codec as _, EncodeContext, Encoded, Snappy};
+
+    fn task(raw: usize) -> Task<'static> {
+        let how = How::Gpu { algorithm: None, shuffle: None, fletcher32: false };
+        Task { stored: Stored::Bytes(&[]), mask: 0, how, raw, copies: Vec::<Copy>::new() }
+    }
+
+    #[test]
+    fn zlib_streams() {
+        let check = |stored: &[u8]| zlib(stored, &task(9));
+        let nine = [0x78, 0x9c, 0x33, 0x34, 0x00, 0x09, 0x1e, 0x01, 0xde];
+        let found = check(&nine).unwrap();
+        assert_eq!((found.items[0].from, found.items[0].bytes, found.adler32), (2, 3, Some(0x091e_01de)));
+        for wrong in [
+            &nine[..6],
+            &[],
+            &[0x79, 0x9c, 1, 2, 3, 4, 5],
+            &[0x78, 0x9d, 1, 2, 3, 4, 5],
+            &[0x78, 0xbb, 1, 2, 3, 4, 5],
+        ] {
+            assert_eq!(check(wrong), None, "{wrong:x?}");
+        }
+    }
+
+    #[test]
+    fn lz4_blocks_move_together() {
+        let mut stored = Vec::new();
+        stored.extend(20_u64.to_be_bytes());
+        stored.extend(8_u32.to_be_bytes());
+        for block in [&b"abc"[..], b"12345678", b"xy"] {
+            stored.extend((block.len() as u32).to_be_bytes());
+            stored.extend(block);
+        }
+        let check = |stored: &[u8], raw: usize| lz4(&mut stored.to_vec(), &task(raw));
+        let mut moved = stored.clone();
+        let found = lz4(&mut moved, &task(20)).unwrap();
+        let item = |from, bytes, to, room| Item { from, bytes, to, room };
+        assert_eq!(found.items, [item(0, 3, 0, 8), item(12, 2, 16, 4)]);
+        assert_eq!(found.copies, [item(4, 8, 8, 8)]);
+        assert_eq!((&moved[..3], &moved[4..12], &moved[12..14]), (&b"abc"[..], &b"12345678"[..], &b"xy"[..]));
+        assert_eq!(check(&stored, 21), None);
+        for length in 0..stored.len() {
+            assert_eq!(check(&stored[..length], 20), None, "{length}");
+        }
+        stored[12] = 0xff;
+        assert_eq!(check(&stored, 20), None);
+    }
+
+    #[test]
+    fn snappy_blocks_get_their_preambles() {
+        let chunk: Vec<u8> = (0..5000_u32).map(|i| (i / 40) as u8).collect();
+        let context = EncodeContext { parameters: &[2048], optional: false };
+        let mut stored = Vec::new();
+        let Encoded::Written(size) = Snappy.encode(&chunk, &mut stored, &context).unwrap() else {
+            panic!("refused")
+        };
+        stored.truncate(size);
+        let found = snappy(&mut stored.clone(), &task(5000)).unwrap();
+        let rooms: Vec<_> = found.items.iter().map(|item| (item.to, item.room)).collect();
+        assert_eq!(rooms, [(0, 2048), (2048, 2048), (4096, 904)]);
+        let mut moved = stored.clone();
+        snappy(&mut moved, &task(5000)).unwrap();
+        for item in found.items {
+            // The preamble is the block's size in groups of seven bits.
+            let [low, high] = [moved[item.from], moved[item.from + 1]].map(usize::from);
+            assert_eq!((low & 0x7f) + high * 128, item.room);
+        }
+        assert_eq!(snappy(&mut stored.clone(), &task(4999)), None);
+        for length in 0..stored.len() {
+            assert_eq!(snappy(&mut stored[..length].to_vec(), &task(5000)), None, "{length}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! nvCOMP, NVIDIA's library of decompressors on the GPU, found at run time: its batched calls, version 6.
+
+use crate::library::{Library, functions, given};
+use crate::{Driver, Error, ErrorKind, Result, Stream};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+
+/// The options of a decompressor, all at their default. They are passed by value, as 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Options([u64; 8]);
+
+type TempSize = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+type Decompress =
+    unsafe extern "C" fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, *mut c_void) -> c_int;
+
+functions! {
+    /// The functions that we call.
+    Functions:
+    properties = c"nvcompGetProperties": fn(*mut [u32; 2]) -> c_int;
+    {
+        status_string = c"nvcompGetStatusString": fn(c_int) -> *const c_char;
+        snappy_temp = c"nvcompBatchedSnappyDecompressGetTempSize": fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+        lz4_temp = c"nvcompBatchedLZ4DecompressGetTempSize": fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+        deflate_temp = c"nvcompBatchedDeflateDecompressGetTempSize": fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+        zstd_temp = c"nvcompBatchedZstdDecompressGetTempSize": fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+        snappy = c"nvcompBatchedSnappyDecompressAsync": fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, *mut c_void) -> c_int;
+        lz4 = c"nvcompBatchedLZ4DecompressAsync": fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, *mut c_void) -> c_int;
+        deflate = c"nvcompBatchedDeflateDecompressAsync": fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, *mut c_void) -> c_int;
+        zstd = c"nvcompBatchedZstdDecompressAsync": fn(u64, u64, u64, u64, usize, u64, usize, u64, Options, u64, *mut c_void) -> c_int;
+    }
+}
+
+/// The environment variable with the library's absolute path.
+const VARIABLE: &str = "HYPERCHUNK_NVCOMP";
+const NAME: &str = "libnvcomp.so.6";
+/// Its calls changed with each of its versions.
+const MAJOR: u32 = 6;
+
+/// A format of compressed data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// Raw Snappy.
+    Snappy,
+    /// Blocks of LZ4.
+    Lz4,
+    /// Raw deflate: zlib's streams without header and checksum.
+    Deflate,
+    /// Frames of Zstandard.
+    Zstd,
+}
+
+impl Algorithm {
+    pub(crate) const ALL: [Algorithm; 4] =
+        [Algorithm::Snappy, Algorithm::Lz4, Algorithm::Deflate, Algorithm::Zstd];
+
+    /// The most bytes that a piece may have when it is decompressed.
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Algorithm::Snappy | Algorithm::Zstd => (1 << 31) - 1,
+            Algorithm::Lz4 | Algorithm::Deflate => (1 << 32) - 1,
+        }
+    }
+}
+
+/// Where a batch lies on the GPU: addresses of tables with an entry for each piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) count: usize,
+    /// Addresses of compressed pieces, and their sizes.
+    pub(crate) from: u64,
+    pub(crate) from_bytes: u64,
+    /// Where pieces go, and how much room there is.
+    pub(crate) to: u64,
+    pub(crate) room: u64,
+    /// Written: how many bytes each piece has, and its status, a 32-bit number.
+    pub(crate) to_bytes: u64,
+    pub(crate) statuses: u64,
+    /// Room for the decompressor itself.
+    pub(crate) temp: u64,
+    pub(crate) temp_bytes: usize,
+}
+
+/// The library.
+#[allow(missing_debug_implementations, reason = "a table of function pointers")]
+pub struct Nvcomp {
+    f: Functions,
+    library: Library,
+    version: (u32, u32),
+}
+
+impl Nvcomp {
+    /// Loads it: the file `path`, or the library in that folder; else `HYPERCHUNK_NVCOMP` (an absolute path; set-uid programs
+    /// do not look), else where the system's loader finds it. It needs no GPU to be loaded.
+    ///
+    /// # Errors
+    /// Missing, with what to install; Unsupported if it is of another version.
+    pub fn load(path: Option<&Path>) -> Result<Nvcomp> {
+        let candidates = match path {
+            Some(folder) if folder.is_dir() => vec![folder.join(NAME)],
+            Some(file) => vec![file.to_owned()],
+            None => vec![given(VARIABLE)?.unwrap_or_else(|| PathBuf::from(NAME))],
+        };
+        let library = Library::open(&candidates).map_err(|reasons| {
+            let message = format!(
+                "nvCOMP, which decompresses on the GPU, is missing ({}). Get it with `pip install 'hyperchunk[cuda]'`; without it \
+                 chunks are decompressed by the processor",
+                reasons.join("; ")
+            );
+            Error::new(ErrorKind::Missing, message)
+        })?;
+        let unsupported = |what: String| {
+            let path = library.path().display();
+            Error::new(ErrorKind::Unsupported, format!("{path} {what}: nvCOMP {MAJOR} is needed"))
+        };
+        let f = Functions::load(&library).map_err(|missing| unsupported(format!("lacks {missing}")))?;
+        let mut properties = [0; 2];
+        // SAFETY: writes two numbers.
+        let code = unsafe { (f.properties)(&raw mut properties) };
+        let version = (properties[0] / 1000, properties[0] % 1000 / 100);
+        if code != 0 || version.0 != MAJOR {
+            return Err(unsupported(format!("is version {}.{}", version.0, version.1)));
+        }
+        Ok(Nvcomp { f, library, version })
+    }
+
+    /// The one that goes with a driver: as [`Nvcomp::load`], but beside a driver of `HYPERCHUNK_CUDA_DRIVER` only the one of
+    /// `HYPERCHUNK_NVCOMP`, since NVIDIA's own would not work with it.
+    ///
+    /// # Errors
+    /// As [`Nvcomp::load`].
+    pub fn beside(driver: &Driver, path: Option<&Path>) -> Result<Nvcomp> {
+        if !driver.is_substitute() {
+            return Nvcomp::load(path);
+        }
+        match given(VARIABLE)? {
+            Some(file) => Nvcomp::load(Some(&file)),
+            None => {
+                let message = format!(
+                    "nvCOMP does not work with the driver of HYPERCHUNK_CUDA_DRIVER; set {VARIABLE}, too"
+                );
+                Err(Error::new(ErrorKind::Missing, message))
+            }
+        }
+    }
+
+    /// Its version, as (6, 0).
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// The file that it was loaded from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.library.path()
+    }
+
+    /// Whether it decompresses that format.
+    #[must_use]
+    pub fn decompresses(&self, algorithm: Algorithm) -> bool {
+        self.calls(algorithm).is_some()
+    }
+
+    fn calls(&self, algorithm: Algorithm) -> Option<(TempSize, Decompress)> {
+        match algorithm {
+            Algorithm::Snappy => self.f.snappy_temp.zip(self.f.snappy),
+            Algorithm::Lz4 => self.f.lz4_temp.zip(self.f.lz4),
+            Algorithm::Deflate => self.f.deflate_temp.zip(self.f.deflate),
+            Algorithm::Zstd => self.f.zstd_temp.zip(self.f.zstd),
+        }
+    }
+
+    /// How much room the decompressor needs for so many pieces, of at most so many bytes each and together.
+    pub(crate) fn temp_bytes(
+        &self,
+        stream: &Stream,
+        algorithm: Algorithm,
+        count: usize,
+        largest: usize,
+        total: usize,
+    ) -> Result<usize> {
+        let Some((temp, _)) = self.calls(algorithm) else { return Err(self.cannot(algorithm)) };
+        stream.context().make_current()?;
+        let mut bytes = 0;
+        // SAFETY: writes one size; the stream is live.
+        let code = unsafe { temp(count, largest, Options([0; 8]), &raw mut bytes, total, stream.handle()) };
+        self.check("DecompressGetTempSize", algorithm, code)?;
+        Ok(bytes)
+    }
+
+    /// Starts to decompress a batch. How it went is known when the stream is there.
+    ///
+    /// # Safety
+    /// The tables are on the stream's GPU, are as long as the batch says, lead to memory of the sizes that they say, and
+    /// stay until the stream is done.
+    pub(crate) unsafe fn decompress(
+        &self,
+        stream: &Stream,
+        algorithm: Algorithm,
+        batch: &Batch,
+    ) -> Result<()> {
+        let Some((_, decompress)) = self.calls(algorithm) else { return Err(self.cannot(algorithm)) };
+        stream.context().make_current()?;
+        // SAFETY: the caller's promise.
+        let code = unsafe {
+            decompress(
+                batch.from,
+                batch.from_bytes,
+                batch.room,
+                batch.to_bytes,
+                batch.count,
+                batch.temp,
+                batch.temp_bytes,
+                batch.to,
+                Options([0; 8]),
+                batch.statuses,
+                stream.handle(),
+            )
+        };
+        self.check("DecompressAsync", algorithm, code)
+    }
+
+    fn cannot(&self, algorithm: Algorithm) -> Error {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("{} does not decompress {algorithm:?}", self.library.path().display()),
+        )
+    }
+
+    fn check(&self, call: &str, algorithm: Algorithm, code: c_int) -> Result<()> {
+        if code == 0 {
+            return Ok(());
+        }
+        let text = self.f.status_string.map(|text| {
+            // SAFETY: gives null or a string that is never freed.
+            unsafe {
+                let text = text(code);
+                if text.is_null() {
+                    String::new()
+                } else {
+                    CStr::from_ptr(text).to_string_lossy().into_owned()
+                }
+            }
+        });
+        let text = text.unwrap_or_default();
+        Err(Error::new(ErrorKind::Failed, format!("nvCOMP, {algorithm:?}{call}: status {code} {text}"))
+            .with_code(code))
+    }
+}
