@@ -162,3 +162,16 @@ def data(tmp_path: Path) -> Path:
     (folder / "value.txt").write_text("42")
     (tmp_path.resolve() / "secret.txt").write_text("13")
     return folder
+
+
+@pytest.fixture
+def gpu_granted(profile: Callable[[str, str], Path]) -> Path:
+    """The user grants the GPU to what they signed."""
+    return profile("self", "[grant]\ngpu = true")
+
+
+@pytest.fixture
+def gpu(fake_cuda: Path, gpu_granted: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """There is a driver, which interprets kernels, and the GPU is granted."""
+    monkeypatch.setenv("HYPERCHUNK_CUDA_DRIVER", str(fake_cuda))
+    return fake_cuda

@@ -3,6 +3,7 @@
 use crate::Outcome;
 use clap::Subcommand;
 use hyperchunk_h5abi::{Library, edit};
+use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, growth};
 use hyperchunk_udf::escape::{escape, escape_lines};
 use hyperchunk_udf::host::results::Results;
@@ -23,8 +24,8 @@ pub(crate) enum Command {
     Attach {
         /// The HDF5 file.
         file: PathBuf,
-        /// The program: .py (Python), .lua (Lua), .cpp (C++), .c (C, as WebAssembly), .wasm (a WebAssembly module) or .expr (an
-        /// expression). Not with --expression.
+        /// The program: .py (Python), .lua (Lua), .cpp (C++), .c (C, as WebAssembly), .wasm (a WebAssembly module), .cu
+        /// (CUDA) or .expr (an expression). Not with --expression.
         #[arg(required_unless_present = "expression")]
         source: Option<PathBuf>,
         /// The outputs.
@@ -171,7 +172,7 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             dry_run,
             json,
         } => {
-            let backend = backend.map(|_| hyperchunk_udf::backend::Backend::Wasm);
+            let backend = backend.map(|_| Backend::Wasm);
             let chunking = chunking::from_option(chunks.as_deref())?;
             let options = edit::Options {
                 overwrite,
@@ -204,10 +205,11 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             for one in &attached {
                 say!("{}", describe_attached(one, dry_run));
             }
-            if unsigned && attached.iter().any(|a| a.record.backend == hyperchunk_udf::backend::Backend::Cpp)
-            {
+            let native = [Backend::Cpp, Backend::Cuda];
+            if let Some(one) = attached.iter().find(|a| unsigned && native.contains(&a.record.backend)) {
                 eprintln!(
-                    "hyperchunk: warning: unsigned C++ runs nowhere: the profile `untrusted` refuses native code"
+                    "hyperchunk: warning: unsigned {} runs nowhere: the profile `untrusted` refuses native code",
+                    if one.record.backend == Backend::Cpp { "C++" } else { "CUDA" }
                 );
             }
         }

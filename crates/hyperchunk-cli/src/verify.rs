@@ -91,6 +91,7 @@ fn explain(
         match record.backend {
             Backend::Expression => "an expression".to_owned(),
             Backend::Wasm => "a WebAssembly module".to_owned(),
+            Backend::Cuda => "kernels on a GPU (CUDA)".to_owned(),
             other => format!("a function in {}", other.short_name()),
         },
         if record.blockwise { "runs once for each chunk that is read" } else { "runs once" }
@@ -153,6 +154,14 @@ fn explain(
     }
     if record.backend == Backend::Wasm && !grants.is_empty() {
         put!(out, "    - but being WebAssembly, it has no calls with which it could use that.");
+    }
+    if record.backend == Backend::Cuda {
+        if let Some(compiled) = &record.compiled {
+            put!(out, "  Its kernels are compiled for GPUs of {} and newer.", escape(&compiled.target, 40));
+        }
+        if !grants.is_empty() {
+            put!(out, "  But for the GPU, kernels have nothing of these grants, whatever they are.");
+        }
     }
     if record.backend == Backend::Cpp {
         match &record.compiled {

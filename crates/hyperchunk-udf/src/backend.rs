@@ -16,12 +16,14 @@ pub enum Backend {
     Expression,
     /// WebAssembly, compiled to machine code in the worker.
     Wasm,
+    /// CUDA, compiled to PTX, which the driver compiles for its GPU.
+    Cuda,
 }
 
 impl Backend {
     /// Every back end.
-    pub const ALL: [Backend; 5] =
-        [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Wasm, Backend::Expression];
+    pub const ALL: [Backend; 6] =
+        [Backend::Python, Backend::Lua, Backend::Cpp, Backend::Wasm, Backend::Cuda, Backend::Expression];
 
     /// Whether its sources are programs, which run in a worker. Expressions are data that we compute with.
     pub fn has_worker(self) -> bool {
@@ -36,6 +38,7 @@ impl Backend {
             Backend::Cpp => "C++",
             Backend::Expression => "Expression",
             Backend::Wasm => "WebAssembly",
+            Backend::Cuda => "CUDA",
         }
     }
 
@@ -47,6 +50,7 @@ impl Backend {
             Backend::Cpp => "c++",
             Backend::Expression => "expression",
             Backend::Wasm => "wasm",
+            Backend::Cuda => "cuda",
         }
     }
 
@@ -80,7 +84,7 @@ impl Backend {
         }
     }
 
-    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.expr`; any case).
+    /// The back end for a source file, by its extension (`.py`, `.lua`, `.cpp`, `.wasm`, `.c`, `.cu`, `.expr`; any case).
     ///
     /// # Errors
     /// `Unsupported`, with the known extensions.
@@ -93,9 +97,10 @@ impl Backend {
             "expr" => Ok(Backend::Expression),
             // C has no back end of its own.
             "wasm" | "c" => Ok(Backend::Wasm),
+            "cu" => Ok(Backend::Cuda),
             _ => fail!(
                 Unsupported,
-                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua), .cpp (C++), .wasm (WebAssembly), .c (C, run as WebAssembly) or .expr (an expression)",
+                "{}: no back end for this extension; sources end in .py (Python), .lua (Lua), .cpp (C++), .wasm (WebAssembly), .c (C, run as WebAssembly), .cu (CUDA) or .expr (an expression)",
                 crate::escape::escape(&path.display().to_string(), 200)
             ),
         }

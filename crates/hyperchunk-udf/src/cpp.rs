@@ -61,7 +61,7 @@ pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a 
 }
 
 /// Declarations, and that the compiler lays them out as elements lie in memory.
-fn with_sizes(slots: &[(&str, &Datatype)], (mut text, types): (String, Vec<String>)) -> String {
+pub(crate) fn with_sizes(slots: &[(&str, &Datatype)], (mut text, types): (String, Vec<String>)) -> String {
     for ((_, datatype), name) in slots.iter().zip(types).filter(|((_, d), _)| d.flat_number().is_none()) {
         text.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));
     }

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod backend;
 pub mod chunking;
 pub mod cpp;
+pub mod cuda;
 pub mod datatype;
 pub mod error;
 pub mod escape;

@@ -205,7 +205,7 @@ impl Profile {
     pub fn allow(&self, backend: Backend, signer: Option<Fingerprint>) -> Result<()> {
         // An expression can only compute, whoever wrote it.
         if !backend.has_worker() || self.backends.contains(&backend) {
-            return Ok(());
+            return self.allow_gpu(backend);
         }
         let (name, language) = (&self.name, backend.short_name());
         if name != "untrusted" {
@@ -234,6 +234,29 @@ impl Profile {
         fail!(
             Refused,
             "refused to run: {who}, and profile {name} does not run {language} (native code). If you trust its author, {how} (docs: Security)"
+        )
+    }
+}
+
+impl Profile {
+    /// A GPU is granted by itself: a kernel has its memory and driver, which no sandbox of ours bounds.
+    fn allow_gpu(&self, backend: Backend) -> Result<()> {
+        if backend != Backend::Cuda || self.grants.gpu {
+            return Ok(());
+        }
+        let name = &self.name;
+        if !Policy::load()?.gpu {
+            let policy = system::folder().join("policy.toml");
+            fail!(
+                Refused,
+                "refused to run: this machine's administrator grants nobody the GPU ({}: gpu = false)",
+                policy.display()
+            )
+        }
+        let file = Profile::path(name).map_or_else(|_| "profile.toml".into(), |p| p.display().to_string());
+        fail!(
+            Refused,
+            "refused to run: profile {name} does not grant the GPU; write gpu = true below [grant] in {file} (docs: Security), or compute the same in C++, Lua, Python or an expression"
         )
     }
 }

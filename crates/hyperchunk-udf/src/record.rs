@@ -347,8 +347,14 @@ impl Record {
         if let Some(declaration) = &self.analysis {
             declaration.check(self)?;
         }
+        if self.backend == Backend::Cuda && !(self.needs.is_empty() && self.analysis.is_none()) {
+            fail!(Invalid, "the record has a seed, the clock or an analysis, and a GPU has none of them")
+        }
         let target = self.compiled.as_ref().map(|c| c.target.as_str());
         if (self.backend == Backend::Wasm) != target.is_some_and(crate::wasm::is_target) {
+            fail!(Invalid, "the record is of {} and its compiled form is not", self.backend.short_name())
+        }
+        if (self.backend == Backend::Cuda) != target.is_some_and(crate::cuda::is_target) {
             fail!(Invalid, "the record is of {} and its compiled form is not", self.backend.short_name())
         }
         let mut names: Vec<_> = self.slots().map(|s| s.name.trim_start_matches('/')).collect();

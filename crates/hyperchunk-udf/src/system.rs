@@ -51,6 +51,8 @@ pub struct Policy {
     pub user_profiles: bool,
     /// Whether functions run that nobody known has signed.
     pub strangers: bool,
+    /// Whether profiles can grant the GPU.
+    pub gpu: bool,
     languages: Option<Vec<Backend>>,
     limits: FileLimits,
 }
@@ -61,6 +63,7 @@ struct File {
     version: u32,
     user_profiles: Option<bool>,
     strangers: Option<String>,
+    gpu: Option<bool>,
     languages: Option<Vec<String>>,
     #[serde(default)]
     limits: FileLimits,
@@ -78,6 +81,7 @@ impl Policy {
             None => Ok(Policy {
                 user_profiles: true,
                 strangers: true,
+                gpu: true,
                 languages: None,
                 limits: FileLimits::default(),
             }),
@@ -102,6 +106,7 @@ impl Policy {
         let policy = Policy {
             user_profiles: file.user_profiles.unwrap_or(true),
             strangers,
+            gpu: file.gpu.unwrap_or(true),
             languages,
             limits: file.limits,
         };
@@ -117,6 +122,7 @@ impl Policy {
         if !self.strangers && profile.name == "untrusted" {
             profile.backends.clear();
         }
+        profile.grants.gpu &= self.gpu;
         self.limits.set(&mut profile.limits, u64::min)
     }
 
@@ -128,6 +134,9 @@ impl Policy {
         }
         if !self.strangers {
             words.push("strangers' functions are refused".to_owned());
+        }
+        if !self.gpu {
+            words.push("nobody is granted the GPU".to_owned());
         }
         if let Some(languages) = &self.languages {
             let names: Vec<_> = languages.iter().map(|b| b.short_name()).collect();
@@ -165,6 +174,11 @@ mod tests {
         assert_eq!(none.backends, []);
         assert_eq!(check("strangers = \"refuse\"", Profile::untrusted()).unwrap().backends, []);
         assert_eq!(check("strangers = \"refuse\"", own.clone()).unwrap(), own);
+        let mut with_gpu = own.clone();
+        with_gpu.grants.gpu = true;
+        assert!(check("", with_gpu.clone()).unwrap().grants.gpu);
+        assert!(!check("gpu = false", with_gpu).unwrap().grants.gpu);
+        assert!(!check("gpu = true", own).unwrap().grants.gpu);
     }
 
     #[test]

@@ -16,9 +16,10 @@ use crate::{Error, ErrorKind, Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::chunking::{self, Chunking, Growth, chunk_numbers};
 use hyperchunk_udf::cpp::wasm::Language;
+use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::expression::Expression;
-use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp};
+use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Compiled, FILTER_ID, MAX_SEED, Needs, Record, Slot};
@@ -151,6 +152,13 @@ pub(super) fn attach_source(
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
             Some(compile_cpp(&source, outputs.chain(inputs), &programs).map_err(in_source)?)
         }
+        Backend::Cuda => {
+            let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
+            let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
+            source::check_cuda(&source, &resolved).map_err(in_source)?;
+            let program = cuda::Program::parse(&source).map_err(in_source)?;
+            Some(compile_cuda(&program, &source, outputs.chain(inputs), &programs).map_err(in_source)?)
+        }
         Backend::Wasm => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));
             let inputs = resolved.inputs.iter().map(|i| (i.name.as_str(), &i.datatype));
@@ -163,7 +171,8 @@ pub(super) fn attach_source(
         _ => None,
     };
     let needs = needs(backend, &scan, compiled.as_ref(), options.seed).map_err(in_source)?;
-    if backend.has_worker() {
+    // Kernels need a GPU to be loaded; that they are launched with what they take was seen when they were compiled.
+    if backend.has_worker() && backend != Backend::Cuda {
         try_source(backend, &source, compiled.as_ref(), needs, &resolved, &programs).map_err(in_source)?;
     }
     let empty = |i: &&InputInfo| i.dims.contains(&0) && resolved.outputs.iter().all(|o| o.dims != i.dims);
@@ -193,6 +202,9 @@ pub(super) fn attach_source(
         let blocks = Blocks { chunk, blockwise: chosen.blockwise(), halo, maximum };
         let made = Made { backend, source: &source, compiled: compiled.as_ref(), needs };
         let record = record(made, &resolved, output, blocks, key.as_ref())?;
+        if backend == Backend::Cuda {
+            cuda::check_record(&record).map_err(in_source)?;
+        }
         let one = store(library, file.handle.id, record, options, keep_attributes)
             .map_err(|e| e.about(format!("{}:{}", path.display(), output.name)))?;
         attached.push(one);
@@ -289,9 +301,12 @@ struct Blocks {
 /// What a function needs beside its inputs: what it calls, or its module imports, says so.
 fn needs(backend: Backend, scan: &Scan, compiled: Option<&Compiled>, seed: Option<u64>) -> Result<Needs> {
     if let Some(seed) = seed
-        && (!backend.has_worker() || seed > MAX_SEED)
+        && (!backend.has_worker() || backend == Backend::Cuda || seed > MAX_SEED)
     {
-        fail!(Syntax, "a seed of {seed}: programs have one, and none is larger than {MAX_SEED}")
+        fail!(
+            Syntax,
+            "a seed of {seed}: programs on a processor have one, and none is larger than {MAX_SEED}"
+        )
     }
     let module = match (backend, compiled) {
         (Backend::Wasm, Some(compiled)) => wasm::check(&compiled.object)?,

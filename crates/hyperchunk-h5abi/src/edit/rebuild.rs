@@ -9,7 +9,10 @@ use crate::library::Library;
 use crate::{Result, fail, filter};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::wasm::Language;
-use hyperchunk_udf::host::{Job, JobSlot, Programs, Session, Source, compile_cpp, compile_wasm};
+use hyperchunk_udf::cuda;
+use hyperchunk_udf::host::{
+    Job, JobSlot, Programs, Session, Source, compile_cpp, compile_cuda, compile_wasm,
+};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, Needs, Record};
@@ -47,6 +50,10 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
         (Backend::Wasm, Some(language)) => {
             Some(compile_wasm(language, &record.source, slots(), &programs).map_err(about)?)
         }
+        (Backend::Cuda, _) => {
+            let program = cuda::Program::parse(&record.source).map_err(about)?;
+            Some(compile_cuda(&program, &record.source, slots(), &programs).map_err(about)?)
+        }
         // A module runs everywhere as it is.
         (Backend::Wasm, None) => record.compiled,
         _ => None,
@@ -58,7 +65,9 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
         }
         record.needs.clock |= module.clock;
     }
-    if record.backend.has_worker() {
+    if record.backend == Backend::Cuda {
+        cuda::check_record(&record).map_err(about)?;
+    } else if record.backend.has_worker() {
         try_record(&record, &programs).map_err(about)?;
     }
     record.created = keys::now();

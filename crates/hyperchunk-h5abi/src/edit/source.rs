@@ -4,11 +4,12 @@ use super::attach::{Program, SourceText};
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::cpp::wasm::Language;
+use hyperchunk_udf::cuda;
 use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::host::{Programs, compile_wasm};
 use hyperchunk_udf::record::Compiled;
 use hyperchunk_udf::scan::Scan;
-use hyperchunk_udf::spec::{OutputSpec, normal_name};
+use hyperchunk_udf::spec::{OutputSpec, Resolved, normal_name};
 use hyperchunk_udf::wasm;
 use std::path::Path;
 
@@ -84,6 +85,15 @@ pub(super) fn compile<'a>(
         Some(object) => Ok(Compiled { target: wasm::TARGET.into(), object }),
         None => Ok(compile_wasm(language, source, slots, programs)?),
     }
+}
+
+/// Whether the datasets are what a CUDA source takes them for: said before it is compiled, in words of the file.
+pub(super) fn check_cuda(source: &str, resolved: &Resolved) -> Result<()> {
+    let dataset = |name, datatype, dims, output| cuda::Dataset { name, datatype, dims, start: &[], output };
+    let outputs = resolved.outputs.iter().map(|o| dataset(&o.name, &o.datatype, &o.dims, true));
+    let inputs = resolved.inputs.iter().map(|i| dataset(&i.name, &i.datatype, &i.dims, false));
+    let datasets: Vec<_> = outputs.chain(inputs).collect();
+    cuda::Program::parse(source)?.check(&datasets)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>> {

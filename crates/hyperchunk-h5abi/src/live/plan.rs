@@ -119,7 +119,7 @@ impl Plan {
         let record = &self.verified.record;
         let programs = Programs::find()?;
         let compiled = match record.backend {
-            Backend::Cpp | Backend::Wasm => Some(compiled_form(record, &programs)?),
+            Backend::Cpp | Backend::Wasm | Backend::Cuda => Some(compiled_form(record, &programs)?),
             // Bytecode, which only HDF5-UDF stored.
             _ => self
                 .verified

@@ -1,4 +1,4 @@
-//! Compiling a C or C++ source: always in the sandbox, never in this process.
+//! Compiling a C, C++ or CUDA source: always in the sandbox, never in this process.
 
 use super::locate::Programs;
 use super::pool::cache;
@@ -7,6 +7,7 @@ use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
 use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
+use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
@@ -33,7 +34,8 @@ const COMPILERS: [&str; 3] = ["/usr/bin/g++", "/usr/bin/c++", "/usr/bin/clang++"
 pub fn compiled_form(record: &Record, programs: &Programs) -> Result<Arc<Vec<u8>>> {
     static COMPILED: Mutex<Vec<(String, Arc<Vec<u8>>)>> = Mutex::new(Vec::new());
     const KEPT: usize = 16;
-    let is_ours = |c: &&Compiled| c.target == TARGET || record.backend == Backend::Wasm;
+    let is_ours =
+        |c: &&Compiled| c.target == TARGET || matches!(record.backend, Backend::Wasm | Backend::Cuda);
     if let Some(stored) = record.compiled.as_ref().filter(is_ours) {
         return Ok(Arc::new(stored.object.clone()));
     }
@@ -105,6 +107,32 @@ pub fn compile_wasm<'a>(
     Ok(Compiled { target: language.target().into(), object })
 }
 
+/// Compiles the kernels of `program`, which was read of `source` and uses the datasets `slots`, to PTX. Needs no GPU.
+///
+/// # Errors
+/// `Failed` with the compiler's first messages; `NotFound` when there is no NVRTC, with how to get it.
+pub fn compile_cuda<'a>(
+    program: &cuda::Program,
+    source: &str,
+    slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    programs: &Programs,
+) -> Result<Compiled> {
+    let nvrtc = programs.nvrtc()?;
+    let folder = Scratch::new()?;
+    let write = |name: &str, text: &str| {
+        let path = folder.0.join(name);
+        std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))
+    };
+    write(cuda::SOURCE, &program.assemble(source, slots))?;
+    let kernels: String = program.kernels().map(|kernel| format!("{kernel}\n")).collect();
+    write(cuda::KERNELS, &kernels)?;
+    let words = ["compile".as_ref(), "cuda".as_ref(), nvrtc.as_os_str(), folder.0.as_os_str()];
+    let object = run(programs, &words, LIMIT, &folder.0.join(cuda::RESULT))?;
+    let compiled = Compiled { target: cuda::target(&object)?, object };
+    program.ptx(&compiled.object)?;
+    Ok(compiled)
+}
+
 /// Where Zig keeps the C and C++ libraries that it compiled for WebAssembly: the first time takes a minute.
 fn zig_cache() -> Result<PathBuf> {
     let path = super::kept::cache_folder()?.join("zig");
@@ -117,7 +145,7 @@ fn zig_cache() -> Result<PathBuf> {
 fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
     let (mut printed, pipe) = Printed::new()?;
     let worker = programs.worker()?;
-    let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd())?;
+    let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop(pipe);
     let exit = process.wait(limit);
     let text = printed.take();

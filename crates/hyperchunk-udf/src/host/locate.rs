@@ -147,6 +147,56 @@ impl Programs {
         }
     }
 
+    /// NVRTC, the library that compiles CUDA to PTX: `$HYPERCHUNK_NVRTC`, else that of NVIDIA's Python package beside ours or in the
+    /// environment of its interpreter, else the system's.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
+    pub fn nvrtc(&self) -> Result<PathBuf> {
+        if let Some(path) =
+            std::env::var_os("HYPERCHUNK_NVRTC").map(PathBuf::from).filter(|p| p.is_absolute())
+        {
+            return check_program(&path);
+        }
+        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
+        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
+        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
+        let folders = packages.flat_map(|p| {
+            let nvidia = p.join("nvidia");
+            ["cuda_nvrtc/lib", "cu13/lib"].map(|folder| nvidia.join(folder))
+        });
+        let system = [
+            "/usr/local/cuda/lib64",
+            "/usr/lib/x86_64-linux-gnu",
+            "/usr/lib/aarch64-linux-gnu",
+            "/usr/lib64",
+            "/opt/cuda/lib64",
+        ];
+        let folders = folders.chain(system.map(PathBuf::from));
+        let mut candidates = folders.flat_map(|folder| {
+            ["libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so"].map(|name| folder.join(name))
+        });
+        match candidates.find(|p| p.is_file()) {
+            Some(path) => check_program(&path),
+            None => fail!(
+                NotFound,
+                "compiling CUDA needs NVRTC (and no GPU): pip install 'hyperchunk[cuda]' (or set HYPERCHUNK_NVRTC to libnvrtc.so)"
+            ),
+        }
+    }
+
+    /// The driver's library that `$HYPERCHUNK_CUDA_DRIVER` names in place of the system's, if it does.
+    ///
+    /// # Errors
+    /// `Worker` when somebody else could have replaced it.
+    pub(crate) fn cuda_driver() -> Result<Option<PathBuf>> {
+        let named = std::env::var_os("HYPERCHUNK_CUDA_DRIVER").map(PathBuf::from);
+        match named.filter(|p| p.is_absolute() && !crate::keys::is_set_uid()) {
+            Some(path) => check_program(&path).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The program text that a Python worker starts with.
     pub fn python_main(&self) -> Option<PathBuf> {
         self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())

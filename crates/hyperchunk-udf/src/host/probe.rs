@@ -19,6 +19,12 @@ const WASM: &[u8] = b"\0asm\x01\0\0\0\
     \x07\x1c\x02\x06memory\x02\0\x0fdynamic_dataset\0\x01\
     \x0a\x0d\x01\x0b\0\x41\0\x10\0\x41\x07\x3a\0\0\x0b";
 
+/// What NVRTC makes of [`probe`]'s kernel, in few words.
+const PTX: &[u8] = b"// hyperchunk kernel k\n.version 6.0\n.target sm_70\n.address_size 64\n\
+    .visible .entry k(.param .u64 k_param_0)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<3>;\n\
+    ld.param.u64 %rd1, [k_param_0];\ncvta.to.global.u64 %rd2, %rd1;\nmov.u32 %r1, 7;\n\
+    st.global.u8 [%rd2], %r1;\nret;\n}\n";
+
 /// Runs an empty function in `profile`; returns the layers of the sandbox and the Landlock version.
 ///
 /// # Errors
@@ -31,12 +37,14 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
         Backend::Cpp => "extern \"C\" void dynamic_dataset() { lib.getData<uint8_t>(\"x\")[0] = 7; }",
         Backend::Expression => "7",
         Backend::Wasm => "",
+        Backend::Cuda => "THREADS(1) __global__ void k(uint8_t *x) { *x = 7; }",
     };
     let compiled = match backend {
         Backend::Cpp => {
             Some(super::compile_cpp(source, [("x", &ElementType::UInt8.into())], programs)?.object)
         }
         Backend::Wasm => Some(WASM.to_vec()),
+        Backend::Cuda => Some(PTX.to_vec()),
         _ => None,
     };
     let job = Job {

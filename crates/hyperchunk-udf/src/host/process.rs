@@ -1,7 +1,7 @@
 //! Starting and stopping processes without threads, signal handlers or effects on the host's other children.
 
 use crate::error::{Error, Result, fail};
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -56,13 +56,37 @@ fn environment() -> Vec<CString> {
     .to_vec()
 }
 
-/// Starts `program`. `fds` become descriptors 3, 4, …; `stdout` and `stderr` the standard ones; all others close.
+/// What a worker with a GPU has of the host's environment beside: which GPU the user chose, and which driver.
+pub(crate) fn gpu_environment() -> Result<Vec<(String, OsString)>> {
+    let mut list: Vec<(String, OsString)> = vec![
+        // It could not write there.
+        ("CUDA_CACHE_DISABLE".into(), "1".into()),
+        ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
+    ];
+    if crate::keys::is_set_uid() {
+        return Ok(list);
+    }
+    let substitute = super::Programs::cuda_driver()?;
+    for (name, value) in std::env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        let chosen = ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].contains(&name);
+        // Settings of the driver that takes the system's place in tests.
+        if chosen || (substitute.is_some() && name.starts_with("HYPERCHUNK_FAKE_CUDA")) {
+            list.push((name.to_owned(), value));
+        }
+    }
+    list.extend(substitute.map(|path| ("HYPERCHUNK_CUDA_DRIVER".to_owned(), path.into_os_string())));
+    Ok(list)
+}
+
+/// Starts `program`, with `more` in its environment. `fds` become descriptors 3, 4, …; `stdout` and `stderr` the standard ones; all others close.
 pub(crate) fn spawn(
     program: &Path,
     arguments: &[&std::ffi::OsStr],
     fds: &[BorrowedFd<'_>],
     stdout: BorrowedFd<'_>,
     stderr: BorrowedFd<'_>,
+    more: &[(&str, &std::ffi::OsStr)],
 ) -> Result<Process> {
     let c = |bytes: &[u8]| {
         CString::new(bytes)
@@ -73,7 +97,10 @@ pub(crate) fn spawn(
     for a in arguments {
         words.push(c(a.as_bytes())?);
     }
-    let environment = environment();
+    let mut environment = environment();
+    for (name, value) in more {
+        environment.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
+    }
     let list = |v: &[CString]| {
         v.iter().map(|w| w.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect::<Vec<_>>()
     };

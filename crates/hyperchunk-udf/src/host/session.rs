@@ -193,6 +193,10 @@ impl Session {
         let (socket, theirs) = socket::pair()?;
         let (out, out_theirs) = Printed::new()?;
         let (err, err_theirs) = Printed::new()?;
+        let more = match job.backend {
+            Backend::Cuda => process::gpu_environment()?,
+            _ => Vec::new(),
+        };
         let process = match job.backend {
             Backend::Python => {
                 zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
@@ -203,6 +207,7 @@ impl Session {
                 &[theirs.as_fd()],
                 out_theirs.as_fd(),
                 err_theirs.as_fd(),
+                &more.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect::<Vec<_>>(),
             )?,
         };
         drop((theirs, out_theirs, err_theirs));

@@ -108,7 +108,7 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
             vec!["-I".as_ref(), "-X".as_ref(), "utf8".as_ref(), "-m".as_ref(), "hyperchunk._zygote".as_ref()]
         }
     };
-    let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd())?;
+    let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop((theirs, pipe));
     socket::set_timeout(socket.as_fd(), START)?;
     let mut zygote = Zygote { process, socket, printed, python, forks: 0, owner: std::process::id() };

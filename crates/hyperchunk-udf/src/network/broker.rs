@@ -65,7 +65,7 @@ impl Broker {
         let literal = literal.join(",");
         let arguments = ["connect", &target, &milliseconds, &literal].map(std::ffi::OsStr::new);
         let mut connector =
-            process::spawn(&self.connector, &arguments, &[theirs.as_fd()], null.as_fd(), null.as_fd())?;
+            process::spawn(&self.connector, &arguments, &[theirs.as_fd()], null.as_fd(), null.as_fd(), &[])?;
         drop(theirs);
         let answer = receive(&ours, limit, &endpoint);
         connector.kill();

@@ -44,6 +44,7 @@ struct FileGrants {
     connect: Vec<String>,
     imports: Vec<String>,
     syscalls: Vec<String>,
+    gpu: bool,
 }
 
 impl FileLimits {
@@ -129,7 +130,7 @@ impl Profile {
     }
 
     fn grant(&mut self, from: FileGrants) -> Result<()> {
-        let mut grants = Grants::default();
+        let mut grants = Grants { gpu: from.gpu, ..Grants::default() };
         for text in &from.connect {
             let endpoint = Endpoint::parse(text).map_err(|e| wrong(format!("`connect`: {}", e.message())))?;
             if !grants.connect.contains(&endpoint) {

@@ -42,6 +42,9 @@ pub struct Grants {
     pub jit: bool,
     /// What may be connected to.
     pub connect: Vec<Endpoint>,
+    /// Whether kernels may run on the GPU.
+    #[serde(default)]
+    pub gpu: bool,
 }
 
 impl Grants {
@@ -110,6 +113,7 @@ impl Grants {
         add("import", self.imports.clone());
         add("start", if self.threads { vec!["threads".into()] } else { Vec::new() });
         add("make", if self.jit { vec!["machine code".into()] } else { Vec::new() });
+        add("use", if self.gpu { vec!["the GPU".into()] } else { Vec::new() });
         add("read", if self.clock { vec!["the clock".into()] } else { Vec::new() });
         words
     }

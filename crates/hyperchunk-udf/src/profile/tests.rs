@@ -31,6 +31,24 @@ fn untrusted_runs_no_native_code() {
 }
 
 #[test]
+fn a_gpu_is_granted_by_itself() {
+    let toml = "version = 1\n[grant]\ngpu = true";
+    for profile in [Profile::own(), Profile::default_profile(), Profile::like_default("lab")] {
+        let refused = profile.allow(Backend::Cuda, None).unwrap_err();
+        assert_eq!(refused.kind(), crate::error::ErrorKind::Refused);
+        assert!(refused.message().contains("write gpu = true below [grant] in"), "{refused}");
+        let granted = check(profile, toml).unwrap();
+        assert!(granted.allow(Backend::Cuda, None).is_ok());
+        assert_eq!(granted.grants.describe(), "use the GPU");
+    }
+    assert!(check(Profile::untrusted(), toml).unwrap_err().message().contains("untrusted"));
+    let stranger = Profile::untrusted().allow(Backend::Cuda, None).unwrap_err();
+    assert!(stranger.message().contains("does not run cuda (native code)"), "{stranger}");
+    let lua = check(Profile::own(), "version = 1\nlanguages = [\"lua\"]\n[grant]\ngpu = true").unwrap();
+    assert!(lua.allow(Backend::Cuda, None).is_err());
+}
+
+#[test]
 fn a_profile_says_what_it_grants_and_requires() {
     let toml = "version = 1\nlanguages = [\"lua\"]\nlua_compiler = false\nrequire = [\"netns\", \"landlock>=4\"]\n\
         [grant]\nread = [\"/data/lookup\", \"/srv/a b\"]\nwrite = [\"/data/out\"]\nimports = [\"scipy.ndimage\"]\n\

@@ -15,6 +15,7 @@ mod tests;
 mod token;
 
 use crate::backend::Backend;
+use crate::cuda;
 use crate::error::{Result, fail};
 use crate::escape::escape;
 use crate::expression::Expression;
@@ -64,6 +65,9 @@ pub fn scan(backend: Backend, source: &str, python: Option<&Path>) -> Result<Sca
         (Backend::Lua, _) => lua::scan(source)?,
         // What is compiled to WebAssembly is C or C++.
         (Backend::Cpp | Backend::Wasm, _) => cpp::scan(source)?,
+        (Backend::Cuda, _) => {
+            Scan { names: cuda::Program::parse(source)?.names().to_vec(), ..Scan::default() }
+        }
         (Backend::Python, Some(python)) => python::scan(python, source)?,
         (Backend::Expression, _) => {
             Scan { names: Expression::parse(source)?.inputs().to_vec(), ..Scan::default() }

@@ -1,8 +1,8 @@
-//! Compiling C and C++ in a sandbox: the compiler, too, sees a stranger's text.
+//! Compiling C, C++ and CUDA in a sandbox: the compiler, too, sees a stranger's text.
 //!
 //! The worker locks itself down so that it can read the system's folders, write one empty folder and start programs,
 //! and then becomes the compiler. Zig, which makes WebAssembly and is used by authors alone, also reads the folder that it
-//! lies in and writes its cache.
+//! lies in and writes its cache. NVRTC, for CUDA, is a library: the worker loads it behind the wall, and calls it.
 
 use super::lockdown;
 use crate::cpp::wasm::Language;
@@ -13,12 +13,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Locks down and becomes the compiler `arguments[0]` in the folder `arguments[1]`; for WebAssembly with its cache and the
-/// language behind that. Returns only when that fails.
-pub fn run(arguments: &[OsString]) -> Error {
-    match start(arguments) {
-        Ok(never) => never,
-        Err(error) => error,
+/// language behind that. `cuda` with NVRTC and the folder compiles here. Otherwise returns only when that fails.
+///
+/// # Errors
+/// Why nothing was compiled.
+pub fn run(arguments: &[OsString]) -> Result<()> {
+    #[cfg(feature = "worker-bin")]
+    if let [word, nvrtc, scratch] = arguments
+        && word == "cuda"
+    {
+        return super::compile_cuda::run(Path::new(nvrtc), Path::new(scratch));
     }
+    Err(start(arguments)?)
 }
 
 fn start(arguments: &[OsString]) -> Result<Error> {
@@ -72,7 +78,10 @@ impl Plan {
                 };
                 Ok(Plan::wasm(zig, Path::new(scratch), Path::new(cache), language))
             }
-            _ => fail!(Worker, "usage: compile COMPILER FOLDER | compile ZIG FOLDER CACHE LANGUAGE"),
+            _ => fail!(
+                Worker,
+                "usage: compile COMPILER FOLDER | compile ZIG FOLDER CACHE LANGUAGE | compile cuda NVRTC FOLDER"
+            ),
         }
     }
 

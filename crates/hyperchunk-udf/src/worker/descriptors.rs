@@ -13,6 +13,11 @@ pub(super) fn open() -> Vec<RawFd> {
     found
 }
 
+/// What was opened since there were `before`.
+pub(super) fn since(before: &[RawFd]) -> Vec<RawFd> {
+    open().into_iter().filter(|fd| !before.contains(fd)).collect()
+}
+
 /// Regular files that were opened for reading only, and were not among `before`.
 pub(super) fn read_only_files_since(before: &[RawFd]) -> Vec<RawFd> {
     open().into_iter().filter(|fd| !before.contains(fd) && is_read_only_file(*fd)).collect()

@@ -6,9 +6,13 @@
 //! **Invariant:** no byte of a source or of a compiled form is interpreted before [`lockdown::restrict`] has returned.
 
 pub mod compile;
+#[cfg(feature = "worker-bin")]
+mod compile_cuda;
 mod connections;
 #[cfg(feature = "worker-bin")]
 pub mod cpp;
+#[cfg(feature = "worker-bin")]
+pub mod cuda;
 mod descriptors;
 #[cfg(feature = "worker-bin")]
 mod legacy_cpp;
@@ -147,6 +151,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     drop(fds);
     // Closed behind its back, a file of a granted module would be whatever gets its number next.
     let of_imports = match setup.grants.imports.is_empty() {
+        // The driver's devices.
+        _ if backend == Backend::Cuda => descriptors::since(&opened_before),
         true => Vec::new(),
         false => descriptors::read_only_files_since(&opened_before),
     };
@@ -163,8 +169,12 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         memory: setup.memory,
         cpu_seconds: setup.cpu_s,
         file_size: setup.file_bytes,
-        // A module has no system calls that could use them.
-        grants: if backend == Backend::Wasm { Grants::default() } else { setup.grants.clone() },
+        // A module and a kernel have no system calls that could use them.
+        grants: if matches!(backend, Backend::Wasm | Backend::Cuda) {
+            Grants::default()
+        } else {
+            setup.grants.clone()
+        },
         scratch: None,
         tools: None,
         cache: None,

@@ -159,6 +159,33 @@ pub(super) const PYTHON_TUNING: &[c_long] = &[
     libc::SYS_set_mempolicy,
 ];
 
+/// Kept where the driver of a GPU runs, on top of [`COMMON`]: how it waits, wakes its threads and looks at itself. What it asks of
+/// its devices are `ioctl`s on descriptors that it has.
+pub(super) const DRIVER: &[c_long] = &[
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_geteuid,
+    libc::SYS_getegid,
+    libc::SYS_getgid,
+    libc::SYS_getrusage,
+    libc::SYS_getuid,
+    libc::SYS_membarrier,
+    libc::SYS_mincore,
+    libc::SYS_pipe2,
+    libc::SYS_pselect6,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_pipe,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_select,
+];
+
 /// Kept by a compiler and the programs that it starts, on top of [`COMMON`]. Landlock says on which files.
 pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_chdir,
@@ -206,6 +233,8 @@ pub(super) const COMPILER: &[c_long] = &[
     libc::SYS_renameat2,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
     libc::SYS_sched_getaffinity,
     libc::SYS_sendfile,
     libc::SYS_set_tid_address,

@@ -68,6 +68,9 @@ pub enum Runtime {
     /// WebAssembly. Until [`end_loading`] the process may make memory executable, which is how our compiler, and nothing of
     /// the module, runs; it can never open a file.
     Wasm,
+    /// The driver of a GPU, which has threads and devices open already: no code of a function runs in this process, but what the
+    /// driver makes of its kernels runs on the GPU. The process keeps what the driver does with what it has open.
+    Cuda,
     /// A C++ compiler, which is started by `execve` after [`restrict`] and may start its own passes.
     Compiler,
 }
@@ -120,7 +123,10 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     if policy.runtime != Runtime::Compiler && (policy.tools.is_some() || policy.cache.is_some()) {
         fail!(Worker, "lockdown: only a compiler has tools and a cache")
     }
-    process::require_one_thread()?;
+    // Filters reach the driver's threads, too; Landlock does not, and they can open nothing without it.
+    if policy.runtime != Runtime::Cuda {
+        process::require_one_thread()?;
+    }
     if UNCONTAINED {
         parent::die_with_host()?;
         return Ok(Report { layers: Layers::NONE, landlock_abi: 0 });
@@ -130,7 +136,10 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     process::no_new_privileges()?;
     process::close_descriptors_but(&policy.keep_descriptors)?;
     let mut layers = Layers::NO_NEW_PRIVS;
-    layers |= namespaces::enter(policy.runtime)?;
+    // A process with threads cannot enter a user namespace.
+    if policy.runtime != Runtime::Cuda {
+        layers |= namespaces::enter(policy.runtime)?;
+    }
     process::drop_capabilities()?;
     process::clear_personality()?;
     // Both are reset by the kernel when the credentials change, so not before this point.

@@ -19,8 +19,11 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
     let writes = policy.runtime == Runtime::Compiler || !policy.grants.write.is_empty();
     set("RLIMIT_FSIZE", libc::RLIMIT_FSIZE, if writes { policy.file_size } else { 0 })?;
     // Zig compiles its libraries' files side by side.
-    set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, if policy.cache.is_some() { 1024 } else { 64 })?;
-    set("RLIMIT_MEMLOCK", libc::RLIMIT_MEMLOCK, 0)?;
+    let many = policy.cache.is_some() || policy.runtime == Runtime::Cuda;
+    set("RLIMIT_NOFILE", libc::RLIMIT_NOFILE, if many { 1024 } else { 64 })?;
+    if policy.runtime != Runtime::Cuda {
+        set("RLIMIT_MEMLOCK", libc::RLIMIT_MEMLOCK, 0)?;
+    }
     set("RLIMIT_MSGQUEUE", libc::RLIMIT_MSGQUEUE, 0)?;
     set("RLIMIT_RTPRIO", libc::RLIMIT_RTPRIO, 0)?;
     match policy.runtime {
@@ -35,7 +38,10 @@ pub(super) fn apply(policy: &Policy, layers: Layers) -> Result<()> {
         }
         _ => {}
     }
-    set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
+    // A driver has as many addresses as the GPU and the machine have memory, of which it uses few.
+    if policy.runtime != Runtime::Cuda {
+        set("RLIMIT_AS", libc::RLIMIT_AS, mapped_bytes()?.saturating_add(policy.memory))?;
+    }
     if policy.runtime == Runtime::Compiler {
         return set("RLIMIT_CPU", libc::RLIMIT_CPU, policy.cpu_seconds);
     }

@@ -31,7 +31,9 @@ const ARCH: TargetArch = TargetArch::aarch64;
 
 /// Installs the filters for `runtime`.
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
-    programs(runtime, Phase::First, access)?.iter().try_for_each(|program| install(program, 0))
+    // Only a driver has threads already.
+    let flags = if runtime == Runtime::Cuda { EVERY_THREAD } else { 0 };
+    programs(runtime, Phase::First, access)?.iter().try_for_each(|program| install(program, flags))
 }
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
@@ -114,6 +116,14 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
     answer(libc::EPERM, &[libc::SYS_rt_sigprocmask]);
     // printf() asks, before its first line, what kind of file it writes to and whether it is a terminal, and does not mind
     // getting no answer. (For the first, newer C libraries use fstat, which is allowed.)
+    if runtime == Runtime::Cuda {
+        let table = answers.entry(libc::ENOTTY).or_default();
+        table.when(libc::SYS_ioctl, &[at_most(0, CONTROL_SOCKET)])?;
+        // It looks for settings and libraries that it can do without.
+        answers.entry(libc::EACCES).or_default().every(calls::PYTHON_PATHS);
+        answers.entry(libc::ENOSYS).or_default().every(TUNING);
+        return Ok(answers);
+    }
     if !access.connect {
         answer(libc::ENOTTY, &[libc::SYS_ioctl]);
     }
@@ -142,7 +152,8 @@ fn answered(runtime: Runtime, phase: Phase, access: Access) -> Result<BTreeMap<c
 /// The calls that the grants bring, whatever their arguments but for `openat`.
 fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
     let mut granted = Vec::new();
-    if runtime == Runtime::Compiler {
+    // A kernel opens nothing, whatever is granted.
+    if matches!(runtime, Runtime::Compiler | Runtime::Cuda) {
         return granted;
     }
     if access.read {
@@ -175,6 +186,18 @@ fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, B
         }
         return Ok(table);
     }
+    if runtime == Runtime::Cuda {
+        table.every(calls::DRIVER);
+        table.when(libc::SYS_ioctl, &[above(0, CONTROL_SOCKET)])?;
+        // Its threads' wake-ups, through descriptors of its own.
+        table.when(libc::SYS_write, &[above(0, CONTROL_SOCKET)])?;
+        table.when(libc::SYS_clone, &[all_bits(0, THREAD), no_bits(0, NEW_NAMESPACES)])?;
+        table.when(libc::SYS_prctl, &[equals(0, libc::PR_SET_NAME)])?;
+        for command in [libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC] {
+            table.when(libc::SYS_fcntl, &[equals(1, command)])?;
+        }
+    }
+    let access = if runtime == Runtime::Cuda { Access::default() } else { access };
     let granted = granted(runtime, access);
     for &call in granted.iter().filter(|&&call| call != libc::SYS_openat) {
         table.0.insert(call, Vec::new());
@@ -268,6 +291,10 @@ fn connections(table: &mut Table, access: Access) -> Result<(), BackendError> {
 
 /// `FIONBIO`.
 const NON_BLOCKING: c_int = 0x5421;
+
+/// Where memory of a process lies: answered with "no such call" for a driver, which knows for itself.
+const TUNING: &[c_long] =
+    &[libc::SYS_get_mempolicy, libc::SYS_mbind, libc::SYS_sched_setaffinity, libc::SYS_set_mempolicy];
 
 /// What makes a new task a thread, and not a process.
 const THREAD: c_int = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;

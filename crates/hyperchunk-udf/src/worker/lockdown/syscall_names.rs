@@ -34,7 +34,7 @@ table! { EVERYWHERE:
     SYS_pwrite64 SYS_pwritev SYS_quotactl SYS_read SYS_readlinkat SYS_readv SYS_reboot SYS_recvfrom SYS_recvmmsg
     SYS_recvmsg SYS_remap_file_pages SYS_removexattr SYS_renameat2 SYS_request_key SYS_restart_syscall SYS_rseq
     SYS_rt_sigaction SYS_rt_sigpending SYS_rt_sigprocmask SYS_rt_sigqueueinfo SYS_rt_sigreturn SYS_rt_sigsuspend
-    SYS_rt_sigtimedwait SYS_rt_tgsigqueueinfo SYS_sched_get_priority_max SYS_sched_getaffinity SYS_sched_getparam
+    SYS_rt_sigtimedwait SYS_rt_tgsigqueueinfo SYS_sched_get_priority_max SYS_sched_get_priority_min SYS_sched_getaffinity SYS_sched_getparam
     SYS_sched_getscheduler SYS_sched_setaffinity SYS_sched_setattr SYS_sched_setscheduler SYS_sched_yield SYS_seccomp
     SYS_semget SYS_semop SYS_sendfile SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_set_mempolicy SYS_set_robust_list
     SYS_set_tid_address SYS_setdomainname SYS_setfsgid SYS_setfsuid SYS_setgid SYS_setgroups SYS_sethostname

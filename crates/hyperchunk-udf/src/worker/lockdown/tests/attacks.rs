@@ -179,6 +179,13 @@ impl Attack {
     pub(super) fn fate(&self, runtime: Runtime) -> Fate {
         match (runtime, self.native) {
             (Runtime::Python, _) => self.python,
+            (Runtime::Cuda, native) => match (self.name, self.python) {
+                // What a driver does with descriptors of its own.
+                ("fcntl-setfl" | "write-elsewhere", _) => Fate::Allowed,
+                ("getcwd" | "statx" | "access" | "readlink" | "unlink" | "ftruncate", python) => python,
+                ("open-read" | "open-write" | "openat2", python) => python,
+                _ => native,
+            },
             (_, native) => native,
         }
     }

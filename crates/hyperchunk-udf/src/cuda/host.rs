@@ -1,0 +1,390 @@
+//! `dynamic_dataset`, translated into what is launched: it never runs.
+
+mod launch;
+
+use super::cursor::Cursor;
+use super::expression::{ADVICE, Expression, Given, Scope, Variable, VariableKind, number_type};
+use super::kernel::{Base, Kernel, Type, parse_type};
+use super::lex::{Kind, Token};
+use super::types::Number;
+use crate::error::{Result, fail};
+use crate::escape::escape;
+
+/// Statements at most, and launches among them.
+const MAX_STATEMENTS: usize = 4096;
+const MAX_LAUNCHES: usize = 64;
+
+/// One step of `dynamic_dataset`.
+#[derive(Clone, Debug)]
+pub(super) enum Statement {
+    /// A variable that is a number gets a value.
+    Number(usize, Expression),
+    /// A `dim3` gets a value.
+    Dim3(usize, Shape),
+    /// A part of a `dim3` does.
+    Part(usize, usize, Expression),
+    Launch(Box<Launch>),
+}
+
+/// What a `dim3` is made of.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    Variable(usize),
+    Parts(Vec<Expression>),
+}
+
+/// A launch of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    pub(super) instance: usize,
+    pub(super) grid: Shape,
+    pub(super) block: Shape,
+    pub(super) shared: Option<Expression>,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) line: u32,
+}
+
+/// What a kernel is given.
+#[derive(Clone, Debug)]
+pub(super) enum Argument {
+    /// The elements of a dataset.
+    Data(String),
+    /// A number, in the parameter's type.
+    Number(Expression),
+}
+
+/// A kernel with all types known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Instance {
+    /// How the source names it.
+    pub(super) expression: String,
+    pub(super) parameters: Vec<Type>,
+    pub(super) line: u32,
+}
+
+/// `dynamic_dataset` in steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Host {
+    pub(super) statements: Vec<Statement>,
+    pub(super) instances: Vec<Instance>,
+    /// Each dataset whose elements are used, with their type there and the line.
+    pub(super) data: Vec<(String, Base, u32)>,
+    pub(super) names: Vec<String>,
+    pub(super) variables: usize,
+}
+
+/// Translates `body`, which has its brackets.
+///
+/// # Errors
+/// `Syntax` or `Unsupported`, with the line and what to write instead; `Limit`.
+pub(super) fn translate(body: &[Token<'_>], kernels: &[Kernel]) -> Result<Host> {
+    let inner = body.get(1..body.len().saturating_sub(1)).unwrap_or_default();
+    let mut parser = Parser { kernels, scope: Scope::default(), host: Host::default() };
+    let mut cursor = Cursor::new(inner);
+    let mut count = 0;
+    while !cursor.ends() {
+        count += 1;
+        if count > MAX_STATEMENTS {
+            fail!(Limit, "dynamic_dataset has more than {MAX_STATEMENTS} statements")
+        }
+        parser.statement(&mut cursor)?;
+    }
+    let Parser { scope, mut host, .. } = parser;
+    if !host.statements.iter().any(|s| matches!(s, Statement::Launch(_))) {
+        let line = body.first().map_or(1, |t| t.line);
+        fail!(
+            Syntax,
+            "line {line}: dynamic_dataset launches no kernel: kernel<<<grid, block>>>(…) is missing"
+        )
+    }
+    host.names = scope.names;
+    host.variables = scope.variables.len();
+    Ok(host)
+}
+
+struct Parser<'k> {
+    kernels: &'k [Kernel],
+    scope: Scope,
+    host: Host,
+}
+
+impl Parser<'_> {
+    fn statement(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<()> {
+        let line = cursor.line();
+        if cursor.take(";") {
+            return Ok(());
+        }
+        let Some(first) = cursor.peek(0) else { return Ok(()) };
+        let behind = cursor.peek(1).map_or("", |t| t.text);
+        match first.text {
+            "return" if behind == ";" && cursor.peek(2).is_none() => {
+                cursor.next();
+                cursor.need(";")
+            }
+            // Kernels and copies are in order, and all of them done before anybody looks.
+            "cudaDeviceSynchronize" => {
+                cursor.next();
+                cursor.need("(")?;
+                cursor.need(")")?;
+                cursor.need(";")
+            }
+            word if self.scope.find(word).is_some() && first.kind == Kind::Word => {
+                self.assignment(cursor, word)
+            }
+            _ if self.is_launch(cursor) => self.launch(cursor),
+            "if" | "for" | "while" | "do" | "switch" | "{" | "goto" => fail!(
+                Unsupported,
+                "line {line}: `{}` is not translated: dynamic_dataset does not run, it is read as a list of launches; {ADVICE}",
+                first.text
+            ),
+            word if word.starts_with("cuda") => fail!(
+                Unsupported,
+                "line {line}: {} is not translated: memory, copies and streams are Hyperchunk's affair here; {ADVICE}",
+                escape(word, 80)
+            ),
+            _ if first.kind == Kind::Word && behind == "(" => {
+                fail!(Unsupported, "line {line}: {} is not translated; {ADVICE}", escape(first.text, 80))
+            }
+            _ if first.kind == Kind::Word || first.kind == Kind::Unknown => self.declaration(cursor),
+            _ => fail!(Syntax, "line {line}: {} is not understood here; {ADVICE}", cursor.shown()),
+        }
+    }
+
+    /// Whether a launch is next: a name, perhaps with the arguments of its template, and `<<<`.
+    fn is_launch(&self, cursor: &Cursor<'_, '_>) -> bool {
+        let mut ahead = *cursor;
+        while let Some(token) = ahead.peek(0) {
+            if ahead.is("<<<") {
+                return true;
+            }
+            let inner = token.kind != Kind::Op || matches!(token.text, "<" | ">" | "," | ":");
+            if !inner {
+                return false;
+            }
+            ahead.next();
+        }
+        false
+    }
+
+    fn declare(&mut self, name: &str, kind: VariableKind, constant: bool, line: u32) -> Result<usize> {
+        if self.scope.find(name).is_some() || Number::is_word(name) || name == "lib" {
+            fail!(Syntax, "line {line}: {} is there already", escape(name, 80))
+        }
+        self.scope.variables.push(Variable { name: name.to_owned(), kind, constant });
+        Ok(self.scope.variables.len() - 1)
+    }
+
+    fn declaration(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<()> {
+        let line = cursor.line();
+        let mut constant = false;
+        while ["const", "constexpr", "static"].iter().any(|w| cursor.take_word(w)) {
+            constant = true;
+        }
+        if cursor.take_word("auto") {
+            constant |= cursor.take_word("const");
+            while cursor.take("&") || cursor.take("*") {}
+            return self.declare_auto(cursor, constant);
+        }
+        if cursor.take_word("dim3") {
+            return self.declare_dim3(cursor, constant);
+        }
+        if cursor.is_word("std") && cursor.peek(3).is_some_and(|t| t.text == "vector")
+            || cursor.is_word("vector")
+        {
+            let _ = cursor.take_word("std") && cursor.take("::");
+            cursor.next();
+            cursor.need("<")?;
+            number_type(cursor)?;
+            cursor.need(">")?;
+            cursor.take("&");
+            return self.declare_auto(cursor, constant);
+        }
+        let datatype = parse_type(cursor)?;
+        if datatype.pointer {
+            let Some(name) = cursor.word() else { fail!(Syntax, "line {line}: a name is missing") };
+            cursor.need("=")?;
+            let (dataset, base) = self.data(cursor)?;
+            if base != datatype.base {
+                fail!(
+                    Syntax,
+                    "line {line}: {} is {} and lib.getData gives {} *",
+                    escape(name, 80),
+                    datatype.spelling(),
+                    base.spelling()
+                )
+            }
+            self.declare(name, VariableKind::Data(dataset, base), true, line)?;
+            return cursor.need(";");
+        }
+        let Base::Number(number) = datatype.base else {
+            fail!(
+                Unsupported,
+                "line {line}: a variable of type {} is not translated; {ADVICE}",
+                escape(&datatype.spelling(), 80)
+            )
+        };
+        constant |= datatype.constant;
+        loop {
+            let Some(name) = cursor.word() else { fail!(Syntax, "line {line}: a name is missing") };
+            let value = if cursor.take("=") {
+                self.scope.expression(cursor)?
+            } else if cursor.is("(") || cursor.is("{") {
+                let end = if cursor.is("(") { ")" } else { "}" };
+                cursor.next();
+                let value = self.scope.expression(cursor)?;
+                cursor.need(end)?;
+                value
+            } else {
+                fail!(Syntax, "line {line}: {} gets no value; write it here, {ADVICE}", escape(name, 80))
+            };
+            let index = self.declare(name, VariableKind::Number(number), constant, line)?;
+            self.host.statements.push(Statement::Number(index, value.into_number(number)?));
+            if !cursor.take(",") {
+                return cursor.need(";");
+            }
+        }
+    }
+
+    /// What `lib.getData` gives, which is next.
+    fn data(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<(String, Base)> {
+        let line = cursor.line();
+        if !cursor.is_word("lib") {
+            fail!(
+                Syntax,
+                "line {line}: an address is what lib.getData gives, and here is {}; {ADVICE}",
+                cursor.shown()
+            )
+        }
+        match self.scope.lib(cursor)? {
+            Given::Data(name, base) => {
+                self.host.data.push((name.clone(), base.clone(), line));
+                Ok((name, base))
+            }
+            Given::List(_) => fail!(Syntax, "line {line}: an address is what lib.getData gives; {ADVICE}"),
+        }
+    }
+
+    fn declare_auto(&mut self, cursor: &mut Cursor<'_, '_>, constant: bool) -> Result<()> {
+        loop {
+            let line = cursor.line();
+            let Some(name) = cursor.word() else { fail!(Syntax, "line {line}: a name is missing") };
+            cursor.need("=")?;
+            let before = cursor.at();
+            let mut is_number = !cursor.is_word("lib");
+            if !is_number {
+                match self.scope.lib(cursor)? {
+                    // An element of it.
+                    Given::List(_) if cursor.is("[") || cursor.is(".") => {
+                        cursor.set(before);
+                        is_number = true;
+                    }
+                    Given::List(list) => drop(self.declare(name, VariableKind::List(list), true, line)?),
+                    Given::Data(dataset, base) => {
+                        self.host.data.push((dataset.clone(), base.clone(), line));
+                        self.declare(name, VariableKind::Data(dataset, base), true, line)?;
+                    }
+                }
+            } else if cursor.is_word("dim3") {
+                cursor.next();
+                let shape = Shape::Parts(self.parts(cursor)?);
+                let index = self.declare(name, VariableKind::Dim3, constant, line)?;
+                self.host.statements.push(Statement::Dim3(index, shape));
+                is_number = false;
+            }
+            if is_number {
+                let value = self.scope.expression(cursor)?;
+                let index = self.declare(name, VariableKind::Number(value.number), constant, line)?;
+                self.host.statements.push(Statement::Number(index, value));
+            }
+            if !cursor.take(",") {
+                return cursor.need(";");
+            }
+        }
+    }
+
+    fn declare_dim3(&mut self, cursor: &mut Cursor<'_, '_>, constant: bool) -> Result<()> {
+        loop {
+            let line = cursor.line();
+            let Some(name) = cursor.word() else { fail!(Syntax, "line {line}: a name is missing") };
+            let shape = if cursor.take("=") {
+                self.shape(cursor)?
+            } else if cursor.is("(") || cursor.is("{") {
+                Shape::Parts(self.parts(cursor)?)
+            } else {
+                Shape::Parts(Vec::new())
+            };
+            let index = self.declare(name, VariableKind::Dim3, constant, line)?;
+            self.host.statements.push(Statement::Dim3(index, shape));
+            if !cursor.take(",") {
+                return cursor.need(";");
+            }
+        }
+    }
+
+    /// The numbers in brackets behind `dim3`.
+    fn parts(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Vec<Expression>> {
+        let line = cursor.line();
+        let end = if cursor.is("{") { "}" } else { ")" };
+        if !cursor.take("{") {
+            cursor.need("(")?;
+        }
+        let mut parts = Vec::new();
+        while !cursor.take(end) {
+            if parts.len() == 3 {
+                fail!(Syntax, "line {line}: a dim3 has three numbers at most")
+            }
+            parts.push(self.scope.expression(cursor)?);
+            if !cursor.is(end) {
+                cursor.need(",")?;
+            }
+        }
+        Ok(parts)
+    }
+
+    /// A `dim3`, or a number in its place.
+    fn shape(&mut self, cursor: &mut Cursor<'_, '_>) -> Result<Shape> {
+        if cursor.take_word("dim3") || cursor.is("{") {
+            return Ok(Shape::Parts(self.parts(cursor)?));
+        }
+        if let Some(token) = cursor.peek(0).filter(|t| t.kind == Kind::Word)
+            && let Some((index, Variable { kind: VariableKind::Dim3, .. })) = self.scope.find(token.text)
+            && cursor.peek(1).is_none_or(|t| t.text != ".")
+        {
+            cursor.next();
+            return Ok(Shape::Variable(index));
+        }
+        Ok(Shape::Parts(vec![self.scope.expression(cursor)?]))
+    }
+
+    fn assignment(&mut self, cursor: &mut Cursor<'_, '_>, word: &str) -> Result<()> {
+        let line = cursor.line();
+        let Some((index, variable)) = self.scope.find(word) else { return Ok(()) };
+        let (kind, constant) = (variable.kind.clone(), variable.constant);
+        cursor.next();
+        let part = match kind {
+            VariableKind::Dim3 if cursor.take(".") => {
+                let part = cursor.word().and_then(|w| ["x", "y", "z"].iter().position(|p| *p == w));
+                let Some(part) = part else { fail!(Syntax, "line {line}: a dim3 has x, y and z") };
+                Some(part)
+            }
+            _ => None,
+        };
+        if constant || !cursor.take("=") {
+            fail!(
+                Unsupported,
+                "line {line}: of {}, only `{0} = …` is translated, where it is a number or a dim3 and not constant; {ADVICE}",
+                escape(word, 80)
+            )
+        }
+        let statement = match (kind, part) {
+            (VariableKind::Number(number), _) => {
+                Statement::Number(index, self.scope.expression(cursor)?.into_number(number)?)
+            }
+            (VariableKind::Dim3, Some(part)) => Statement::Part(index, part, self.scope.expression(cursor)?),
+            (VariableKind::Dim3, None) => Statement::Dim3(index, self.shape(cursor)?),
+            _ => fail!(Unsupported, "line {line}: {} cannot change; {ADVICE}", escape(word, 80)),
+        };
+        self.host.statements.push(statement);
+        cursor.need(";")
+    }
+}

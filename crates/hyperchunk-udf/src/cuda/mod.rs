@@ -1,0 +1,375 @@
+//! CUDA sources: kernels, and how they are launched.
+//!
+//! A source is a kernel alone, whose parameters say what they are bound to, or HDF5-UDF's form: kernels and a
+//! `dynamic_dataset` that launches them, which is translated and never runs. Both become one [`Plan`], made again from the
+//! source for each block. The kernels are compiled to PTX when the function is attached ([`Program::assemble`]); the compiler
+//! checks that their parameters are what was read here.
+//!
+//! Nothing here runs anything, and every source ends in a plan or an error: sizes, depths and counts are bounded.
+
+mod cursor;
+mod expression;
+mod host;
+mod kernel;
+mod lex;
+mod plan;
+mod ptx;
+#[cfg(test)]
+mod tests;
+mod types;
+mod value;
+
+pub use plan::{Passed, Plan, Step};
+pub use ptx::{Ptx, is_target, stored, target};
+
+use crate::datatype::{Datatype, declarations};
+use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
+use crate::record::Record;
+use crate::spec::normal_name;
+use host::{Host, Instance};
+use kernel::{Base, Kernel, Type};
+use std::ops::Range;
+use types::Number;
+
+/// The text before every source.
+const PRELUDE: &str = include_str!("prelude.cuh");
+/// The source's name for the compiler.
+pub const SOURCE: &str = "udf.cu";
+/// The names of the kernels, one a line, in the compiler's folder.
+pub const KERNELS: &str = "udf.kernels";
+/// The result's name in the folder.
+pub const RESULT: &str = "udf.ptx";
+/// The compiler's options but for the machine. Sums and products are rounded one by one, as on a processor.
+pub const OPTIONS: [&str; 3] = ["--std=c++17", "--fmad=false", "--device-as-default-execution-space"];
+/// Bytes of the prelude's `Region`.
+const REGION_BYTES: usize = (1 + 2 * crate::stub::MAX_RANK) * 8;
+/// Bytes of parameters that every GPU takes.
+const MAX_PARAMETER_BYTES: usize = 4096;
+/// Threads of a block where the source does not say.
+const THREADS: u32 = 256;
+
+/// A block of a dataset, as a kernel sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Dataset<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The type of its elements.
+    pub datatype: &'a Datatype,
+    /// The block's shape.
+    pub dims: &'a [u64],
+    /// Where in the dataset it begins.
+    pub start: &'a [u64],
+    /// Whether it is computed.
+    pub output: bool,
+}
+
+/// A source that was read.
+#[derive(Clone, Debug)]
+pub struct Program {
+    form: Form,
+    instances: Vec<Instance>,
+    names: Vec<String>,
+    /// What the compiler does not get.
+    dropped: Vec<Range<usize>>,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    /// A kernel alone.
+    Kernel { threads: Vec<u32>, bindings: Vec<Binding>, line: u32 },
+    /// `dynamic_dataset` with launches.
+    Host(Host),
+}
+
+/// What a parameter of a kernel alone is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Binding {
+    Data(String),
+    Region(String),
+    /// How many elements the output's block has.
+    Count(Number),
+}
+
+impl Program {
+    /// Reads a source.
+    ///
+    /// # Errors
+    /// `Syntax` or `Unsupported`, with the line and what to write instead; `Limit`.
+    pub fn parse(source: &str) -> Result<Self> {
+        let lexed = lex::lex(source)?;
+        let found = kernel::find(&lexed.tokens)?;
+        let mut dropped = lexed.dropped;
+        let Some(body) = found.host else {
+            return Ok(Program { dropped, ..alone(&found.kernels)? });
+        };
+        if let (Some(first), Some(last)) = (body.first(), body.last()) {
+            dropped.push(first.start..last.end);
+        }
+        let host = host::translate(body, &found.kernels)?;
+        let (instances, names) = (host.instances.clone(), host.names.clone());
+        for instance in &instances {
+            check_size(instance)?;
+        }
+        Ok(Program { form: Form::Host(host), instances, names, dropped })
+    }
+
+    /// The names of its datasets, in the order in which they appear.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The kernels, as the source names them.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.instances.iter().map(|instance| instance.expression.as_str())
+    }
+
+    /// Whether the elements are what the source takes them for.
+    ///
+    /// # Errors
+    /// `Syntax`, with the line and both types; `Unsupported` for what a GPU cannot get.
+    pub fn check(&self, datasets: &[Dataset<'_>]) -> Result<()> {
+        if let Some(dataset) = datasets.iter().find(|d| d.datatype.has_pointers()) {
+            fail!(
+                Unsupported,
+                "{:?} has strings of variable length, which cannot go to a GPU; read it in another language",
+                escape(dataset.name, 80)
+            )
+        }
+        let (_, types) = declarations(datasets.iter().map(|d| (d.name, d.datatype)));
+        let one = |name: &str, base: &Base, line: u32| -> Result<usize> {
+            let (index, dataset) = find(datasets, name)?;
+            let declared = types.get(index).map_or("", String::as_str);
+            let fits = match (base, dataset.datatype.flat_number()) {
+                (Base::Number(Number::Bool), _) => *dataset.datatype == Datatype::Bool,
+                (Base::Number(number), Some(element)) => number.element() == Some(element),
+                (Base::Named(name), None) => name == declared,
+                _ => false,
+            };
+            if !fits {
+                fail!(
+                    Syntax,
+                    "line {line}: {:?} has elements of type {} ({declared} in C++), and the source takes them for {}",
+                    escape(name, 80),
+                    escape(&dataset.datatype.name(), 200),
+                    escape(&base.spelling(), 80)
+                )
+            }
+            Ok(index)
+        };
+        match &self.form {
+            Form::Host(host) => {
+                for (name, base, line) in &host.data {
+                    one(name, base, *line)?;
+                }
+            }
+            Form::Kernel { bindings, line, .. } => {
+                let parameters = self.instances.iter().flat_map(|i| &i.parameters);
+                for (binding, parameter) in bindings.iter().zip(parameters) {
+                    let Binding::Data(name) = binding else { continue };
+                    let index = one(name, &parameter.base, *line)?;
+                    let output = datasets.get(index).is_some_and(|d| d.output);
+                    let shown = escape(name, 80);
+                    match (output, parameter.constant) {
+                        (true, true) => fail!(
+                            Syntax,
+                            "line {line}: {shown:?} is an output, and `{}` cannot be written: leave out const, or is the name of an input misspelled?",
+                            parameter.spelling()
+                        ),
+                        (false, false) => fail!(
+                            Syntax,
+                            "line {line}: {shown:?} is an input: write `const {}`",
+                            parameter.spelling()
+                        ),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The text that is compiled for `source`, of which this program was read, with these datasets.
+    pub fn assemble<'a>(
+        &self,
+        source: &str,
+        slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>,
+    ) -> String {
+        let slots: Vec<_> = slots.into_iter().collect();
+        let structures = crate::cpp::with_sizes(&slots, declarations(slots.iter().copied()));
+        let mut text = format!("{PRELUDE}\n{structures}\n#line 1 \"{SOURCE}\"\n");
+        let mut at = 0;
+        for range in &self.sorted() {
+            text.push_str(source.get(at..range.start).unwrap_or_default());
+            // What is behind it keeps its line.
+            let inside = source.get(range.clone()).unwrap_or_default();
+            text.push_str(if inside.starts_with('{') { ";" } else { "" });
+            text.extend(inside.chars().filter(|&c| c == '\n'));
+            at = range.end;
+        }
+        text.push_str(source.get(at..).unwrap_or_default());
+        text.push_str("\n#line 1 \"hyperchunk\"\n");
+        for instance in &self.instances {
+            let parameters: Vec<_> = instance.parameters.iter().map(Type::spelling).collect();
+            text.push_str(&format!(
+                "static_assert(hyperchunk::same<decltype(&{}), void (*)({})>::value, \"the parameters of a kernel are not what they seem: write their types without macros and names of your own\");\n",
+                instance.expression,
+                parameters.join(", ")
+            ));
+        }
+        text
+    }
+
+    fn sorted(&self) -> Vec<Range<usize>> {
+        let mut ranges = self.dropped.clone();
+        ranges.sort_by_key(|r| r.start);
+        // Headers in what is left out anyway.
+        let mut end = 0;
+        ranges.retain(|r| {
+            let outside = r.start >= end;
+            end = end.max(r.end);
+            outside
+        });
+        ranges
+    }
+}
+
+/// Whether a record's source has a plan for its first block, of the types that the record tells.
+///
+/// # Errors
+/// Those of [`Program::parse`], [`Program::check`], [`Program::plan`] and [`Program::ptx`].
+pub fn check_record(record: &Record) -> Result<()> {
+    let program = Program::parse(&record.source)?;
+    let Some(compiled) = &record.compiled else { fail!(Invalid, "the record has no compiled form") };
+    program.ptx(&compiled.object)?;
+    // One that grows may be empty yet.
+    let Ok((offset, shape)) = record.block(&vec![0; record.output.dims.len()]) else { return Ok(()) };
+    let parts: Vec<_> = record.parts(&offset, &shape).collect();
+    let inputs = 1..=record.inputs.len();
+    let datasets: Vec<_> = record
+        .slots()
+        .zip(&parts)
+        .enumerate()
+        .map(|(n, (slot, (start, dims)))| Dataset {
+            name: &slot.name,
+            datatype: &slot.datatype,
+            dims,
+            start,
+            output: !inputs.contains(&n),
+        })
+        .collect();
+    program.check(&datasets)?;
+    program.plan(&datasets).map(drop)
+}
+
+/// The dataset called `name`, and its number.
+fn find<'d, 'a>(datasets: &'d [Dataset<'a>], name: &str) -> Result<(usize, &'d Dataset<'a>)> {
+    let wanted = normal_name(name);
+    let found = datasets.iter().enumerate().find(|(_, d)| normal_name(d.name) == wanted);
+    found.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("the source names {:?}, and the record does not", escape(name, 80)),
+        )
+    })
+}
+
+/// Bytes of a kernel's parameter.
+fn parameter_bytes(parameter: &Type) -> usize {
+    match (&parameter.base, parameter.pointer) {
+        (_, true) => 8,
+        (Base::Number(number), false) => number.size(),
+        (Base::Region, false) => REGION_BYTES,
+        // Refused when it was read.
+        (Base::Named(_), false) => 0,
+    }
+}
+
+fn check_size(instance: &Instance) -> Result<()> {
+    let name = escape(&instance.expression, 80);
+    // Each may be moved to where its alignment lets it be.
+    let bytes: usize = instance.parameters.iter().map(|p| parameter_bytes(p).next_multiple_of(8)).sum();
+    if bytes > MAX_PARAMETER_BYTES {
+        fail!(
+            Limit,
+            "line {}: the parameters of {name} have {bytes} bytes, and {MAX_PARAMETER_BYTES} are possible; a Region has {REGION_BYTES}",
+            instance.line
+        )
+    }
+    Ok(())
+}
+
+/// The program of a source without `dynamic_dataset`: its kernel, and what that is bound to.
+fn alone(kernels: &[Kernel]) -> Result<Program> {
+    let kernel = match kernels {
+        [kernel] => kernel,
+        [] => fail!(
+            Syntax,
+            "the source has no kernel: write `__global__ void ndvi(const float *Red, const float *NIR, float *NDVI, size_t count) {{ … }}`, or dynamic_dataset with launches"
+        ),
+        [first, second, ..] => fail!(
+            Syntax,
+            "line {}: a source without dynamic_dataset has one kernel, and here are {} and {}; make functions that a kernel calls `__device__`, or write dynamic_dataset with the launches",
+            second.line,
+            escape(&first.name, 80),
+            escape(&second.name, 80)
+        ),
+    };
+    let name = escape(&kernel.name, 80);
+    if !kernel.template.is_empty() {
+        fail!(
+            Syntax,
+            "line {}: {name} is a template, of which nobody says with what; write its types, or dynamic_dataset with the launch",
+            kernel.line
+        )
+    }
+    let (mut bindings, mut names) = (Vec::new(), Vec::<String>::new());
+    for parameter in &kernel.parameters {
+        let line = parameter.line;
+        let own = parameter.name.as_deref();
+        let dataset = |own: Option<&str>| match (&parameter.dataset, own) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, Some(name)) => Ok(name.to_owned()),
+            (None, None) => fail!(
+                Syntax,
+                "line {line}: a parameter of {name} has no name; it is that of a dataset, or DATASET(\"bands/NIR\") stands before it"
+            ),
+        };
+        let binding = match (&parameter.datatype.base, parameter.datatype.pointer) {
+            (Base::Number(_) | Base::Named(_), true) => Binding::Data(dataset(own)?),
+            (Base::Region, false) => {
+                let of = own.and_then(|name| name.strip_suffix("_region"));
+                if of.is_none() && parameter.dataset.is_none() {
+                    fail!(
+                        Syntax,
+                        "line {line}: call the Region of NIR NIR_region, or write DATASET(\"NIR\") before it"
+                    )
+                }
+                Binding::Region(dataset(of)?)
+            }
+            (Base::Number(number), false) if own == Some("count") && !number.is_float() => {
+                Binding::Count(*number)
+            }
+            _ => fail!(
+                Syntax,
+                "line {line}: {} of {name} is bound to nothing: a parameter is `const float *NIR` (an input), `float *NDVI` (an output), `size_t count` or `Region NIR_region`; other numbers are for dynamic_dataset",
+                own.map_or("a parameter".to_owned(), |own| escape(own, 80))
+            ),
+        };
+        if let Binding::Data(name) | Binding::Region(name) = &binding
+            && !names.contains(name)
+        {
+            names.push(name.clone());
+        }
+        bindings.push(binding);
+    }
+    let instance = Instance {
+        expression: kernel.name.clone(),
+        parameters: kernel.parameters.iter().map(|p| p.datatype.clone()).collect(),
+        line: kernel.line,
+    };
+    check_size(&instance)?;
+    let threads = if kernel.threads.is_empty() { vec![THREADS] } else { kernel.threads.clone() };
+    let form = Form::Kernel { threads, bindings, line: instance.line };
+    Ok(Program { form, instances: vec![instance], names, dropped: Vec::new() })
+}

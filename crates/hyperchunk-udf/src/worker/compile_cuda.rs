@@ -1,0 +1,47 @@
+//! Compiling CUDA: NVRTC, loaded and called in a process that is locked down as a compiler is.
+
+use super::lockdown;
+use crate::cuda;
+use crate::error::{Error, ErrorKind, Result, fail};
+use hyperchunk_cuda::nvrtc::Nvrtc;
+use std::path::Path;
+
+/// PTX for the oldest GPUs that the compiler knows, but none that is older than this, runs on all that are newer.
+const OLDEST: u32 = 70;
+
+/// Compiles the source in `scratch` with the library `nvrtc`, and writes the compiled form there.
+///
+/// # Errors
+/// `Failed` with the compiler's log; `Worker`, `Io`.
+pub(super) fn run(nvrtc: &Path, scratch: &Path) -> Result<()> {
+    let about = |name: &str, e: std::io::Error| Error::io(scratch.join(name).display(), &e);
+    std::env::set_current_dir(scratch).map_err(|e| about("", e))?;
+    lockdown::restrict(&lockdown::Policy {
+        runtime: lockdown::Runtime::Compiler,
+        memory: 8 << 30,
+        cpu_seconds: 80,
+        file_size: 64 << 20,
+        grants: crate::profile::Grants::default(),
+        scratch: Some(scratch.to_owned()),
+        // What it loads lies beside it.
+        tools: nvrtc.parent().map(Path::to_owned),
+        cache: None,
+        keep_descriptors: vec![0, 1, 2],
+    })?;
+    let read = |name: &str| std::fs::read_to_string(name).map_err(|e| about(name, e));
+    let (source, kernels) = (read(cuda::SOURCE)?, read(cuda::KERNELS)?);
+    let kernels: Vec<_> = kernels.lines().collect();
+    let compiler = Nvrtc::load(Some(nvrtc)).map_err(failed)?;
+    let Some(machine) = compiler.architectures().iter().copied().find(|&a| a >= OLDEST) else {
+        fail!(Unsupported, "this NVRTC compiles for no GPU of compute capability {OLDEST} or newer")
+    };
+    let machine = format!("--gpu-architecture=compute_{machine}");
+    let options: Vec<_> = std::iter::once(machine.as_str()).chain(cuda::OPTIONS).collect();
+    let ptx = compiler.compile(&source, cuda::SOURCE, &options, &kernels).map_err(failed)?;
+    let text = cuda::stored(&ptx.text, ptx.lowered.iter().map(|(_, name)| name.as_str()));
+    std::fs::write(cuda::RESULT, text).map_err(|e| about(cuda::RESULT, e))
+}
+
+fn failed(error: hyperchunk_cuda::Error) -> Error {
+    Error::new(ErrorKind::Failed, error.message())
+}
