@@ -177,7 +177,7 @@ entries! {
     }
 
     /// What identifies a GPU.
-    fn cuDeviceGetUuid(to: *mut [u8; 16], device: c_int) -> Code {
+    fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: c_int) -> Code {
         let mut uuid = *b"hyperchunk-fake\0";
         uuid[15] = device as u8;
         // SAFETY: the caller's promise.

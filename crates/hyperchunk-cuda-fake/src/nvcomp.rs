@@ -10,10 +10,16 @@ const INVALID_VALUE: c_int = 10;
 const CANNOT_DECOMPRESS: u32 = 12;
 const CUDA_ERROR: c_int = 1000;
 
-/// A decompressor's options, by value: they are all zero here.
+/// A decompressor's options, by value: kernels do the work (2), all others are zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Options([u64; 8]);
+pub(crate) struct Options([u32; 16]);
+
+impl Options {
+    fn are_known(self) -> bool {
+        self.0[0] == 2 && self.0[1..].iter().all(|word| *word == 0)
+    }
+}
 
 /// What makes bytes of compressed ones: at most as many as there is room for.
 type Decode = fn(&[u8], usize) -> Option<Vec<u8>>;
@@ -138,7 +144,7 @@ macro_rules! decompressors {
         pub(crate) unsafe extern "C" fn $temp(
             count: usize, largest: usize, options: Options, to: *mut usize, total: usize, _stream: *mut c_void,
         ) -> c_int {
-            if options.0 != [0; 8] || largest > total {
+            if !options.are_known() || largest > total {
                 machine().mistake("nvCOMP: options that are not known, or less than one piece in all");
                 return INVALID_VALUE;
             }
@@ -154,7 +160,7 @@ macro_rules! decompressors {
             options: Options, statuses: u64, stream: *mut c_void,
         ) -> c_int {
             let mut machine = machine();
-            if options.0 != [0; 8] || count == 0 || temp_size < temp_bytes(count, 0) || machine.memory.read(temp, temp_size).is_none() {
+            if !options.are_known() || count == 0 || temp_size < temp_bytes(count, 0) || machine.memory.read(temp, temp_size).is_none() {
                 machine.mistake("nvCOMP: options that are not known, no pieces, or too little room for the decompressor");
                 return INVALID_VALUE;
             }

@@ -22,7 +22,6 @@ functions! {
     device_name = c"cuDeviceGetName": fn(*mut c_char, c_int, c_int) -> c_int;
     device_memory = c"cuDeviceTotalMem_v2": fn(*mut usize, c_int) -> c_int;
     device_attribute = c"cuDeviceGetAttribute": fn(*mut c_int, c_int, c_int) -> c_int;
-    device_uuid = c"cuDeviceGetUuid": fn(*mut [u8; 16], c_int) -> c_int;
     primary_retain = c"cuDevicePrimaryCtxRetain": fn(*mut Handle, c_int) -> c_int;
     context_set = c"cuCtxSetCurrent": fn(Handle) -> c_int;
     context_synchronize = c"cuCtxSynchronize": fn() -> c_int;
@@ -53,6 +52,8 @@ functions! {
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *const *mut c_void, *const *mut c_void,
     ) -> c_int;
     {
+        device_uuid = c"cuDeviceGetUuid_v2": fn(*mut [u8; 16], c_int) -> c_int;
+        device_uuid_before = c"cuDeviceGetUuid": fn(*mut [u8; 16], c_int) -> c_int;
         function_parameter = c"cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize) -> c_int;
     }
 }
@@ -91,7 +92,7 @@ pub struct Device {
     pub capability: (u32, u32),
     /// Its memory, in bytes.
     pub memory: u64,
-    /// What identifies it on all machines.
+    /// What identifies it on all machines; zeros where the driver does not tell.
     pub uuid: [u8; 16],
 }
 
@@ -180,8 +181,11 @@ impl Driver {
         // SAFETY: writes one size.
         self.check("cuDeviceTotalMem", unsafe { (self.f.device_memory)(&raw mut memory, device) })?;
         let mut uuid = [0; 16];
-        // SAFETY: writes 16 bytes.
-        self.check("cuDeviceGetUuid", unsafe { (self.f.device_uuid)(&raw mut uuid, device) })?;
+        // The newer one (CUDA 11.4) tells the parts of a GPU that is shared apart.
+        if let Some(get) = self.f.device_uuid.or(self.f.device_uuid_before) {
+            // SAFETY: writes 16 bytes.
+            self.check("cuDeviceGetUuid", unsafe { get(&raw mut uuid, device) })?;
+        }
         let attribute = |which| {
             let mut value = 0;
             // SAFETY: writes one integer.

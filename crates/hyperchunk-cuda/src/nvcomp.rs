@@ -5,10 +5,14 @@ use crate::{Driver, Error, ErrorKind, Result, Stream};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 
-/// The options of a decompressor, all at their default. They are passed by value, as 64 bytes.
+/// The options of a decompressor, which are passed by value, as 64 bytes. Of all of them the first number says what does the
+/// work; the others are at their default, 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Options([u64; 8]);
+pub(crate) struct Options([u32; 16]);
+
+/// Kernels (2), not the GPU's own engine, which asks for memory of another kind.
+const KERNELS: Options = Options([2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 
 type TempSize = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
 type Decompress =
@@ -184,7 +188,7 @@ impl Nvcomp {
         stream.context().make_current()?;
         let mut bytes = 0;
         // SAFETY: writes one size; the stream is live.
-        let code = unsafe { temp(count, largest, Options([0; 8]), &raw mut bytes, total, stream.handle()) };
+        let code = unsafe { temp(count, largest, KERNELS, &raw mut bytes, total, stream.handle()) };
         self.check("DecompressGetTempSize", algorithm, code)?;
         Ok(bytes)
     }
@@ -213,7 +217,7 @@ impl Nvcomp {
                 batch.temp,
                 batch.temp_bytes,
                 batch.to,
-                Options([0; 8]),
+                KERNELS,
                 batch.statuses,
                 stream.handle(),
             )

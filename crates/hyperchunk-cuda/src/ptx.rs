@@ -174,6 +174,25 @@ mod tests {
     }
 
     #[test]
+    fn no_damage_stops_the_reader() {
+        let text = include_str!("../kernels/ingest.ptx");
+        let whole = entries(text).unwrap().len();
+        let mut state = 7_u64;
+        for _ in 0..300 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..4 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = b" .,;[]()\"/*{}9azA_\n"[(state >> 20) as usize % 19];
+            }
+            bytes.truncate(bytes.len() - (state >> 40) as usize % 2000);
+            if let Ok(found) = entries(std::str::from_utf8(&bytes).unwrap()) {
+                assert!(found.len() <= whole + 4);
+            }
+        }
+    }
+
+    #[test]
     fn damage_is_an_error() {
         for text in [
             ".entry",

@@ -349,3 +349,103 @@ fn kernels_of_nvrtc_compute_what_the_processor_does() {
         assert_eq!(f64::from_le_bytes(average), sums[0] / 1000.0);
     });
 }
+
+#[test]
+fn functions_of_nvidia_are_near_the_processors() {
+    let Some(nvrtc) = nvrtc() else { return };
+    type Pair = (&'static str, fn(f64) -> f64);
+    let functions: [Pair; 17] = [
+        ("exp", f64::exp),
+        ("log", f64::ln),
+        ("sin", f64::sin),
+        ("cos", f64::cos),
+        ("tan", f64::tan),
+        ("sqrt", f64::sqrt),
+        ("cbrt", f64::cbrt),
+        ("tanh", f64::tanh),
+        ("floor", f64::floor),
+        ("ceil", f64::ceil),
+        ("rint", f64::round_ties_even),
+        ("trunc", f64::trunc),
+        ("log10", f64::log10),
+        ("atan", f64::atan),
+        ("sinh", f64::sinh),
+        ("expm1", f64::exp_m1),
+        ("pow25", |x| x.powf(2.5)),
+    ];
+    let mut source = String::from(
+        "__device__ float pow25f(float x) { return powf(x, 2.5f); } __device__ double pow25(double x) { return pow(x, 2.5); }\n",
+    );
+    for (name, _) in functions {
+        source += &format!(
+            "extern \"C\" __global__ void {name}_32(const float *a, float *o) {{ o[threadIdx.x] = {name}f(a[threadIdx.x]); }}
+            extern \"C\" __global__ void {name}_64(const double *a, double *o) {{ o[threadIdx.x] = {name}(a[threadIdx.x]); }}\n"
+        );
+    }
+    source += "extern \"C\" __global__ void wide(const long long *a, long long *o) {
+        int i = threadIdx.x; long long x = a[i], y = a[i ^ 1] | 1;
+        o[i] = x / y + x % y + __clzll(x) + __popcll(y) + __ffsll(x) + __mul64hi(x, y) + llabs(x) + min(x, y)
+            + (long long)((unsigned __int128)x * y >> 70); }";
+    let options = ["--gpu-architecture=compute_80", "--fmad=false", "--device-int128"];
+    let made = nvrtc.compile(&source, "t.cu", &options, &[]).unwrap();
+    apart("driver::functions_of_nvidia_are_near_the_processors", "", || {
+        let context = Context::of(0).unwrap();
+        let stream = Stream::new(&context).unwrap();
+        let module = Module::load(&context, &made.text).unwrap();
+        let (from, to) =
+            (DeviceMemory::alloc(&context, 512).unwrap(), DeviceMemory::alloc(&context, 512).unwrap());
+        let run = |name: &str, input: &[u8]| {
+            stream.upload(&from, 0, input).unwrap();
+            let arguments = [Argument::Address(from.address()), Argument::Address(to.address())];
+            module.function(name).unwrap().launch(&stream, &Launch::linear(1, 64), &arguments).unwrap();
+            let mut back = vec![0; input.len()];
+            stream.download(&to, 0, &mut back).unwrap();
+            back
+        };
+        let values: Vec<f64> = (0..64).map(|i| f64::from(i) * 0.37 + 0.01).collect();
+        for (name, function) in functions {
+            let input: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            for (value, found) in values.iter().zip(run(&format!("{name}_64"), &input).chunks(8)) {
+                let (found, expected) = (f64::from_le_bytes(found.try_into().unwrap()), function(*value));
+                assert!(
+                    (found - expected).abs() <= expected.abs() * 1e-14,
+                    "{name} of {value}: {found}, not {expected}"
+                );
+            }
+            let input: Vec<u8> = values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect();
+            for (value, found) in values.iter().zip(run(&format!("{name}_32"), &input).chunks(4)) {
+                let found = f64::from(f32::from_le_bytes(found.try_into().unwrap()));
+                let expected = function(f64::from(*value as f32));
+                let off = (found - expected).abs();
+                assert!(off <= expected.abs() * 1e-6 + 1e-7, "{name}f of {value}: {found}, not {expected}");
+            }
+        }
+        let mut state = 3_i64;
+        let whole: Vec<i64> = (0..64)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state >> (i % 50)
+            })
+            .collect();
+        let input: Vec<u8> = whole.iter().flat_map(|value| value.to_le_bytes()).collect();
+        for (i, found) in run("wide", &input).chunks(8).enumerate() {
+            let (x, y) = (whole[i], whole[i ^ 1] | 1);
+            let high = |a: i64, b: i64| ((i128::from(a) * i128::from(b)) >> 64) as i64;
+            let first = if x == 0 { 0 } else { i64::from(x.trailing_zeros()) + 1 };
+            let product = i128::from(x).cast_unsigned().wrapping_mul(i128::from(y).cast_unsigned()) >> 70;
+            let terms = [
+                x.wrapping_div(y),
+                x.wrapping_rem(y),
+                i64::from(x.leading_zeros()),
+                i64::from(y.count_ones()),
+                first,
+                high(x, y),
+                x.wrapping_abs(),
+                x.min(y),
+                product as i64,
+            ];
+            let expected = terms.into_iter().fold(0, i64::wrapping_add);
+            assert_eq!(i64::from_le_bytes(found.try_into().unwrap()), expected, "{x} {y}");
+        }
+    });
+}

@@ -458,6 +458,7 @@ fn nothing_is_left_behind() {
         let gpu = Gpu::new(1 << 20);
         let dataset = Dataset::new(&[45, 50], &[20, 17], 4, &[filter(1, &[1])]);
         gpu.check(&dataset, &[0, 0], &[45, 50]);
+        gpu.check(&dataset, &[0, 0], &[45, 50]);
         let counts = loaded.counts();
         gpu.check(&dataset, &[0, 0], &[45, 50]);
         // Out of memory at every allocation in turn.
@@ -478,7 +479,9 @@ fn nothing_is_left_behind() {
         loaded.set(hyperchunk_cuda_fake::Knob::OutOfMemory, 0);
         assert!(failed > 10, "{failed}");
         let after = loaded.counts();
-        assert_eq!((after.allocations, after.pinned), (counts.allocations, counts.pinned));
+        // Page-locked memory waits for the next call, two pieces at most.
+        assert_eq!(after.allocations, counts.allocations);
+        assert!(after.pinned <= counts.pinned, "{} {}", after.pinned, counts.pinned);
         assert_eq!((after.streams, after.events, after.modules), (counts.streams, counts.events, 1));
     });
 }
@@ -494,4 +497,20 @@ fn nvidias_own_nvcomp_loads_without_a_gpu() {
     for algorithm in [Algorithm::Snappy, Algorithm::Lz4, Algorithm::Deflate, Algorithm::Zstd] {
         assert!(nvcomp.decompresses(algorithm));
     }
+}
+
+#[test]
+fn without_nvidia_fs_cufile_says_so() {
+    let library = library();
+    let variables: [(&str, &OsStr); 2] =
+        [("HYPERCHUNK_FAKE_CUDA", "nvfs=0".as_ref()), ("HYPERCHUNK_CUFILE", library.as_ref())];
+    apart_with("ingest::without_nvidia_fs_cufile_says_so", &variables, || {
+        let context = Context::of(0).unwrap();
+        let cufile = CuFile::load(&context, None).unwrap();
+        assert_eq!((cufile.mode(), cufile.version()), (Mode::Compatibility, Some((1, 14))));
+        // NVIDIA's own would not find a driver that stands in for theirs.
+        let error = Nvcomp::beside(context.driver(), None).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        assert!(error.message().contains("HYPERCHUNK_NVCOMP"), "{error}");
+    });
 }

@@ -1,6 +1,6 @@
 //! What instructions compute from the values of their operands. Integers wrap, floats round to nearest.
 
-use super::instruction::{Compare, Kind, Operation, Type};
+use super::instruction::{Compare, Kind, Operation, Towards, Type};
 
 /// The value of so many bits, without a sign.
 pub(super) fn unsigned(value: u64, bits: u32) -> u64 {
@@ -61,6 +61,70 @@ pub(super) fn compute(operation: Operation, ty: Type, from: [u64; 4], flush: boo
         }
         _ => of_bits(operation, ty, from),
     }
+}
+
+/// A sum or product that is rounded in a direction. The nearest value and what it lacks are known exactly.
+pub(super) fn directed(operation: Operation, bits: u32, towards: Towards, from: [u64; 3]) -> u64 {
+    let sum = |a: f64, b: f64| {
+        let s = a + b;
+        let back = s - a;
+        (s, (a - (s - back)) + (b - back))
+    };
+    if bits == 32 {
+        let [a, b, c] = from.map(|value| f64::from(float32(value)));
+        // Products of floats of 32 bits are exact in 64.
+        let (value, lacks) = match operation {
+            Operation::Add => sum(a, b),
+            Operation::Sub => sum(a, -b),
+            Operation::MulLow => (a * b, 0.0),
+            _ => sum(a * b, c),
+        };
+        let nearest = value as f32;
+        let more = value - f64::from(nearest);
+        let more = if more == 0.0 { lacks } else { more };
+        let up = towards == Towards::Up || (towards == Towards::Zero && value < 0.0);
+        return bits32(match more.partial_cmp(&0.0) {
+            Some(order) if order.is_gt() && up => nearest.next_up(),
+            Some(order) if order.is_lt() && !up => nearest.next_down(),
+            _ => nearest,
+        });
+    }
+    let [a, b, _] = from.map(f64::from_bits);
+    let (nearest, more) = match operation {
+        Operation::Add => sum(a, b),
+        Operation::Sub => sum(a, -b),
+        _ => (a * b, a.mul_add(b, -(a * b))),
+    };
+    let up = towards == Towards::Up || (towards == Towards::Zero && nearest < 0.0);
+    match more.partial_cmp(&0.0) {
+        Some(order) if order.is_gt() && up => nearest.next_up(),
+        Some(order) if order.is_lt() && !up => nearest.next_down(),
+        _ => nearest,
+    }
+    .to_bits()
+}
+
+/// A word of a sum of many, and whether something is carried to the next.
+pub(super) fn carry(operation: Operation, ty: Type, from: [u64; 3], carried: bool) -> (u64, bool) {
+    let whole = Type { kind: Kind::Unsigned, ..ty };
+    let [a, b, c] = from.map(|value| integer(value, whole).cast_unsigned());
+    let one = u128::from(carried);
+    let total = match operation {
+        Operation::Add => a + b + one,
+        // What is borrowed shows above the word.
+        Operation::Sub => a.wrapping_sub(b).wrapping_sub(one),
+        _ => {
+            let product = compute(
+                if operation == Operation::MadLow { Operation::MulLow } else { Operation::MulHigh },
+                ty,
+                [from[0], from[1], 0, 0],
+                false,
+                false,
+            );
+            u128::from(product) + c + one
+        }
+    };
+    (unsigned(total as u64, ty.bits), total >> ty.bits != 0)
 }
 
 enum Float {

@@ -1,7 +1,7 @@
 //! One statement → one instruction.
 
 use super::instruction::{
-    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Type,
+    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Towards, Type,
 };
 use super::parse::{Body, Parser, Raw, Result, immediate};
 
@@ -162,8 +162,12 @@ impl<'a> Parser<'a> {
             }
             _ => {}
         }
+        if let Some(action) = self.carry(body, name, &mut parts, &raw)? {
+            return Ok(action);
+        }
         let saturate = parts.take("sat");
         let flush = parts.take("ftz");
+        let towards = parts.one_of(&[("rz", Towards::Zero), ("rm", Towards::Down), ("rp", Towards::Up)]);
         let Some((operation, inputs)) = arithmetic(name, &mut parts) else { return unknown(body) };
         let Some(ty) = parts.types.first().copied().or((name == "prmt").then_some(B32)) else {
             return unknown(body);
@@ -181,6 +185,19 @@ impl<'a> Parser<'a> {
             || APPROXIMATE.iter().any(|(_, of)| *of == operation);
         if of_floats && ty.kind != Kind::Float {
             return unknown(body);
+        }
+        if let Some(towards) = towards {
+            let wide = ty.bits == 64 && operation == Operation::Fma;
+            let known =
+                matches!(operation, Operation::Add | Operation::Sub | Operation::MulLow | Operation::Fma);
+            if ty.kind != Kind::Float || !known || wide || saturate || flush {
+                return unknown(body);
+            }
+            let Action::Alu { to, from: [a, b, c, _], .. } = self.alu(body, operation, ty, &raw, inputs)?
+            else {
+                return unknown(body);
+            };
+            return Ok(Action::Directed { operation, bits: ty.bits, towards, to, from: [a, b, c] });
         }
         if let Operation::Lookup(_) = operation {
             let Some(Raw::Word(table)) = raw.get(4) else { return unknown(body) };
@@ -226,6 +243,44 @@ impl<'a> Parser<'a> {
             *to = self.value(body, raw, ty)?;
         }
         Ok(Action::Alu { operation, ty, flush: false, saturate: false, to, from })
+    }
+
+    /// Sums of many words.
+    fn carry(
+        &self,
+        body: &Body<'a>,
+        name: &str,
+        parts: &mut Parts<'a>,
+        raw: &[Raw<'a>],
+    ) -> Result<Option<Action>> {
+        let (plain, takes) = match name {
+            "addc" => ("add", true),
+            "subc" => ("sub", true),
+            "madc" => ("mad", true),
+            _ => (name, false),
+        };
+        let leaves = parts.others.contains(&"cc");
+        if !takes && !leaves {
+            return Ok(None);
+        }
+        parts.take("cc");
+        let operation = match plain {
+            "add" => Operation::Add,
+            "sub" => Operation::Sub,
+            "mad" => match parts.one_of(&[("lo", Operation::MadLow), ("hi", Operation::MadHigh)]) {
+                Some(operation) => operation,
+                None => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let ([ty], true) = (&parts.types[..], parts.others.is_empty()) else { return Ok(None) };
+        let inputs = if plain == "mad" { 3 } else { 2 };
+        Ok(match self.alu(body, operation, *ty, raw, inputs)? {
+            Action::Alu { to, from: [a, b, c, _], .. } => {
+                Some(Action::Carry { operation, ty: *ty, takes, leaves, to, from: [a, b, c] })
+            }
+            _ => None,
+        })
     }
 
     /// Halves of a value as registers of their own, and back.

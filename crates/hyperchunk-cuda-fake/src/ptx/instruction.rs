@@ -165,6 +165,14 @@ pub(crate) enum Rounding {
     IntegralUp,
 }
 
+/// Where sums and products of floats are rounded to, if not to nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Towards {
+    Zero,
+    Down,
+    Up,
+}
+
 /// How an atomic changes what is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
@@ -201,6 +209,23 @@ pub(crate) enum Action {
         saturate: bool,
         to: usize,
         from: Operand,
+    },
+    /// A sum or product of floats that is rounded in a direction.
+    Directed {
+        operation: Operation,
+        bits: u32,
+        towards: Towards,
+        to: usize,
+        from: [Operand; 3],
+    },
+    /// A part of a sum of many words: with the carry of the last one, and leaving one for the next.
+    Carry {
+        operation: Operation,
+        ty: Type,
+        takes: bool,
+        leaves: bool,
+        to: usize,
+        from: [Operand; 3],
     },
     /// `setp` and `set`: `to` and, of `setp`, what gets the opposite; combined with a predicate.
     Compare {

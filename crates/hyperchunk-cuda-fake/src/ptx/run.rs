@@ -1,6 +1,6 @@
 //! Running a kernel: block after block, the threads of a block one after another up to each barrier.
 
-use super::arithmetic::{compare, compute, unsigned};
+use super::arithmetic::{carry, compare, compute, directed, unsigned};
 use super::convert::convert;
 use super::instruction::{
     Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special, Type,
@@ -58,6 +58,7 @@ struct Thread<'p> {
     index: [u32; 3],
     number: u32,
     frames: Vec<Frame<'p>>,
+    carry: bool,
     local: Vec<u8>,
 }
 
@@ -108,8 +109,13 @@ impl<'p> Block<'p, '_> {
             for y in 0..height {
                 for x in 0..width {
                     let number = x + width * (y + height * z);
-                    let mut thread =
-                        Thread { index: [x, y, z], number, frames: Vec::new(), local: Vec::new() };
+                    let mut thread = Thread {
+                        index: [x, y, z],
+                        number,
+                        frames: Vec::new(),
+                        carry: false,
+                        local: Vec::new(),
+                    };
                     thread.enter(kernel, &[]);
                     if let Some(to) = thread.frames[0].param.get_mut(..parameters.len()) {
                         to.copy_from_slice(parameters);
@@ -178,6 +184,18 @@ impl<'p> Block<'p, '_> {
             Action::Alu { operation, ty, flush, saturate, to, from } => {
                 let from = from.map(|operand| self.value(thread, operand));
                 thread.set(*to, compute(*operation, *ty, from, *flush, *saturate));
+            }
+            Action::Directed { operation, bits, towards, to, from } => {
+                let from = from.map(|operand| self.value(thread, operand));
+                thread.set(*to, directed(*operation, *bits, *towards, from));
+            }
+            Action::Carry { operation, ty, takes, leaves, to, from } => {
+                let from = from.map(|operand| self.value(thread, operand));
+                let (value, carried) = carry(*operation, *ty, from, *takes && thread.carry);
+                thread.set(*to, value);
+                if *leaves {
+                    thread.carry = carried;
+                }
             }
             Action::Convert { to_type, from_type, rounding, flush, saturate, to, from } => {
                 let value = self.value(thread, *from);

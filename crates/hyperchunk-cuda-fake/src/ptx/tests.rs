@@ -121,6 +121,17 @@ fn integers() {
             [0x1111_2222_3333_4444, 0],
             0x3333_4444_1111_2222,
         ),
+        ("add.cc.u64 %rd9, %rd2, %rd3; addc.u64 %rd9, %rd2, 0;", [u64::MAX, 2], 0),
+        (
+            "sub.cc.u32 %r9, %r2, %r3; subc.cc.u32 %r8, 5, 0; subc.u32 %r7, 9, 0; mov.b64 %rd9, {%r8, %r7};",
+            [1, 2],
+            9 << 32 | 4,
+        ),
+        (
+            "mad.lo.cc.u32 %r9, %r2, %r3, %r2; madc.hi.u32 %r8, %r2, %r3, 0; mov.b64 %rd9, {%r9, %r8};",
+            [0xffff_ffff, 3],
+            0xffff_ffff * 4,
+        ),
         ("bfi.b64 %rd9, %rd2, %rd3, 32, 32;", [7, 5], 7 << 32 | 5),
     ] {
         makes(&format!("{instruction} {TO_64}"), inputs, expected);
@@ -151,6 +162,12 @@ fn floats() {
         ("cvt.rn.f32.f64 %f9, %fd2;", [0.1_f64.to_bits(), 0], bits(0.1)),
         ("cvt.rmi.f32.f32 %f9, %f2;", [bits(-1.5), 0], bits(-2.0)),
         ("cvt.rn.f16.f32 %rs1, %f2; cvt.f32.f16 %f9, %rs1;", [bits(1.0009), 0], bits(1.000_976_6)),
+        ("add.rm.f32 %f9, %f2, %f3;", [bits(1.0), bits(1e-9)], bits(1.0)),
+        ("add.rp.f32 %f9, %f2, %f3;", [bits(1.0), bits(1e-9)], bits(1.0_f32.next_up())),
+        ("add.rz.f32 %f9, %f2, %f3;", [bits(-1.0), bits(1e-9)], bits((-1.0_f32).next_up())),
+        ("mul.rp.f32 %f9, %f2, %f3;", [bits(0.1), bits(0.1)], bits(0.1_f32 * 0.1)),
+        ("fma.rm.f32 %f9, %f2, %f3, 0f00000000;", [bits(0.1), bits(0.1)], bits((0.1_f32 * 0.1).next_down())),
+        ("fma.rm.f32 %f9, %f2, %f3, 0f3F800000;", [bits(-1e-9), bits(1e-9)], bits(1.0_f32.next_down())),
         ("copysign.f32 %f9, %f2, %f3;", [bits(-1.0), bits(3.0)], bits(-3.0)),
     ] {
         makes(&format!("{instruction} {to}"), inputs, expected);
@@ -201,8 +218,9 @@ fn faults_and_what_is_not_known() {
         ("st.const.u8 [table], 1;", "Address"),
         ("trap;", "Trap"),
         ("shfl.sync.down.b32 %r2, %r3, 1, 31, -1;", "shfl.sync.down.b32 is not known"),
-        ("add.rz.f32 %f1, %f2, %f3;", "add.rz.f32 is not known"),
-        ("add.cc.u32 %r2, %r3, %r4;", "add.cc.u32 is not known"),
+        ("div.rz.f32 %f1, %f2, %f3;", "div.rz.f32 is not known"),
+        ("fma.rz.f64 %fd1, %fd2, %fd3, %fd4;", "fma.rz.f64 is not known"),
+        ("addc.hi.u32 %r2, %r3, %r4;", "addc.hi.u32 is not known"),
         ("fma.rn.s32 %r2, %r3, %r4, %r5;", "is not known"),
         ("sqrt.rn.u32 %r2, %r3;", "is not known"),
         ("add.f16 %rs1, %rs2, %rs3;", "is not known"),

@@ -3,7 +3,7 @@
 //! The chunks of a batch are read, by several threads, into page-locked memory, and go to the GPU in one copy; there they are
 //! decompressed (nvCOMP), unshuffled, and put in their places, in the byte order of the GPU (kernels of ours). Meanwhile the
 //! next batch is read into a second buffer. What the GPU cannot decode is decoded by the processor and goes the same way.
-//! Where cuFile reads straight into the GPU's memory, it does so for chunks at which the processor has nothing to look.
+//! Where cuFile reads straight into the GPU's memory, it does so for what is not compressed: at that, the processor need not look.
 //!
 //! **What the processor checks, the GPU's way checks too**: Fletcher-32 by the processor, zlib's checksum by a kernel, sizes by
 //! both. A chunk that fails on the GPU is decoded again by the processor, which says what is wrong with it, or takes what
@@ -183,7 +183,7 @@ pub fn ingest(
     let kernels = Kernels::of(context)?;
     let tasks = plan::tasks(request, options)?;
     let batches = plan::batches(&tasks, options.batch);
-    let registered = prepare::register(request, options)?;
+    let registered = prepare::register(request, options);
     let mut report = Report::default();
     let mut slots: Vec<Slot<'_>> = Vec::new();
     for (number, batch) in batches.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use std::ops::Range;
 
 /// Plain data are read in pieces of so many bytes.
-const PIECE: u64 = 4 << 20;
+const PIECE: u64 = 2 << 20;
 /// A batch has at most so many chunks: as many rows of blocks as a grid may have, and fewer.
 const MOST_TASKS: usize = 4096;
 /// What a stored chunk may have more than its elements: filters that gain nothing put headers before them.

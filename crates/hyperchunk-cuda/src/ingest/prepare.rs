@@ -36,15 +36,17 @@ pub(super) struct Prepared {
     pub(super) copies: Vec<Item>,
     /// What the checksum of the decompressed bytes must be.
     pub(super) adler32: Option<u32>,
+    /// cuFile read it: it is on the GPU.
+    pub(super) by_cufile: bool,
     /// The GPU need not try: the processor decodes it again, and says what is wrong.
     pub(super) is_odd: bool,
 }
 
-/// Makes the file known to cuFile, where that is used.
-pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Result<Option<Registered<'a>>> {
+/// Makes the file known to cuFile, where that is used and takes such files.
+pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Option<Registered<'a>> {
     match (options.cufile, request.input) {
-        (Some(cufile), Input::File(file)) => cufile.register(file).map(Some),
-        _ => Ok(None),
+        (Some(cufile), Input::File(file)) => cufile.register(file).ok(),
+        _ => None,
     }
 }
 
@@ -52,9 +54,7 @@ pub(super) fn register<'a>(request: &Request<'a>, options: &Options<'a>) -> Resu
 pub(super) fn is_for_cufile(task: &Task<'_>) -> bool {
     let plain = match task.how {
         How::Plain => true,
-        How::Gpu { algorithm, fletcher32, .. } => {
-            !fletcher32 && matches!(algorithm, None | Some(Algorithm::Zstd))
-        }
+        How::Gpu { algorithm, fletcher32, .. } => !fletcher32 && algorithm.is_none(),
         How::Fill | How::Cpu => false,
     };
     plain && matches!(task.stored, Stored::At { .. })
@@ -100,7 +100,7 @@ pub(super) fn prepare(
             let prepared = match algorithm {
                 None => (length >= task.raw).then(Prepared::default),
                 Some(Algorithm::Snappy) => snappy(stored, task),
-                Some(Algorithm::Zstd) => Some(whole(stored, task)),
+                Some(Algorithm::Zstd) => zstd(stored, task),
                 Some(Algorithm::Deflate) => zlib(stored, task),
                 Some(Algorithm::Lz4) => lz4(stored, task),
             };
@@ -152,10 +152,14 @@ fn read(task: &Task<'_>, request: &Request<'_>, to: &mut [u8]) -> Result<()> {
     }
 }
 
-/// All stored bytes are one piece.
-fn whole(stored: &[u8], task: &Task<'_>) -> Prepared {
+/// A frame of Zstandard (RFC 8878). One with a checksum is the processor's: nvCOMP does not look at that.
+fn zstd(stored: &[u8], task: &Task<'_>) -> Option<Prepared> {
+    let [0x28, 0xb5, 0x2f, 0xfd, descriptor, ..] = stored else { return None };
+    if descriptor & 4 != 0 {
+        return None;
+    }
     let item = Item { from: 0, bytes: stored.len(), to: 0, room: task.raw };
-    Prepared { items: vec![item], ..Prepared::default() }
+    Some(Prepared { items: vec![item], ..Prepared::default() })
 }
 
 /// The blocks of the Snappy filter, each with the preamble that makes it raw Snappy in the place of its stored size.
@@ -245,6 +249,15 @@ mod tests {
         ] {
             assert_eq!(check(wrong), None, "{wrong:x?}");
         }
+    }
+
+    #[test]
+    fn zstandard_frames() {
+        let check = |stored: &[u8]| zstd(stored, &task(9)).map(|found| found.items[0].bytes);
+        assert_eq!(check(&[0x28, 0xb5, 0x2f, 0xfd, 0x20, 9, 1, 0, 0]), Some(9));
+        assert_eq!(check(&[0x28, 0xb5, 0x2f, 0xfd, 0x24, 9, 1, 0, 0]), None);
+        assert_eq!(check(&[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]), None);
+        assert_eq!(check(&[0x28, 0xb5, 0x2f, 0xfd]), None);
     }
 
     #[test]

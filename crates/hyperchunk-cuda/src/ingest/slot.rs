@@ -9,15 +9,17 @@ use crate::cufile::Registered;
 use crate::error::fail;
 use crate::kernels::Kernels;
 use crate::nvcomp::{Algorithm, Batch};
-use crate::{Argument, Context, DeviceMemory, Event, Function, Launch, PinnedMemory, Result, Stream};
+use crate::{
+    Argument, Context, DeviceMemory, Error, ErrorKind, Event, Function, Launch, PinnedMemory, Result, Stream,
+};
 use hyperchunk_format::codec::Decoder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const THREADS: u32 = 256;
-/// Blocks in a row of a grid, at most: each thread goes on until its box is done.
-const MOST_BLOCKS: u64 = 1 << 14;
+/// Blocks of a grid, about, at most: each thread goes on until its box is done.
+const MOST_BLOCKS: u64 = 1 << 17;
 /// Rows of a grid, at most.
 const MOST_ROWS: usize = 32 << 10;
 
@@ -78,6 +80,39 @@ fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes: usize) -> 
     Ok(of.insert(DeviceMemory::alloc(context, bytes.max(1 << 12))?).address())
 }
 
+/// Page-locked memory that waits for the next call: to lock it takes about as long as to fill it.
+static WAITING: Mutex<Vec<PinnedMemory>> = Mutex::new(Vec::new());
+/// How many pieces wait, and how large ones.
+const MOST_WAITING: usize = 2;
+const MOST_WAITING_BYTES: usize = 64 << 20;
+
+/// Page-locked memory of at least so many bytes: a piece that waits, or a new one.
+fn page_locked(context: &Arc<Context>, bytes: usize) -> Result<PinnedMemory> {
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(place) = waiting.iter().position(|memory| memory.bytes() >= bytes) {
+        return Ok(waiting.swap_remove(place));
+    }
+    // Small ones are in the way.
+    waiting.clear();
+    PinnedMemory::alloc(context, bytes)
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // It may still be copied from.
+        if self.stream.synchronize().is_err() {
+            return;
+        }
+        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(memory) = self.pinned.take()
+            && waiting.len() < MOST_WAITING
+            && memory.bytes() <= MOST_WAITING_BYTES
+        {
+            waiting.push(memory);
+        }
+    }
+}
+
 impl<'a> Slot<'a> {
     pub(super) fn new(
         context: &Arc<Context>,
@@ -116,7 +151,7 @@ impl<'a> Slot<'a> {
         let (places, mirrored, pinned, raw) = self.places(tasks)?;
         if self.pinned.as_ref().is_none_or(|memory| memory.bytes() < pinned) {
             self.pinned = None;
-            self.pinned = Some(PinnedMemory::alloc(&self.context, pinned.max(1 << 12))?);
+            self.pinned = Some(page_locked(&self.context, pinned.max(1 << 12))?);
         }
         let stored = room(&mut self.stored, &self.context, mirrored)?;
         let raw = room(&mut self.raw, &self.context, raw)?;
@@ -127,7 +162,7 @@ impl<'a> Slot<'a> {
         let prepared = self.read(tasks, &places, registered)?;
         report.reading += start.elapsed();
         self.events[0].record(&self.stream)?;
-        self.upload(tasks, &places, registered.is_some(), report)?;
+        self.upload(tasks, &places, &prepared, report)?;
         self.events[1].record(&self.stream)?;
         let mut pending = Pending::default();
         self.decompress(tasks, &places, &prepared, [stored, raw], &mut pending)?;
@@ -203,32 +238,34 @@ impl<'a> Slot<'a> {
         let count = count.min(work.len()).max(1);
         let (request, array, stored) = (self.request, self.array, self.stored.as_ref());
         let context = &self.context;
-        let work = Mutex::new(work.into_iter());
-        let one = || -> Result<Vec<(usize, Prepared)>> {
+        let work = Mutex::new(work.into_iter().enumerate());
+        let one = || -> Result<Vec<(usize, Prepared)>, (usize, Error)> {
             let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
             let mut done = Vec::new();
             loop {
                 let next = work.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((number, to)) = next else { return Ok(done) };
+                let Some((turn, (number, to))) = next else { return Ok(done) };
                 let task = &tasks[number];
-                let prepared = match (registered, task.stored, stored) {
+                let read = match (registered, task.stored, stored) {
                     (Some(file), Stored::At { offset, .. }, Some(stored)) if is_for_cufile(task) => {
                         if places[number].direct {
-                            let target = array + task.copies[0].to;
-                            file.read_at(context, target, 0, task.bytes(), offset)?;
+                            // Within the array: `Copy::new` checked that.
+                            file.read_at(context, array + task.copies[0].to, 0, task.bytes(), offset)
                         } else {
-                            file.read(stored, places[number].at, task.bytes(), offset)?;
+                            file.read(stored, places[number].at, task.bytes(), offset)
                         }
-                        let mut prepared = Prepared::default();
-                        if let How::Gpu { algorithm: Some(_), .. } = task.how {
-                            let (bytes, room) = (task.bytes(), task.raw);
-                            prepared.items.push(super::prepare::Item { from: 0, bytes, to: 0, room });
-                        }
-                        prepared.is_odd =
-                            matches!(task.how, How::Gpu { algorithm: None, .. }) && task.bytes() < task.raw;
-                        prepared
+                        .map(|()| true)
                     }
-                    _ => prepare(task, request, to, &mut decoder, &mut scratch)?,
+                    _ => Ok(false),
+                };
+                let prepared = match read {
+                    Ok(true) => {
+                        let is_odd = matches!(task.how, How::Gpu { .. }) && task.bytes() < task.raw;
+                        Prepared { by_cufile: true, is_odd, ..Prepared::default() }
+                    }
+                    // What cuFile itself cannot do is read in the other way; errors of the file are the same there.
+                    Ok(false) | Err(_) => prepare(task, request, to, &mut decoder, &mut scratch)
+                        .map_err(|error| (turn, error))?,
                 };
                 done.push((number, prepared));
             }
@@ -242,16 +279,31 @@ impl<'a> Slot<'a> {
                 threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
             })
         };
+        // Chunks are taken in turn, so that the first one that fails is always met.
+        let mut first: Option<(usize, Error)> = None;
         for list in found {
-            for (number, prepared) in list? {
-                all[number] = prepared;
+            match list {
+                Ok(list) => list.into_iter().for_each(|(number, prepared)| all[number] = prepared),
+                Err((turn, error)) if first.as_ref().is_none_or(|(before, _)| turn < *before) => {
+                    first = Some((turn, error));
+                }
+                Err(_) => {}
             }
         }
-        Ok(all)
+        match first {
+            Some((_, error)) => Err(error),
+            None => Ok(all),
+        }
     }
 
     /// Copies to the GPU what is not there yet.
-    fn upload(&self, tasks: &[Task<'a>], places: &[Place], cufile: bool, report: &mut Report) -> Result<()> {
+    fn upload(
+        &self,
+        tasks: &[Task<'a>],
+        places: &[Place],
+        prepared: &[Prepared],
+        report: &mut Report,
+    ) -> Result<()> {
         let (Some(pinned), Some(stored)) = (&self.pinned, &self.stored) else { return Ok(()) };
         let bytes = pinned.as_slice();
         let mut copy = |address: u64, from: &[u8]| {
@@ -263,8 +315,9 @@ impl<'a> Slot<'a> {
         self.context.make_current()?;
         // One after another in memory: what lies together goes together.
         let mut run: Option<(usize, usize)> = None;
-        for (task, place) in tasks.iter().zip(places).filter(|(_, place)| !place.direct) {
-            if cufile && is_for_cufile(task) {
+        let all = || tasks.iter().zip(places).zip(prepared);
+        for ((task, place), prepared) in all().filter(|((_, place), _)| !place.direct) {
+            if prepared.by_cufile {
                 report.direct += task.bytes() as u64;
                 continue;
             }
@@ -281,8 +334,8 @@ impl<'a> Slot<'a> {
         if let Some((start, end)) = run {
             copy(stored.place(start, end - start)?, &bytes[start..end])?;
         }
-        for (task, place) in tasks.iter().zip(places).filter(|(_, place)| place.direct) {
-            if cufile && is_for_cufile(task) {
+        for ((task, place), prepared) in all().filter(|((_, place), _)| place.direct) {
+            if prepared.by_cufile {
                 report.direct += task.bytes() as u64;
                 continue;
             }
@@ -500,7 +553,8 @@ impl<'a> Slot<'a> {
         let bytes = tables.bytes();
         let enough = |memory: &DeviceMemory| memory.bytes() / 2 >= bytes.len();
         if !self.tables.as_ref().is_some_and(enough) {
-            // Frees the old one, which waits for what reads it.
+            // The old one may still be read.
+            self.stream.synchronize()?;
             room(&mut self.tables, &self.context, (bytes.len() * 2).next_multiple_of(1 << 12))?;
         }
         let Some(memory) = &self.tables else { fail!(Failed, "no memory for tables") };
@@ -571,12 +625,13 @@ impl<'a> Slot<'a> {
 
 /// Enough blocks for the largest row, and as many rows as there are.
 fn grid(most: u64, rows: usize) -> Launch {
-    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, MOST_BLOCKS);
+    let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
+    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);
     let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
     Launch { grid: [number(blocks), number(rows as u64), 1], block: [THREADS, 1, 1], shared: 0 }
 }
 
 #[cold]
-fn panicked<T>() -> Result<T> {
-    fail!(Failed, "a thread that reads chunks stopped")
+fn panicked<T>() -> Result<T, (usize, Error)> {
+    Err((usize::MAX, Error::new(ErrorKind::Failed, "a thread that reads chunks stopped")))
 }
