@@ -12,16 +12,22 @@ use hyperchunk::select::Axis;
 use hyperchunk::store::commit::{CommitOptions, commit};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Begun, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, Slab, StoreId,
-    Ticket, WriterOptions,
+    self, Begun, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, SiteBuf, Slab,
+    StoreId, Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Where a store is: at a path, or at a URL that is reached so.
+fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
+    let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
+    Ok(SiteBuf::new(path, &remote))
+}
 
 /// What a dataset of a store is.
 #[pyclass(frozen, module = "hyperchunk._core")]
@@ -174,8 +180,14 @@ impl StoreWriter {
 impl StoreWriter {
     /// Begins a log for the store of a file.
     #[staticmethod]
-    #[pyo3(signature = (path, **keywords))]
-    fn create(py: Python<'_>, path: PathBuf, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    #[pyo3(signature = (path, *, network = None, **keywords))]
+    fn create(
+        py: Python<'_>,
+        path: PathBuf,
+        network: Option<&Bound<'_, PyDict>>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let site = site(&path, network)?;
         let missing = || PyValueError::new_err("the options are missing");
         let given = keywords.ok_or_else(missing)?.extract::<Writing>()?;
         let mut options = WriterOptions::default();
@@ -217,7 +229,7 @@ impl StoreWriter {
         // Before there is a log.
         let known = py.detach(|| analysis::check(analyses.unwrap_or_default()));
         known.map_err(|e| crate::edit::to_python(py, &e))?;
-        let log = py.detach(|| LogWriter::create(&path, &options)).map_err(|e| opening(py, &e))?;
+        let log = py.detach(|| LogWriter::create(&site, &options)).map_err(|e| opening(py, &e))?;
         let analyses = match analyses {
             Some(analyses) => py
                 .detach(|| observe::attach(&log, analyses, !given.alone))
@@ -384,6 +396,7 @@ pub(crate) struct FreshStore(Fresh);
 
 /// Makes a store; returns its id and its epoch, and what makes the first commit quick in this process.
 #[pyfunction]
+#[pyo3(signature = (path, definitions, image, replaces, sync, network = None))]
 pub(crate) fn store_create(
     py: Python<'_>,
     path: PathBuf,
@@ -391,10 +404,11 @@ pub(crate) fn store_create(
     image: Option<Vec<u8>>,
     replaces: bool,
     sync: &str,
+    network: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(String, u64, FreshStore)> {
-    let sync = self::sync(sync)?;
+    let (sync, site) = (self::sync(sync)?, site(&path, network)?);
     let definitions: Vec<Definition> = definitions.iter().map(|definition| definition.0.clone()).collect();
-    let made = py.detach(|| store::create(&path, &definitions, image.as_deref(), replaces, sync));
+    let made = py.detach(|| store::create(&site, &definitions, image.as_deref(), replaces, sync));
     let fresh = made.map_err(|e| opening(py, &e))?;
     Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
 }
@@ -411,8 +425,15 @@ pub(crate) struct StoreBegun {
 impl StoreBegun {
     /// Looks whether a store may be made; None where an earlier one is replaced.
     #[staticmethod]
-    fn begin(py: Python<'_>, path: PathBuf, replaces: bool) -> PyResult<Option<Self>> {
-        let begun = py.detach(|| store::begin(&path, replaces)).map_err(|e| opening(py, &e))?;
+    #[pyo3(signature = (path, replaces, network = None))]
+    fn begin(
+        py: Python<'_>,
+        path: PathBuf,
+        replaces: bool,
+        network: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Option<Self>> {
+        let site = site(&path, network)?;
+        let begun = py.detach(|| store::begin(&site, replaces)).map_err(|e| opening(py, &e))?;
         Ok(begun.map(|begun| Self {
             known: (begun.known.store.to_string(), begun.known.epoch),
             begun: Some(begun),
@@ -467,10 +488,11 @@ fn text(bytes: &[u8]) -> String {
 
 /// Makes an epoch; None if there is nothing new.
 #[pyfunction]
-#[pyo3(signature = (path, **keywords))]
+#[pyo3(signature = (path, *, network = None, **keywords))]
 pub(crate) fn store_commit(
     py: Python<'_>,
     path: PathBuf,
+    network: Option<&Bound<'_, PyDict>>,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Option<Made>> {
     let missing = || PyValueError::new_err("the options are missing");
@@ -501,7 +523,8 @@ pub(crate) fn store_commit(
             return Err(PyValueError::new_err(message));
         }
     };
-    let made = py.detach(|| commit(&path, &options)).map_err(|e| opening(py, &e))?;
+    let site = site(&path, network)?;
+    let made = py.detach(|| commit(&site, &options)).map_err(|e| opening(py, &e))?;
     Ok(made.map(|made| {
         let conflicts = made.manifest.conflicts.iter().map(|conflict| {
             let (start, count) = (conflict.slab.start.clone(), conflict.slab.count.clone());
@@ -531,8 +554,14 @@ type LookedUp = (Option<(String, u64)>, Vec<Py<PyBytes>>);
 
 /// What a writer of a store must know.
 #[pyfunction]
-pub(crate) fn store_look_up(py: Python<'_>, path: PathBuf) -> PyResult<LookedUp> {
-    let (known, found) = py.detach(|| store::attach(&path)).map_err(|e| opening(py, &e))?;
+#[pyo3(signature = (path, network = None))]
+pub(crate) fn store_look_up(
+    py: Python<'_>,
+    path: PathBuf,
+    network: Option<&Bound<'_, PyDict>>,
+) -> PyResult<LookedUp> {
+    let site = site(&path, network)?;
+    let (known, found) = py.detach(|| store::attach(&site)).map_err(|e| opening(py, &e))?;
     let mut definitions = Vec::new();
     for definition in &found {
         let bytes = definition.encode().map_err(|e| to_python(py, &e))?;

@@ -2,13 +2,15 @@
 
 use clap::Args;
 use hyperchunk::index::{IndexOption, IndexState};
+use hyperchunk::io::RemoteOptions;
+use hyperchunk::store::SiteBuf;
 use hyperchunk::{Error, ErrorKind, File, Object, OpenOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// How files are reached.
+/// How object stores are reached.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Reaching the file")]
-pub(crate) struct SourceOptions {
+pub(crate) struct Reach {
     /// The object store's address, where it is not the usual one.
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
@@ -21,6 +23,32 @@ pub(crate) struct SourceOptions {
     /// Any other setting of the object store, such as access_key_id=ID. May be given several times.
     #[arg(long = "option", value_name = "KEY=VALUE", value_parser = setting)]
     options: Vec<(String, String)>,
+}
+
+impl Reach {
+    pub(crate) fn remote(&self) -> RemoteOptions {
+        let mut remote = RemoteOptions::default();
+        let set = [("endpoint", &self.endpoint), ("region", &self.region)];
+        let set = set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+        remote.store = set.chain(self.options.iter().cloned()).collect();
+        if self.anonymous {
+            remote.store.push(("anonymous".into(), "true".into()));
+        }
+        remote
+    }
+
+    /// Where the store of a file is.
+    pub(crate) fn site(&self, file: &Path) -> SiteBuf {
+        SiteBuf::new(file, &self.remote())
+    }
+}
+
+/// How files are reached.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Reaching the file")]
+pub(crate) struct SourceOptions {
+    #[command(flatten)]
+    reach: Reach,
     /// Use this index; `beside` to ask for FILE.hcindex over a network, too; `never` for none. Without this: FILE.hcindex of
     /// this machine, else that in the cache folder.
     #[arg(long, value_name = "PATH|beside|never")]
@@ -66,12 +94,7 @@ impl SourceOptions {
 
     pub(crate) fn open_options(&self) -> OpenOptions {
         let mut options = OpenOptions::default();
-        let set = [("endpoint", &self.endpoint), ("region", &self.region)];
-        let set = set.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
-        options.remote.store = set.chain(self.options.iter().cloned()).collect();
-        if self.anonymous {
-            options.remote.store.push(("anonymous".into(), "true".into()));
-        }
+        options.remote = self.reach.remote();
         if self.lists {
             options.remote = options.remote.for_listing();
         }

@@ -14,6 +14,7 @@ import numpy as np
 
 from hyperchunk import _core, executors
 from hyperchunk.dtypes import dtype_of
+from hyperchunk.file import is_url, store_options
 from hyperchunk.queries import BoxLike, Query, Shards
 from hyperchunk.store import analysis, schema
 from hyperchunk.store.analysis import Analysis, Results, StoredAnalysis
@@ -64,7 +65,7 @@ class Epoch:
 class Store:
     """A store, for everybody who writes to it: small, and it pickles. Made by :func:`create` or :func:`open`."""
 
-    #: The HDF5 file.
+    #: The HDF5 file: a path, or the URL of an object.
     path: str
     _known: tuple[str, int] | None = None
     _definitions: tuple[bytes, ...] = ()
@@ -73,6 +74,12 @@ class Store:
     _analyses: tuple[bytes, ...] = ()
     # For the process that made it: the first commit need not look at anything then.
     _fresh: _core.FreshStore | None = field(default=None, compare=False, repr=False)
+    # How a URL is reached: what :func:`hyperchunk.open` is told.
+    _reach: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def _network(self) -> dict[str, Any] | None:
+        return _network(self.path, **self._reach)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_fresh": None}
@@ -119,7 +126,8 @@ class Store:
         options = {"checksum": True, "statistics": False, "sync": "epoch", "codec": "raw", "segments": "log"}
         options |= {"session": None, "priority": 0, "memory": None, "analyses": None, "alone": False}
         options |= self._options | given
-        core = _core.StoreWriter.create(self.path, truncates=False, known=self._known, **options)
+        known, network = self._known, self._network
+        core = _core.StoreWriter.create(self.path, truncates=False, known=known, network=network, **options)
         return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
 
     def commit(
@@ -143,6 +151,7 @@ class Store:
             raise ValueError(f"conflicts must be 'report' or 'error', not {conflicts!r}")
         made = _core.store_commit(
             self.path,
+            network=self._network,
             tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
             fresh=self._fresh,
             conflicts_are_errors=conflicts == "error",
@@ -215,7 +224,7 @@ class Store:
         import hyperchunk
 
         options: dict[str, Any] = {} if epoch is None else {"epoch": epoch}
-        found: ReadDataset = hyperchunk.open(self.path, **options)[path]
+        found: ReadDataset = hyperchunk.open(self.path, **self._reach, **options)[path]
         return found
 
     def analyses(self, epoch: int | None = None) -> list[StoredAnalysis]:
@@ -291,10 +300,32 @@ class Store:
         """The committed file, for reading (:func:`hyperchunk.open`)."""
         import hyperchunk
 
-        return hyperchunk.open(self.path, **options)
+        return hyperchunk.open(self.path, **self._reach | options)
 
     def __repr__(self) -> str:
         return f"<store of {self.path!r}>"
+
+
+def _network(
+    path: str, storage_options: dict[str, Any] | None = None, network: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """How a URL is reached, for `_core`; None for a path."""
+    if is_url(path):
+        return (network or {}) | {"store": store_options(storage_options or {})}
+    if storage_options or network:
+        raise TypeError(f"storage_options and network are for stores over a network, not for {path!r}")
+    return None
+
+
+def _target(path: str | os.PathLike[str]) -> str:
+    """A URL as it is, and a path whatever the working folder becomes."""
+    name = os.fspath(path)
+    return name if is_url(name) else str(Path(name.removeprefix("file://")).absolute())
+
+
+def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | None) -> dict[str, Any]:
+    given = {"storage_options": storage_options, "network": network}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 # What this process made.
@@ -314,6 +345,8 @@ def create(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
+    storage_options: dict[str, Any] | None = None,
+    network: dict[str, Any] | None = None,
     _tell: Callable[[Store], None] | None = None,
 ) -> Store:
     """Makes a store with these `datasets`, by their paths, `attrs` of the root group, and `groups` with their
@@ -330,6 +363,10 @@ def create(
 
     `analyses` look at what is written (:class:`Analysis`); until the first commit, only those who have the store from
     here know them.
+
+    The `path` may be the URL of an object (``"s3://bucket/run.h5"``), with `storage_options` and `network` as for
+    :func:`hyperchunk.open`: then all of the store is in the bucket. What a writer wrote is there when it flushes or
+    closes, and not before; the store must write objects on condition that there is none of their name.
 
     >>> run = create("run.h5", {"/energy": Dataset((8_000_000,), "f4")})  # doctest: +SKIP
     """
@@ -349,7 +386,9 @@ def create(
             )
         definitions.append(schema.define(structure, where, description, shown, dataset.shape, dataset.options))
         more = more or bool(dataset.attrs or dataset.options.get("track_order"))
-    target = str(Path(path).absolute())
+    target = _target(path)
+    reach = _reach(storage_options, network)
+    how = _network(target, **reach)
     encoded = tuple(definition.encode() for definition in definitions)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     image = None
@@ -363,14 +402,14 @@ def create(
         structure.flush()
         image = structure.getbuffer()
     # Writers may begin before the file is there.
-    begun = _core.StoreBegun.begin(target, overwrite) if _tell is not None else None
+    begun = _core.StoreBegun.begin(target, overwrite, how) if _tell is not None else None
     if _tell is not None and begun is not None:
-        _tell(Store(target, begun.known, encoded, options, given))
+        _tell(Store(target, begun.known, encoded, options, given, None, reach))
     if begun is not None:
         identity, epoch, fresh = begun.create(definitions, image, sync)
     else:
-        identity, epoch, fresh = _core.store_create(target, definitions, image, overwrite, sync)
-    made = Store(target, (identity, epoch), encoded, options, given, fresh)
+        identity, epoch, fresh = _core.store_create(target, definitions, image, overwrite, sync, how)
+    made = Store(target, (identity, epoch), encoded, options, given, fresh, reach)
     if _tell is not None and begun is None:
         _tell(made)
     _MADE[made.path, made._known] = made
@@ -386,18 +425,21 @@ def open(
     codec: str = "raw",
     segments: str = "log",
     analyses: Sequence[Analysis | bytes] = (),
+    storage_options: dict[str, Any] | None = None,
+    network: dict[str, Any] | None = None,
 ) -> Store:
     """The store of a file, to write more to it.
 
     Its writers know its datasets: those of the newest epoch, or, before the first one, those that :func:`create` was
     given. `analyses` look at what they write, beside those that the store has.
     """
-    target = str(Path(path).absolute())
-    if not Path(target).exists():
+    target = _target(path)
+    if not is_url(target) and not Path(target).exists():
         raise FileNotFoundError(f"there is no file {target}: make a store with store.create")
-    known, definitions = _core.store_look_up(target)
+    reach = _reach(storage_options, network)
+    known, definitions = _core.store_look_up(target, _network(target, **reach))
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
-    return Store(target, known, tuple(definitions), options, analysis.records(analyses))
+    return Store(target, known, tuple(definitions), options, analysis.records(analyses), None, reach)
 
 
 def _look(path: str, record: bytes, epochs: tuple[int, int], epoch: int, first: int, end: int) -> bytes | None:

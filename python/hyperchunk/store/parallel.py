@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hyperchunk.file import is_url
 from hyperchunk.store.handle import Epoch, Store, create
 from hyperchunk.store.schema import Dataset
 
@@ -123,6 +124,11 @@ def to_hyperchunk(
 
 
 def _write_block(store: Store, name: str, start: tuple[int, ...], block: Any) -> bytes:
+    if is_url(store.path):
+        # What was flushed is an object of its own: one of a writer of its own is found at once.
+        with store.writer() as writer:
+            writer.write(name, start, block)
+            return writer.close()
     writer = _writer(store)
     writer.write(name, start, block)
     return writer.flush()

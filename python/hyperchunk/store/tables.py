@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyperchunk import _core
+from hyperchunk.file import is_url
 
 if TYPE_CHECKING:
     from hyperchunk.store.writer import StoredDataset, Writer
@@ -60,7 +61,9 @@ def fragments(path: str | os.PathLike[str], table: str = "/", epoch: int | None 
 
     >>> polars.scan_ipc(fragments("run.h5", "/particles").files)  # doctest: +SKIP
     """
-    number, group, columns, rows, found = _core.store_fragments(str(Path(path).absolute()), table, epoch)
+    name = os.fspath(path)
+    name = name if is_url(name) else str(Path(name).absolute())
+    number, group, columns, rows, found = _core.store_fragments(name, table, epoch)
     batches = [
         (row, count, file, place)
         for file, (_, parts) in enumerate(found)

@@ -3,11 +3,12 @@
 use super::Names;
 use crate::Outcome;
 use crate::progress::bytes;
+use crate::source::Reach;
 use clap::Args;
 use hyperchunk::store::commit::{CommitOptions, Committed};
 use hyperchunk::store::link::Links;
 use hyperchunk::store::vacuum::VacuumOptions;
-use hyperchunk::store::{self, Session};
+use hyperchunk::store::{self, BegunUpload, Session};
 use hyperchunk::write::Sync;
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
@@ -17,13 +18,15 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = COMMIT_HELP)]
 pub(crate) struct Commit {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// Take also writers that go on, up to where they flushed last.
     #[arg(long)]
     flushed: bool,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 const COMMIT_HELP: &str = "\
@@ -35,10 +38,12 @@ Example:
 
 #[derive(Args, Debug)]
 pub(crate) struct Recover {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 #[derive(Args, Debug)]
@@ -82,19 +87,26 @@ fn text(bytes: &[u8]) -> String {
 pub(super) fn commit(arguments: &Commit) -> Outcome {
     let mut options = arguments.how.options();
     options.flushed = arguments.flushed;
-    make(&arguments.file, &options, arguments.how.json)
+    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
 }
 
 pub(super) fn recover(arguments: &Recover) -> Outcome {
     let mut options = arguments.how.options();
     options.salvage = true;
-    make(&arguments.file, &options, arguments.how.json)
+    make(&arguments.file, &arguments.reach, &options, arguments.how.json)
 }
 
-fn make(path: &Path, options: &CommitOptions, as_json: bool) -> Outcome {
-    let made = store::commit::commit(path, options)?;
+fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> Outcome {
+    let site = reach.site(path);
+    let made = store::commit::commit(&site, options)?;
+    if options.salvage
+        && !as_json
+        && let Some(bucket) = site.site().bucket()
+    {
+        print_uploads(&bucket.uploads()?);
+    }
     let Some(made) = made else {
-        let status = store::status::Status::of(path)?;
+        let status = store::status::Status::of(&site)?;
         if !status.is_store() {
             return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
         }
@@ -117,6 +129,21 @@ fn make(path: &Path, options: &CommitOptions, as_json: bool) -> Outcome {
         print(path, &made);
     }
     Ok(())
+}
+
+/// Names uploads that are kept.
+pub(super) fn print_uploads(uploads: &[BegunUpload]) {
+    if uploads.is_empty() {
+        return;
+    }
+    say!(
+        "{} uploads were begun and not ended: their writers are at work, or were stopped, and then what they sent since they \
+         flushed last is lost (`hyperchunk store vacuum --uploads SECONDS` gives up older ones)",
+        uploads.len()
+    );
+    for begun in uploads.iter().take(20) {
+        say!("  {} from byte {}, begun {} s ago", begun.writer, begun.from, begun.age.as_secs());
+    }
 }
 
 fn to_json(made: &Committed) -> serde_json::Value {
@@ -208,7 +235,7 @@ pub(super) fn link(arguments: &Link) -> Outcome {
 
 #[derive(Args, Debug)]
 pub(crate) struct Pack {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// The file to make.
     out: PathBuf,
@@ -224,6 +251,8 @@ pub(crate) struct Pack {
     /// Print what was done as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 pub(super) fn pack(arguments: &Pack) -> Outcome {
@@ -231,7 +260,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
     options.epoch = arguments.epoch;
     options.replace = arguments.overwrite;
     options.threads = arguments.threads;
-    let packed = store::pack::pack(&arguments.file, &arguments.out, &options)?;
+    let packed = store::pack::pack(&arguments.reach.site(&arguments.file), &arguments.out, &options)?;
     if arguments.json {
         say!(
             "{}",
@@ -253,7 +282,7 @@ pub(super) fn pack(arguments: &Pack) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VACUUM_HELP)]
 pub(crate) struct Vacuum {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// How many of the newest epochs are kept.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -267,6 +296,12 @@ pub(crate) struct Vacuum {
     /// Print what was deleted as JSON.
     #[arg(long)]
     json: bool,
+    /// In an object store: give up uploads that were begun more than so many seconds ago. Writers that are at work still fail
+    /// then.
+    #[arg(long, value_name = "SECONDS")]
+    uploads: Option<u64>,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 const VACUUM_HELP: &str = "\
@@ -278,12 +313,14 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
     options.epochs = arguments.epochs;
     options.grace = Duration::from_secs(arguments.grace);
     options.dry = arguments.dry_run;
-    let done = store::vacuum::vacuum(&arguments.file, &options)?;
+    options.uploads = arguments.uploads.map(Duration::from_secs);
+    let done = store::vacuum::vacuum(&arguments.reach.site(&arguments.file), &options)?;
     if arguments.json {
         let files: Vec<String> = done.files.iter().map(|file| file.display().to_string()).collect();
         say!(
             "{}",
-            json!({ "files": files, "bytes": done.bytes, "young": done.young, "dry_run": arguments.dry_run })
+            json!({ "files": files, "bytes": done.bytes, "young": done.young, "dry_run": arguments.dry_run,
+                "uploads": done.uploads.len() })
         );
         return Ok(());
     }
@@ -292,6 +329,7 @@ pub(super) fn vacuum(arguments: &Vacuum) -> Outcome {
         say!("{}", shown(file));
     }
     say!("{} files, {}, {verb}", done.files.len(), bytes(done.bytes));
+    print_uploads(&done.uploads);
     if done.young > 0 {
         say!(
             "{} files are kept because they changed in the last {} s (--grace)",

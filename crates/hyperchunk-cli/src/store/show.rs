@@ -1,25 +1,29 @@
 //! What tells of a store.
 
+use super::change::print_uploads;
 use crate::Outcome;
 use crate::progress::bytes;
+use crate::source::Reach;
 use clap::Args;
 use hyperchunk::store::status::{LogState, Skeleton, Status as State};
 use hyperchunk::store::verify::{self, Verified};
 use hyperchunk_udf::escape::escape;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// Print it as JSON, all writers included.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
-fn look(file: &std::path::Path) -> Result<State, Box<dyn std::error::Error>> {
-    let state = State::of(file)?;
+fn look(file: &Path, reach: &Reach) -> Result<State, Box<dyn std::error::Error>> {
+    let state = State::of(&reach.site(file))?;
     if state.is_store() {
         return Ok(state);
     }
@@ -31,7 +35,7 @@ fn look(file: &std::path::Path) -> Result<State, Box<dyn std::error::Error>> {
 const NAMED: usize = 20;
 
 pub(super) fn status(arguments: &Status) -> Outcome {
-    let state = look(&arguments.file)?;
+    let state = look(&arguments.file, &arguments.reach)?;
     if arguments.json {
         say!("{}", state.to_json());
         return Ok(());
@@ -69,6 +73,7 @@ pub(super) fn status(arguments: &Status) -> Outcome {
             say!("  … and {} more (--json)", logs.len() - NAMED);
         }
     }
+    print_uploads(&state.uploads);
     for conflict in &state.conflicts {
         let path = escape(&String::from_utf8_lossy(&conflict.path), 2000);
         say!("conflict: {path}: writer {} counts, {} does not", conflict.kept, conflict.other);
@@ -107,15 +112,17 @@ fn line(log: &LogState) -> String {
 
 #[derive(Args, Debug)]
 pub(crate) struct Ls {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// Print them as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 pub(super) fn ls(arguments: &Ls) -> Outcome {
-    let state = look(&arguments.file)?;
+    let state = look(&arguments.file, &arguments.reach)?;
     if arguments.json {
         say!("{}", state.to_json()["datasets"]);
         return Ok(());
@@ -139,11 +146,13 @@ pub(super) fn ls(arguments: &Ls) -> Outcome {
 #[derive(Args, Debug)]
 #[command(after_help = VERIFY_HELP)]
 pub(crate) struct Verify {
-    /// The file: FILE, beside which FILE.d lies.
+    /// The file: FILE, beside which FILE.d lies; or a URL.
     file: PathBuf,
     /// Print what was compared as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 const VERIFY_HELP: &str = "\
@@ -151,8 +160,9 @@ Reads all logs. Ends with status 1 if something is not as it was written, and na
 cannot be compared.";
 
 pub(super) fn verify(arguments: &Verify) -> Outcome {
-    look(&arguments.file)?;
-    let Verified { logs, bytes: looked, damaged, .. } = verify::verify(&arguments.file)?;
+    look(&arguments.file, &arguments.reach)?;
+    let Verified { logs, bytes: looked, damaged, .. } =
+        verify::verify(&arguments.reach.site(&arguments.file))?;
     if arguments.json {
         say!("{}", json!({ "logs": logs, "bytes": looked, "damaged": damaged }));
     } else {

@@ -171,7 +171,7 @@ impl Analyses {
         let mut all: Vec<Running> = Vec::new();
         let known = match writer.base() {
             Some(base) => {
-                store::results::analyses(writer.path(), base).map_err(|error| crate::of_function(&error))?
+                store::results::analyses(writer.site(), base).map_err(|error| crate::of_function(&error))?
             }
             None => Vec::new(),
         };

@@ -60,6 +60,46 @@ pub(crate) fn start_upload(
     object_store::start_upload(url, options, replace)
 }
 
+/// The objects right below a name.
+///
+/// # Errors
+/// As [`open`]; Unsupported for web servers.
+pub(crate) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<upload::Listed>> {
+    object_store::list(url, options)
+}
+
+/// Writes an object at once, in place of what is there.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<()> {
+    object_store::put(url, options, bytes)
+}
+
+/// Writes an object at once, unless there is one.
+///
+/// # Errors
+/// As [`list`]; Unsupported if the store knows no such condition.
+pub(crate) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<upload::Made> {
+    object_store::put_new(url, options, bytes)
+}
+
+/// Deletes an object, if it is there.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
+    object_store::delete(url, options)
+}
+
+/// Gives up an upload that somebody began and did not end, if there is one.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> {
+    object_store::abort_upload(url, options, id)
+}
+
 /// Opens a URL without a request: the version of the object is known. `None` if that is not one that requests can ask for.
 pub(crate) fn open_known(
     name: &str,

@@ -1,6 +1,6 @@
 //! What is there instead of object stores in builds without them.
 
-use super::upload::Upload;
+use super::upload::{Listed, Made, Upload};
 use super::{RemoteOptions, Source};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -10,6 +10,26 @@ pub(super) fn open(name: &str, _options: &RemoteOptions) -> Result<Arc<dyn Sourc
 }
 
 pub(super) fn start_upload(name: &str, _options: &RemoteOptions, _replace: bool) -> Result<Arc<dyn Upload>> {
+    Err(lacking(name))
+}
+
+pub(super) fn list(name: &str, _options: &RemoteOptions) -> Result<Vec<Listed>> {
+    Err(lacking(name))
+}
+
+pub(super) fn put(name: &str, _options: &RemoteOptions, _bytes: Vec<u8>) -> Result<()> {
+    Err(lacking(name))
+}
+
+pub(super) fn put_new(name: &str, _options: &RemoteOptions, _bytes: Vec<u8>) -> Result<Made> {
+    Err(lacking(name))
+}
+
+pub(super) fn delete(name: &str, _options: &RemoteOptions) -> Result<()> {
+    Err(lacking(name))
+}
+
+pub(super) fn abort_upload(name: &str, _options: &RemoteOptions, _id: &str) -> Result<()> {
     Err(lacking(name))
 }
 

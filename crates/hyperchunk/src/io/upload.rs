@@ -2,6 +2,7 @@
 
 use crate::Result;
 use std::fmt::Debug;
+use std::time::SystemTime;
 
 /// Told, on any thread, whether a part is there for good.
 pub(crate) type Done = Box<dyn FnOnce(Result<()>) + Send>;
@@ -19,6 +20,11 @@ pub(crate) trait Upload: Send + Sync + Debug {
 
     /// Gives the parts up.
     fn abort(&self);
+
+    /// What the store calls the upload; nothing if it has no name there.
+    fn id(&self) -> &str {
+        ""
+    }
 }
 
 /// An object that was written.
@@ -28,4 +34,27 @@ pub struct Stored {
     pub size: u64,
     /// Its ETag, with the quotes; `None` if the store tells none.
     pub etag: Option<String>,
+}
+
+/// An object that is in a list.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed {
+    /// Its name, without what the others have in common with it.
+    pub(crate) name: String,
+    /// How many bytes it has.
+    pub(crate) size: u64,
+    /// When it was written, by the store's clock.
+    pub(crate) modified: SystemTime,
+}
+
+/// What became of an object that was to be new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cloud"), expect(dead_code, reason = "without object stores there is none"))]
+pub(crate) enum Made {
+    /// It is.
+    New,
+    /// There is one of that name.
+    There,
+    /// There is one, which may be this one: the answer to an earlier attempt was lost.
+    Unsure,
 }

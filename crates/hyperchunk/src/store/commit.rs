@@ -176,14 +176,16 @@ fn waiting_among(
     manifest: Option<&Manifest>,
 ) -> Result<(Vec<Waiting>, Vec<WriterId>)> {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
-    for writer in writers {
+    let mut writers = writers;
+    writers.retain(|writer| {
+        let known = manifest.and_then(|manifest| manifest.log(writer));
+        !known.is_some_and(|log| log.finished)
+            && !manifest.is_some_and(|manifest| manifest.hidden.contains(writer))
+    });
+    let peeked = site.each(&writers, |writer| Log::peek((site, *writer)));
+    for (writer, peeked) in writers.into_iter().zip(peeked) {
         let known = manifest.and_then(|manifest| manifest.log(&writer));
-        if known.is_some_and(|log| log.finished)
-            || manifest.is_some_and(|manifest| manifest.hidden.contains(&writer))
-        {
-            continue;
-        }
-        let (header, ending, size) = match Log::peek((site, writer)) {
+        let (header, ending, size) = match peeked {
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => continue,
             // One that nobody can read must not keep the others from being committed.
             Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -253,6 +255,11 @@ pub(super) fn newest(site: Site<'_>) -> Result<(Option<Arc<Manifest>>, u64)> {
         if number >= last {
             return Ok((newest, number + 1));
         }
+        if site.bucket().is_some() {
+            // There, a manifest is whole or not there. To go on from an earlier epoch would lose this one.
+            let message = format!("epoch {last} is there, and cannot be read");
+            return Err(Error::corrupt(message).file(Manifest::path(site, last).display()));
+        }
         let young = site.at().age(&name_of(last)).is_some_and(|age| age < PATIENCE);
         if !young {
             return Ok((newest, last + 1));
@@ -301,7 +308,11 @@ fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
 /// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since, with a program that knows
 /// nothing of stores.
 pub(super) fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
-    let Ok(bytes) = site.at().file() else { return Ok(None) };
+    let bytes = match site.at().file() {
+        Ok(bytes) => bytes,
+        Err(error) if site.bucket().is_some() && error.kind() != ErrorKind::NotFound => return Err(error),
+        Err(_) => return Ok(None),
+    };
     if bytes == epoch.image {
         return Ok(None);
     }

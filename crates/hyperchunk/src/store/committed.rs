@@ -1,14 +1,16 @@
 //! A committed store, as a file's datasets are read from it.
 
+use super::bucket::parts;
 use super::checks::Headers;
 use super::fragment;
 use super::manifest::{self, Manifest};
 use super::pieces::{Fuel, Hits, Layer, Pieces};
 use super::read::{About, Find, Logs, Means, read};
-use super::{DatasetId, Marker, folder_of};
+use super::site::{Site, SiteBuf};
+use super::{DatasetId, Marker};
 use crate::external::refused;
 use crate::file::ExternalPolicy;
-use crate::io::{LocalFile, Source, rounds};
+use crate::io::{Source, rounds};
 use crate::read::{ChunkCache, Output, Parts};
 use crate::{Error, ErrorKind, Limits, Result};
 use hyperchunk_format::model::{ChunkIndex, Chunked, Dataspace, Layout};
@@ -17,7 +19,7 @@ use hyperchunk_format::select::Choice;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How many logs are kept open.
@@ -55,7 +57,7 @@ pub(crate) struct Store {
 }
 
 enum Place {
-    Folder(PathBuf),
+    Site(SiteBuf),
     Beside(Arc<dyn Source>, String),
 }
 
@@ -163,7 +165,10 @@ impl Sharded {
     /// Whether its logs are reached over a network.
     pub(crate) fn is_remote(&self) -> bool {
         match &self.state {
-            State::Committed(store, _) => matches!(store.place, Place::Beside(..)),
+            State::Committed(store, _) => match &store.place {
+                Place::Beside(..) => true,
+                Place::Site(site) => site.site().local().is_none(),
+            },
             State::Missing(_) => false,
         }
     }
@@ -238,7 +243,7 @@ impl Store {
             None => {
                 let manifest = Manifest::epoch(path, epoch).map_err(absent)?;
                 let size = std::fs::metadata(Manifest::path(path, epoch)).map_or(0, |file| file.len());
-                (Place::Folder(folder_of(path)), manifest, size)
+                (Place::Site(Site::from(path).into()), manifest, size)
             }
             Some(_) => {
                 let place = Place::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));
@@ -267,9 +272,9 @@ impl Store {
         Self { manifest, place, logs, joined: Mutex::default(), datasets, headers, chunks, size: 0 }
     }
 
-    /// That of a file of this machine.
-    pub(super) fn of(path: &Path, manifest: &Arc<Manifest>) -> Self {
-        Self::new(Arc::clone(manifest), Place::Folder(folder_of(path)))
+    /// That of a site.
+    pub(super) fn of(site: Site<'_>, manifest: &Arc<Manifest>) -> Self {
+        Self::new(Arc::clone(manifest), Place::Site(site.into()))
     }
 
     /// What is kept of the headers of its batches.
@@ -359,7 +364,12 @@ impl Store {
             self.manifest.logs.get(number as usize).ok_or_else(|| Error::corrupt("a piece of no log"))?;
         let name = format!("{}.log", part.writer);
         let named = |error: Error| error.file(self.place.name(&name));
-        let log = self.place.open(&name).map_err(named)?;
+        let log = self.place.open(&name);
+        let log = log.and_then(|log| {
+            // Its writer may have flushed in an object store.
+            parts::join(log, part.writer, Some(part.length), &|name| self.place.open(name))
+        });
+        let log = log.map_err(named)?;
         if log.size() < part.length {
             let message = format!("the log has {} bytes, of which {} are committed", log.size(), part.length);
             return Err(named(Error::new(ErrorKind::Truncated, message)));
@@ -376,7 +386,7 @@ impl Store {
 impl Place {
     fn open(&self, name: &str) -> Result<Arc<dyn Source>> {
         match self {
-            Self::Folder(folder) => Ok(Arc::new(LocalFile::open(&folder.join(name))?)),
+            Self::Site(site) => site.site().at().open(name),
             Self::Beside(file, folder) => {
                 let remote = file.remote().ok_or_else(|| Error::invalid("a file that is not remote"))?;
                 let sibling = rounds::alone(|| remote.sibling(&format!("{folder}/{name}")));
@@ -389,7 +399,7 @@ impl Place {
 
     fn name(&self, name: &str) -> String {
         match self {
-            Self::Folder(folder) => folder.join(name).display().to_string(),
+            Self::Site(site) => site.site().at().place(name).display().to_string(),
             Self::Beside(_, folder) => format!("{folder}/{name}"),
         }
     }

@@ -14,6 +14,7 @@ use super::pack::slab_of;
 use super::pool::Pool;
 use super::results;
 use super::scan::Log;
+use super::site::Site;
 use super::skeleton::Merge;
 use super::{
     Known, LogPart, LogWriter, Manifest, Part, Place, Segments, Session, Slab, WriterId, WriterOptions,
@@ -75,7 +76,8 @@ pub(super) fn session() -> Session {
 /// # Errors
 /// NotFound if nothing was committed; Io; those of reading the logs; Invalid if the file was begun anew in the meantime.
 pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
-    let path = std::path::absolute(path).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
+    let site = Site::from(path).absolute()?;
+    let path = site.site().at().path().to_owned();
     let named = |error: Error| error.file(path.display());
     let base = Manifest::newest(&path)?.ok_or_else(|| {
         named(Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed"))

@@ -1,5 +1,6 @@
 //! A store before anybody has written to it.
 
+use super::bucket::parts;
 use super::commit::{at, writers};
 use super::fragment;
 use super::site::{Site, SiteBuf};
@@ -209,6 +210,12 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Defin
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.
 fn left_over(site: Site<'_>) -> Result<()> {
+    if let Some(bucket) = site.bucket() {
+        for name in site.at().list()?.iter().filter(|name| parts::writer_of(name).is_some()) {
+            bucket.delete(name)?;
+        }
+        return Ok(());
+    }
     let Some(path) = site.local() else { return Ok(()) };
     let folder = folder_of(path);
     let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };

@@ -50,6 +50,8 @@ pub enum Unlinked {
     FillValue,
     /// There are too many segments.
     Segments,
+    /// The logs are in an object store.
+    ObjectStore,
 }
 
 impl fmt::Display for Unlinked {
@@ -60,6 +62,7 @@ impl fmt::Display for Unlinked {
             Self::Chunks => "chunks in it went through filters",
             Self::FillValue => "elements were never written, and the fill value is not zero",
             Self::Segments => "more segments than an object header has room for",
+            Self::ObjectStore => "the logs are in an object store, which plain HDF5 does not read",
         })
     }
 }
@@ -243,6 +246,7 @@ pub(super) fn shown(
         let Some(stored) = manifest.dataset(id) else { continue };
         let found = match linking {
             Linking::Never => Err(Unlinked::NotWanted),
+            _ if site.bucket().is_some() => Err(Unlinked::ObjectStore),
             _ => segments(stored, &name)?,
         };
         links.push((path.clone(), found.as_ref().map(Vec::len).map_err(|why| *why)));

@@ -1,5 +1,6 @@
 //! A writer: one process, one log.
 
+use super::bucket::log::Sent;
 use super::buffered::Buffer;
 use super::fragment;
 use super::header::{HEADER, LogHeader};
@@ -11,8 +12,8 @@ use super::own::Reading;
 use super::piece::Slab;
 use super::record::{self, Body, Record};
 use super::report::Report;
-use super::site::Site;
 pub(super) use super::site::refused;
+use super::site::{Site, SiteBuf, log_name};
 use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
 use super::{Definition, Store, Ticket, folder_of};
@@ -130,9 +131,10 @@ pub struct LogWriter(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    site: SiteBuf,
     path: PathBuf,
     log: PathBuf,
-    file: Arc<File>,
+    target: Target,
     buffer: Option<Mutex<Buffer>>,
     header: LogHeader,
     options: WriterOptions,
@@ -144,6 +146,20 @@ struct Inner {
     chunks: ChunkCache,
     /// Who looks at what is written.
     observer: OnceLock<Arc<dyn Observer>>,
+}
+
+/// Where a log goes.
+#[derive(Debug)]
+enum Target {
+    File(Arc<File>),
+    Object(Sent),
+}
+
+/// Where something of a writer goes.
+#[derive(Debug, Clone, Copy)]
+enum To<'a> {
+    Log,
+    Segment(&'a Arc<File>, &'a Path),
 }
 
 #[derive(Debug, Default)]
@@ -214,13 +230,16 @@ impl LogWriter {
     pub fn create<'a>(site: impl Into<Site<'a>>, options: &WriterOptions) -> Result<Self> {
         let site = site.into().absolute()?;
         let path = site.site().at().path().to_owned();
+        if let Some(bucket) = site.site().bucket() {
+            bucket.allows(options).map_err(|error| error.file(path.display()))?;
+        }
         let base = match (&options.known, options.mode) {
             (Some(known), Mode::Truncate) | (Some(known @ Known { epoch: 0, .. }), _) => {
                 (known.clone(), None)
             }
-            (Some(known), Mode::Join) => (known.clone(), Some(Manifest::epoch(&path, known.epoch)?)),
+            (Some(known), Mode::Join) => (known.clone(), Some(Manifest::epoch(&site, known.epoch)?)),
             (None, mode) => {
-                let newest = Manifest::newest(&path)?;
+                let newest = Manifest::newest(&site)?;
                 let known = newest.as_ref().map(|base| Known { store: base.store, epoch: base.number });
                 (known.unwrap_or_default(), newest.filter(|_| mode == Mode::Join))
             }
@@ -241,26 +260,42 @@ impl LogWriter {
         };
         // First: without memory there is no writer.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
-        let folder = folder_of(&path);
-        let log = folder.join(format!("{}.log", header.writer));
-        let open = || File::options().create_new(true).read(true).write(true).open(&log);
-        let file = match open() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
-                open()
+        let log = site.site().at().place(&log_name(header.writer));
+        let target = match site.site().bucket() {
+            Some(bucket) => {
+                let sent = Sent::new(bucket, header.writer);
+                sent.write(0, &header.encode())?;
+                Target::Object(sent)
             }
-            other => other,
+            None => Target::File(Arc::new(begin(&path, &log, &header)?)),
         };
-        let file = Arc::new(file.map_err(|error| refused("create", &log, &error))?);
-        write_all_at(&file, 0, &header.encode()).map_err(|error| refused("write to", &log, &error))?;
         let state = Mutex::new(State { end: HEADER as u64, changed: true, ..State::default() });
         let process = std::process::id();
         let options = options.clone();
         let (store, chunks) = (OnceLock::new(), ChunkCache::default());
         let observer = OnceLock::new();
-        let inner =
-            Inner { path, log, file, buffer, header, options, base, process, state, store, chunks, observer };
+        let inner = Inner {
+            site,
+            path,
+            log,
+            target,
+            buffer,
+            header,
+            options,
+            base,
+            process,
+            state,
+            store,
+            chunks,
+            observer,
+        };
         Ok(Self(Arc::new(inner)))
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn site(&self) -> Site<'_> {
+        self.0.site.site()
     }
 
     /// The file that the store belongs to.
@@ -579,7 +614,7 @@ impl LogWriter {
         }
         let base = match &self.0.base {
             Some(base) => {
-                let store = self.0.store.get_or_init(|| Arc::new(Store::of(&self.0.path, base)));
+                let store = self.0.store.get_or_init(|| Arc::new(Store::of(self.0.site.site(), base)));
                 store.dataset(&dataset.id)?.map(|known| (Arc::clone(store), known))
             }
             None => None,
@@ -592,9 +627,13 @@ impl LogWriter {
         Ok(reading)
     }
 
-    /// Its log, open.
-    pub(super) fn file(&self) -> &File {
-        &self.0.file
+    /// Reads what is in its log.
+    pub(super) fn read_log(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        match &self.0.target {
+            Target::File(file) => read_exact_at(file, offset, out)
+                .map_err(|error| refused("read", &self.0.log, &error).at(offset)),
+            Target::Object(sent) => sent.read(offset, out),
+        }
     }
 
     /// Chunks that were decoded last.
@@ -610,8 +649,7 @@ impl LogWriter {
         let mut state = self.state()?;
         self.settle(&mut state)?;
         self.spill()?;
-        read_exact_at(&self.0.file, offset, out)
-            .map_err(|error| refused("read", &self.0.log, &error).at(offset))
+        self.read_log(offset, out)
     }
 
     /// Writes everything that waits and an index of it. The ticket leads to what was written until now.
@@ -698,13 +736,29 @@ impl LogWriter {
         let (batch_at, place) = (state.end, state.end + bytes.len() as u64);
         bytes.extend_from_slice(&state.payload);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
-        self.write_to(&self.0.file, &self.0.log, batch_at, &bytes)?;
+        self.write_to(To::Log, batch_at, &bytes)?;
         state.end = batch_at + bytes.len() as u64;
         let records = std::mem::take(&mut state.waiting);
         state.payload.clear();
         state.note(first, batch_at, place, &records);
         Ok(())
     }
+}
+
+/// Begins a log that is a file.
+fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
+    let open = || File::options().create_new(true).read(true).write(true).open(log);
+    let file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = folder_of(path);
+            fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
+            open()
+        }
+        other => other,
+    };
+    let file = file.map_err(|error| refused("create", log, &error))?;
+    write_all_at(&file, 0, &header.encode()).map_err(|error| refused("write to", log, &error))?;
+    Ok(file)
 }
 
 impl State {

@@ -11,6 +11,7 @@
 mod blocks;
 mod bounds;
 mod boxes;
+mod bucket;
 #[cfg_attr(not(target_os = "linux"), path = "unbuffered.rs")]
 mod buffered;
 mod bytes;
@@ -60,6 +61,7 @@ mod zones;
 
 pub(crate) use blocks::boxes_of;
 pub use boxes::boxes;
+pub use bucket::{Begun as BegunUpload, Bucket};
 use checks::Headers;
 pub(crate) use committed::{Home, Sharded, Store, Stores};
 pub use create::{Begun, Fresh, attach, begin, create};

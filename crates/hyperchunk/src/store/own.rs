@@ -2,13 +2,12 @@
 
 use super::committed::{Known, Store};
 use super::fragment::{Segment, inside, is_in};
-use super::log::{LogWriter, refused};
+use super::log::LogWriter;
 use super::pieces::{Fuel, Hits, Pieces};
 use super::read::{About, Find, Logs, Means, read};
 use super::{Definition, Headers, Written};
 use crate::file::OpenOptions;
 use crate::io::Source;
-use crate::io::positioned::read_exact_at;
 use crate::read::{ChunkCache, Output, WORTH_A_THREAD};
 use crate::{Error, Result};
 use hyperchunk_format::select::Choice;
@@ -166,7 +165,6 @@ impl Source for OwnLog {
         if let Some(segment) = self.1.as_ref().filter(|_| is_in(offset)) {
             return segment.read(inside(offset), buffer);
         }
-        read_exact_at(self.0.file(), offset, buffer)
-            .map_err(|error| refused("read", self.0.log(), &error).at(offset))
+        self.0.read_log(offset, buffer)
     }
 }

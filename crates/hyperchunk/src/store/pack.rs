@@ -9,11 +9,13 @@ use super::fragment::{inside, is_in};
 use super::link::{Tile, tiles};
 use super::manifest::Stored;
 use super::pool::Pool;
+use super::site::Site;
 use super::skeleton::Merge;
-use super::{Definition, Log, Manifest};
+use super::{Bucket, Definition, Log, Manifest};
 use crate::io::Source;
 use crate::pack::plan::needed;
 use crate::pack::shape::good_chunk;
+use crate::pack::{self, Input, Packing};
 use crate::read::spread;
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, DirectChunk, FilePart, NewLayout, Sync, Writer,
@@ -77,7 +79,12 @@ pub struct Packed {
 /// # Errors
 /// NotFound if there is no such epoch; Invalid if `out` is the store's own file; those of reading the logs and of writing:
 /// then there is no new file.
-pub fn pack(path: &Path, out: &Path, options: &PackOptions) -> Result<Packed> {
+pub fn pack<'a>(site: impl Into<Site<'a>>, out: &Path, options: &PackOptions) -> Result<Packed> {
+    let site = site.into();
+    if let Some(bucket) = site.bucket() {
+        return from_bucket(site, bucket, out, options);
+    }
+    let path = site.at().path();
     let named = |error: Error| error.file(path.display());
     let newest = Manifest::newest(path)?;
     let manifest = match options.epoch {
@@ -120,6 +127,29 @@ pub fn pack(path: &Path, out: &Path, options: &PackOptions) -> Result<Packed> {
         Ok(packed)
     });
     filled.inspect_err(|_| drop(writer.discard()))
+}
+
+/// Of a store in an object store: as any file over a network is packed.
+fn from_bucket(site: Site<'_>, bucket: &Bucket, out: &Path, options: &PackOptions) -> Result<Packed> {
+    let epoch = match options.epoch {
+        Some(number) => number,
+        None => Manifest::newest(site)?.map(|newest| newest.number).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
+                .file(site.at().path().display())
+        })?,
+    };
+    let input = Input { file: bucket.epoch(epoch)?, into: String::new() };
+    let how = pack::PackOptions {
+        threads: options.threads,
+        sync: options.sync,
+        replace: options.replace,
+        ..pack::PackOptions::default()
+    };
+    let packing = Packing::new(vec![input], how)?;
+    let painted = packing.total();
+    let packed = packing.write(out, &|_| {})?;
+    let datasets = packed.datasets;
+    Ok(Packed { epoch, datasets, copied: 0, painted, size: packed.size })
 }
 
 fn create_options(options: &PackOptions, oldest: Oldest) -> CreateOptions {

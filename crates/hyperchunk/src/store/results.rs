@@ -5,6 +5,7 @@ use super::pairs::Pairs;
 use super::pool::Pool;
 use super::record::{self, Body, FIXED};
 use super::scan::Log;
+use super::site::Site;
 use super::{LogWriter, Manifest, Page, PageKind, Part, Slab, Stored, WriterId};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -71,8 +72,8 @@ pub struct Known {
 ///
 /// # Errors
 /// NotFound or Io; Corrupt.
-pub fn analyses(path: &Path, manifest: &Manifest) -> Result<Vec<Known>> {
-    let logs = Pool::new(path, manifest);
+pub fn analyses<'a>(site: impl Into<Site<'a>>, manifest: &Manifest) -> Result<Vec<Known>> {
+    let logs = Pool::new(site, manifest);
     let mut all: Vec<Known> = Vec::new();
     for stored in &manifest.datasets {
         for announced in announced(&logs, stored)? {
@@ -127,7 +128,7 @@ pub(super) fn carry(
     for announced in announced(&Pool::new(path, manifest), stored)? {
         writer.announce(number, announced.analysis, &announced.record)?;
     }
-    for results in read_all(path, manifest, stored)? {
+    for results in read_all(path.into(), manifest, stored)? {
         for group in results.groups {
             let mut entries: Vec<Entry> = group
                 .found
@@ -154,16 +155,16 @@ pub(super) fn carry(
 ///
 /// # Errors
 /// NotFound or Io; Corrupt.
-pub fn results(path: &Path, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Results>> {
+pub fn results<'a>(site: impl Into<Site<'a>>, manifest: &Manifest, dataset: &[u8]) -> Result<Vec<Results>> {
     let stored = manifest.datasets.iter().find(|stored| stored.definition.path == dataset);
     let named = |error: Error| error.object(String::from_utf8_lossy(dataset));
     let stored = stored
         .ok_or_else(|| named(Error::new(ErrorKind::NotFound, "the epoch has no dataset of that name")))?;
-    read_all(path, manifest, stored).map_err(named)
+    read_all(site.into(), manifest, stored).map_err(named)
 }
 
-fn read_all(path: &Path, manifest: &Manifest, stored: &Stored) -> Result<Vec<Results>> {
-    let logs = Pool::new(path, manifest);
+fn read_all(site: Site<'_>, manifest: &Manifest, stored: &Stored) -> Result<Vec<Results>> {
+    let logs = Pool::new(site, manifest);
     let mut all: Vec<Results> = Vec::new();
     let mut shifts: HashMap<(u32, u64), u64> = HashMap::new();
     let mut reading = Reading::new(&logs);

@@ -1,18 +1,23 @@
 //! Where a store is: the file at the user's path with the folder beside it, and what a commit needs of them.
 
+use super::bucket::Bucket;
 use super::create::Stamp;
 use super::id::WriterId;
 use super::{folder_of, log_of};
 use crate::io::positioned::write_all_at;
-use crate::io::{LocalFile, Source};
+use crate::io::{LocalFile, RemoteOptions, Source};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::fmt::Debug;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// So many things are waited for at once.
+const AT_ONCE: usize = 16;
 
 /// What a commit needs of a store's folder and of the file beside it. Names are those of files in the folder.
 pub(crate) trait Folder: Debug {
@@ -80,23 +85,35 @@ pub(crate) trait Folder: Debug {
     fn replace(&self, bytes: &[u8], old: Option<&Stamp>, sync: Sync) -> Result<()>;
 }
 
-/// Where a store is. Cheap to copy; made of a path.
+/// Where a store is. Cheap to copy; made of a path, or of a [`SiteBuf`].
 #[derive(Debug, Clone, Copy)]
-pub struct Site<'a>(Local<'a>);
+pub struct Site<'a>(At<'a>);
+
+#[derive(Debug, Clone, Copy)]
+enum At<'a> {
+    Local(Local<'a>),
+    Bucket(&'a Bucket),
+}
 
 /// The same, of one's own.
 #[derive(Debug, Clone)]
-pub struct SiteBuf(PathBuf);
+pub struct SiteBuf(Kept);
+
+#[derive(Debug, Clone)]
+enum Kept {
+    Local(PathBuf),
+    Bucket(Bucket),
+}
 
 impl<'a> From<&'a Path> for Site<'a> {
     fn from(path: &'a Path) -> Self {
-        Self(Local(path))
+        Self(At::Local(Local(path)))
     }
 }
 
 impl<'a> From<&'a PathBuf> for Site<'a> {
     fn from(path: &'a PathBuf) -> Self {
-        Self(Local(path))
+        Self(At::Local(Local(path)))
     }
 }
 
@@ -108,28 +125,89 @@ impl<'a> From<&'a SiteBuf> for Site<'a> {
 
 impl From<Site<'_>> for SiteBuf {
     fn from(site: Site<'_>) -> Self {
-        Self(site.0.0.to_owned())
+        Self(match site.0 {
+            At::Local(path) => Kept::Local(path.0.to_owned()),
+            At::Bucket(bucket) => Kept::Bucket(bucket.clone()),
+        })
     }
 }
 
 impl SiteBuf {
+    /// The store of the file at a path or a URL; `remote` says how a URL is reached.
+    #[must_use]
+    pub fn new(name: &Path, remote: &RemoteOptions) -> Self {
+        let url =
+            name.to_str().filter(|name| crate::io::local_path(name).as_deref() != Some(Path::new(name)));
+        Self(match url.map(|url| (url, crate::io::local_path(url))) {
+            Some((url, None)) => Kept::Bucket(Bucket::new(url, remote)),
+            Some((_, Some(path))) => Kept::Local(path),
+            None => Kept::Local(name.to_owned()),
+        })
+    }
+
     /// It, to be handed on.
     #[must_use]
     pub fn site(&self) -> Site<'_> {
-        Site(Local(&self.0))
+        Site(match &self.0 {
+            Kept::Local(path) => At::Local(Local(path)),
+            Kept::Bucket(bucket) => At::Bucket(bucket),
+        })
     }
 }
 
 impl<'a> Site<'a> {
     /// What is there.
     pub(super) fn at(&self) -> &(dyn Folder + 'a) {
-        &self.0
+        match &self.0 {
+            At::Local(local) => local,
+            At::Bucket(bucket) => *bucket,
+        }
     }
 
     /// The path, if it is a file of this machine.
     #[must_use]
     pub fn local(&self) -> Option<&'a Path> {
-        Some(self.0.0)
+        match self.0 {
+            At::Local(local) => Some(local.0),
+            At::Bucket(_) => None,
+        }
+    }
+
+    /// The store in an object store, if it is in one.
+    #[must_use]
+    pub fn bucket(&self) -> Option<&'a Bucket> {
+        match self.0 {
+            At::Local(_) => None,
+            At::Bucket(bucket) => Some(bucket),
+        }
+    }
+
+    /// Does the same to many things: at once where each has to wait for the network.
+    pub(super) fn each<T, R>(&self, things: &[T], work: impl Fn(&T) -> R + std::marker::Sync) -> Vec<R>
+    where
+        T: std::marker::Sync,
+        R: Send,
+    {
+        if self.local().is_some() || things.len() < 2 {
+            return things.iter().map(work).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<(usize, R)>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..things.len().min(AT_ONCE) {
+                scope.spawn(|| {
+                    while let number = next.fetch_add(1, Ordering::Relaxed)
+                        && let Some(thing) = things.get(number)
+                    {
+                        let result = work(thing);
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     /// The same, whatever the working folder becomes.
@@ -137,7 +215,14 @@ impl<'a> Site<'a> {
     /// # Errors
     /// Io.
     pub fn absolute(&self) -> Result<SiteBuf> {
-        std::path::absolute(self.0.0).map(SiteBuf).map_err(|error| refused("find", self.0.0, &error))
+        match self.0 {
+            At::Local(Local(path)) => {
+                Local(path).is_a_path()?;
+                let absolute = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
+                Ok(SiteBuf(Kept::Local(absolute)))
+            }
+            At::Bucket(bucket) => Ok(SiteBuf(Kept::Bucket(bucket.clone()))),
+        }
     }
 }
 
@@ -203,7 +288,10 @@ impl KeptName {
     pub(super) fn open(&self) -> Result<Arc<dyn Source>> {
         match self {
             Self::Path(path) => Ok(Arc::new(LocalFile::open(path)?)),
-            Self::Of(site, writer) => site.site().at().open(&log_name(*writer)),
+            Self::Of(site, writer) => match site.site().bucket() {
+                Some(bucket) => bucket.log(*writer),
+                None => site.site().at().open(&log_name(*writer)),
+            },
         }
     }
 
@@ -230,6 +318,19 @@ pub(super) fn log_name(writer: WriterId) -> String {
 #[derive(Debug, Clone, Copy)]
 struct Local<'a>(&'a Path);
 
+impl Local<'_> {
+    /// What is not done in an object store is not done in a folder of a strange name, either.
+    fn is_a_path(&self) -> Result<()> {
+        match self.0.to_str().filter(|name| crate::io::local_path(name).is_none()) {
+            Some(url) => {
+                let message = "this cannot be done to a store in an object store";
+                Err(Error::unsupported(message).file(crate::io::without_secrets(url)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 impl Folder for Local<'_> {
     fn path(&self) -> &Path {
         self.0
@@ -248,7 +349,9 @@ impl Folder for Local<'_> {
         let folder = folder_of(self.0);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.is_a_path().map(|()| Vec::new());
+            }
             Err(error) => return Err(refused("read", &folder, &error)),
         };
         let mut names = Vec::new();

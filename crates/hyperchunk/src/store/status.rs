@@ -6,7 +6,8 @@ use super::manifest::name_of;
 use super::scan::{Ending, Log};
 use super::site::{Site, log_name};
 use super::{
-    Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId, WriterId, folder_of,
+    BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
+    WriterId, folder_of,
 };
 use crate::{ErrorKind, Result};
 use serde_json::{Value, json};
@@ -35,6 +36,10 @@ pub struct Status {
     pub log_bytes: u64,
     /// How many bytes the manifests have.
     pub manifest_bytes: u64,
+    /// Uploads to an object store that were begun and not ended: their writers are at work, or were stopped.
+    pub uploads: Vec<BegunUpload>,
+    /// Whether an object store has anything of it.
+    made: bool,
 }
 
 /// An epoch, or one whose maker was stopped.
@@ -135,20 +140,19 @@ impl Status {
     pub fn of<'a>(site: impl Into<Site<'a>>) -> Result<Self> {
         let site = site.into();
         let newest = Manifest::newest(site)?;
-        let mut epochs = Vec::new();
-        for number in Manifest::numbers(site)? {
-            epochs.push(epoch(site, number, newest.as_ref())?);
-        }
-        let mut logs = Vec::new();
-        for writer in commit::writers(site)? {
-            logs.push(log(site, writer, newest.as_deref())?);
-        }
+        let numbers = Manifest::numbers(site)?;
+        let epochs = site.each(&numbers, |number| epoch(site, *number, newest.as_ref()));
+        let epochs = epochs.into_iter().collect::<Result<Vec<_>>>()?;
+        let writers = commit::writers(site)?;
+        let logs = site.each(&writers, |writer| log(site, *writer, newest.as_deref()));
+        let logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
         let datasets = match &newest {
             Some(newest) => datasets(site, newest)?,
             None => Vec::new(),
         };
         Ok(Self {
             path: site.at().path().to_owned(),
+            made: site.bucket().is_some() && !site.at().list()?.is_empty(),
             store: newest.as_ref().map(|newest| newest.store),
             log_bytes: logs.iter().map(|log| log.size).sum(),
             manifest_bytes: epochs.iter().map(|epoch| epoch.size).sum(),
@@ -157,13 +161,15 @@ impl Status {
             datasets,
             conflicts: newest.as_ref().map(|newest| newest.conflicts.clone()).unwrap_or_default(),
             skeleton: skeleton(site, newest.as_deref())?,
+            uploads: site.bucket().map_or_else(|| Ok(Vec::new()), Bucket::uploads)?,
         })
     }
 
     /// Whether there is a store at all.
     #[must_use]
     pub fn is_store(&self) -> bool {
-        !self.epochs.is_empty() || !self.logs.is_empty() || folder_of(&self.path).is_dir()
+        let any = !self.epochs.is_empty() || !self.logs.is_empty() || !self.uploads.is_empty();
+        any || self.made || folder_of(&self.path).is_dir()
     }
 
     /// It as JSON.
@@ -203,6 +209,11 @@ impl Status {
                 "kept": conflict.kept.to_string(), "other": conflict.other.to_string(),
             })
         });
+        let uploads = self.uploads.iter().map(|begun| {
+            json!({
+                "writer": begun.writer.to_string(), "from": begun.from, "age": begun.age.as_secs(),
+            })
+        });
         let skeleton = match &self.skeleton {
             Skeleton::Missing => json!({ "state": "missing" }),
             Skeleton::Other => json!({ "state": "other" }),
@@ -221,6 +232,7 @@ impl Status {
             "skeleton": skeleton,
             "log_bytes": self.log_bytes,
             "manifest_bytes": self.manifest_bytes,
+            "uploads": uploads.collect::<Vec<_>>(),
         })
     }
 }

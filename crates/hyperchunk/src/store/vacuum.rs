@@ -3,7 +3,10 @@
 //! Somebody may still read what is old: who opened the file before the last commit reads the epoch of that time. So nothing is
 //! taken away that changed a short while ago, and nothing that the newest epochs need.
 
-use super::{Log, Manifest, WriterId, commit, folder_of, fragment, log_of};
+use super::bucket::parts;
+use super::manifest::name_of;
+use super::site::{Folder as _, Site};
+use super::{BegunUpload, Bucket, Log, Manifest, WriterId, commit, folder_of, fragment, log_of};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::fs;
@@ -20,11 +23,14 @@ pub struct VacuumOptions {
     pub grace: Duration,
     /// Whether nothing is taken away, only said what would be.
     pub dry: bool,
+    /// In an object store: uploads that were begun longer ago are given up. Their writers were stopped, one hopes: those that
+    /// are at work fail then. Without it, none is.
+    pub uploads: Option<Duration>,
 }
 
 impl Default for VacuumOptions {
     fn default() -> Self {
-        Self { epochs: 1, grace: Duration::from_secs(3600), dry: false }
+        Self { epochs: 1, grace: Duration::from_secs(3600), dry: false, uploads: None }
     }
 }
 
@@ -38,31 +44,34 @@ pub struct Vacuumed {
     pub bytes: u64,
     /// How many files are kept only because they changed a short while ago.
     pub young: usize,
+    /// Uploads to an object store that were begun and not ended, and are kept: their writers are at work, or were stopped.
+    pub uploads: Vec<BegunUpload>,
 }
 
 /// Takes away what nobody can see any more.
 ///
 /// # Errors
 /// NotFound if nothing was ever committed; Io. What was taken away until then is gone.
-pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
-    let newest = Manifest::newest(path)?.ok_or_else(|| {
+pub fn vacuum<'a>(site: impl Into<Site<'a>>, options: &VacuumOptions) -> Result<Vacuumed> {
+    let site = site.into();
+    let newest = Manifest::newest(site)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
-            .file(path.display())
+            .file(site.at().path().display())
     })?;
-    let numbers = Manifest::numbers(path)?;
+    let numbers = Manifest::numbers(site)?;
     let mut kept: HashSet<u64> = HashSet::from([newest.number]);
     let mut epochs = vec![std::sync::Arc::clone(&newest)];
-    let mut gone: Vec<PathBuf> = Vec::new();
+    let mut gone: Vec<String> = Vec::new();
     // Writers that are at work compare what they did with the epoch that they saw.
-    let waiting = commit::waiting(path, Some(&newest))?;
+    let waiting = commit::waiting(site, Some(&newest))?;
     kept.extend(waiting.iter().map(|log| log.header.base));
     for number in numbers.iter().rev().filter(|number| **number != newest.number) {
-        match Manifest::epoch(path, *number) {
+        match Manifest::epoch(site, *number) {
             Ok(epoch) if epochs.len() < options.epochs.max(1) || kept.contains(number) => epochs.push(epoch),
-            Ok(_) => gone.push(Manifest::path(path, *number)),
+            Ok(_) => gone.push(name_of(*number)),
             // Its maker was stopped.
             Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::Corrupt) => {
-                gone.push(Manifest::path(path, *number));
+                gone.push(name_of(*number));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -70,16 +79,68 @@ pub fn vacuum(path: &Path, options: &VacuumOptions) -> Result<Vacuumed> {
     }
     let needed: HashSet<WriterId> =
         epochs.iter().flat_map(|epoch| epoch.logs.iter().map(|log| log.writer)).collect();
-    for writer in commit::writers(path.into())? {
-        let log = log_of(path, writer);
-        let torn = match Log::peek(&log) {
+    let mut writers: Vec<WriterId> = Vec::new();
+    for writer in commit::writers(site)?.into_iter().filter(|writer| !needed.contains(writer)) {
+        let torn = match Log::peek((site, writer)) {
             Ok((header, ..)) => header.session == super::compact::session(),
             Err(error) => error.kind() == ErrorKind::Truncated,
         };
-        if !needed.contains(&writer) && (newest.hidden.contains(&writer) || torn) {
-            gone.push(log);
-            gone.extend(fragment::all_of(path, writer));
+        if newest.hidden.contains(&writer) || torn {
+            writers.push(writer);
         }
+    }
+    match site.bucket() {
+        Some(bucket) => in_bucket(bucket, &gone, &writers, options),
+        None => on_this_machine(site.at().path(), &gone, &writers, options),
+    }
+}
+
+/// Takes away epochs, and all objects of writers' logs.
+fn in_bucket(
+    bucket: &Bucket,
+    epochs: &[String],
+    writers: &[WriterId],
+    options: &VacuumOptions,
+) -> Result<Vacuumed> {
+    let mut vacuumed = Vacuumed::default();
+    for listed in bucket.listed()? {
+        let of_writer = parts::writer_of(&listed.name).is_some_and(|writer| writers.contains(&writer));
+        if !of_writer && !epochs.contains(&listed.name) {
+            continue;
+        }
+        if listed.modified.elapsed().unwrap_or_default() < options.grace {
+            vacuumed.young += 1;
+            continue;
+        }
+        if !options.dry {
+            bucket.delete(&listed.name)?;
+        }
+        vacuumed.bytes += listed.size;
+        vacuumed.files.push(bucket.place(&listed.name));
+    }
+    for begun in bucket.uploads()? {
+        if options.uploads.is_none_or(|most| begun.age < most) {
+            vacuumed.uploads.push(begun);
+            continue;
+        }
+        if !options.dry {
+            bucket.abort(&begun)?;
+        }
+        vacuumed.files.push(bucket.place(&parts::name_of(begun.writer, begun.from)));
+    }
+    Ok(vacuumed)
+}
+
+fn on_this_machine(
+    path: &Path,
+    epochs: &[String],
+    writers: &[WriterId],
+    options: &VacuumOptions,
+) -> Result<Vacuumed> {
+    let mut gone: Vec<PathBuf> = epochs.iter().map(|name| folder_of(path).join(name)).collect();
+    for writer in writers {
+        gone.push(log_of(path, *writer));
+        gone.extend(fragment::all_of(path, *writer));
     }
     gone.extend(temporaries(path)?);
     let mut vacuumed = Vacuumed::default();

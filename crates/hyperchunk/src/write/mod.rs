@@ -43,6 +43,7 @@ pub use lookup::Target;
 pub use options::{CreateOptions, DatasetOptions, FileLayout, NewLayout, Sync};
 pub use recover::{Recovered, recover};
 pub use sink::{LocalSink, MemorySink, Sink};
+pub(crate) use stream::StreamSink;
 pub use tree::{NewLink, NodeId};
 pub use writer::Writer;
 

@@ -8,6 +8,7 @@ mod date;
 mod failure;
 mod fetch;
 mod location;
+mod objects;
 mod process;
 mod profile;
 mod request;
@@ -23,6 +24,7 @@ use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_bef
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
 use location::{Kind, Location};
+pub(super) use objects::{abort_upload, delete, list, put, put_new};
 use process::Process;
 use request::{Target, Version};
 use settings::Settings;

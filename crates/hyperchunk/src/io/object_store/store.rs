@@ -97,6 +97,8 @@ impl Store {
                 }
                 let builder =
                     builder.with_bucket_name(bucket).with_client_options(client).with_retry(no_retry());
+                // Not all stores know how to delete many at once.
+                let builder = builder.with_disable_bulk_delete(true);
                 builder.with_http_connector(connector).build().map(both)
             }
             Kind::Google => {

@@ -42,18 +42,20 @@ pub(super) struct ObjectUpload {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What all requests for one object need. Cheap to clone.
+/// What all requests that write an object need. Cheap to clone.
 #[derive(Clone)]
-struct To {
+pub(super) struct To {
     shown: Arc<str>,
     key: Arc<str>,
-    store: Arc<Store>,
-    multipart: Arc<dyn MultipartStore>,
-    path: Path,
+    pub(super) store: Arc<Store>,
+    pub(super) multipart: Arc<dyn MultipartStore>,
+    pub(super) path: Path,
     options: Arc<RemoteOptions>,
     tally: Arc<Tally>,
     /// The bytes per second of the last part; 0 before.
     speed: Arc<AtomicU64>,
+    /// Whether its requests are for what is below the object's name.
+    lists: bool,
 }
 
 /// Starts an object.
@@ -76,20 +78,7 @@ fn start(location: &Location, options: &RemoteOptions, replace: bool) -> Result<
     let (process, tally) = (Process::get()?, Arc::<Tally>::default());
     let options = Arc::new(options.clone());
     with_region(process, &connection, &tally, || {
-        let store = process.store(&connection)?;
-        let Some(multipart) = store.parts.clone() else {
-            return Err(Error::unsupported("web servers are read, not written to"));
-        };
-        let to = To {
-            shown: location.shown().into(),
-            key: location.key.as_str().into(),
-            store,
-            multipart,
-            path: Connection::path(location)?,
-            options: Arc::clone(&options),
-            tally: Arc::clone(&tally),
-            speed: Arc::default(),
-        };
+        let to = To::new(process.store(&connection)?, location, &options, &tally)?;
         let (id, to) = fetch::wait(process, async move {
             if !replace && to.head().await.is_some() {
                 return Err(exists());
@@ -106,8 +95,35 @@ fn exists() -> Error {
 }
 
 impl To {
+    pub(super) fn new(
+        store: Arc<Store>,
+        location: &Location,
+        options: &Arc<RemoteOptions>,
+        tally: &Arc<Tally>,
+    ) -> Result<Self> {
+        let Some(multipart) = store.parts.clone() else {
+            return Err(Error::unsupported("web servers are read, not written to"));
+        };
+        Ok(Self {
+            shown: location.shown().into(),
+            key: location.key.as_str().into(),
+            store,
+            multipart,
+            path: Connection::path(location)?,
+            options: Arc::clone(options),
+            tally: Arc::clone(tally),
+            speed: Arc::default(),
+            lists: false,
+        })
+    }
+
+    /// The same, for what is below the name.
+    pub(super) fn listing(self) -> Self {
+        Self { lists: true, ..self }
+    }
+
     /// Makes a request, again and again until it succeeds or there is no hope. `bytes` is the size of its body.
-    async fn repeat<T, F>(&self, bytes: usize, request: impl Fn() -> F) -> Result<T>
+    pub(super) async fn repeat<T, F>(&self, bytes: usize, request: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = object_store::Result<T>>,
     {
@@ -123,7 +139,7 @@ impl To {
     }
 
     /// Waits until it is time to try again, if there is hope.
-    async fn next_attempt(
+    pub(super) async fn next_attempt(
         &self,
         failure: Failure,
         started: Instant,
@@ -146,7 +162,7 @@ impl To {
         Ok(())
     }
 
-    async fn attempt<T, F>(
+    pub(super) async fn attempt<T, F>(
         &self,
         bytes: usize,
         repeated: u32,
@@ -155,8 +171,12 @@ impl To {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        let sending =
-            Sending { key: Arc::clone(&self.key), tally: Arc::clone(&self.tally), seen: Arc::default() };
+        let sending = Sending {
+            key: Arc::clone(&self.key),
+            lists: self.lists,
+            tally: Arc::clone(&self.tally),
+            seen: Arc::default(),
+        };
         let _under_way = self.store.enter();
         let (started, patience) = (Instant::now(), self.patience(bytes, repeated));
         let made = timeout(patience, SENDING.scope(sending.clone(), request())).await;
@@ -287,6 +307,10 @@ impl Upload for ObjectUpload {
         let sent = sent.into_values().collect();
         let done = fetch::wait(Process::get()?, async move { to.complete(&id, sent, size, replace).await });
         done.map_err(|error| error.file(&self.to.shown))
+    }
+
+    fn id(&self) -> &str {
+        &self.id
     }
 
     fn abort(&self) {

@@ -141,10 +141,12 @@ tokio::task_local! {
     pub(super) static SENDING: Sending;
 }
 
-/// Requests that write one object.
+/// Requests that write one object, or list some.
 #[derive(Clone)]
 pub(super) struct Sending {
     pub(super) key: Arc<str>,
+    /// Whether they are for what is below that name.
+    pub(super) lists: bool,
     pub(super) tally: Arc<Tally>,
     pub(super) seen: Arc<Mutex<Seen>>,
 }
@@ -156,6 +158,9 @@ impl Sending {
 
     /// Whether a request is for the object: others are for credentials.
     fn is_meant(&self, request: &HttpRequest) -> bool {
+        if self.lists {
+            return request.uri().query().is_some_and(|query| query.contains("prefix="));
+        }
         let path = request.uri().path();
         percent::decode(path).as_deref().unwrap_or(path).ends_with(&*self.key)
     }

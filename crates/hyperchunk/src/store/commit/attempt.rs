@@ -66,17 +66,22 @@ impl<'a> Attempt<'a> {
             let of_session = options.session.is_none_or(|session| session == waiting.header.session);
             if tickets.is_empty() { done && of_session } else { ticket.is_some() }
         };
-        for waiting in left.iter().filter(|waiting| wanted(waiting)) {
+        let chosen: Vec<&Waiting> = left.iter().filter(|waiting| wanted(waiting)).collect();
+        for waiting in &chosen {
             let writer = waiting.header.writer;
-            let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
             let store = base.as_ref().map(|base| base.store).unwrap_or_default();
             if waiting.header.store != StoreId::default() && base.is_some() && waiting.header.store != store {
                 let message = format!("the log of writer {writer} belongs to another store");
                 return Err(Error::corrupt(message));
             }
-            if let Some(next) = open(site, writer, tickets.get(&writer).copied(), waiting.ending, known)? {
-                new.push(next);
-            }
+        }
+        let opened = site.each(&chosen, |waiting| {
+            let writer = waiting.header.writer;
+            let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
+            open(site, writer, tickets.get(&writer).copied(), waiting.ending, known)
+        });
+        for next in opened {
+            new.extend(next?);
         }
         let hidden: HashSet<WriterId> =
             new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();

@@ -6,14 +6,12 @@ use super::super::index::Written;
 use super::super::record::{self, Body, Record};
 use super::super::report::Report;
 use super::super::statistics::checksum;
-use super::{LogWriter, State, refused};
+use super::{LogWriter, State, Target, To, refused};
 use crate::Result;
 use crate::io::positioned::write_all_at;
 use crate::store::Ticket;
 use crate::write::Sync;
-use std::fs::File;
-use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 impl LogWriter {
     pub(super) fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
@@ -55,8 +53,14 @@ impl LogWriter {
         };
         let ending = trailer.encode();
         bytes.extend_from_slice(&ending);
-        write_all_at(&self.0.file, state.end, &bytes)
-            .map_err(|error| refused("write to", &self.0.log, &error).at(state.end))?;
+        match &self.0.target {
+            Target::File(file) => write_all_at(file, state.end, &bytes)
+                .map_err(|error| refused("write to", &self.0.log, &error).at(state.end))?,
+            Target::Object(sent) => {
+                sent.write(state.end, &bytes)?;
+                sent.finish(state.end + bytes.len() as u64)?;
+            }
+        }
         if self.0.options.sync != Sync::Never {
             self.sync()?;
         }
@@ -80,7 +84,11 @@ impl LogWriter {
     /// file system knows no permissions, checksums show it.
     pub(super) fn protect(&self, state: &State) {
         let segments = state.tables.iter().filter_map(|table| table.segment());
-        for file in segments.map(|segment| &segment.file).chain([&self.0.file]) {
+        let log = match &self.0.target {
+            Target::File(file) => Some(file),
+            Target::Object(_) => None,
+        };
+        for file in segments.map(|segment| &segment.file).chain(log) {
             if let Ok(metadata) = file.metadata() {
                 let mut permissions = metadata.permissions();
                 permissions.set_readonly(true);
@@ -90,7 +98,12 @@ impl LogWriter {
     }
 
     /// Writes to a file, or keeps it in memory until later.
-    pub(super) fn write_to(&self, file: &Arc<File>, path: &Path, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_to(&self, to: To<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
+        let (file, path) = match (to, &self.0.target) {
+            (To::Segment(file, path), _) => (file, path),
+            (To::Log, Target::File(file)) => (file, &*self.0.log),
+            (To::Log, Target::Object(sent)) => return sent.write(offset, bytes),
+        };
         match &self.0.buffer {
             Some(buffer) => {
                 buffer.lock().unwrap_or_else(PoisonError::into_inner).write(file, path, offset, bytes)
@@ -109,6 +122,10 @@ impl LogWriter {
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        self.0.file.sync_data().map_err(|error| refused("write out", &self.0.log, &error))
+        match &self.0.target {
+            Target::File(file) => file.sync_data().map_err(|error| refused("write out", &self.0.log, &error)),
+            // What is in the bucket is there for good.
+            Target::Object(_) => Ok(()),
+        }
     }
 }

@@ -2,12 +2,9 @@
 
 use super::super::record::{self, Record};
 use super::super::statistics::{BLOCK, Pass};
-use super::{LogWriter, State};
+use super::{LogWriter, State, Target, To};
 use crate::write::Sync;
 use crate::{Error, Result};
-use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
 
 /// Large payloads begin at a multiple of this, or so far behind one as they do in memory: copying is quick only where both
 /// sides are aligned alike.
@@ -38,7 +35,7 @@ impl LogWriter {
             );
         }
         let place = batch_at + length as u64;
-        self.write_and_look((&self.0.file, &self.0.log), place, bytes, &mut pass)?;
+        self.write_and_look(To::Log, place, bytes, &mut pass)?;
         state.cuts.extend(pass.zones().map(|zones| (state.next, zones)));
         let looked = !pass.is_idle();
         (records[0].checksum, records[0].statistics) = pass.end();
@@ -47,8 +44,12 @@ impl LogWriter {
         }
         record::pad(&mut header, length);
         // Last: a batch that is torn has no header.
-        self.write_to(&self.0.file, &self.0.log, batch_at, &header)?;
-        state.end = (place + bytes.len() as u64).next_multiple_of(8);
+        self.write_to(To::Log, batch_at, &header)?;
+        let end = place + bytes.len() as u64;
+        state.end = end.next_multiple_of(8);
+        if let Target::Object(sent) = &self.0.target {
+            sent.skip(end, state.end - end)?;
+        }
         let first = state.next;
         state.next += 1;
         state.note(first, batch_at, place, &records);
@@ -58,19 +59,19 @@ impl LogWriter {
     /// Writes bytes to a file. They are looked at behind the copy: it fetches them from memory faster than looking would.
     pub(super) fn write_and_look<'a>(
         &self,
-        (file, path): (&Arc<File>, &Path),
+        to: To<'_>,
         mut place: u64,
         mut bytes: &'a [u8],
         pass: &mut Pass<'a>,
     ) -> Result<()> {
         if pass.is_idle() {
-            return self.write_to(file, path, place, bytes);
+            return self.write_to(to, place, bytes);
         }
         while !bytes.is_empty() {
             // No small rest.
             let length = if bytes.len() < 2 * PIECE { bytes.len() } else { PIECE };
             let (piece, rest) = bytes.split_at(length);
-            self.write_to(file, path, place, piece)?;
+            self.write_to(to, place, piece)?;
             pass.look(piece);
             (place, bytes) = (place + length as u64, rest);
         }

@@ -3,7 +3,7 @@
 use super::super::fragment::{self, Field, Table};
 use super::super::record::{Body, Record};
 use super::super::statistics::{Pass, Statistics};
-use super::{Dataset, LARGE, LogWriter, Segments, State};
+use super::{Dataset, LARGE, LogWriter, Segments, State, To};
 use crate::Result;
 use crate::io::Source;
 use crate::store::fragment::Segment;
@@ -146,7 +146,7 @@ impl LogWriter {
         let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
         let segment = state.tables[table].made()?;
         let spot = state.tables[table].spot(dataset, append, first);
-        self.write_and_look((&segment.file, &segment.path), spot.offset, bytes, &mut pass)?;
+        self.write_and_look(To::Segment(&segment.file, &segment.path), spot.offset, bytes, &mut pass)?;
         state.tables[table].wrote(spot, (dataset, append), (first, count), length);
         let at = fragment::place(table, spot.offset);
         let body = Body::Rows { slab, append, at, length };

@@ -1,0 +1,133 @@
+//! Objects that are written at once, listed and deleted: what a folder is for, where there are no folders.
+
+use super::failure::Failure;
+use super::fetch;
+use super::location::{Kind, Location};
+use super::process::Process;
+use super::settings::Settings;
+use super::upload::To;
+use super::wire::Tally;
+use super::{connection, with_region};
+use crate::io::RemoteOptions;
+use crate::io::upload::{Listed, Made};
+use crate::{Error, ErrorKind, Result};
+use bytes::Bytes;
+use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Does something with what a URL names, on the threads that wait for the network.
+fn ask<T, F>(url: &str, options: &RemoteOptions, run: impl Fn(To) -> F) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let location = Location::parse(url)?;
+    let asked = || {
+        if location.kind == Kind::Http {
+            return Err(Error::unsupported("web servers are read, not written to"));
+        }
+        let settings = Settings::new(&location, &options.store, std::env::vars())?;
+        let connection = Arc::new(connection(&location, options, settings));
+        let (process, tally) = (Process::get()?, Arc::<Tally>::default());
+        let options = Arc::new(options.clone());
+        with_region(process, &connection, &tally, || {
+            let to = To::new(process.store(&connection)?, &location, &options, &tally)?;
+            fetch::wait(process, run(to))
+        })
+    };
+    asked().map_err(|error| error.file(location.shown()))
+}
+
+/// The objects right below a name.
+///
+/// # Errors
+/// Invalid for a URL or settings that make no sense; Unsupported for web servers; Io.
+pub(in crate::io) fn list(url: &str, options: &RemoteOptions) -> Result<Vec<Listed>> {
+    let found = ask(url, options, |to| async move {
+        let to = to.listing();
+        to.repeat(0, || to.store.objects.list_with_delimiter(Some(&to.path))).await
+    })?;
+    let listed = found.objects.into_iter().filter_map(|object| {
+        let name = object.location.filename()?.to_owned();
+        Some(Listed { name, size: object.size, modified: object.last_modified.into() })
+    });
+    Ok(listed.collect())
+}
+
+/// Writes an object at once, in place of what is there.
+///
+/// # Errors
+/// As [`list`].
+pub(in crate::io) fn put(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<()> {
+    let bytes = Bytes::from(bytes);
+    ask(url, options, |to| {
+        let payload = PutPayload::from(bytes.clone());
+        async move {
+            let request = || to.store.objects.put(&to.path, payload.clone());
+            to.repeat(payload.content_length(), request).await.map(drop)
+        }
+    })
+}
+
+/// Writes an object at once, unless there is one.
+///
+/// # Errors
+/// As [`list`]; Unsupported if the store refuses such a condition.
+pub(in crate::io) fn put_new(url: &str, options: &RemoteOptions, bytes: Vec<u8>) -> Result<Made> {
+    let bytes = Bytes::from(bytes);
+    ask(url, options, |to| {
+        let payload = PutPayload::from(bytes.clone());
+        async move {
+            let (started, mut repeated) = (Instant::now(), 0);
+            loop {
+                let request = || {
+                    let create = PutOptions::from(PutMode::Create);
+                    to.store.objects.put_opts(&to.path, payload.clone(), create)
+                };
+                let (failure, seen) = match to.attempt(payload.content_length(), repeated, &request).await {
+                    Ok(_) => return Ok(Made::New),
+                    Err(failed) => failed,
+                };
+                match seen.status {
+                    // An attempt whose answer was lost may have been the one that succeeded.
+                    Some(304 | 412) => return Ok(if repeated > 0 { Made::Unsure } else { Made::There }),
+                    Some(400 | 405 | 501) if !matches!(failure, Failure::Passing { .. }) => {
+                        let message = "the store does not write an object on condition that there is none \
+                                       (If-None-Match), so nobody can commit there";
+                        return Err(Error::unsupported(message));
+                    }
+                    _ => to.next_attempt(failure, started, Duration::ZERO, &mut repeated).await?,
+                }
+            }
+        }
+    })
+}
+
+/// Deletes an object, if it is there.
+///
+/// # Errors
+/// As [`list`].
+pub(in crate::io) fn delete(url: &str, options: &RemoteOptions) -> Result<()> {
+    let done =
+        ask(url, options, |to| async move { to.repeat(0, || to.store.objects.delete(&to.path)).await });
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Gives up an upload that somebody began and did not end.
+///
+/// # Errors
+/// As [`list`].
+pub(in crate::io) fn abort_upload(url: &str, options: &RemoteOptions, id: &str) -> Result<()> {
+    let done = ask(url, options, |to| {
+        let id = id.to_owned();
+        async move { to.repeat(0, || to.multipart.abort_multipart(&to.path, &id)).await }
+    });
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
