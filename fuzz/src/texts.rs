@@ -1,6 +1,7 @@
 //! What is fuzzed of live datasets: texts of strangers that are understood in the reading process.
 
-use hyperchunk_udf::datatype::Datatype;
+use hyperchunk_udf::cuda::{Dataset, Passed, Program};
+use hyperchunk_udf::datatype::{Datatype, ElementType};
 use hyperchunk_udf::error::ErrorKind;
 use hyperchunk_udf::expression::{Expression, InputBytes, Kind, MAX_INPUTS, Scratch};
 use hyperchunk_udf::record::Record;
@@ -12,7 +13,7 @@ type Target = fn(&[u8]);
 
 /// All of them by name.
 pub const TEXTS: &[(&str, Target)] =
-    &[("expression", expression), ("datatype", datatype), ("record", record)];
+    &[("expression", expression), ("datatype", datatype), ("record", record), ("cuda", cuda)];
 
 /// The most elements that are computed.
 const MOST: usize = 5000;
@@ -110,4 +111,43 @@ pub fn record(data: &[u8]) {
     if let Ok((offset, shape)) = record.block(&first) {
         assert_eq!(record.parts(&offset, &shape).count(), record.slots().count());
     }
+}
+
+/// A CUDA source: what is understood has a plan that a GPU can launch, of datasets that there are, or an error; and the compiler gets a text
+/// with as many lines.
+pub fn cuda(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(program) = Program::parse(text) else { return };
+    let datatype = Datatype::Number(ElementType::Float32);
+    let dims = [30, 7];
+    let one = |(n, name): (usize, &'_ String)| (n == 0, name.clone());
+    let names: Vec<_> = program.names().iter().enumerate().map(one).collect();
+    let datasets: Vec<_> = names
+        .iter()
+        .map(|(output, name)| Dataset {
+            name,
+            datatype: &datatype,
+            dims: &dims,
+            start: &[4, 0],
+            output: *output,
+        })
+        .collect();
+    let _ = program.check(&datasets);
+    if let Ok(plan) = program.plan(&datasets) {
+        for step in &plan.steps {
+            assert!(step.kernel < program.kernels().count());
+            let threads: u32 = step.block.iter().product();
+            assert!((1..=1024).contains(&threads) && !step.grid.contains(&0), "{step:?}");
+            for argument in &step.arguments {
+                match argument {
+                    Passed::Address(slot) => assert!(*slot < datasets.len()),
+                    Passed::Bytes(bytes) => assert!((1..=520).contains(&bytes.len())),
+                }
+            }
+        }
+    }
+    let assembled = program.assemble(text, datasets.iter().map(|d| (d.name, d.datatype)));
+    let lines = assembled.split_once("#line 1 \"udf.cu\"\n").map_or("", |(_, rest)| rest);
+    let lines = lines.rsplit_once("\n#line 1 \"hyperchunk\"\n").map_or("", |(source, _)| source);
+    assert_eq!(lines.matches('\n').count(), text.matches('\n').count(), "{text:?}");
 }

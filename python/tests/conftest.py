@@ -164,6 +164,14 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _gpu_for_cuda(request: pytest.FixtureRequest) -> None:
+    """Tests in many languages have a GPU where theirs is CUDA."""
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and callspec.params.get("language") == "cu":
+        request.getfixturevalue("gpu")
+
+
 @pytest.fixture
 def gpu_granted(profile: Callable[[str, str], Path]) -> Path:
     """The user grants the GPU to what they signed."""

@@ -4,6 +4,9 @@ import importlib.util
 import os
 from pathlib import Path
 
+import pytest
+from programs import LANGUAGES
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "udf"
 
 
@@ -14,6 +17,9 @@ def installed(name: str) -> list[Path]:
 
 
 HAS_NVRTC = "HYPERCHUNK_NVRTC" in os.environ or bool(installed("cuda_nvrtc"))
+
+#: Of tests that a kernel can pass.
+WITH_CUDA = (*LANGUAGES, pytest.param("cu", marks=pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing")))
 
 NDVI = (EXAMPLES / "ndvi.cu").read_text()
 #: After the paper's Listing 5.

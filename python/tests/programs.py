@@ -50,6 +50,14 @@ def elementwise(
         loop = f"  for i = 1, n do out[i] = {expression} end"
         return "\n".join(["function dynamic_dataset()", *lines, count, loop, "end", ""])
     types = [datatype, *(input_types or [datatype] * len(pairs))]
+    if language == "cu":
+        parameters = [
+            f"DATASET({quoted(n)}) {'' if v == 'out' else 'const '}{TYPES[t][1]} *{v}"
+            for (v, n), t in zip([("out", output), *pairs], types, strict=True)
+        ]
+        index = "size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;"
+        body = f"{{\n  {index}\n  if (i < count) out[i] = {expression};\n}}\n"
+        return f"__global__ void kernel({', '.join(parameters)}, size_t count)\n{body}"
     lines = [
         f"  auto {v} = lib.getData<{TYPES[t][1]}>({quoted(n)});"
         for (v, n), t in zip([("out", output), *pairs], types, strict=True)

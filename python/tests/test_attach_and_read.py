@@ -9,6 +9,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import environment, failure, read, run_python
 from programs import LANGUAGES, elementwise, ndvi
 
@@ -335,7 +336,7 @@ def test_h5copy_to_another_file(scene: Any, attach: Any, config: Path) -> None:
     np.testing.assert_array_equal(read(other, "NDVI"), np.full((30, 40), 0.5, "f4"))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_no_input_and_one_element(language: str, scene: Any, attach: Any) -> None:
     file = scene()
     attach(file, language, elementwise(language, "41 + 1", "out", datatype="int32"), "out:1:int32")

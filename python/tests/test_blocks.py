@@ -7,6 +7,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -53,7 +54,7 @@ def test_a_block_sees_its_own_shape(language: str, scene: Any, attach: Any) -> N
     np.testing.assert_array_equal(got, rows[:, None] * 10000 + columns * 100 + 11)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_a_lookup_table_stays_whole(language: str, scene: Any, attach: Any) -> None:
     codes = np.random.default_rng(3).integers(0, 16, (50, 33)).astype("u1")
     table = np.random.default_rng(4).random(16)

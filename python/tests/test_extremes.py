@@ -9,6 +9,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read, run_python
 from programs import LANGUAGES, elementwise
 
@@ -21,7 +22,7 @@ def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
     return by_plugin
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 @pytest.mark.parametrize("rank", [6, 12, 32])
 def test_many_dimensions(language: str, rank: int, scene: Any, attach: Any) -> None:
     """HDF5 has 32 at most, NumPy 64."""
@@ -45,11 +46,11 @@ def test_more_dimensions_than_hdf5_has(scene: Any, attach: Any) -> None:
         attach(scene(), "lua", elementwise("lua", "1"), f"out:{'x'.join(['1'] * 33)}:float")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_one_element(language: str, scene: Any, attach: Any) -> None:
     """The payload was larger than the dataset, which HDF5-UDF could not do."""
     file = scene(a=np.float32(4), b=np.full((1, 1, 1), 5, "u1"))
-    first = {"py": "[0]", "lua": "[1]", "cpp": "[0]"}[language]
+    first = {"py": "[0]", "lua": "[1]", "cpp": "[0]", "cu": "[0]"}[language]
     whole = f"int(a{first})" if language == "py" else f"a{first}"
     text = elementwise(language, f"{whole} * 10 + b{first}", "out", ["a", "b"], "int8", ["float", "uint8"])
     for chunks in (None, "1", "auto"):

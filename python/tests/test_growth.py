@@ -8,6 +8,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read, run_python
 from programs import elementwise, ndvi
 
@@ -33,7 +34,7 @@ def both(file: Path, name: str, selection: Any = ...) -> np.ndarray:
     return by_plugin
 
 
-@pytest.mark.parametrize("language", ["py", "lua", "cpp", "expression"])
+@pytest.mark.parametrize("language", [*WITH_CUDA, "expression"])
 def test_it_grows_with_its_inputs(language: str, tmp_path: Path, attach: Any) -> None:
     file = tmp_path / "a.h5"
     a = series(file, 5, "a", "b")

@@ -8,11 +8,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read, run_python
 from programs import LANGUAGES, elementwise
 
 A = np.arange(6, dtype="f4").reshape(2, 3)
-PLUS_ONE = {language: elementwise(language, "a[i] + 1", inputs=["a"]) for language in LANGUAGES}
+PLUS_ONE = {language: elementwise(language, "a[i] + 1", inputs=["a"]) for language in (*LANGUAGES, "cu")}
 #: Inputs that the worker maps, and inputs that are copied to it.
 LAYOUTS: list[dict[str, Any]] = [{}, {"chunks": (1, 3)}]
 
@@ -24,7 +25,7 @@ def live_file(path: Path, attach: Any, data: np.ndarray, language: str = "lua", 
     return path
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "chunked"])
 def test_two_files_with_the_same_names(language: str, layout: Any, attach: Any, tmp_path: Path) -> None:
     """HDF5-UDF computed from the file that was opened first: silently wrong values."""
@@ -86,7 +87,7 @@ def test_closed_and_opened_again(attach: Any, tmp_path: Path) -> None:
             file["a"][...] = A + n + 1
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["contiguous", "chunked"])
 def test_an_input_changed_between_two_reads(language: str, layout: Any, attach: Any, tmp_path: Path) -> None:
     """Without a chunk cache, and with changes that are still in HDF5's buffers."""
@@ -267,7 +268,7 @@ h5py.File(sys.argv[1], "r+", locking=True).close()
 """
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_attaching_leaves_no_lock_behind(language: str, scene: Any, source: Any) -> None:
     """HDF5 opens files without close-on-exec: a worker that inherits one holds its lock."""
     run_python(ATTACH_THEN_WRITE, scene(a=A), source(language, PLUS_ONE[language]))

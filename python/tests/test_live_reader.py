@@ -10,9 +10,10 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import read, run_python
 from hyperchunk.exceptions import CorruptError, RefusedError, UdfError
-from programs import LANGUAGES, ndvi
+from programs import ndvi
 
 SUM = """
 import numpy as np
@@ -28,7 +29,7 @@ def computed(file: Any, name: str = "NDVI", selection: Any = ...) -> np.ndarray:
 
 
 @pytest.mark.parametrize("chunks", [None, "auto", "7x11", "1x40"])
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_the_same_as_through_the_plugin(language: str, chunks: str | None, scene: Any, attach: Any) -> None:
     file = scene()
     attach(file, language, ndvi(language), chunks=chunks)

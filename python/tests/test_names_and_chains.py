@@ -8,6 +8,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read
 from hyperchunk.exceptions import ExistsError, NotFoundError, UdfSyntaxError, UnsupportedError
 from programs import LANGUAGES, elementwise
@@ -218,7 +219,7 @@ def test_a_failed_overwrite_leaves_the_old_dataset(scene: Any, attach: Any) -> N
     np.testing.assert_array_equal(read(file, "out"), A + 1)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_a_dry_run_writes_nothing(language: str, scene: Any, attach: Any) -> None:
     """HDF5-UDF has none."""
     file = scene(a=A)

@@ -7,6 +7,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
+from cuda_programs import WITH_CUDA
 from fresh import failure, read
 from programs import LANGUAGES, TYPES, elementwise
 
@@ -65,7 +66,7 @@ def test_python_integers_do_not_wrap(kind: str, scene: Any, attach: Any) -> None
     np.testing.assert_array_equal(read(file, "out"), np.array([-2 / 8, 2 / 8, -1], "f4"))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_negative_differences_of_unsigned_inputs(language: str, scene: Any, attach: Any) -> None:
     """Each language's own arithmetic: Lua's numbers are double, C++ promotes to int."""
     file = scene(a=np.array([3, 65535, 0], "u2"), b=np.array([5, 0, 65535], "u2"))
@@ -77,7 +78,7 @@ def test_negative_differences_of_unsigned_inputs(language: str, scene: Any, atta
 SHAPES = [(1,), (7,), (1, 1), (5, 3), (1, 9), (3, 4, 5), (2, 3, 4, 5), (1, 1, 1, 1), (2, 1, 3, 1, 2)]
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_shapes(language: str, scene: Any, source: Any) -> None:
     """One to five dimensions, one element; whole and in blocks that do not divide the shape."""
     arrays = {f"a{n}": np.arange(np.prod(s), dtype="f4").reshape(s) for n, s in enumerate(SHAPES)}
@@ -160,7 +161,7 @@ def test_inputs_of_other_types_are_refused_when_attaching(data: np.ndarray, what
         attach(file, "lua", elementwise("lua", "1", inputs=["a"]), "out:3:float")
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_small_floats_are_read_as_floats(language: str, scene: Any, attach: Any) -> None:
     """Every number of 16 bits, infinite and subnormal ones and NaN among them."""
     every = np.arange(65536, dtype="u2").view("f2")
@@ -171,7 +172,7 @@ def test_small_floats_are_read_as_floats(language: str, scene: Any, attach: Any)
         np.testing.assert_array_equal(read(file, name), every.astype("f4"))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", WITH_CUDA)
 def test_enumerations_are_read_as_their_integers(language: str, scene: Any, attach: Any) -> None:
     file = scene(a=np.array([True, False, True]))
     with h5py.File(file, "r+") as opened:
