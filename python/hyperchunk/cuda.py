@@ -51,6 +51,31 @@ def driver() -> tuple[Path, tuple[int, int]]:
     return _core.cuda_driver()
 
 
+class Report(NamedTuple):
+    """How an array came to the GPU. Reading goes on beside the rest, so that times do not add up."""
+
+    #: Bytes that were read, as they are stored.
+    stored: int
+    #: Bytes that went to the GPU through page-locked memory.
+    uploaded: int
+    #: Bytes that cuFile read into its memory.
+    direct: int
+    #: Chunks that the GPU decompressed or unshuffled.
+    on_gpu: int
+    #: Chunks that the processor decoded.
+    on_cpu: int
+    #: Those among them with which the GPU had failed.
+    again: int
+    #: Seconds of reading, and of decoding by the processor.
+    reading: float
+    #: Seconds on the GPU: copies, decompression, and putting elements into their places.
+    copying: float
+    #: Seconds on the GPU: decompression.
+    decompressing: float
+    #: Seconds on the GPU: unshuffling, checksums and putting elements into their places.
+    arranging: float
+
+
 class CudaArray:
     """An array in the memory of a GPU, which PyTorch, CuPy, JAX and Numba take without a copy:
     ``torch.from_dlpack(array)``, ``cupy.asarray(array)``, ``jax.dlpack.from_dlpack(array)``,
@@ -94,6 +119,12 @@ class CudaArray:
     def device(self) -> int:
         """The number of its GPU."""
         return self._core.device
+
+    @property
+    def report(self) -> Report | None:
+        """How it came there; None if its elements were decoded in the memory of this machine, and then copied."""
+        found = self._core.report
+        return None if found is None else Report(*found[0], *found[1])
 
     def to_numpy(self) -> Array:
         """A copy in the memory of this machine."""

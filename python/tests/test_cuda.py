@@ -26,7 +26,8 @@ VARIABLE = "HYPERCHUNK_CUDA_DRIVER"
 
 @pytest.fixture(autouse=True)
 def _driver(fake_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(fake_cuda))
+    for name in (VARIABLE, "HYPERCHUNK_NVCOMP", "HYPERCHUNK_CUFILE"):
+        monkeypatch.setenv(name, str(fake_cuda))
 
 
 class Plain(ctypes.Structure):
@@ -96,6 +97,8 @@ STORED = {
     "snappy": SNAPPY,
     "snappy and shuffle": SNAPPY | {"shuffle": True},
 }
+# What is decompressed by the driver's nvCOMP.
+ON_GPU = ("deflate", "fletcher32", "snappy", "snappy and shuffle")
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (100, 130)) -> np.ndarray:
@@ -121,6 +124,29 @@ def test_layouts_and_filters(tmp_path: Path, how: str, dtype: str) -> None:
         np.s_[3:3],
     ):
         check(tmp_path / "f.h5", "d", selection)
+    report = check(tmp_path / "f.h5", "d").report
+    assert report is not None
+    # Chunks that did not become smaller are stored without their filter.
+    assert (report.on_gpu > 0, report.on_cpu > 0) == (how in ON_GPU or (how, dtype) == ("lzf", "u1"), how == "lzf")
+    assert report.again == 0
+    with hyperchunk.open(tmp_path / "f.h5") as file:
+        assert file["d"].cuda(np.s_[::7]).report is None
+
+
+def test_without_nvcomp(tmp_path: Path) -> None:
+    """The processor decompresses, and the values are the same."""
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        for how, options in STORED.items():
+            file.create_dataset(how, data=numbers(">i4"), **options)
+    program = (
+        "import sys, hyperchunk, numpy as np\n"
+        "for dataset in hyperchunk.open(sys.argv[1]).values():\n"
+        "    array = dataset.cuda()\n"
+        "    np.testing.assert_array_equal(array.to_numpy(), dataset[...])\n"
+        "    assert array.report.on_gpu == 0, array.report\n"
+    )
+    kept = {name: value for name, value in os.environ.items() if name not in ("HYPERCHUNK_NVCOMP", "HYPERCHUNK_CUFILE")}
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "f.h5")], env=kept, check=True)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
@@ -317,6 +343,13 @@ def test_without_a_driver_or_a_gpu(tmp_path: Path) -> None:
         file["d"].cuda(device=9)
 
 
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_byte_orders_are_turned_on_the_gpu(tmp_path: Path, dtype: str) -> None:
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file.create_dataset("d", data=numbers(dtype), chunks=(30, 40))
+    assert check(tmp_path / "f.h5", "d").report is not None
+
+
 def test_devices(fake_cuda: Path) -> None:
     (gpu, *_) = hyperchunk.cuda.devices()
     assert gpu.memory > 0
@@ -330,6 +363,9 @@ def test_doctor(fake_cuda: Path) -> None:
     done = subprocess.run([HYPERCHUNK, "doctor"], capture_output=True, text=True, check=False)
     assert re.search(rf"^cuda +\d+\.\d+ {fake_cuda}$", done.stdout, re.MULTILINE)
     assert re.search(r"^gpu +0: .*, sm_\d+, [\d.]+ GiB, GPU-[-0-9a-f]{36}$", done.stdout, re.MULTILINE)
+    assert re.search(rf"^nvcomp +6\.\d+ {fake_cuda}, for Snappy, LZ4, deflate, zstd$", done.stdout, re.MULTILINE)
+    assert re.search(rf"^cufile +.*{fake_cuda}, ", done.stdout, re.MULTILINE)
+    assert re.search(r"^nvrtc +\d", done.stdout, re.MULTILINE)
     environment = os.environ | {VARIABLE: "/nowhere/libcuda.so.1"}
     done = subprocess.run([HYPERCHUNK, "doctor"], env=environment, capture_output=True, text=True, check=False)
     assert re.search(r"^cuda +none: .*/nowhere/libcuda", done.stdout, re.MULTILINE)

@@ -39,6 +39,11 @@ impl Element {
         let bits = u8::try_from(size.checked_mul(8)?).ok().filter(|_| sizes.contains(&size))?;
         Some(Self { code, bits })
     }
+
+    /// Whether it is that of NumPy's kind and so many bytes.
+    pub(super) fn is(self, kind: char, size: u64) -> bool {
+        usize::try_from(size).ok().and_then(|size| Self::new(kind, size)) == Some(self)
+    }
 }
 
 #[repr(C)]

@@ -11,6 +11,7 @@ use crate::errors::to_python;
 use crate::memory::fill;
 use dlpack::{Element, Tensor};
 use errors::{Failure, cuda_error};
+use hyperchunk_cuda::ingest::Report;
 use hyperchunk_cuda::{DeviceMemory, Driver, Stream};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -25,6 +26,7 @@ pub(crate) struct DeviceArray {
     memory: Arc<DeviceMemory>,
     shape: Vec<i64>,
     element: Element,
+    report: Option<Report>,
 }
 
 #[pymethods]
@@ -51,6 +53,19 @@ impl DeviceArray {
     #[getter]
     fn nbytes(&self) -> usize {
         self.memory.bytes()
+    }
+
+    /// How it came there, if its chunks went there as they are stored: bytes stored, bytes copied, bytes read by cuFile; chunks that the
+    /// GPU decoded, that the processor did, and with which the GPU had failed; seconds of reading, and on the GPU, of copying,
+    /// decompressing and arranging.
+    #[getter]
+    fn report(&self) -> Option<([u64; 6], [f64; 4])> {
+        self.report.map(|report| {
+            let counts =
+                [report.stored, report.uploaded, report.direct, report.on_gpu, report.on_cpu, report.again];
+            let times = [report.reading, report.copying, report.decompressing, report.arranging];
+            (counts, times.map(|time| time.as_secs_f64()))
+        })
     }
 
     /// Copies it into memory of this machine that has exactly its size.
@@ -103,10 +118,11 @@ pub(crate) fn read_to_device(
         let bytes =
             shape.iter().try_fold(size, |bytes, extent| bytes.checked_mul(usize::try_from(*extent).ok()?));
         let bytes = bytes.ok_or_else(|| hyperchunk::Error::limit("more bytes than there are addresses"))?;
-        read::read(&dataset.0, &choice, conversion, bytes, device)
+        let wanted = read::Wanted { dataset: &dataset.0, choice: &choice, conversion, element, bytes };
+        read::read(&wanted, device)
     });
     match found {
-        Ok(memory) => Ok(DeviceArray { memory: Arc::new(memory), shape, element }),
+        Ok((memory, report)) => Ok(DeviceArray { memory: Arc::new(memory), shape, element, report }),
         Err(Failure::Read(error)) => Err(to_python(py, &error)),
         Err(Failure::Cuda(error)) => Err(cuda_error(py, &error)),
     }

@@ -1,30 +1,108 @@
 //! What there is of CUDA. None of it is needed: what is missing is told, and is no failure.
 
-use hyperchunk_cuda::{Driver, ErrorKind};
+use hyperchunk_cuda::cufile::{CuFile, Mode};
+use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
+use hyperchunk_cuda::nvrtc::Nvrtc;
+use hyperchunk_cuda::{Context, Driver, Error, ErrorKind};
+use hyperchunk_udf::host::Programs;
 
-/// Tells the driver and the GPUs.
-pub(super) fn tell() {
-    let driver = match Driver::load() {
-        Ok(driver) => driver,
+/// Tells the driver, the GPUs and NVIDIA's libraries.
+pub(super) fn tell(programs: &Programs) {
+    let driver = Driver::load();
+    let devices = match &driver {
+        Ok(driver) => {
+            let (major, minor) = driver.version();
+            say!("cuda       {major}.{minor} {}", driver.path().display());
+            gpus(driver)
+        }
         Err(error) => {
-            let none = if error.kind() == ErrorKind::Missing { "none" } else { "not usable" };
-            say!("cuda       {none}: {error}");
-            return;
+            say!("cuda       {}", without(error));
+            0
         }
     };
-    let (major, minor) = driver.version();
-    say!("cuda       {major}.{minor} {}", driver.path().display());
+    // The one that compiles live datasets.
+    match programs.nvrtc().map(|path| Nvrtc::load(Some(&path))) {
+        Ok(Ok(nvrtc)) => {
+            let (major, minor) = nvrtc.version();
+            let architectures = nvrtc.architectures();
+            let (least, most) = (architectures.first().unwrap_or(&0), architectures.last().unwrap_or(&0));
+            say!("nvrtc      {major}.{minor} {}, for sm_{least} to sm_{most}", nvrtc.path().display());
+        }
+        Ok(Err(error)) => say!("nvrtc      {}", without(&error)),
+        Err(error) => say!("nvrtc      none: {error}"),
+    }
+    let folder = programs.nvidia("HYPERCHUNK_NVCOMP", "libnvcomp/lib64");
+    let nvcomp = match &driver {
+        Ok(driver) => Nvcomp::beside(driver, folder.as_deref()),
+        Err(_) => Nvcomp::load(folder.as_deref()),
+    };
+    match nvcomp {
+        Ok(nvcomp) => {
+            let (major, minor) = nvcomp.version();
+            let named = [
+                (Algorithm::Snappy, "Snappy"),
+                (Algorithm::Lz4, "LZ4"),
+                (Algorithm::Deflate, "deflate"),
+                (Algorithm::Zstd, "zstd"),
+            ];
+            let done: Vec<&str> = named
+                .iter()
+                .filter(|(which, _)| nvcomp.decompresses(*which))
+                .map(|(_, name)| *name)
+                .collect();
+            say!("nvcomp     {major}.{minor} {}, for {}", nvcomp.path().display(), done.join(", "));
+        }
+        Err(error) => say!("nvcomp     {}", without(&error)),
+    }
+    if devices > 0 {
+        cufile();
+    }
+}
+
+/// Tells the GPUs; returns how many there are.
+fn gpus(driver: &Driver) -> usize {
     match driver.devices() {
-        Ok(devices) if devices.is_empty() => say!("gpu        none that this process may use"),
+        Ok(devices) if devices.is_empty() => {
+            say!("gpu        none that this process may use");
+            0
+        }
         Ok(devices) => {
-            for gpu in devices {
+            for gpu in &devices {
                 let ((major, minor), gib) = (gpu.capability, gpu.memory as f64 / f64::from(1 << 30));
                 let uuid = uuid(&gpu.uuid);
                 say!("gpu        {}: {}, sm_{major}{minor}, {gib:.1} GiB, {uuid}", gpu.ordinal, gpu.name);
             }
+            devices.len()
         }
-        Err(error) => say!("gpu        none: {error}"),
+        Err(error) => {
+            say!("gpu        {}", without(&error));
+            0
+        }
     }
+}
+
+/// Tells how files get to the first GPU.
+fn cufile() {
+    match Context::of(0).and_then(|context| CuFile::load(&context, None)) {
+        Ok(cufile) => {
+            let version =
+                cufile.version().map(|(major, minor)| format!("{major}.{minor} ")).unwrap_or_default();
+            let mode = match cufile.mode() {
+                Mode::Direct => "reads straight into the memory of GPUs",
+                Mode::Compatibility => {
+                    "in its compatibility mode (nvidia-fs is not loaded), so files are read through page-locked memory"
+                }
+            };
+            say!("cufile     {version}{}, {mode}", cufile.path().display());
+        }
+        Err(error) => say!("cufile     {}", without(&error)),
+    }
+}
+
+/// Why something is not there, or not usable.
+fn without(error: &Error) -> String {
+    let none = if error.kind() == ErrorKind::Missing { "none" } else { "not usable" };
+    format!("{none}: {error}")
 }
 
 /// As NVIDIA's own programs print it.

@@ -37,7 +37,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
     say!("wasm       {}", told(programs.wasm_worker()));
     say!("zig        {}", told(programs.zig()));
     say!("python     {}", told(programs.python()));
-    gpu::tell();
+    gpu::tell(&programs);
     match keys::own_public_key() {
         Ok(Some(key)) => say!("key        {}", Fingerprint::of(&key.key)),
         Ok(None) => say!("key        none; make one with: hyperchunk key new"),

@@ -123,6 +123,18 @@ impl Programs {
         }
     }
 
+    /// The folder of a library in NVIDIA's Python packages, beside ours or in the environment of its interpreter; `None` also where
+    /// a variable of the environment names another one.
+    pub fn nvidia(&self, variable: &str, folder: &str) -> Option<PathBuf> {
+        if std::env::var_os(variable).is_some() {
+            return None;
+        }
+        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
+        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
+        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
+        packages.map(|p| p.join("nvidia").join(folder)).find(|folder| folder.is_dir())
+    }
+
     /// Zig, which compiles C and C++ to WebAssembly: `$HYPERCHUNK_ZIG`, else that of the package `ziglang` beside the Python
     /// package or in the environment of its interpreter, else one in the system's folders.
     ///
