@@ -9,6 +9,9 @@
 //! both. A chunk that fails on the GPU is decoded again by the processor, which says what is wrong with it, or takes what
 //! libhdf5 would.
 
+mod arrange;
+mod decompress;
+mod fetch;
 mod geometry;
 mod plan;
 mod prepare;
@@ -149,7 +152,8 @@ pub struct Report {
     pub arranging: Duration,
 }
 
-/// Reads all parts into the array that begins at `offset` of `to`. The array is whole when it returns without an error.
+/// Reads all parts into the array that begins at `offset` of `to`, which nothing may use meanwhile: it waits for no other
+/// stream. The array is whole when it returns without an error.
 ///
 /// # Errors
 /// Io and Damaged with the place in the file; Unsupported for a filter that is not known; Invalid if a part does not fit;

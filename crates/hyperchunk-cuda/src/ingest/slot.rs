@@ -2,74 +2,65 @@
 
 use super::geometry::Copy;
 use super::plan::{How, Task};
-use super::prepare::{Prepared, decode, is_for_cufile, lead, prepare};
+use super::prepare::{Prepared, decode, lead};
 use super::tables::Tables;
 use super::{Options, Report, Request, Stored};
 use crate::cufile::Registered;
 use crate::error::fail;
 use crate::kernels::Kernels;
-use crate::nvcomp::{Algorithm, Batch};
-use crate::{
-    Argument, Context, DeviceMemory, Error, ErrorKind, Event, Function, Launch, PinnedMemory, Result, Stream,
-};
+use crate::{Context, DeviceMemory, Event, PinnedMemory, Result, Stream};
 use hyperchunk_format::codec::Decoder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const THREADS: u32 = 256;
-/// Blocks of a grid, about, at most: each thread goes on until its box is done.
-const MOST_BLOCKS: u64 = 1 << 17;
-/// Rows of a grid, at most.
-const MOST_ROWS: usize = 32 << 10;
-
 /// Where a task's bytes are.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+pub(super) struct Place {
     /// In the page-locked memory and, but for what goes straight to the array, in its copy on the GPU.
-    at: usize,
+    pub(super) at: usize,
     /// In the memories for decompressed and for unshuffled bytes.
-    raw: usize,
-    direct: bool,
+    pub(super) raw: usize,
+    pub(super) direct: bool,
 }
 
 /// What is known once the GPU is done.
 #[derive(Debug, Default)]
-struct Pending<'a> {
+pub(super) struct Pending<'a> {
     /// Chunks with which the GPU need not have tried, or failed.
-    odd: Vec<Task<'a>>,
+    pub(super) odd: Vec<&'a Task<'a>>,
     /// For each piece: the task, and how many bytes must come out of it.
-    pieces: Vec<(Task<'a>, usize)>,
+    pub(super) pieces: Vec<(&'a Task<'a>, usize)>,
     /// Where the pieces' sizes, statuses and chunks' checksums are in the results.
-    sizes: usize,
-    statuses: usize,
-    sums: usize,
-    checked: Vec<(Task<'a>, u32)>,
-    bytes: usize,
+    pub(super) sizes: usize,
+    pub(super) statuses: usize,
+    pub(super) sums: usize,
+    pub(super) checked: Vec<(&'a Task<'a>, u32)>,
+    pub(super) bytes: usize,
 }
 
 /// A buffer.
 pub(super) struct Slot<'a> {
     /// First, so that it ends first: it waits for what uses the others.
-    stream: Stream,
-    context: Arc<Context>,
-    kernels: Arc<Kernels>,
-    request: &'a Request<'a>,
-    options: &'a Options<'a>,
-    array: u64,
-    pinned: Option<PinnedMemory>,
-    stored: Option<DeviceMemory>,
-    raw: Option<DeviceMemory>,
-    plain: Option<DeviceMemory>,
-    tables: Option<DeviceMemory>,
-    results: Option<DeviceMemory>,
-    temp: Option<DeviceMemory>,
-    events: [Event; 4],
-    pending: Option<Pending<'a>>,
+    pub(super) stream: Stream,
+    pub(super) context: Arc<Context>,
+    pub(super) kernels: Arc<Kernels>,
+    pub(super) request: &'a Request<'a>,
+    pub(super) options: &'a Options<'a>,
+    pub(super) array: u64,
+    pub(super) pinned: Option<PinnedMemory>,
+    pub(super) stored: Option<DeviceMemory>,
+    pub(super) raw: Option<DeviceMemory>,
+    pub(super) plain: Option<DeviceMemory>,
+    pub(super) tables: Option<DeviceMemory>,
+    pub(super) results: Option<DeviceMemory>,
+    pub(super) temp: Option<DeviceMemory>,
+    pub(super) events: [Event; 4],
+    pub(super) pending: Option<Pending<'a>>,
 }
 
 /// The memory, or a larger one in its place.
-fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes: usize) -> Result<u64> {
+pub(super) fn room(of: &mut Option<DeviceMemory>, context: &Arc<Context>, bytes: usize) -> Result<u64> {
     if let Some(memory) = of
         && memory.bytes() >= bytes
     {
@@ -144,7 +135,7 @@ impl<'a> Slot<'a> {
     /// Reads a batch and starts all that is to be done with it.
     pub(super) fn fill(
         &mut self,
-        tasks: &[Task<'a>],
+        tasks: &'a [Task<'a>],
         registered: Option<&Registered<'_>>,
         report: &mut Report,
     ) -> Result<()> {
@@ -172,7 +163,7 @@ impl<'a> Slot<'a> {
         for (task, prepared) in tasks.iter().zip(&prepared) {
             report.stored += if matches!(task.stored, Stored::Fill(_)) { 0 } else { task.bytes() as u64 };
             match task.how {
-                How::Gpu { .. } if prepared.is_odd => pending.odd.push(task.clone()),
+                How::Gpu { .. } if prepared.is_odd => pending.odd.push(task),
                 How::Gpu { .. } => report.on_gpu += 1,
                 How::Cpu => report.on_cpu += 1,
                 How::Plain | How::Fill => {}
@@ -184,7 +175,7 @@ impl<'a> Slot<'a> {
 
     /// Where everything lies: what goes straight to the array comes last. Then how many bytes are mirrored on the GPU, are
     /// page-locked, and are decompressed.
-    fn places(&self, tasks: &[Task<'a>]) -> Result<(Vec<Place>, usize, usize, usize)> {
+    fn places(&self, tasks: &'a [Task<'a>]) -> Result<(Vec<Place>, usize, usize, usize)> {
         let mut places = vec![Place::default(); tasks.len()];
         let (mut at, mut raw, mut mirrored) = (0_usize, 0_usize, 0);
         for direct in [false, true] {
@@ -210,96 +201,10 @@ impl<'a> Slot<'a> {
         Ok((places, mirrored, at, raw))
     }
 
-    /// Reads all tasks, by several threads.
-    fn read(
-        &mut self,
-        tasks: &[Task<'a>],
-        places: &[Place],
-        registered: Option<&Registered<'_>>,
-    ) -> Result<Vec<Prepared>> {
-        let Some(pinned) = &mut self.pinned else { fail!(Failed, "no page-locked memory") };
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
-        order.sort_by_key(|number| places[*number].at);
-        let mut rest = pinned.as_mut_slice();
-        let mut passed = 0;
-        let mut work = Vec::with_capacity(tasks.len());
-        for number in order {
-            let place = places[number].at;
-            let (_, after) = rest.split_at_mut(place - passed);
-            let (own, after) = after.split_at_mut(tasks[number].room());
-            passed = place + own.len();
-            rest = after;
-            work.push((number, own));
-        }
-        let count = match self.options.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            count => count,
-        };
-        let count = count.min(work.len()).max(1);
-        let (request, array, stored) = (self.request, self.array, self.stored.as_ref());
-        let context = &self.context;
-        let work = Mutex::new(work.into_iter().enumerate());
-        let one = || -> Result<Vec<(usize, Prepared)>, (usize, Error)> {
-            let (mut decoder, mut scratch) = (Decoder::default(), Vec::new());
-            let mut done = Vec::new();
-            loop {
-                let next = work.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((turn, (number, to))) = next else { return Ok(done) };
-                let task = &tasks[number];
-                let read = match (registered, task.stored, stored) {
-                    (Some(file), Stored::At { offset, .. }, Some(stored)) if is_for_cufile(task) => {
-                        if places[number].direct {
-                            // Within the array: `Copy::new` checked that.
-                            file.read_at(context, array + task.copies[0].to, 0, task.bytes(), offset)
-                        } else {
-                            file.read(stored, places[number].at, task.bytes(), offset)
-                        }
-                        .map(|()| true)
-                    }
-                    _ => Ok(false),
-                };
-                let prepared = match read {
-                    Ok(true) => {
-                        let is_odd = matches!(task.how, How::Gpu { .. }) && task.bytes() < task.raw;
-                        Prepared { by_cufile: true, is_odd, ..Prepared::default() }
-                    }
-                    // What cuFile itself cannot do is read in the other way; errors of the file are the same there.
-                    Ok(false) | Err(_) => prepare(task, request, to, &mut decoder, &mut scratch)
-                        .map_err(|error| (turn, error))?,
-                };
-                done.push((number, prepared));
-            }
-        };
-        let mut all = vec![Prepared::default(); tasks.len()];
-        let found = if count == 1 {
-            vec![one()]
-        } else {
-            std::thread::scope(|scope| {
-                let threads: Vec<_> = (0..count).map(|_| scope.spawn(one)).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
-            })
-        };
-        // Chunks are taken in turn, so that the first one that fails is always met.
-        let mut first: Option<(usize, Error)> = None;
-        for list in found {
-            match list {
-                Ok(list) => list.into_iter().for_each(|(number, prepared)| all[number] = prepared),
-                Err((turn, error)) if first.as_ref().is_none_or(|(before, _)| turn < *before) => {
-                    first = Some((turn, error));
-                }
-                Err(_) => {}
-            }
-        }
-        match first {
-            Some((_, error)) => Err(error),
-            None => Ok(all),
-        }
-    }
-
     /// Copies to the GPU what is not there yet.
     fn upload(
         &self,
-        tasks: &[Task<'a>],
+        tasks: &'a [Task<'a>],
         places: &[Place],
         prepared: &[Prepared],
         report: &mut Report,
@@ -345,224 +250,6 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Starts the decompression of all pieces.
-    fn decompress(
-        &mut self,
-        tasks: &[Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
-        [stored, raw]: [u64; 2],
-        pending: &mut Pending<'a>,
-    ) -> Result<()> {
-        let mut tables = Tables::default();
-        let mut batches = Vec::new();
-        for algorithm in Algorithm::ALL {
-            let mut items = Vec::new();
-            for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-                if matches!(task.how, How::Gpu { algorithm: Some(of), .. } if of == algorithm) {
-                    items.extend(prepared.items.iter().map(|item| (task, *place, *item)));
-                }
-            }
-            if items.is_empty() {
-                continue;
-            }
-            let first = pending.pieces.len();
-            pending.pieces.extend(items.iter().map(|(task, _, item)| ((*task).clone(), item.room)));
-            let from =
-                tables.words(items.iter().map(|(_, place, item)| stored + (place.at + item.from) as u64));
-            let from_bytes = tables.words(items.iter().map(|(_, _, item)| item.bytes as u64));
-            let to = tables.words(items.iter().map(|(_, place, item)| raw + (place.raw + item.to) as u64));
-            let rooms = tables.words(items.iter().map(|(_, _, item)| item.room as u64));
-            let largest = items.iter().map(|(_, _, item)| item.room).max().unwrap_or(0);
-            let total = items.iter().map(|(_, _, item)| item.room).sum();
-            batches.push((algorithm, first, items.len(), [from, from_bytes, to, rooms], largest, total));
-        }
-        for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if let (Some(stored), Some(raw)) = (&self.stored, &self.raw) {
-                for item in &prepared.copies {
-                    self.stream.copy(stored, place.at + item.from, raw, place.raw + item.to, item.bytes)?;
-                }
-            }
-            if let (Some(sum), false) = (prepared.adler32, prepared.is_odd) {
-                pending.checked.push((task.clone(), sum));
-            }
-        }
-        let count = pending.pieces.len();
-        pending.statuses = count * 8;
-        pending.sums = (pending.statuses + count * 4).next_multiple_of(16);
-        pending.bytes = pending.sums + pending.checked.len() * 4;
-        let results = room(&mut self.results, &self.context, pending.bytes)?;
-        if batches.is_empty() {
-            return Ok(());
-        }
-        let Some(nvcomp) = self.options.nvcomp else { fail!(Failed, "nvCOMP is not there") };
-        let mut temp_bytes = 0;
-        for (algorithm, _, count, _, largest, total) in &batches {
-            let bytes = nvcomp.temp_bytes(&self.stream, *algorithm, *count, *largest, *total)?;
-            temp_bytes = temp_bytes.max(bytes);
-        }
-        let temp = room(&mut self.temp, &self.context, temp_bytes)?;
-        if let Some(results) = &self.results {
-            // A status that nobody wrote is none of success.
-            self.stream.fill(results, 0, pending.bytes, 0xff)?;
-        }
-        let table = self.send(&tables, 0)?;
-        for (algorithm, first, count, [from, from_bytes, to, rooms], ..) in batches {
-            let batch = Batch {
-                count,
-                from: table + from as u64,
-                from_bytes: table + from_bytes as u64,
-                to: table + to as u64,
-                room: table + rooms as u64,
-                to_bytes: results + (pending.sizes + first * 8) as u64,
-                statuses: results + (pending.statuses + first * 4) as u64,
-                temp,
-                temp_bytes,
-            };
-            // SAFETY: the tables were built above with `count` entries each; they lead into `stored` and `raw`, where
-            // `places` gave each task as much as it says; the slot keeps all until it was collected.
-            unsafe { nvcomp.decompress(&self.stream, algorithm, &batch)? };
-        }
-        Ok(())
-    }
-
-    /// Starts what comes after decompression.
-    fn arrange(
-        &mut self,
-        tasks: &[Task<'a>],
-        places: &[Place],
-        prepared: &[Prepared],
-        [stored, raw, plain]: [u64; 3],
-        pending: &Pending<'a>,
-    ) -> Result<()> {
-        let mut tables = Tables::default();
-        // Checksums first: of what was decompressed.
-        let sums = tables.begin();
-        for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if prepared.adler32.is_some() && !prepared.is_odd {
-                tables.piece(raw + place.raw as u64, 0, task.raw);
-            }
-        }
-        let mut shuffled: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
-        let mut boxes: BTreeMap<u64, Vec<(&Copy, u64)>> = BTreeMap::new();
-        for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
-            if place.direct || prepared.is_odd {
-                continue;
-            }
-            let mut source = stored + place.at as u64;
-            if let How::Gpu { algorithm, shuffle, .. } = task.how {
-                if algorithm.is_some() {
-                    source = raw + place.raw as u64;
-                }
-                if let Some(size) = shuffle {
-                    let to = plain + place.raw as u64;
-                    shuffled.entry(size).or_default().push((source, to, task.raw));
-                    source = to;
-                }
-            }
-            for copy in &task.copies {
-                boxes.entry(self.unit(copy, source)?).or_default().push((copy, source));
-            }
-        }
-        let mut unshuffles = Vec::new();
-        for (size, pieces) in &shuffled {
-            for pieces in pieces.chunks(MOST_ROWS) {
-                let at = tables.begin();
-                pieces.iter().for_each(|(from, to, bytes)| tables.piece(*from, *to, *bytes));
-                let most =
-                    pieces.iter().map(|(_, _, bytes)| *bytes as u64 / u64::from(*size)).max().unwrap_or(0);
-                unshuffles.push((*size, at, pieces.len(), most));
-            }
-        }
-        let scatters = self.tabled(&boxes, &mut tables);
-        if tables.bytes().is_empty() {
-            return Ok(());
-        }
-        // Behind the tables of the decompressors, which may still be read.
-        let table = self.send(&tables, 1)?;
-        let results = self.results.as_ref().map_or(0, DeviceMemory::address);
-        if !pending.checked.is_empty() {
-            let blocks = u32::try_from(pending.checked.len()).unwrap_or(u32::MAX);
-            let arguments =
-                [Argument::Address(table + sums as u64), Argument::Address(results + pending.sums as u64)];
-            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, THREADS), &arguments)?;
-        }
-        for (size, at, rows, most) in unshuffles {
-            let pieces = Argument::Address(table + at as u64);
-            let launch = grid(most.max(u64::from(size)), rows);
-            match self.kernels.unshuffle_words(size) {
-                Some(function) => function.launch(&self.stream, &launch, &[pieces])?,
-                None => {
-                    let size = size.to_le_bytes();
-                    self.kernels.unshuffle.launch(
-                        &self.stream,
-                        &launch,
-                        &[pieces, Argument::Bytes(&size)],
-                    )?;
-                }
-            }
-        }
-        self.scatter(&scatters, table)
-    }
-
-    /// The unit in which a box is copied.
-    fn unit(&self, copy: &Copy, source: u64) -> Result<u64> {
-        let unit = copy.unit(source, self.array);
-        let swap = self.request.swap as u64;
-        if swap <= 1 {
-            return Ok(unit);
-        }
-        if unit < swap {
-            fail!(Unsupported, "units of {swap} bytes that are not at multiples of {swap}")
-        }
-        Ok(swap)
-    }
-
-    /// Puts boxes into tables: for each launch, the unit, the place, how many there are, and the most units of one.
-    fn tabled(
-        &self,
-        boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
-        tables: &mut Tables,
-    ) -> Vec<(u64, usize, usize, u64)> {
-        let mut launches = Vec::new();
-        for (unit, copies) in boxes {
-            for copies in copies.chunks(MOST_ROWS) {
-                let at = tables.begin();
-                let mut most = 0;
-                for (copy, source) in copies {
-                    most = tables.copy(copy, *source, self.array, *unit).max(most);
-                }
-                launches.push((*unit, at, copies.len(), most));
-            }
-        }
-        launches
-    }
-
-    fn scatter(&self, launches: &[(u64, usize, usize, u64)], table: u64) -> Result<()> {
-        let swap = self.request.swap > 1;
-        for (unit, at, rows, most) in launches {
-            let function: Option<&Function> = self.kernels.scatter(*unit, swap);
-            let Some(function) = function else { fail!(Failed, "no kernel for units of {unit} bytes") };
-            function.launch(&self.stream, &grid(*most, *rows), &[Argument::Address(table + *at as u64)])?;
-        }
-        Ok(())
-    }
-
-    /// Copies tables to one of the two halves of the memory for them; where that is.
-    fn send(&mut self, tables: &Tables, half: usize) -> Result<u64> {
-        let bytes = tables.bytes();
-        let enough = |memory: &DeviceMemory| memory.bytes() / 2 >= bytes.len();
-        if !self.tables.as_ref().is_some_and(enough) {
-            // The old one may still be read.
-            self.stream.synchronize()?;
-            room(&mut self.tables, &self.context, (bytes.len() * 2).next_multiple_of(1 << 12))?;
-        }
-        let Some(memory) = &self.tables else { fail!(Failed, "no memory for tables") };
-        let at = memory.bytes() / 2 * half;
-        self.stream.upload(memory, at, bytes)?;
-        Ok(memory.address() + at as u64)
-    }
-
     /// Waits for the batch in it, and decodes again what the GPU failed with.
     pub(super) fn collect(&mut self, report: &mut Report) -> Result<()> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
@@ -588,12 +275,12 @@ impl<'a> Slot<'a> {
             let size = u64::from(word(at)) | u64::from(word(at + 4)) << 32;
             let status = word(pending.statuses + number * 4);
             if (status != 0 || size != *bytes as u64) && seen.insert(place(task)) {
-                again.push(task.clone());
+                again.push(*task);
             }
         }
         for (number, (task, sum)) in pending.checked.iter().enumerate() {
             if word(pending.sums + number * 4) != *sum && seen.insert(place(task)) {
-                again.push(task.clone());
+                again.push(*task);
             }
         }
         report.on_gpu -= again.len() as u64;
@@ -621,17 +308,4 @@ impl<'a> Slot<'a> {
         self.scatter(&launches, table)?;
         self.stream.synchronize()
     }
-}
-
-/// Enough blocks for the largest row, and as many rows as there are.
-fn grid(most: u64, rows: usize) -> Launch {
-    let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
-    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);
-    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-    Launch { grid: [number(blocks), number(rows as u64), 1], block: [THREADS, 1, 1], shared: 0 }
-}
-
-#[cold]
-fn panicked<T>() -> Result<T, (usize, Error)> {
-    Err((usize::MAX, Error::new(ErrorKind::Failed, "a thread that reads chunks stopped")))
 }

@@ -1,0 +1,163 @@
+//! Our kernels' work on a batch: checksums, unshuffling, and boxes that go to their places.
+
+use super::geometry::Copy;
+use super::plan::{How, Task};
+use super::prepare::Prepared;
+use super::slot::{Pending, Place, Slot, room};
+use super::tables::Tables;
+use crate::error::fail;
+use crate::{Argument, DeviceMemory, Function, Launch, Result};
+use std::collections::BTreeMap;
+
+const THREADS: u32 = 256;
+/// Blocks of a grid, about, at most: each thread goes on until its box is done.
+const MOST_BLOCKS: u64 = 1 << 17;
+/// Rows of a grid, at most.
+const MOST_ROWS: usize = 32 << 10;
+
+impl<'a> Slot<'a> {
+    /// Starts what comes after decompression.
+    pub(super) fn arrange(
+        &mut self,
+        tasks: &'a [Task<'a>],
+        places: &[Place],
+        prepared: &[Prepared],
+        [stored, raw, plain]: [u64; 3],
+        pending: &Pending<'a>,
+    ) -> Result<()> {
+        let mut tables = Tables::default();
+        // Checksums first: of what was decompressed.
+        let sums = tables.begin();
+        for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
+            if prepared.adler32.is_some() && !prepared.is_odd {
+                tables.piece(raw + place.raw as u64, 0, task.raw);
+            }
+        }
+        let mut shuffled: BTreeMap<u32, Vec<(u64, u64, usize)>> = BTreeMap::new();
+        let mut boxes: BTreeMap<u64, Vec<(&Copy, u64)>> = BTreeMap::new();
+        for ((task, place), prepared) in tasks.iter().zip(places).zip(prepared) {
+            if place.direct || prepared.is_odd {
+                continue;
+            }
+            let mut source = stored + place.at as u64;
+            if let How::Gpu { algorithm, shuffle, .. } = task.how {
+                if algorithm.is_some() {
+                    source = raw + place.raw as u64;
+                }
+                if let Some(size) = shuffle {
+                    let to = plain + place.raw as u64;
+                    shuffled.entry(size).or_default().push((source, to, task.raw));
+                    source = to;
+                }
+            }
+            for copy in &task.copies {
+                boxes.entry(self.unit(copy, source)?).or_default().push((copy, source));
+            }
+        }
+        let mut unshuffles = Vec::new();
+        for (size, pieces) in &shuffled {
+            for pieces in pieces.chunks(MOST_ROWS) {
+                let at = tables.begin();
+                pieces.iter().for_each(|(from, to, bytes)| tables.piece(*from, *to, *bytes));
+                let most =
+                    pieces.iter().map(|(_, _, bytes)| *bytes as u64 / u64::from(*size)).max().unwrap_or(0);
+                unshuffles.push((*size, at, pieces.len(), most));
+            }
+        }
+        let scatters = self.tabled(&boxes, &mut tables);
+        if tables.bytes().is_empty() {
+            return Ok(());
+        }
+        // Behind the tables of the decompressors, which may still be read.
+        let table = self.send(&tables, 1)?;
+        let results = self.results.as_ref().map_or(0, DeviceMemory::address);
+        if !pending.checked.is_empty() {
+            let blocks = u32::try_from(pending.checked.len()).unwrap_or(u32::MAX);
+            let arguments =
+                [Argument::Address(table + sums as u64), Argument::Address(results + pending.sums as u64)];
+            self.kernels.adler32.launch(&self.stream, &Launch::linear(blocks, THREADS), &arguments)?;
+        }
+        for (size, at, rows, most) in unshuffles {
+            let pieces = Argument::Address(table + at as u64);
+            let launch = grid(most.max(u64::from(size)), rows);
+            match self.kernels.unshuffle_words(size) {
+                Some(function) => function.launch(&self.stream, &launch, &[pieces])?,
+                None => {
+                    let size = size.to_le_bytes();
+                    self.kernels.unshuffle.launch(
+                        &self.stream,
+                        &launch,
+                        &[pieces, Argument::Bytes(&size)],
+                    )?;
+                }
+            }
+        }
+        self.scatter(&scatters, table)
+    }
+
+    /// The unit in which a box is copied.
+    pub(super) fn unit(&self, copy: &Copy, source: u64) -> Result<u64> {
+        let unit = copy.unit(source, self.array);
+        let swap = self.request.swap as u64;
+        if swap <= 1 {
+            return Ok(unit);
+        }
+        if unit < swap {
+            fail!(Unsupported, "units of {swap} bytes that are not at multiples of {swap}")
+        }
+        Ok(swap)
+    }
+
+    /// Puts boxes into tables: for each launch, the unit, the place, how many there are, and the most units of one.
+    pub(super) fn tabled(
+        &self,
+        boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
+        tables: &mut Tables,
+    ) -> Vec<(u64, usize, usize, u64)> {
+        let mut launches = Vec::new();
+        for (unit, copies) in boxes {
+            for copies in copies.chunks(MOST_ROWS) {
+                let at = tables.begin();
+                let mut most = 0;
+                for (copy, source) in copies {
+                    most = tables.copy(copy, *source, self.array, *unit).max(most);
+                }
+                launches.push((*unit, at, copies.len(), most));
+            }
+        }
+        launches
+    }
+
+    pub(super) fn scatter(&self, launches: &[(u64, usize, usize, u64)], table: u64) -> Result<()> {
+        let swap = self.request.swap > 1;
+        for (unit, at, rows, most) in launches {
+            let function: Option<&Function> = self.kernels.scatter(*unit, swap);
+            let Some(function) = function else { fail!(Failed, "no kernel for units of {unit} bytes") };
+            function.launch(&self.stream, &grid(*most, *rows), &[Argument::Address(table + *at as u64)])?;
+        }
+        Ok(())
+    }
+
+    /// Copies tables to one of the two halves of the memory for them; where that is.
+    pub(super) fn send(&mut self, tables: &Tables, half: usize) -> Result<u64> {
+        let bytes = tables.bytes();
+        let enough = |memory: &DeviceMemory| memory.bytes() / 2 >= bytes.len();
+        if !self.tables.as_ref().is_some_and(enough) {
+            // The old one may still be read.
+            self.stream.synchronize()?;
+            room(&mut self.tables, &self.context, (bytes.len() * 2).next_multiple_of(1 << 12))?;
+        }
+        let Some(memory) = &self.tables else { fail!(Failed, "no memory for tables") };
+        let at = memory.bytes() / 2 * half;
+        self.stream.upload(memory, at, bytes)?;
+        Ok(memory.address() + at as u64)
+    }
+}
+
+/// Enough blocks for the largest row, and as many rows as there are.
+fn grid(most: u64, rows: usize) -> Launch {
+    let most_blocks = (MOST_BLOCKS / (rows as u64).max(1)).max(1);
+    let blocks = most.div_ceil(u64::from(THREADS)).clamp(1, most_blocks);
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    Launch { grid: [number(blocks), number(rows as u64), 1], block: [THREADS, 1, 1], shared: 0 }
+}
