@@ -110,6 +110,13 @@ impl<'a> Image<'a> {
         self.view.will_need(&ranges);
     }
 
+    /// Says that what lies at an address will be read soon, and probably what lies behind it.
+    pub fn will_look_at(&self, address: u64) {
+        if let Some(offset) = self.base.checked_add(address).filter(|offset| *offset < self.view.size()) {
+            self.view.will_look_at(offset);
+        }
+    }
+
     /// A cursor over bytes that [`Image::read`] gave for `address`.
     #[must_use]
     pub fn cursor<'b>(&self, bytes: &'b [u8], structure: &'static str, address: u64) -> Cursor<'b> {

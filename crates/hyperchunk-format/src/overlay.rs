@@ -75,6 +75,10 @@ impl<V: View> View for Overlay<V> {
     fn will_need(&self, ranges: &[Range<u64>]) {
         self.under.will_need(ranges);
     }
+
+    fn will_look_at(&self, offset: u64) {
+        self.under.will_look_at(offset);
+    }
 }
 
 #[cfg(test)]

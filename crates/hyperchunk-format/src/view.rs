@@ -19,6 +19,9 @@ pub trait View: Sync {
 
     /// Says that these bytes will be asked for soon, so that one fetch may bring them together. A hint.
     fn will_need(&self, _ranges: &[Range<u64>]) {}
+
+    /// Says that what lies there, and probably what lies behind it, will be asked for soon. A hint.
+    fn will_look_at(&self, _offset: u64) {}
 }
 
 /// The end of `offset + length` in a file of `size` bytes.
@@ -45,6 +48,10 @@ impl<V: View + ?Sized> View for &V {
 
     fn will_need(&self, ranges: &[Range<u64>]) {
         (**self).will_need(ranges);
+    }
+
+    fn will_look_at(&self, offset: u64) {
+        (**self).will_look_at(offset);
     }
 }
 

@@ -135,6 +135,10 @@ fn find_symbol(image: Image<'_>, btree: u64, heap: u64, name: &[u8]) -> Result<O
     let Some(leaf) = leaf else { return Ok(None) };
     for entry in symbol_table::entries(image, leaf)? {
         if heap.name(entry.name)? == name {
+            // Whoever finds a group mostly goes on in it, and its links often lie far from its header.
+            if let Some(btree) = entry.btree() {
+                image.will_look_at(btree);
+            }
             return symbol_table::link(entry, &heap).map(Some);
         }
     }

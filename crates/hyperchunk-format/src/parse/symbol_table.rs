@@ -22,6 +22,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Object(Option<u64>),
+    /// The same of an old-style group whose B-tree is at the second address, if that is right: the group's header decides.
+    Group(Option<u64>, u64),
     /// Where a soft link's path is in the local heap.
     Path(u64),
 }
@@ -62,13 +64,23 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
     let address = cursor.address(image.sizes)?;
     let cached = cursor.u32()?;
     cursor.skip(4)?;
-    let path = u64::from(cursor.u32()?);
-    cursor.skip(12)?;
+    let mut scratch = cursor.clone();
+    cursor.skip(16)?;
     match cached {
-        // Nothing, or an old-style group's addresses, which its header has, too.
-        0 | 1 => Ok(Entry { name, target: Target::Object(address) }),
-        2 => Ok(Entry { name, target: Target::Path(path) }),
+        0 => Ok(Entry { name, target: Target::Object(address) }),
+        1 => match scratch.address(image.sizes)? {
+            Some(btree) => Ok(Entry { name, target: Target::Group(address, btree) }),
+            None => Ok(Entry { name, target: Target::Object(address) }),
+        },
+        2 => Ok(Entry { name, target: Target::Path(scratch.u32()?.into()) }),
         other => Err(cursor.error(format!("an entry with cached information of type {other}"))),
+    }
+}
+
+impl Entry {
+    /// Where the B-tree of the group that it leads to is said to be.
+    pub(crate) fn btree(&self) -> Option<u64> {
+        if let Target::Group(_, btree) = self.target { Some(btree) } else { None }
     }
 }
 
@@ -79,7 +91,7 @@ fn entry(image: Image<'_>, cursor: &mut Cursor<'_>) -> Result<Entry> {
 pub(crate) fn link(entry: Entry, heap: &LocalHeap<'_>) -> Result<Link> {
     let target = match entry.target {
         // An undefined address is an error of who follows the link, not of who lists it.
-        Target::Object(address) => LinkTarget::Hard(address.unwrap_or(u64::MAX)),
+        Target::Object(address) | Target::Group(address, _) => LinkTarget::Hard(address.unwrap_or(u64::MAX)),
         Target::Path(offset) => LinkTarget::Soft(heap.name(offset)?.into()),
     };
     let name = heap.name(entry.name)?;

@@ -49,4 +49,11 @@ impl<V: View> View for Indexed<V> {
             self.under.will_need(&absent);
         }
     }
+
+    fn will_look_at(&self, offset: u64) {
+        // An index has all structure but what lies elsewhere.
+        if self.index.is_none() {
+            self.under.will_look_at(offset);
+        }
+    }
 }

@@ -360,4 +360,16 @@ impl View for RemoteView {
             rounds::hint(&self.0, missing);
         }
     }
+
+    fn will_look_at(&self, offset: u64) {
+        // Jobs that run together are not kept waiting for what they may not need.
+        if offset >= self.size() || rounds::run() {
+            return;
+        }
+        let range = around(&(offset..offset + 1), self.0.ahead, Reach::Path, self.0.paged.get().copied());
+        let missing = self.0.missing(&range);
+        if !missing.is_empty() {
+            rounds::look(&self.0, missing);
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::blocks::{Reach, RemoteBlocks};
 use crate::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Which file's block.
 type Key = ([u8; 16], u64);
@@ -29,6 +29,16 @@ thread_local! {
     static ROUND: RefCell<Option<Round>> = const { RefCell::new(None) };
     /// What a parser said that it will need soon.
     static HINTS: RefCell<Wanted> = RefCell::default();
+    /// What a parser said that the next one will probably look at.
+    static LOOK: RefCell<Option<Look>> = const { RefCell::new(None) };
+}
+
+/// Blocks of a file that the next parser will probably look at.
+struct Look {
+    file: Weak<RemoteBlocks>,
+    numbers: BTreeSet<u64>,
+    /// Whether the next parser is at work.
+    is_now: bool,
 }
 
 /// How many jobs wait for one round trip: what they use is held in memory.
@@ -149,9 +159,12 @@ pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Forgets what was said to be needed soon.
+/// A parser is done: forgets what it said to be needed soon.
 pub(crate) fn forget_hints() {
     HINTS.with_borrow_mut(|hints| hints.0.clear());
+    LOOK.with_borrow_mut(|look| {
+        *look = look.take().filter(|look| !look.is_now).map(|look| Look { is_now: true, ..look });
+    });
 }
 
 /// Ends the round of this thread, however that comes.
@@ -170,6 +183,11 @@ fn with<T>(work: impl FnOnce(&mut Round) -> T) -> Option<T> {
 /// How far the jobs of this thread reach.
 pub(super) fn reach() -> Reach {
     with(|round| round.reach).unwrap_or_default()
+}
+
+/// Whether jobs run together here.
+pub(super) fn run() -> bool {
+    ROUND.with_borrow(Option::is_some)
 }
 
 /// Whether jobs run together here; then these blocks are asked for.
@@ -195,12 +213,20 @@ pub(super) fn hint(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
     HINTS.with_borrow_mut(|hints| hints.add(file, &numbers));
 }
 
+/// Remembers what the next parser will probably look at.
+pub(super) fn look(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
+    LOOK.set(Some(Look { file: Arc::downgrade(file), numbers, is_now: false }));
+}
+
 /// What was said to be needed soon of a file.
 pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     let all = HINTS.with_borrow_mut(std::mem::take);
-    all.0
-        .into_iter()
-        .find(|(known, _)| Arc::ptr_eq(known, file))
-        .map(|(_, numbers)| numbers)
-        .unwrap_or_default()
+    let hinted = all.0.into_iter().find(|(known, _)| Arc::ptr_eq(known, file)).map(|(_, numbers)| numbers);
+    let mut hinted = hinted.unwrap_or_default();
+    if let Some(look) = LOOK.take()
+        && std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file))
+    {
+        hinted.extend(look.numbers);
+    }
+    hinted
 }

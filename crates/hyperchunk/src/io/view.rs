@@ -61,4 +61,10 @@ impl View for FileView {
             blocks.will_need(ranges);
         }
     }
+
+    fn will_look_at(&self, offset: u64) {
+        if let Self::Remote(blocks) = self {
+            blocks.will_look_at(offset);
+        }
+    }
 }
