@@ -378,7 +378,10 @@ impl Folder for Local<'_> {
 
     fn read(&self, name: &str, largest: u64) -> Result<Vec<u8>> {
         let path = self.place(name);
-        let size = fs::metadata(&path).map_err(|error| refused("open", &path, &error))?.len();
+        let size = match fs::metadata(&path) {
+            Ok(metadata) => metadata.len(),
+            Err(error) => return self.is_a_path().and(Err(refused("open", &path, &error))),
+        };
         if size > largest {
             return Err(Error::limit(format!("a file of {size} bytes")).file(path.display()));
         }
@@ -447,4 +450,67 @@ impl Folder for Local<'_> {
 pub(super) fn refused(what: &str, path: &Path, error: &io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Io };
     Error::new(kind, format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::commit::{CommitOptions, commit};
+    use crate::store::{LogWriter, Manifest, WriterOptions, create};
+
+    #[track_caller]
+    fn check(name: &str, local: Option<&str>) {
+        let site = SiteBuf::new(Path::new(name), &RemoteOptions::default());
+        let site = site.site();
+        assert_eq!(site.local(), local.map(Path::new), "{name}");
+        assert_eq!(site.bucket().is_none(), local.is_some(), "{name}");
+        let path = local.unwrap_or(name);
+        assert_eq!(site.at().path(), Path::new(path));
+        let log = LogName::from((site, WriterId([1; 16])));
+        let expected = format!("{path}.d/{}.log", WriterId([1; 16]));
+        assert_eq!(log.path().to_str(), Some(&*expected));
+        assert_eq!(site.absolute().unwrap().site().local().is_some(), local.is_some());
+    }
+
+    #[test]
+    fn names_are_paths_or_urls() {
+        check("a.h5", Some("a.h5"));
+        check("/x/a b.h5", Some("/x/a b.h5"));
+        check("file:///x/a%20b.h5", Some("/x/a b.h5"));
+        check("s3://bucket/a/b.h5", None);
+        check("gs://bucket/b.h5", None);
+    }
+
+    #[test]
+    fn a_url_is_never_taken_for_a_path() {
+        let url = Path::new("s3://bucket/a.h5");
+        let failures = [
+            Manifest::newest(url).err(),
+            Manifest::epoch(url, 1).err(),
+            commit(url, &CommitOptions::default()).err(),
+            create(url, &[], None, false, Sync::Never).err(),
+            LogWriter::create(url, &WriterOptions::default()).err(),
+        ];
+        for failure in failures {
+            let failure = failure.unwrap();
+            assert_eq!(failure.kind(), ErrorKind::Unsupported, "{failure}");
+            assert!(failure.to_string().contains("s3://bucket/a.h5"), "{failure}");
+        }
+        assert!(!Path::new("s3:").exists());
+    }
+
+    #[test]
+    fn things_are_done_in_order() {
+        let bucket = SiteBuf::new(Path::new("s3://bucket/a.h5"), &RemoteOptions::default());
+        let things: Vec<u64> = (0..100).collect();
+        let wait = |thing: &u64| {
+            std::thread::sleep(Duration::from_micros(97 * thing % 500));
+            thing * thing
+        };
+        let expected: Vec<u64> = things.iter().map(|thing| thing * thing).collect();
+        for site in [bucket.site(), Site::from(Path::new("a.h5"))] {
+            assert_eq!(site.each(&things, wait), expected);
+            assert!(site.each(&[], wait).is_empty());
+        }
+    }
 }
