@@ -1,7 +1,8 @@
 //! One statement → one instruction.
 
 use super::instruction::{
-    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Towards, Type,
+    Action, Address, Atomic, Compare, Kind, Operand, Operation, Rounding, Space, Special, Together, Towards,
+    Type,
 };
 use super::parse::{Body, Parser, Raw, Result, immediate};
 
@@ -120,6 +121,16 @@ impl<'a> Parser<'a> {
             "ret" => return Ok(Action::Return),
             "exit" => return Ok(Action::Exit),
             "trap" | "brkpt" => return Ok(Action::Trap),
+            "shfl" | "vote" => {
+                let Some(action) = self.warp(body, name, &mut parts, &raw)? else { return unknown(body) };
+                return Ok(action);
+            }
+            "bar" if parts.others == ["warp", "sync"] => {
+                let [mask] = &raw[..] else { return unknown(body) };
+                let mask = self.value(body, mask, B32)?;
+                let (to, within, from) = (None, None, [ZERO; 3]);
+                return Ok(Action::Warp { what: Together::Wait, to, within, from, mask });
+            }
             "bar" | "barrier" => {
                 let plain = parts.take("sync");
                 parts.take("cta");
@@ -243,6 +254,56 @@ impl<'a> Parser<'a> {
             *to = self.value(body, raw, ty)?;
         }
         Ok(Action::Alu { operation, ty, flush: false, saturate: false, to, from })
+    }
+
+    /// What the lanes of a warp do together.
+    fn warp(
+        &self,
+        body: &Body<'a>,
+        name: &str,
+        parts: &mut Parts<'a>,
+        raw: &[Raw<'a>],
+    ) -> Result<Option<Action>> {
+        if !parts.take("sync") {
+            return Ok(None);
+        }
+        let what = match name {
+            "shfl" => parts.one_of(&[
+                ("up", Together::Up),
+                ("down", Together::Down),
+                ("bfly", Together::Butterfly),
+                ("idx", Together::Index),
+            ]),
+            _ => parts.one_of(&[
+                ("all", Together::All),
+                ("any", Together::Any),
+                ("uni", Together::Uniform),
+                ("ballot", Together::Ballot),
+            ]),
+        };
+        let (Some(what), true, [ty]) = (what, parts.others.is_empty(), &parts.types[..]) else {
+            return Ok(None);
+        };
+        let fits = match what {
+            Together::All | Together::Any | Together::Uniform => ty.kind == Kind::Predicate,
+            _ => *ty == B32,
+        };
+        let (to, within) = match raw.first() {
+            Some(Raw::Pair(to, within)) if name == "shfl" => {
+                (self.register(body, &Raw::Word(to))?, Some(self.register(body, &Raw::Word(within))?))
+            }
+            Some(to) => (self.register(body, to)?, None),
+            None => return Ok(None),
+        };
+        let (from, mask) = match (name, raw) {
+            ("shfl", [_, a, b, c, mask]) => {
+                ([self.value(body, a, B32)?, self.value(body, b, B32)?, self.value(body, c, B32)?], mask)
+            }
+            ("vote", [_, a, mask]) => ([self.value(body, a, PREDICATE)?, ZERO, ZERO], mask),
+            _ => return Ok(None),
+        };
+        let mask = self.value(body, mask, B32)?;
+        Ok(fits.then_some(Action::Warp { what, to: Some(to), within, from, mask }))
     }
 
     /// Sums of many words.

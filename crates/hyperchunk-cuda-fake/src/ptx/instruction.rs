@@ -190,6 +190,22 @@ pub(crate) struct Address {
     pub(crate) offset: i64,
 }
 
+/// What the lanes of a warp do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Together {
+    /// They wait for each other.
+    Wait,
+    /// A value from the lane that many lanes before.
+    Up,
+    Down,
+    Butterfly,
+    Index,
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
 /// What an instruction does.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
@@ -283,6 +299,14 @@ pub(crate) enum Action {
     Exit,
     Trap,
     Barrier,
+    /// With the lanes of `mask`: what a lane gets and whether it came from within bounds; two or three values of its own.
+    Warp {
+        what: Together,
+        to: Option<usize>,
+        within: Option<usize>,
+        from: [Operand; 3],
+        mask: Operand,
+    },
     Nothing,
 }
 

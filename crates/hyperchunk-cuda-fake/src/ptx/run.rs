@@ -3,7 +3,8 @@
 use super::arithmetic::{carry, compare, compute, directed, unsigned};
 use super::convert::convert;
 use super::instruction::{
-    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special, Type,
+    Action, Address, Atomic, Function, Instruction, Kind, Operand, Operation, Program, Space, Special,
+    Together, Type,
 };
 use super::parse::DYNAMIC;
 
@@ -73,8 +74,13 @@ struct Block<'p, 'm> {
 }
 
 /// Why a thread stopped for now.
-enum Stop {
+#[derive(Clone, Copy)]
+enum Stop<'p> {
+    /// It can go on.
+    Ready,
     Barrier,
+    /// At what the lanes of a warp do together.
+    Warp(&'p Instruction),
     End,
 }
 
@@ -124,21 +130,101 @@ impl<'p> Block<'p, '_> {
                 }
             }
         }
-        // Those that have ended count as arrived at every barrier.
-        while !threads.is_empty() {
-            let mut left = Vec::with_capacity(threads.len());
-            for mut thread in threads {
-                if matches!(self.go(&mut thread)?, Stop::Barrier) {
-                    left.push(thread);
+        let mut stops = vec![Stop::Ready; threads.len()];
+        loop {
+            for (thread, stop) in threads.iter_mut().zip(&mut stops) {
+                if matches!(stop, Stop::Ready) {
+                    *stop = self.go(thread)?;
                 }
             }
-            threads = left;
+            let mut goes_on = false;
+            for (threads, stops) in threads.chunks_mut(32).zip(stops.chunks_mut(32)) {
+                goes_on |= self.together(threads, stops)?;
+            }
+            if goes_on {
+                continue;
+            }
+            if stops.iter().any(|stop| matches!(stop, Stop::Warp(_))) {
+                return Err(Fault::Trap(format!(
+                    "{}: lanes of a warp wait for lanes that never come",
+                    kernel.name
+                )));
+            }
+            // Those that have ended count as arrived at every barrier.
+            for stop in &mut stops {
+                if matches!(stop, Stop::Barrier) {
+                    *stop = Stop::Ready;
+                    goes_on = true;
+                }
+            }
+            if !goes_on {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Lets the lanes of a warp that have all come to the same place do what they do together; whether some did.
+    fn together(&self, lanes: &mut [Thread<'p>], stops: &mut [Stop<'p>]) -> Result<bool, Fault> {
+        let mut any = false;
+        for first in 0..lanes.len() {
+            let Stop::Warp(instruction) = stops[first] else { continue };
+            let Action::Warp { what, to, within, from, mask } = &instruction.action else { continue };
+            let mask = self.value(&lanes[first], *mask);
+            let live = |lane: &usize| mask >> lane & 1 != 0 && !matches!(stops[*lane], Stop::End);
+            let group: Vec<usize> = (0..lanes.len()).filter(live).collect();
+            let here = |lane: &usize| matches!(stops[*lane], Stop::Warp(at) if std::ptr::eq(at, instruction));
+            if !group.contains(&first) || !group.iter().all(here) {
+                continue;
+            }
+            let values: Vec<[u64; 3]> =
+                group.iter().map(|lane| from.map(|operand| self.value(&lanes[*lane], operand))).collect();
+            let is_set = |value: &[u64; 3]| value[0] & 1 != 0;
+            let ballot = group
+                .iter()
+                .zip(&values)
+                .fold(0, |all, (lane, value)| all | u64::from(is_set(value)) << lane);
+            let (all, none) = (values.iter().all(is_set), !values.iter().any(is_set));
+            for (lane, [own, by, bounds]) in group.iter().zip(&values) {
+                let (number, by) = (*lane as i64, (by & 31).cast_signed());
+                let (last, segment) = ((bounds & 31).cast_signed(), (bounds >> 8 & 31).cast_signed());
+                let (low, high) = (number & segment, (number & segment) | (last & !segment));
+                let (source, inside) = match what {
+                    Together::Up => (number - by, number - by >= high),
+                    Together::Down => (number + by, number + by <= high),
+                    Together::Butterfly => (number ^ by, number ^ by <= high),
+                    _ => (low | (by & !segment), low | (by & !segment) <= high),
+                };
+                let value = match what {
+                    Together::Wait => 0,
+                    Together::All => u64::from(all),
+                    Together::Any => u64::from(!none),
+                    Together::Uniform => u64::from(all || none),
+                    Together::Ballot => ballot,
+                    _ if !inside => unsigned(*own, 32),
+                    _ => match group.iter().position(|lane| *lane as i64 == source) {
+                        Some(place) => unsigned(values[place][0], 32),
+                        None => {
+                            return Err(Fault::Trap(format!(
+                                "a value of lane {source}, which takes no part"
+                            )));
+                        }
+                    },
+                };
+                if let Some(to) = to {
+                    lanes[*lane].set(*to, value);
+                }
+                if let Some(within) = within {
+                    lanes[*lane].set(*within, u64::from(inside));
+                }
+                stops[*lane] = Stop::Ready;
+            }
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Runs a thread up to the next barrier or its end.
-    fn go(&mut self, thread: &mut Thread<'p>) -> Result<Stop, Fault> {
+    fn go(&mut self, thread: &mut Thread<'p>) -> Result<Stop<'p>, Fault> {
         loop {
             let Some(frame) = thread.frames.last_mut() else { return Ok(Stop::End) };
             let function = frame.function;
@@ -168,6 +254,7 @@ impl<'p> Block<'p, '_> {
                 }
                 Action::Exit => return Ok(Stop::End),
                 Action::Barrier => return Ok(Stop::Barrier),
+                Action::Warp { .. } => return Ok(Stop::Warp(instruction)),
                 _ => self.step(thread, instruction).map_err(|fault| {
                     let place = format!(
                         "{}, line {} of the PTX, block {:?}, thread {:?}",
@@ -356,7 +443,7 @@ impl<'p> Block<'p, '_> {
             Action::Trap => return Err(Fault::Trap("trap".to_owned())),
             Action::Nothing => {}
             // Handled where the thread goes on.
-            Action::Branch(_) | Action::Return | Action::Exit | Action::Barrier => {}
+            Action::Branch(_) | Action::Return | Action::Exit | Action::Barrier | Action::Warp { .. } => {}
         }
         Ok(())
     }

@@ -188,6 +188,25 @@ fn branches_barriers_and_calls() {
     assert_eq!(check(table, &[0, 0], 2).unwrap(), [5, 6]);
     let atomic = "atom.global.add.u32 %r2, [%rd1], 3; red.global.max.u32 [%rd1+8], %r1;";
     assert_eq!(check(atomic, &[1, 2], 5).unwrap(), [16, 4]);
+    // The sum of 32 lanes, and who is odd.
+    let warp = "mov.u32 %r2, %r1;
+        shfl.sync.down.b32 %r3|%p1, %r2, 16, 31, -1; add.s32 %r2, %r2, %r3;
+        shfl.sync.bfly.b32 %r3, %r2, 8, 31, -1; add.s32 %r2, %r2, %r3;
+        shfl.sync.down.b32 %r3, %r2, 4, 31, -1; add.s32 %r2, %r2, %r3;
+        shfl.sync.down.b32 %r3, %r2, 2, 31, -1; add.s32 %r2, %r2, %r3;
+        shfl.sync.down.b32 %r3, %r2, 1, 31, -1; add.s32 %r2, %r2, %r3; bar.warp.sync -1;
+        and.b32 %r4, %r1, 1; setp.eq.u32 %p2, %r4, 1; vote.sync.ballot.b32 %r5, %p2, -1;
+        shfl.sync.idx.b32 %r6, %r1, 7, 31, -1; shfl.sync.up.b32 %r7, %r1, 1, 0, -1;
+        setp.eq.u32 %p3, %r1, 40; vote.sync.any.pred %p4, %p3, -1; selp.b32 %r8, 1, 0, %p4;
+        mul.wide.u32 %rd2, %r1, 32; add.s64 %rd3, %rd1, %rd2; mov.b64 %rd4, {%r2, %r5}; mov.b64 %rd5, {%r6, %r7};
+        cvt.u64.u32 %rd6, %r8; st.global.u64 [%rd3], %rd4; st.global.u64 [%rd3+8], %rd5; st.global.u64 [%rd3+16], %rd6;";
+    let words = check(warp, &[0; 48 * 4], 48).unwrap_err();
+    assert!(words.contains("takes no part"), "{words}");
+    let words = check(warp, &[0; 64 * 4], 64).unwrap();
+    assert_eq!(words[..3], [0xaaaa_aaaa << 32 | 496, 7, 0]);
+    assert_eq!(words[4..7], [0xaaaa_aaaa << 32 | words[4] & 0xffff_ffff, 7, 0]);
+    assert_eq!(words[32 * 4..32 * 4 + 3], [0xaaaa_aaaa << 32 | (496 + 1024), 32 << 32 | 39, 1]);
+    assert_eq!(words[33 * 4 + 1], 32 << 32 | 39);
     let vector = "ld.global.v2.u64 {%rd2, %rd3}, [%rd1]; st.global.v2.u64 [%rd1], {%rd3, %rd2};";
     assert_eq!(check(vector, &[1, 2], 1).unwrap(), [2, 1]);
 }
@@ -217,7 +236,11 @@ fn faults_and_what_is_not_known() {
         ("ld.global.u32 %r2, [%rd1+2];", "Misaligned"),
         ("st.const.u8 [table], 1;", "Address"),
         ("trap;", "Trap"),
-        ("shfl.sync.down.b32 %r2, %r3, 1, 31, -1;", "shfl.sync.down.b32 is not known"),
+        ("shfl.down.b32 %r2, %r3, 1, 31;", "shfl.down.b32 is not known"),
+        (
+            "bar.warp.sync 3; setp.eq.u32 %p1, %r1, 9; bar.red.popc.u32 %r2, 0, %p1;",
+            "bar.red.popc.u32 is not known",
+        ),
         ("div.rz.f32 %f1, %f2, %f3;", "div.rz.f32 is not known"),
         ("fma.rz.f64 %fd1, %fd2, %fd3, %fd4;", "fma.rz.f64 is not known"),
         ("addc.hi.u32 %r2, %r3, %r4;", "addc.hi.u32 is not known"),
