@@ -33,8 +33,11 @@ def test_attached_shown_and_signed_without_a_gpu(scene: Any, attach: Any, comman
     assert "compiled for GPUs of ptx/compute_" in told
     assert "It does not run here: refused to run: profile self does not grant the GPU" in told
     assert command("udf", "verify", target).returncode == 3
-    command("udf", "rebuild", target)
-    assert hyperchunk.udf.ls(file)[0].path == "/NDVI"
+    done = command("udf", "rebuild", target)
+    assert (done.returncode, "cuda for ptx/compute_" in done.stdout) == (0, True), done
+    [again] = hyperchunk.udf.ls(file)
+    assert (again.path, again.error) == ("/NDVI", None)
+    assert again.record["compiled"]["target"] == record["compiled"]["target"]
     assert command("udf", "rm", target).returncode == 0
     assert hyperchunk.udf.ls(file) == []
 

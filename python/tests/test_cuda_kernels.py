@@ -2,6 +2,7 @@
 
 Values are compared with those of C++."""
 
+import base64
 import re
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from cuda_programs import COMPOUNDS, HAS_NVRTC, LISTING_5, NDVI, REGIONS, SEVERAL, SMOOTH_CPP, TEMPLATES
 from fresh import HYPERCHUNK, environment, failure, read
+from hostile import records
 from programs import TYPES, elementwise, ndvi
 
 pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
@@ -133,6 +135,44 @@ def test_kernels_that_go_wrong(tmp_path: Path, attach: Any, gpu: Path, monkeypat
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "devices=0")
     told = failure(file, "out")
     assert "no GPU to run its kernels on" in told
+
+
+def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu: Path, profile: Any) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened["a"] = np.zeros(4, "i4")
+    text = "__global__ void k(const int *a, int *out) { while (*(const volatile int *) a == 0) {} out[0] = 1; }"
+    attach(file, "cu", text, "out:4:int32")
+    profile("self", "[grant]\ngpu = true\n[limits]\nwall_s = 2")
+    assert "it ran longer than the limit of 2 s (profile self, `wall_s`)" in failure(file, "out")
+    with h5py.File(file, "a") as opened:
+        opened["a"][...] = 1
+    assert both(file, "out").tolist() == [1, 0, 0, 0]
+
+
+def test_a_compiled_form_of_another_source_is_refused(tmp_path: Path, attach: Any, gpu: Path, config: Path) -> None:
+    """Also where its author signed it: a kernel gets no arguments that it does not take."""
+    file, forged = tmp_path / "a.h5", tmp_path / "forged.h5"
+    with h5py.File(file, "w"):
+        pass
+    first, second = "__global__ void k(int *out, int count) { out[0] = count; }", "__global__ void k(int *other) {}"
+    [one] = attach(file, "cu", first, "out:4:int32")
+    [other] = attach(file, "cu", second, "other:4:int32")
+    seed = re.search(r"^seed (.*)$", (config / "hyperchunk" / "keys" / "self.key").read_text(), re.M)
+    assert seed is not None
+    key = records.Key(base64.b64decode(seed[1]))
+    cases = {
+        "the kernel k, with parameters of": {part: other[part] for part in ("compiled", "bytecode_size")},
+        "its compiled form is not": {"compiled": one["compiled"] | {"target": "ptx/compute_60"}},
+        "and a GPU has none of them": {"api_version": 6, "seed": 7},
+        "the source has no kernel": {"source_code": "void k() {}"},
+        "is not translated": {"source_code": first + "\nvoid dynamic_dataset() { for (;;) k<<<1, 1>>>(o); }"},
+    }
+    for n, (expected, changes) in enumerate(cases.items()):
+        with h5py.File(forged, "a") as opened:
+            header = one | changes | {"output_dataset": f"out{n}", "id": f"{n:032x}"}
+            records.store(opened, records.sign(header, key))
+        assert expected in failure(forged, f"out{n}"), expected
 
 
 def test_too_little_memory_is_an_error(scene: Any, attach: Any, gpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
