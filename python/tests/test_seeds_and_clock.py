@@ -208,7 +208,7 @@ def test_a_result_with_the_clock_in_it_is_not_kept(
 def test_seeds_that_cannot_be(seed: int, empty: Path, tmp_path: Path) -> None:
     with pytest.raises((UdfSyntaxError, OverflowError)):
         run(tmp_path, empty, "lua", SEEDS["lua"], "out:5x4:double", seed=seed)
-    with pytest.raises(UdfSyntaxError, match="programs have one"):
+    with pytest.raises(UdfSyntaxError, match="programs on a processor have one"):
         hyperchunk.udf.attach(empty, outputs="x:3:double", expression="1", seed=5)
 
 
