@@ -29,6 +29,8 @@ const SLOWEST: f64 = 256e3;
 const PATIENCE: f64 = 16.0;
 /// How long giving up may take.
 const ABORT: Duration = Duration::from_secs(5);
+/// So long parts that are under way may take to end before an upload is given up.
+const UNDER_WAY: Duration = Duration::from_secs(1);
 /// How long after that it is looked whether it worked.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -319,16 +321,19 @@ impl Upload for ObjectUpload {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         let (done, wait) = std::sync::mpsc::channel();
         process.runtime.spawn(async move {
-            tasks.iter().for_each(JoinHandle::abort);
+            // A part that ends goes with its upload; one whose request is torn down may come back.
+            let end = tokio::time::Instant::now() + UNDER_WAY;
             let mut any = false;
-            for task in tasks {
-                any |= task.await.is_err();
+            for mut task in tasks {
+                if tokio::time::timeout_at(end, &mut task).await.is_err() {
+                    task.abort();
+                    any |= task.await.is_err();
+                }
             }
             let given_up = || to.repeat(0, || to.multipart.abort_multipart(&to.path, &id));
             // What cannot be given up ends by the bucket's rules.
             drop(timeout(ABORT, given_up()).await);
             if any {
-                // A part that the server had got when its request was torn down may have come back.
                 tokio::time::sleep(AGAIN).await;
                 drop(timeout(ABORT, given_up()).await);
             }
