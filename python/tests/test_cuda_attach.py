@@ -70,8 +70,8 @@ def test_an_administrator_can_forbid_it(
 ) -> None:
     file = scene()
     attach(file, "cu", NDVI)
-    folder = tmp_path / "etc"
-    folder.mkdir()
+    folder = tmp_path / "etc" / "hyperchunk"
+    folder.mkdir(parents=True)
     (folder / "policy.toml").write_text("version = 1\ngpu = false\n")
     monkeypatch.setenv("HYPERCHUNK_SYSTEM_CONFIG", str(folder))
     assert "this machine's administrator grants nobody the GPU" in failure(file, "NDVI")
