@@ -123,16 +123,20 @@ impl Programs {
         }
     }
 
+    /// The folders that Python packages lie in: beside ours, and in the environments of its interpreters.
+    fn packages(&self) -> impl Iterator<Item = PathBuf> {
+        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
+        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
+        beside.chain(pythons.flat_map(|python| site_packages(&python)))
+    }
+
     /// The folder of a library in NVIDIA's Python packages, beside ours or in the environment of its interpreter; `None` also where
     /// a variable of the environment names another one.
     pub fn nvidia(&self, variable: &str, folder: &str) -> Option<PathBuf> {
         if std::env::var_os(variable).is_some() {
             return None;
         }
-        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
-        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
-        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
-        packages.map(|p| p.join("nvidia").join(folder)).find(|folder| folder.is_dir())
+        self.packages().map(|p| p.join("nvidia").join(folder)).find(|folder| folder.is_dir())
     }
 
     /// Zig, which compiles C and C++ to WebAssembly: `$HYPERCHUNK_ZIG`, else that of the package `ziglang` beside the Python
@@ -145,11 +149,8 @@ impl Programs {
         {
             return check_program(&path);
         }
-        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
-        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
-        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
         let system = ["/usr/local/bin/zig", "/usr/bin/zig"].map(PathBuf::from);
-        let mut candidates = packages.map(|p| p.join("ziglang").join("zig")).chain(system);
+        let mut candidates = self.packages().map(|p| p.join("ziglang").join("zig")).chain(system);
         match candidates.find(|p| p.is_file()) {
             Some(path) => check_program(&path),
             None => fail!(
@@ -170,10 +171,7 @@ impl Programs {
         {
             return check_program(&path);
         }
-        let beside = self.package.iter().filter_map(|p| p.parent().map(Path::to_owned));
-        let pythons = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
-        let packages = beside.chain(pythons.flat_map(|python| site_packages(&python)));
-        let folders = packages.flat_map(|p| {
+        let folders = self.packages().flat_map(|p| {
             let nvidia = p.join("nvidia");
             ["cuda_nvrtc/lib", "cu13/lib"].map(|folder| nvidia.join(folder))
         });

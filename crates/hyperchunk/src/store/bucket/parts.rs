@@ -126,9 +126,8 @@ impl Source for Parts {
         for (number, range, place) in self.split(&(offset..end))? {
             let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let part = self.parts.get(number).zip(buffer.get_mut(place..place.saturating_add(length)));
-            if let Some(((_, part), buffer)) = part {
-                part.read_at(range.start, buffer)?;
-            }
+            let ((_, part), buffer) = part.ok_or_else(|| Error::invalid("a part outside its log"))?;
+            part.read_at(range.start, buffer)?;
         }
         Ok(())
     }
@@ -168,10 +167,12 @@ impl Remote for Parts {
             let remote = part.remote().ok_or_else(|| Error::invalid("a part that is not remote"))?;
             let of_part: Vec<Range<u64>> = wanted.iter().map(|(range, ..)| range.clone()).collect();
             remote.fetch(&of_part, &mut |at, bytes| {
-                let Some((_, number, place)) = wanted.get(at) else { return Ok(()) };
+                let Some((range, number, place)) = wanted.get(at) else { return Ok(()) };
                 let Some((whole, left)) = waiting.get_mut(number) else { return land(*number, bytes) };
-                if let Some(to) = whole.get_mut(*place..place.saturating_add(bytes.len())) {
-                    to.copy_from_slice(&bytes);
+                let to = whole.get_mut(*place..place.saturating_add(bytes.len()));
+                match to.filter(|to| to.len() as u64 == range.end - range.start) {
+                    Some(to) => to.copy_from_slice(&bytes),
+                    None => return Err(Error::invalid(format!("{} bytes for {range:?}", bytes.len()))),
                 }
                 *left -= 1;
                 if *left > 0 {
