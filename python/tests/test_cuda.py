@@ -258,14 +258,16 @@ def elements(driver: Path, tensor: Plain) -> np.ndarray:
 class Counts(ctypes.Structure):
     """What the driver of tests counts."""
 
-    NAMES = "allocations bytes peak pinned streams events modules launches up down decompressed mistakes"
+    NAMES = "allocations bytes peak pinned streams events modules launches up down direct decompressed mistakes"
     _fields_ = tuple((name, ctypes.c_uint64) for name in NAMES.split())
 
 
 def counts(driver: Path) -> Counts:
     """What it has counted in this process."""
     found = Counts()
-    ctypes.CDLL(str(driver)).hyperchunk_fake_counts(ctypes.byref(found))
+    get = ctypes.CDLL(str(driver)).hyperchunk_fake_counts
+    get.restype, get.argtypes = ctypes.c_bool, [ctypes.c_void_p, ctypes.c_size_t]
+    assert get(ctypes.addressof(found), ctypes.sizeof(found)), "the driver counts something else"
     return found
 
 

@@ -148,10 +148,14 @@ impl Loaded {
             panic!("not our library");
         }
         // SAFETY: the function of that name has this type, below.
-        let counts = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Counts)>(found) };
+        let counts = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Counts, usize) -> bool>(found)
+        };
         let mut found = Counts::default();
-        // SAFETY: writes one value.
-        unsafe { counts(&raw mut found) };
+        // SAFETY: writes one value, if it has this size.
+        if !unsafe { counts(&raw mut found, size_of::<Counts>()) } {
+            panic!("another version of our library");
+        }
         found
     }
 }
@@ -168,13 +172,17 @@ pub extern "C" fn hyperchunk_fake_set(knob: u32, value: u64) {
     machine::machine().set(knob, value);
 }
 
-/// Writes what was counted.
+/// Writes what was counted, if the caller's structure has the size of [`Counts`].
 ///
 /// # Safety
-/// `to` leads to a value that may be written.
+/// `to` leads to `size` bytes that may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hyperchunk_fake_counts(to: *mut Counts) {
+pub unsafe extern "C" fn hyperchunk_fake_counts(to: *mut Counts, size: usize) -> bool {
+    if size != size_of::<Counts>() {
+        return false;
+    }
     let counts = machine::machine().counts();
-    // SAFETY: the caller's promise.
-    unsafe { to.write(counts) };
+    // SAFETY: the caller's promise, and it is as large as it should be.
+    unsafe { to.write_unaligned(counts) };
+    true
 }
