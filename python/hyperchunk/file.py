@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -57,7 +58,8 @@ class File(Group):
     `"never"`. `index` says where a sidecar index is looked for: `"auto"` (beside a file of this machine, and in the
     cache folder), `"beside"`, `"never"`, or its path. `epoch` is the commit of a sharded store to read, in place of
     the newest. `layouts=False` reads datasets from where they are, also where another layout costs less
-    (:func:`hyperchunk.restructure`). What h5py takes to tune libhdf5 is taken, and has no effect."""
+    (:func:`hyperchunk.restructure`). `limits` moves the bounds that keep a hostile file from costing time and memory,
+    by the names that errors say: ``{"visits": 10**9}``. What h5py takes to tune libhdf5 is taken, and has no effect."""
 
     __slots__ = ()
 
@@ -85,6 +87,7 @@ class File(Group):
         index: str | os.PathLike[str] = "auto",
         epoch: int | None = None,
         layouts: bool = True,
+        limits: Mapping[str, int] | None = None,
         storage_options: dict[str, Any] | None = None,
         network: dict[str, Any] | None = None,
         **tuning: Any,
@@ -101,6 +104,8 @@ class File(Group):
             options["epoch"] = epoch
         if not layouts:
             options["layouts"] = False
+        if limits:
+            options["limits"] = dict(limits)
         source = source_of(name)
         if source is not None:
             options["network"] = network or {}
@@ -130,6 +135,7 @@ class File(Group):
             "threads": 0,
             "external": "anywhere",
             "index": "never",
+            "limits": {},
         }
         if unknown := set(options) - set(known):
             raise TypeError(f"from_bytes() got an unexpected keyword argument {sorted(unknown)[0]!r}")

@@ -67,6 +67,13 @@ fn options(keywords: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
     if let Some(layouts) = keywords.get_item("layouts")? {
         options.ignore_layouts = !layouts.extract::<bool>()?;
     }
+    if let Some(limits) = keywords.get_item("limits")? {
+        for (name, value) in limits.cast::<PyDict>()? {
+            let name: String = name.extract()?;
+            let set = options.limits.set(&name, value.extract()?);
+            set.map_err(|error| PyValueError::new_err(error.message().to_owned()))?;
+        }
+    }
     if let Some(network) = keywords.get_item("network")? {
         options.remote = crate::network::options(network.cast::<PyDict>()?)?;
     }

@@ -351,6 +351,57 @@ def test_pickle(files: tuple[Any, Any], path: Path) -> None:
     assert ours[pickle.loads(pickle.dumps(reference))] == ours["g"]
 
 
+def test_limits(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file.create_dataset("d", data=np.arange(100), chunks=(50,), compression="gzip")
+        file["link"] = h5py.SoftLink("d")
+    low = {"chunk_bytes": 399, "link_depth": 0}
+    for opened in (
+        hyperchunk.open(tmp_path / "f.h5", limits=low),
+        hyperchunk.File.from_bytes((tmp_path / "f.h5").read_bytes(), limits=low),
+        pickle.loads(pickle.dumps(hyperchunk.open(tmp_path / "f.h5", limits=low))),
+    ):
+        with opened as file:
+            with pytest.raises(hyperchunk.exceptions.LimitError, match="chunk_bytes"):
+                file["d"][...]
+            with pytest.raises(hyperchunk.exceptions.LimitError, match="links"):
+                file["link"]
+    with hyperchunk.open(tmp_path / "f.h5", limits={"chunk_bytes": 400}) as file:
+        assert (file["link"][...] == np.arange(100)).all()
+    with pytest.raises(ValueError, match=r"no limit `chunks`; there are .*chunk_bytes"):
+        hyperchunk.open(tmp_path / "f.h5", limits={"chunks": 1})
+    with pytest.raises(OverflowError):
+        hyperchunk.open(tmp_path / "f.h5", limits={"visits": -1})
+
+
+def test_the_highest_depths(tmp_path: Path) -> None:
+    nested = np.dtype("i4")
+    for _ in range(127):
+        nested = np.dtype([("a", nested)])
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["0"] = np.arange(5)
+        for number in range(1024):
+            file[f"link {number + 1}"] = h5py.SoftLink(f"link {number}" if number else "0")
+        for number in range(63):
+            layout = h5py.VirtualLayout((5,), "i8")
+            layout[:] = h5py.VirtualSource(".", str(number), (5,))
+            file.create_virtual_dataset(str(number + 1), layout)
+        file.create_dataset("nested", (2,), nested)
+    high = {"datatype_depth": 128, "link_depth": 1024, "virtual_depth": 64}
+    with hyperchunk.open(tmp_path / "f.h5", limits=high) as file:
+        assert (file["link 1024"][...] == np.arange(5)).all()
+        assert (file["63"][...] == np.arange(5)).all()
+        assert file["nested"].dtype == nested
+        assert (file["nested"][...] == np.zeros(2, nested)).all()
+    with hyperchunk.open(tmp_path / "f.h5") as file:
+        for name, limit in (("link 1024", "link_depth"), ("63", "virtual_depth"), ("nested", "datatype_depth")):
+            with pytest.raises(hyperchunk.exceptions.LimitError, match=limit):
+                file[name][...]
+    for name in high:
+        with pytest.raises(ValueError, match="at most"):
+            hyperchunk.open(tmp_path / "f.h5", limits={name: 1025})
+
+
 def test_many_threads(files: tuple[Any, Any], tmp_path: Path) -> None:
     path = tmp_path / "threads.h5"
     data = np.arange(1_000_000).reshape(1000, 1000)

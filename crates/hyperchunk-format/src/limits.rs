@@ -46,6 +46,49 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Every limit by its name, in the order of the fields.
+    pub const NAMES: [&str; 9] = [
+        "datatype_depth",
+        "visits",
+        "metadata_bytes",
+        "chunk_bytes",
+        "link_depth",
+        "virtual_depth",
+        "virtual_mappings",
+        "sequence_bytes",
+        "in_flight_bytes",
+    ];
+
+    /// Sets the limit of a name, as messages say it. Depths have a highest value that the stack of a thread holds.
+    ///
+    /// # Errors
+    /// Of kind Invalid where there is no such limit, or it cannot be so high.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
+        let depth = |most: u32| {
+            u32::try_from(value).ok().filter(|value| *value <= most).ok_or_else(|| {
+                Error::invalid(format!("the limit `{name}` can be {most} at most, not {value}"))
+            })
+        };
+        match name {
+            "datatype_depth" => self.datatype_depth = depth(128)?,
+            "visits" => self.visits = value,
+            "metadata_bytes" => self.metadata_bytes = value,
+            "chunk_bytes" => self.chunk_bytes = value,
+            "link_depth" => self.link_depth = depth(1024)?,
+            "virtual_depth" => self.virtual_depth = depth(64)?,
+            "virtual_mappings" => self.virtual_mappings = value,
+            "sequence_bytes" => self.sequence_bytes = value,
+            "in_flight_bytes" => self.in_flight_bytes = value,
+            _ => {
+                let known = Self::NAMES.join(", ");
+                return Err(Error::invalid(format!("there is no limit `{name}`; there are {known}")));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Counts the structures that one operation visits.
 #[derive(Debug)]
 pub struct Fuel(AtomicU64);
@@ -66,5 +109,49 @@ impl Fuel {
         left.map(drop).map_err(|_| {
             Error::limit("the file has more structures than the limit `visits`, or they form a cycle")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_sets_a_limit_of_its_own() {
+        for (number, name) in Limits::NAMES.iter().enumerate() {
+            let mut limits = Limits::default();
+            limits.set(name, 7).unwrap();
+            let Limits {
+                datatype_depth,
+                visits,
+                metadata_bytes,
+                chunk_bytes,
+                link_depth,
+                virtual_depth,
+                virtual_mappings,
+                sequence_bytes,
+                in_flight_bytes,
+            } = limits;
+            let all = [
+                datatype_depth.into(),
+                visits,
+                metadata_bytes,
+                chunk_bytes,
+                link_depth.into(),
+                virtual_depth.into(),
+                virtual_mappings,
+                sequence_bytes,
+                in_flight_bytes,
+            ];
+            assert_eq!(all.iter().position(|value| *value == 7), Some(number), "{name}");
+            assert_eq!(all.iter().filter(|value| **value == 7).count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_limit_is_an_error() {
+        let mut limits = Limits::default();
+        assert!(limits.set("visit", 1).unwrap_err().to_string().contains("visits, metadata_bytes"));
+        assert!(limits.set("link_depth", 1 << 32).unwrap_err().to_string().contains("1024 at most"));
     }
 }

@@ -129,9 +129,9 @@ fn follow(group: &Object, link: &Link, depth: &mut u32) -> Result<Object> {
     }
     let file = group.file();
     let name = |error: Error| file.name(error);
-    *depth = depth
-        .checked_sub(1)
-        .ok_or_else(|| name(Error::limit("too many links in a row, or a circle of links")))?;
+    *depth = depth.checked_sub(1).ok_or_else(|| {
+        name(Error::limit("too many links in a row (limit `link_depth`), or a circle of links"))
+    })?;
     match &link.target {
         LinkTarget::Hard(address) => file.object(*address),
         LinkTarget::Soft(path) => walk(group.clone(), path.as_bytes(), depth),

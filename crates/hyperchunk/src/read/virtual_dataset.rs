@@ -27,9 +27,9 @@ impl Inside {
     fn enter(object: &Object) -> Result<Self> {
         let depth = DEPTH.get();
         if depth >= object.file().options().limits.virtual_depth {
-            return Err(
-                object.name(Error::limit("virtual datasets of virtual datasets, too deep or in a circle"))
-            );
+            let message =
+                "virtual datasets of virtual datasets, too deep (limit `virtual_depth`) or in a circle";
+            return Err(object.name(Error::limit(message)));
         }
         if depth == 0 {
             OPENED.set(0);
@@ -47,7 +47,9 @@ impl Inside {
         let opened = OPENED.get() + 1;
         OPENED.set(opened);
         if opened > most {
-            let message = format!("more than {most} sources of virtual datasets inside of another");
+            let message = format!(
+                "more than {most} sources of virtual datasets inside of another (a quarter of the limit `virtual_mappings`)"
+            );
             return Err(object.name(Error::limit(message)));
         }
         Ok(())
