@@ -71,7 +71,7 @@ impl Limits {
             })
         };
         match name {
-            "datatype_depth" => self.datatype_depth = depth(128)?,
+            "datatype_depth" => self.datatype_depth = depth(64)?,
             "visits" => self.visits = value,
             "metadata_bytes" => self.metadata_bytes = value,
             "chunk_bytes" => self.chunk_bytes = value,
