@@ -1,0 +1,148 @@
+"""Programs in C that know HDF5 and nothing of Hyperchunk; also such that have more rights than who runs them."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import hyperchunk
+import numpy as np
+import pytest
+from fresh import environment
+from people import Person
+from programs import LANGUAGES, ndvi
+from test_attach_and_read import assert_close, expected_ndvi
+
+C_PROGRAM = """
+#include <hdf5.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+int main(int argc, char **argv) {
+    if (argc == 1) return getauxval(AT_SECURE) != 0;
+    if (argc != 3) return 2;
+    hid_t file = H5Fopen(argv[1], H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t dataset = H5Dopen2(file, argv[2], H5P_DEFAULT);
+    hsize_t start[2] = {10, 5}, count[2] = {10, 1};
+    hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(2, count, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+    float values[10];
+    if (H5Dread(dataset, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, values) < 0) return 1;
+    for (int i = 0; i < 10; i++) printf("%.9g\\n", values[i]);
+    H5Sclose(memory); H5Sclose(space); H5Dclose(dataset);
+    return H5Fclose(file) < 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def c_reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A C program linked with the system's libhdf5."""
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "reader.c").write_text(C_PROGRAM)
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    pkg_config = shutil.which("pkg-config")
+    flags = [["-lhdf5"], ["-I/usr/include/hdf5/serial", "-lhdf5_serial"]]
+    if pkg_config:
+        found = subprocess.run([pkg_config, "--cflags", "--libs", "hdf5"], capture_output=True, text=True, check=False)
+        if found.returncode == 0:
+            flags.insert(0, found.stdout.split())
+    for words in flags if compiler else []:
+        build = [str(compiler), "reader.c", "-o", "reader", *words]
+        if subprocess.run(build, cwd=folder, capture_output=True, check=False).returncode == 0:
+            return folder / "reader"
+    pytest.skip("no C program can be linked with the system's libhdf5 (gcc, libhdf5-dev)")
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_c_program_with_libhdf5_inside(scene: Any, attach: Any, tmp_path: Path, config: Path) -> None:
+    """The plain h5cc of some systems links statically; the plugin finds the functions in the program's symbols."""
+    wrapper = shutil.which("h5cc")
+    if wrapper is None:
+        pytest.skip("h5cc is missing (libhdf5-dev)")
+    (tmp_path / "reader.c").write_text(C_PROGRAM)
+    built = subprocess.run([wrapper, "reader.c", "-o", "reader"], cwd=tmp_path, capture_output=True, check=False)
+    if built.returncode != 0:
+        pytest.skip("h5cc does not link")
+    for language in LANGUAGES:
+        file = scene(f"{language}.h5")
+        attach(file, language, ndvi(language))
+        run = [tmp_path / "reader", file, "NDVI"]
+        done = subprocess.run(run, env=environment(config), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert_close(language, np.array(done.stdout.split(), dtype="f4"), expected_ndvi(file)[10:20, 5])
+
+
+@pytest.mark.needs_hdf5_tools
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_c_program(language: str, scene: Any, attach: Any, c_reader: Path, config: Path) -> None:
+    file = scene()
+    attach(file, language, ndvi(language))
+    done = subprocess.run(
+        [c_reader, file, "NDVI"], env=environment(config), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    got = np.array(done.stdout.split(), dtype="f4")
+    assert_close(language, got, expected_ndvi(file)[10:20, 5])
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_c_program_sees_the_reason_of_a_failure(scene: Any, attach: Any, c_reader: Path, config: Path) -> None:
+    file = scene()
+    attach(file, "lua", 'function dynamic_dataset() lib.getData("Bad"); error("no luck") end', "Bad:30x40:float")
+    done = subprocess.run([c_reader, file, "Bad"], env=environment(config), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "hyperchunk udf:" in done.stderr
+    assert "no luck" in done.stderr
+
+
+@pytest.fixture
+def set_gid_reader(c_reader: Path, tmp_path: Path) -> Path:
+    """The program, with the rights of a group that is not the caller's first: the loader tells it so (AT_SECURE)."""
+    others = [group for group in os.getgroups() if group != os.getegid()]
+    group = 65534 if os.geteuid() == 0 else others[0] if others else None
+    if group is None:
+        pytest.skip("this user has no second group for a set-gid program")
+    path = tmp_path / "set_gid_reader"
+    shutil.copy(c_reader, path)
+    os.chown(path, -1, group)
+    path.chmod(0o2755)
+    if subprocess.run([path], check=False).returncode == 0:
+        pytest.skip(f"set-gid programs have no effect in {tmp_path} (nosuid)")
+    return path
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_set_gid_program_trusts_nothing_of_its_callers(
+    scene: Any, attach: Any, ada: Person, c_reader: Path, set_gid_reader: Path, config: Path, tmp_path: Path
+) -> None:
+    """Keys, profiles and an administrator's folder that the environment names are the words of a possible attacker."""
+    keys = tmp_path / "hyperchunk" / "profiles" / "lab" / "keys"
+    keys.mkdir(parents=True)
+    (keys.parent / "profile.toml").write_text("version = 1\n")
+    assert ada("key", "export", keys / f"{ada.fingerprint.removeprefix('SHA256:')}.pub").returncode == 0
+    variables = environment(config, HYPERCHUNK_SYSTEM_CONFIG=str(tmp_path / "hyperchunk"))
+
+    def run(program: Path, file: Path, dataset: str) -> subprocess.CompletedProcess[str]:
+        words = [program, file, dataset]
+        return subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
+
+    own, shared = scene("own.h5"), tmp_path / "shared.h5"
+    attach(own, "cpp", ndvi("cpp"))
+    shared.write_bytes(scene("shared_source.h5").read_bytes())
+    program = tmp_path / "ndvi.cpp"
+    program.write_text(ndvi("cpp"))
+    done = ada("udf", "attach", shared, program, "NDVI:30x40:float")
+    assert done.returncode == 0, done.stderr
+    for file in (own, shared):
+        done = run(c_reader, file, "NDVI")
+        assert done.returncode == 0, done.stderr
+        done = run(set_gid_reader, file, "NDVI")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no profile but `untrusted` knows" in done.stderr, done.stderr
+
+    # What needs nobody's trust is computed all the same.
+    hyperchunk.udf.attach(own, outputs="sum", expression="NIR + Red", unsigned=True)
+    done = run(set_gid_reader, own, "sum")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run(c_reader, own, "sum").stdout
