@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint quick bench docs clean
+.PHONY: help setup demo test lint quick bench gpu docs clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-7s %s\n", $$1, $$2 }'
@@ -32,6 +32,10 @@ quick: ## the inner loop: formatting, cargo check, fast tests
 bench: ## the cost of live datasets against plain reads
 	@tools/setup.sh system test package
 	@$(PY) bench/live_datasets.py
+
+gpu: ## on a machine with a GPU: the tests for CUDA there, compute-sanitizer, and the figures of docs/results/gpu.md
+	@tools/setup.sh system test gpu package
+	@tools/gpu.sh
 
 docs: ## the site, in site/
 	@tools/setup.sh docs

@@ -17,6 +17,9 @@ from people import LUA, OUT, A, Person
 
 Record = dict[str, Any]
 
+#: `make gpu` says so: the tests for CUDA run on this machine's GPU.
+REAL_GPU = os.environ.get("HYPERCHUNK_TEST_GPU") == "1"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _plugins() -> None:
@@ -53,7 +56,21 @@ def config(config_with_key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture(scope="session")
 def fake_cuda() -> Path:
     """The driver for CUDA without a GPU, for ``HYPERCHUNK_CUDA_DRIVER``; see ``crates/hyperchunk-cuda-fake``."""
+    if REAL_GPU:
+        pytest.skip("of the driver for tests, and this machine's GPU is tested")
     return native.cuda_fake()
+
+
+@pytest.fixture
+def cuda(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """There is a GPU: that of the driver for tests, or this machine's with ``make gpu``. Gives its variables."""
+    if REAL_GPU:
+        return {}
+    driver = str(request.getfixturevalue("fake_cuda"))
+    variables = dict.fromkeys(("HYPERCHUNK_CUDA_DRIVER", "HYPERCHUNK_NVCOMP", "HYPERCHUNK_CUFILE"), driver)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return variables
 
 
 @pytest.fixture
@@ -179,7 +196,6 @@ def gpu_granted(profile: Callable[[str, str], Path]) -> Path:
 
 
 @pytest.fixture
-def gpu(fake_cuda: Path, gpu_granted: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """There is a driver, which interprets kernels, and the GPU is granted."""
-    monkeypatch.setenv("HYPERCHUNK_CUDA_DRIVER", str(fake_cuda))
-    return fake_cuda
+def gpu(cuda: dict[str, str], gpu_granted: Path) -> dict[str, str]:
+    """There is a GPU, and it is granted."""
+    return cuda

@@ -1,6 +1,7 @@
 """Live datasets in CUDA where there is no GPU: attached, signed, shown, and refused unless the GPU is granted."""
 
 import base64
+import os
 import re
 import subprocess
 import zlib
@@ -52,7 +53,8 @@ def test_refused_unless_granted(scene: Any, attach: Any, config: Path, profile: 
     with hyperchunk.open(file) as own, pytest.raises(RefusedError, match="does not grant the GPU"):
         own["NDVI"][...]
     profile("self", "[grant]\ngpu = true")
-    assert "does not grant" not in failure(file, "NDVI")
+    if os.environ.get("HYPERCHUNK_TEST_GPU") != "1":  # then it is there, and computes
+        assert "does not grant" not in failure(file, "NDVI")
 
 
 def test_strangers_and_everybody_get_no_gpu(ada: Person, adas: Any, profile: Any, command: Any) -> None:

@@ -39,7 +39,7 @@ def same_bits(a: Any, b: Any) -> None:
 
 @pytest.mark.parametrize("text", [NDVI, LISTING_5], ids=["alone", "listing 5"])
 @pytest.mark.parametrize("chunks", [None, "auto", "7x8", "1x40"])
-def test_ndvi_is_that_of_cpp(text: str, chunks: str | None, scene: Any, attach: Any, gpu: Path) -> None:
+def test_ndvi_is_that_of_cpp(text: str, chunks: str | None, scene: Any, attach: Any, gpu: dict[str, str]) -> None:
     file = scene()
     attach(file, "cu", text, chunks=chunks)
     attach(file, "cpp", ndvi("cpp", "C"))
@@ -48,7 +48,7 @@ def test_ndvi_is_that_of_cpp(text: str, chunks: str | None, scene: Any, attach: 
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_type_is_that_of_cpp(name: str, tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_every_type_is_that_of_cpp(name: str, tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     file = tmp_path / "a.h5"
     dtype, c_type = TYPES[name]
     random = np.random.default_rng(4)
@@ -69,7 +69,7 @@ def test_every_type_is_that_of_cpp(name: str, tmp_path: Path, attach: Any, gpu: 
 
 
 @pytest.mark.parametrize("chunks", [None, "5x7"])
-def test_neighbours_with_a_halo(chunks: str | None, tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_neighbours_with_a_halo(chunks: str | None, tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["image"] = np.random.default_rng(1).random((23, 31), dtype="f4")
@@ -78,7 +78,7 @@ def test_neighbours_with_a_halo(chunks: str | None, tmp_path: Path, attach: Any,
     same_bits(both(file, "smooth"), read(file, "C"))
 
 
-def test_several_outputs_and_names_that_are_no_identifiers(tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_several_outputs_and_names_that_are_no_identifiers(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     file = tmp_path / "a.h5"
     values = np.arange(700, dtype="i2").reshape(7, 100)
     with h5py.File(file, "w") as opened:
@@ -89,7 +89,7 @@ def test_several_outputs_and_names_that_are_no_identifiers(tmp_path: Path, attac
     np.testing.assert_array_equal(both(file, "mean"), (values.astype("i4") + 1_000_000) / 2)
 
 
-def test_compounds(tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_compounds(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     file = tmp_path / "a.h5"
     dtype = np.dtype([("Serial number", ">i4"), ("low", "f4"), ("high", "f8"), ("place", "S8")])
     rows = np.zeros(50, dtype)
@@ -103,7 +103,7 @@ def test_compounds(tmp_path: Path, attach: Any, gpu: Path) -> None:
     assert set(values["place"]) == {b"hgfedcba"}
 
 
-def test_templates_and_launches_in_order(tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_templates_and_launches_in_order(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     file = tmp_path / "a.h5"
     values = np.arange(1000, dtype="i4")
     with h5py.File(file, "w") as opened:
@@ -114,7 +114,7 @@ def test_templates_and_launches_in_order(tmp_path: Path, attach: Any, gpu: Path)
     np.testing.assert_array_equal(both(file, "out"), expected)
 
 
-def test_what_is_not_written_is_zero(tmp_path: Path, attach: Any, gpu: Path) -> None:
+def test_what_is_not_written_is_zero(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     """Also in the second block, whose memory had values."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w"):
@@ -124,7 +124,7 @@ def test_what_is_not_written_is_zero(tmp_path: Path, attach: Any, gpu: Path) -> 
     np.testing.assert_array_equal(both(file, "out"), [5] * 8 + [0] * 16)
 
 
-def test_kernels_that_go_wrong(tmp_path: Path, attach: Any, gpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_that_go_wrong(tmp_path: Path, attach: Any, gpu: dict[str, str]) -> None:
     """A read of values that a kernel did not finish is an error."""
     file = tmp_path / "a.h5"
     with h5py.File(file, "w"):
@@ -132,12 +132,21 @@ def test_kernels_that_go_wrong(tmp_path: Path, attach: Any, gpu: Path, monkeypat
     attach(file, "cu", "__global__ void k(int *out) { out[threadIdx.x * 1000000] = 5; }", "out:8:int32")
     told = failure(file, "out")
     assert "CUDA_ERROR" in told or "illegal" in told.lower()
+
+
+def test_without_a_gpu(
+    tmp_path: Path, attach: Any, gpu: dict[str, str], fake_cuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w"):
+        pass
+    attach(file, "cu", "__global__ void k(int *out) { out[threadIdx.x] = 5; }", "out:8:int32")
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "devices=0")
     told = failure(file, "out")
     assert "no GPU to run its kernels on" in told
 
 
-def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu: Path, profile: Any) -> None:
+def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu: dict[str, str], profile: Any) -> None:
     file = tmp_path / "a.h5"
     with h5py.File(file, "w") as opened:
         opened["a"] = np.zeros(4, "i4")
@@ -150,7 +159,9 @@ def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu:
     assert both(file, "out").tolist() == [1, 0, 0, 0]
 
 
-def test_a_compiled_form_of_another_source_is_refused(tmp_path: Path, attach: Any, gpu: Path, config: Path) -> None:
+def test_a_compiled_form_of_another_source_is_refused(
+    tmp_path: Path, attach: Any, gpu: dict[str, str], config: Path
+) -> None:
     """Also where its author signed it: a kernel gets no arguments that it does not take."""
     file, forged = tmp_path / "a.h5", tmp_path / "forged.h5"
     with h5py.File(file, "w"):
@@ -175,7 +186,9 @@ def test_a_compiled_form_of_another_source_is_refused(tmp_path: Path, attach: An
         assert expected in failure(forged, f"out{n}"), expected
 
 
-def test_too_little_memory_is_an_error(scene: Any, attach: Any, gpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_an_error(
+    scene: Any, attach: Any, gpu: dict[str, str], fake_cuda: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = scene()
     attach(file, "cu", NDVI)
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "out_of_memory=3")
@@ -183,8 +196,8 @@ def test_too_little_memory_is_an_error(scene: Any, attach: Any, gpu: Path, monke
     assert "bytes on the GPU for" in told or "no GPU to run its kernels on" in told
 
 
-def test_doctor_tries_it_where_it_is_granted(gpu: Path, config: Path) -> None:
-    variables = environment(config, HYPERCHUNK_CUDA_DRIVER=str(gpu))
+def test_doctor_tries_it_where_it_is_granted(gpu: dict[str, str], config: Path) -> None:
+    variables = environment(config, **gpu)
     told = subprocess.run(
         [str(HYPERCHUNK), "doctor"], env=variables, capture_output=True, text=True, check=False
     ).stdout
@@ -192,7 +205,7 @@ def test_doctor_tries_it_where_it_is_granted(gpu: Path, config: Path) -> None:
     assert re.search(r"^untrusted +cuda +does not run", told, re.M)
 
 
-def test_live_inputs_of_live_datasets(scene: Any, attach: Any, gpu: Path) -> None:
+def test_live_inputs_of_live_datasets(scene: Any, attach: Any, gpu: dict[str, str]) -> None:
     file = scene()
     attach(file, "cu", NDVI)
     text = NDVI.replace("NDVI", "twice").replace("(NIR[i] - Red[i]) / (NIR[i] + Red[i])", "2 * v[i]")
