@@ -7,8 +7,9 @@ use super::plan::{Place, Program};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
-/// Elements of a block, when there are few registers.
-const BLOCK: usize = 4096;
+/// Bytes of a block of the widest values, when there are few registers: inputs, registers and output together stay in the nearest
+/// cache, and the processor fetches the next block's inputs while this one is computed.
+const BLOCK_BYTES: usize = 4096;
 /// No block is smaller.
 const SMALLEST: usize = 256;
 /// Bytes of all registers, as long as blocks are not smaller than the smallest.
@@ -53,7 +54,7 @@ impl Program {
         let count = out.len() / size;
         self.check(inputs, count, out.len())?;
         let registers = self.registers + 1;
-        let block = (BUDGET / 8 / registers).clamp(SMALLEST, BLOCK);
+        let block = (BUDGET / 8 / registers).min(BLOCK_BYTES / self.widest()).max(SMALLEST);
         scratch.prepare(registers, block)?;
         for &(constant, kind, register) in &self.constants {
             scratch.fill(register, constant, kind)?;
@@ -64,13 +65,21 @@ impl Program {
             }
         }
         let aligned = out.as_ptr().align_offset(8) == 0;
+        let mut direct = vec![None; inputs.len()];
         let mut first = 0;
         for out in out.chunks_mut(block * size) {
             let n = out.len() / size;
-            self.block(inputs, first, n, out, aligned, scratch)?;
+            self.block((inputs, &mut direct), (first, n), out, aligned, scratch)?;
             first += n;
         }
         Ok(())
+    }
+
+    /// Bytes of the widest value.
+    fn widest(&self) -> usize {
+        let steps = self.instructions.iter().flat_map(|i| [i.from, i.to]);
+        let kinds = steps.chain(self.inputs.iter().copied()).chain([self.output]);
+        kinds.map(Kind::size).max().unwrap_or(1)
     }
 
     fn check(&self, inputs: &[InputBytes<'_>], count: usize, bytes: usize) -> Result<()> {
@@ -85,16 +94,15 @@ impl Program {
         Ok(())
     }
 
-    fn block(
+    /// Computes `n` elements from the `first` on. `direct` is for the parts of inputs that can be used where they lie.
+    fn block<'a>(
         &self,
-        inputs: &[InputBytes<'_>],
-        first: usize,
-        n: usize,
+        (inputs, direct): (&[InputBytes<'a>], &mut [Option<&'a [u8]>]),
+        (first, n): (usize, usize),
         out: &mut [MaybeUninit<u8>],
         aligned: bool,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let mut direct: [Option<&[u8]>; super::MAX_INPUTS] = [None; super::MAX_INPUTS];
         for &(input, register) in &self.loads {
             let (Some(InputBytes::Each(all)), Some(&kind)) = (inputs.get(input), self.inputs.get(input))
             else {
@@ -121,7 +129,7 @@ impl Program {
                 for (slot, &place) in
                     arguments.iter_mut().zip(&instruction.arguments).take(instruction.step.count())
                 {
-                    *slot = scratch.at(place, &direct)?;
+                    *slot = scratch.at(place, direct)?;
                 }
                 let kinds = argument_kinds(instruction);
                 for (slot, kind) in arguments.iter_mut().zip(kinds).take(instruction.step.count()) {
@@ -140,7 +148,7 @@ impl Program {
             done?;
         }
         if let Some(place) = self.copied {
-            let from = scratch.at(place, &direct)?;
+            let from = scratch.at(place, direct)?;
             copy(from.get(..n * self.output.size()).ok_or_else(lost)?, out);
         }
         Ok(())

@@ -202,6 +202,34 @@ fn integers_of_both_signs_are_compared_exactly() {
     }
 }
 
+/// Programs of wide and narrow values take turns with one scratch: their blocks have different lengths.
+#[test]
+fn blocks_of_any_length_in_turn() {
+    let mut scratch = Scratch::default();
+    let whole = |bits: u32, n: usize| (n * 2_654_435_761) & ((1 << bits) - 1);
+    for count in [1, 255, 256, 257, 511, 512, 513, 1023, 1025, 4095, 4096, 4097, 9000] {
+        let small: Vec<u8> = (0..count).map(|n| u8::try_from(whole(7, n)).unwrap()).collect();
+        let large: Vec<f64> = (0..count).map(|n| whole(20, n) as f64).collect();
+        let middle: Vec<f32> = small.iter().map(|&n| f32::from(n) / 4.0).collect();
+        let narrow = Expression::parse("a ^ 3").unwrap();
+        let narrow = narrow.compile(&[Kind::UInt8], Kind::UInt8).unwrap();
+        let mut out = vec![0; count];
+        narrow.evaluate(&[InputBytes::Each(&small)], &mut out, &mut scratch).unwrap();
+        assert!(out.iter().zip(&small).all(|(out, a)| *out == a ^ 3), "{count}");
+        let wide = Expression::parse("(a - b) * (a + b) + c").unwrap();
+        let wide = wide.compile(&[Kind::Float64, Kind::UInt8, Kind::Float32], Kind::Float64).unwrap();
+        let bytes: Vec<u8> = large.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let thirds: Vec<u8> = middle.iter().flat_map(|x| x.to_ne_bytes()).collect();
+        let inputs = [InputBytes::Each(&bytes), InputBytes::Each(&small), InputBytes::Each(&thirds)];
+        let mut out = vec![0; count * 8];
+        wide.evaluate(&inputs, &mut out, &mut scratch).unwrap();
+        for (n, out) in out.chunks_exact(8).enumerate() {
+            let (a, b, c) = (large[n], f64::from(small[n]), f64::from(middle[n]));
+            assert_eq!(f64::from_ne_bytes(out.try_into().unwrap()), (a - b) * (a + b) + c, "{count} {n}");
+        }
+    }
+}
+
 #[test]
 fn blocks_scalars_and_crooked_memory() {
     let n = 10_001;
