@@ -221,6 +221,24 @@ impl Reading<'_> {
         piece.count() as u64 == self.chunk_elements
     }
 
+    /// The place of a piece in the output, where that is what its whole chunk is, in one run and as stored.
+    ///
+    /// # Safety
+    /// No other thread may have this piece while the result lives, and no two pieces the same targets.
+    #[expect(clippy::mut_from_ref, reason = "disjoint parts of one buffer; see the contract")]
+    pub(super) unsafe fn whole_chunk(&self, piece: &Piece) -> Result<Option<&mut [u8]>> {
+        if !self.output.is_copy() || !self.is_whole(piece) {
+            return Ok(None);
+        }
+        match piece.only_run() {
+            Some(run) if run.source == 0 && run.count == 1 && run.block == piece.count() => {
+                // SAFETY: the caller's promise.
+                unsafe { self.output.direct(run.target, run.block) }.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// Fills in a piece whose chunk is not stored.
     fn unstored(&self, piece: &Piece) -> Result<()> {
         // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.

@@ -56,6 +56,10 @@ pub(super) fn read(
                 &*own
             }
         };
+        // SAFETY: the pieces of a selection have disjoint targets, each piece is of one thread.
+        if let Some(straight) = unsafe { reading.whole_chunk(&piece) }? {
+            return evaluator.evaluate(dataset, note, straight);
+        }
         scratch.stored.resize(reading.chunk_bytes(), 0);
         evaluator.evaluate(dataset, note, &mut scratch.stored)?;
         if kept {
