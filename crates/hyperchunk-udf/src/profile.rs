@@ -149,7 +149,8 @@ impl Profile {
         }
         if !known {
             let path = own?;
-            fail!(NotFound, "there is no profile {name}: {} does not exist", path.display())
+            let (own, shared) = (path.display(), shared.display());
+            fail!(NotFound, "there is no profile {name}: neither {own} nor {shared} exists")
         }
         policy.bound(&mut profile)?;
         Ok(profile)
