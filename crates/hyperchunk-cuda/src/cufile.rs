@@ -108,21 +108,10 @@ impl CuFile {
             (Some(file), _) => vec![file.to_owned()],
             (None, _) => vec![PathBuf::from(NAME)],
         };
-        let library = Library::open(&candidates).map_err(|reasons| {
-            let message = format!(
-                "cuFile, which reads from storage into the GPU's memory, is missing ({}); files are read through page-locked \
-                 memory. It comes with CUDA's toolkit and with GPUDirect Storage",
-                reasons.join("; ")
-            );
-            Error::new(ErrorKind::Missing, message)
-        })?;
-        let f = Functions::load(&library).map_err(|missing| {
-            let path = library.path().display();
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("{path} lacks {missing}: cuFile 1.0 or newer is needed"),
-            )
-        })?;
+        let what = "cuFile, which reads from storage into the GPU's memory,";
+        let advice = "; files are read through page-locked memory. It comes with CUDA's toolkit and with GPUDirect Storage";
+        let library = Library::need(&candidates, what, advice)?;
+        let f = library.table(Functions::load, "cuFile 1.0 or newer")?;
         context.make_current()?;
         // SAFETY: takes nothing; may be called again.
         check("cuFileDriverOpen", unsafe { (f.open)() })?;

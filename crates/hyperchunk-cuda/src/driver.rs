@@ -115,20 +115,9 @@ impl Driver {
         let given = given(VARIABLE)?;
         let substitute = given.is_some();
         let candidates = given.map_or_else(|| vec![PathBuf::from("libcuda.so.1")], |path| vec![path]);
-        let library = Library::open(&candidates).map_err(|reasons| {
-            let message = format!(
-                "no GPU can be used: NVIDIA's driver is missing ({}). Install the driver for this machine's GPU",
-                reasons.join("; ")
-            );
-            Error::new(ErrorKind::Missing, message)
-        })?;
-        let f = Functions::load(&library).map_err(|missing| {
-            let path = library.path().display();
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("{path} lacks {missing}: a driver for CUDA 11.0 or newer is needed"),
-            )
-        })?;
+        let what = "no GPU can be used: NVIDIA's driver";
+        let library = Library::need(&candidates, what, ". Install the driver for this machine's GPU")?;
+        let f = library.table(Functions::load, "a driver for CUDA 11.0 or newer")?;
         let mut driver = Driver { f, library, version: (0, 0), process: std::process::id(), substitute };
         // SAFETY: the first call of the driver; 0 is the one value for its flags.
         driver.check("cuInit", unsafe { (driver.f.init)(0) })?;

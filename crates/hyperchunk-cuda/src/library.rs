@@ -48,6 +48,35 @@ impl Library {
         Err(reasons)
     }
 
+    /// As [`Library::open`], of `what`; the error says why there is none, and then `advice`.
+    ///
+    /// # Errors
+    /// Missing.
+    pub(crate) fn need(candidates: &[PathBuf], what: &str, advice: &str) -> Result<Library> {
+        Library::open(candidates).map_err(|reasons| {
+            let message = format!("{what} is missing ({}){advice}", reasons.join("; "));
+            Error::new(ErrorKind::Missing, message)
+        })
+    }
+
+    /// The error for one that does not do: `what` is wrong with it, and what is `needed` in its place.
+    pub(crate) fn unfit(&self, what: impl std::fmt::Display, needed: &str) -> Error {
+        let message = format!("{} {what}: {needed} is needed", self.path.display());
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    /// Its table of functions.
+    ///
+    /// # Errors
+    /// Unsupported where one is missing.
+    pub(crate) fn table<T>(
+        &self,
+        load: impl FnOnce(&Library) -> Result<T, &'static str>,
+        needed: &str,
+    ) -> Result<T> {
+        load(self).map_err(|missing| self.unfit(format_args!("lacks {missing}"), needed))
+    }
+
     /// Where a function is; null where there is none of that name.
     pub(crate) fn symbol(&self, name: &CStr) -> *mut c_void {
         // SAFETY: the handle is that of a library that stays loaded; the name is live.

@@ -105,25 +105,16 @@ impl Nvcomp {
             Some(file) => vec![file.to_owned()],
             None => vec![given(VARIABLE)?.unwrap_or_else(|| PathBuf::from(NAME))],
         };
-        let library = Library::open(&candidates).map_err(|reasons| {
-            let message = format!(
-                "nvCOMP, which decompresses on the GPU, is missing ({}). Get it with `pip install 'hyperchunk[cuda]'`; without it \
-                 chunks are decompressed by the processor",
-                reasons.join("; ")
-            );
-            Error::new(ErrorKind::Missing, message)
-        })?;
-        let unsupported = |what: String| {
-            let path = library.path().display();
-            Error::new(ErrorKind::Unsupported, format!("{path} {what}: nvCOMP {MAJOR} is needed"))
-        };
-        let f = Functions::load(&library).map_err(|missing| unsupported(format!("lacks {missing}")))?;
+        let advice = ". Get it with `pip install 'hyperchunk[cuda]'`; without it chunks are decompressed by the processor";
+        let library = Library::need(&candidates, "nvCOMP, which decompresses on the GPU,", advice)?;
+        let needed = format!("nvCOMP {MAJOR}");
+        let f = library.table(Functions::load, &needed)?;
         let mut properties = [0; 2];
         // SAFETY: writes two numbers.
         let code = unsafe { (f.properties)(&raw mut properties) };
         let version = (properties[0] / 1000, properties[0] % 1000 / 100);
         if code != 0 || version.0 != MAJOR {
-            return Err(unsupported(format!("is version {}.{}", version.0, version.1)));
+            return Err(library.unfit(format_args!("is version {}.{}", version.0, version.1), &needed));
         }
         Ok(Nvcomp { f, library, version })
     }

@@ -71,20 +71,9 @@ impl Nvrtc {
                 None => NAMES.iter().map(PathBuf::from).collect(),
             },
         };
-        let library = Library::open(&candidates).map_err(|reasons| {
-            let message = format!(
-                "NVRTC, the compiler for CUDA, is missing ({}). Get it with `pip install 'hyperchunk[cuda]'` or with CUDA's toolkit",
-                reasons.join("; ")
-            );
-            Error::new(ErrorKind::Missing, message)
-        })?;
-        let f = Functions::load(&library).map_err(|missing| {
-            let path = library.path().display();
-            Error::new(
-                ErrorKind::Unsupported,
-                format!("{path} lacks {missing}: NVRTC of CUDA 11.2 or newer is needed"),
-            )
-        })?;
+        let advice = ". Get it with `pip install 'hyperchunk[cuda]'` or with CUDA's toolkit";
+        let library = Library::need(&candidates, "NVRTC, the compiler for CUDA,", advice)?;
+        let f = library.table(Functions::load, "NVRTC of CUDA 11.2 or newer")?;
         let mut nvrtc = Nvrtc { f, library, version: (0, 0), architectures: Vec::new() };
         let (mut major, mut minor) = (0, 0);
         // SAFETY: writes two integers.

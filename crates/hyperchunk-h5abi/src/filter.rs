@@ -167,22 +167,50 @@ unsafe extern "C" fn filter(
         if flags & REVERSE == 0 {
             fail!(Unsupported, "{READ_ONLY}")
         }
-        // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
-        let stub = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>(), bytes) };
-        let client = match words {
+        let given = Given { words, client, bytes, buffer_size, buffer };
+        // SAFETY: by HDF5's contract.
+        unsafe { given.replaced(library, |stub, client| live::evaluate(library, stub, client)) }
+    })
+}
+
+/// What HDF5 gives a filter: its client data, and the buffer with a chunk, which is replaced by another one.
+pub(crate) struct Given {
+    pub(crate) words: usize,
+    pub(crate) client: *const c_uint,
+    pub(crate) bytes: usize,
+    pub(crate) buffer_size: *mut usize,
+    pub(crate) buffer: *mut *mut c_void,
+}
+
+impl Given {
+    /// Puts what `make` makes of the chunk, and of the client data, in its place. Returns its bytes. Where there is an error, all is left as
+    /// it was.
+    ///
+    /// # Safety
+    /// HDF5's contract for filters: `client` has `words` numbers; `buffer` and `buffer_size` are live, `*buffer` has `*buffer_size` bytes
+    /// of which `bytes` are used, allocated by this library. Nobody else has them.
+    pub(crate) unsafe fn replaced<E>(
+        self,
+        library: &'static Library,
+        make: impl FnOnce(&[u8], &[c_uint]) -> Result<ChunkBuffer, E>,
+    ) -> Result<usize, E> {
+        // SAFETY: the caller's promise; the bytes are only read until the buffer is replaced.
+        let input =
+            unsafe { std::slice::from_raw_parts((*self.buffer).cast::<u8>().cast_const(), self.bytes) };
+        let client = match self.words {
             0 => &[],
-            // SAFETY: by HDF5's contract.
-            n => unsafe { std::slice::from_raw_parts(client, n) },
+            // SAFETY: the caller's promise.
+            n => unsafe { std::slice::from_raw_parts(self.client, n) },
         };
-        let chunk = live::evaluate(library, stub, client)?;
+        let chunk = make(input, client)?;
         // SAFETY: by HDF5's contract the buffer may be replaced by another of HDF5's own allocator.
         unsafe {
-            (library.f.free)(*buffer);
-            *buffer_size = chunk.bytes;
-            *buffer = chunk.release();
-            Ok(*buffer_size)
+            (library.f.free)(*self.buffer);
+            *self.buffer_size = chunk.bytes;
+            *self.buffer = chunk.release();
+            Ok(*self.buffer_size)
         }
-    })
+    }
 }
 
 /// A buffer of HDF5's allocator.

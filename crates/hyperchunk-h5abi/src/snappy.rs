@@ -1,7 +1,7 @@
 //! The HDF5 filter 32003, Snappy, for programs that read and write with libhdf5.
 
 use crate::errors::Area;
-use crate::filter::{ChunkBuffer, FilterClass, REVERSE, filter_entry, keep_loaded};
+use crate::filter::{ChunkBuffer, FilterClass, Given, REVERSE, filter_entry, keep_loaded};
 use crate::guard::guard_in;
 use crate::library::Library;
 use crate::{Error, ErrorKind, Result};
@@ -57,22 +57,13 @@ unsafe extern "C" fn filter(
     let library = catch_unwind(|| Library::that_contains(caller).ok()).ok().flatten();
     let Some(library) = library else { return 0 };
     guard_in(library, Area::Snappy, 0, || {
-        let parameters = match words {
-            0 => &[],
-            // SAFETY: by HDF5's contract.
-            n => unsafe { std::slice::from_raw_parts(client, n) },
+        let given = Given { words, client, bytes, buffer_size, buffer };
+        let make = |input: &[u8], parameters: &[c_uint]| {
+            // Where a chunk does not become smaller, nothing is wrong.
+            filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None::<Error>)
         };
-        // SAFETY: by HDF5's contract; the bytes are only read until the buffer is replaced.
-        let input = unsafe { std::slice::from_raw_parts((*buffer).cast::<u8>().cast_const(), bytes) };
-        // Where a chunk does not become smaller, nothing is wrong.
-        let result = filtered(library, flags, parameters, input).map_err(Some)?.ok_or(None)?;
-        // SAFETY: by HDF5's contract the buffer may be replaced by another of HDF5's own allocator.
-        unsafe {
-            (library.f.free)(*buffer);
-            *buffer_size = result.bytes;
-            *buffer = result.release();
-            Ok::<_, Option<Error>>(*buffer_size)
-        }
+        // SAFETY: by HDF5's contract.
+        unsafe { given.replaced(library, make) }
     })
 }
 
