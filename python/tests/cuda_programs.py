@@ -88,6 +88,46 @@ __global__ void k(const sites_t *Sites, report_t *report, size_t count)
 }
 """
 
+#: Much of what kernels do, so that many instructions are in their PTX.
+FEATURES = """
+__device__ __constant__ float WEIGHTS[4] = {1, 2, 3, 4};
+__device__ __noinline__ double slow(double x, int n) { return n < 2 ? x : slow(x * 0.5, n - 1) + cbrt(x); }
+THREADS(64)
+__global__ void k(const float *Red, const float *NIR, float *out, size_t count)
+{
+    __shared__ float part[64];
+    __shared__ unsigned int hits;
+    size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
+    float a = i < count ? Red[i] : 0.0f, b = i < count ? NIR[i] : 1.0f;
+    if (threadIdx.x == 0) hits = 0;
+    part[threadIdx.x] = sqrtf(a) + sinf(b) * expf(a) + powf(a, b) + fmodf(a, 3) + __fdividef(a, b);
+    part[threadIdx.x] += rsqrtf(b + 1) + atan2f(a, b);
+    __syncthreads();
+    for (int step = 32; step > 0; step >>= 1) {
+        if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
+        __syncthreads();
+    }
+    float all = a;
+    for (int step = 16; step > 0; step >>= 1) all += __shfl_down_sync(0xffffffffu, all, step);
+    unsigned votes = __ballot_sync(0xffffffffu, a > b), active = __activemask();
+    atomicAdd(&hits, __popc(votes) + __clz(active) + __ffs(votes) + __brev(votes));
+    atomicMax(&hits, (unsigned) (unsigned char) (i * 7));
+    atomicCAS(&hits, 3u, 4u);
+    __threadfence();
+    __syncthreads();
+    long long wide = (long long) (i * 3) / ((long long) count + 1) % 7;
+    wide += __umulhi((unsigned) i, votes) + (__float_as_int(a) ^ 5);
+    double exact = slow(a, 3) + sqrt((double) b) + erf((double) a) + fma((double) a, (double) b, 1.0) + (double) wide;
+    short narrow = (short) (a * 100) - (short) b;
+    int turned = __byte_perm((int) i, votes, 0x3120) + __funnelshift_l((unsigned) i, votes, 5);
+    turned += abs(narrow) + min((int) i, narrow);
+    float2 pair = make_float2(all, part[0]);
+    if (i < count)
+        out[i] = (float) exact + WEIGHTS[i & 3] + (isnan(a) ? 1 : ceilf(b)) + turned + hits + pair.x * pair.y
+            + rintf(a) + clock64() * 0;
+}
+"""
+
 TEMPLATES = """
 #define BLOCK 64
 template <typename T> __device__ T twice(T x) { return x + x; }

@@ -12,7 +12,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from cuda_programs import HAS_NVRTC, LISTING_5, NDVI, OUT, REGIONS, SEVERAL, TEMPLATES, installed
+from cuda_programs import FEATURES, HAS_NVRTC, LISTING_5, NDVI, OUT, REGIONS, SEVERAL, TEMPLATES, installed
 from fresh import failure
 from hyperchunk.exceptions import HyperchunkError, RefusedError, UdfError, UdfSyntaxError, UnsupportedError
 from people import Person, refused
@@ -155,19 +155,24 @@ def test_a_changed_compiled_form_runs_nothing(scene: Any, attach: Any, gpu: Path
 
 
 @pytest.mark.parametrize("machine", [70, 75, 80, 86, 89, 90])
-@pytest.mark.parametrize("text", [NDVI, LISTING_5, REGIONS, SEVERAL, TEMPLATES], ids=range(5))
+@pytest.mark.parametrize("text", [NDVI, LISTING_5, REGIONS, SEVERAL, TEMPLATES, FEATURES], ids=range(6))
 def test_ptx_is_valid_for_each_machine(
     text: str, machine: int, scene: Any, source: Any, attach: Any, tmp_path: Path, ptxas: Path
 ) -> None:
     arrays = {name: np.zeros((4, 4), "f4") for name in ("Red", "NIR", "image")}
     arrays |= {"a": np.zeros(4, "i4"), "bands/NIR": np.zeros((4, 4), "i2")}
     outputs = {REGIONS: ["smooth:4x4:float"], SEVERAL: ["sum:4x4:int32", "mean:4x4:double"], TEMPLATES: ["out:4:int32"]}
+    outputs[FEATURES] = ["out:4x4:float"]
     record, *_ = attach(scene(**arrays), "cu", text, *outputs.get(text, ["NDVI:4x4:float"]))
     ptx = tmp_path / "udf.ptx"
     ptx.write_bytes(zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15))
     words = [str(ptxas), f"-arch=sm_{machine}", str(ptx), "-o", str(tmp_path / "udf.cubin")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    # Older drivers take it, too.
+    version = re.search(rb"^\.version (\d+)\.(\d+)$", ptx.read_bytes(), re.M)
+    assert version is not None
+    assert (int(version[1]), int(version[2])) <= (6, 3)
 
 
 @pytest.fixture(scope="session")

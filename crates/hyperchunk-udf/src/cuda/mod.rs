@@ -18,6 +18,7 @@ mod ptx;
 mod tests;
 mod types;
 mod value;
+mod version;
 
 pub use plan::{Passed, Plan, Step};
 pub use ptx::{Ptx, is_target, stored, target};

@@ -25,7 +25,7 @@ fn architecture(target: &str) -> Option<u32> {
     digits.parse().ok().filter(|&n| plain && n >= LEAST && !digits.starts_with('0'))
 }
 
-/// The compiled form that is stored: PTX, and the names that its kernels have, in the order of the program's.
+/// The compiled form that is stored: PTX, of a version that older drivers take, too, where its text allows that, and the names that its kernels have, in the order of the program's.
 pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::with_capacity(ptx.len() + 256);
     for name in names {
@@ -33,7 +33,7 @@ pub fn stored<'a>(ptx: &str, names: impl IntoIterator<Item = &'a str>) -> String
         text.push_str(name);
         text.push('\n');
     }
-    text.push_str(ptx.trim_end_matches('\0'));
+    text.push_str(&super::version::lowered(ptx.trim_end_matches('\0')));
     text
 }
 
