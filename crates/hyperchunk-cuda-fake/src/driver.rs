@@ -40,7 +40,9 @@ fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
     if let Some(code) = machine.broken {
         return code;
     }
-    with(&mut machine)
+    let code = with(&mut machine);
+    machine.show();
+    code
 }
 
 /// The machine, for a call about GPUs.

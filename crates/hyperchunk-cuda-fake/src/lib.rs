@@ -8,7 +8,8 @@
 //! Tests load it through `HYPERCHUNK_CUDA_DRIVER`, an absolute path: [`library`] in Rust, the fixture `fake_cuda` in Python.
 //! It is nvCOMP and cuFile, too, for `HYPERCHUNK_NVCOMP` and `HYPERCHUNK_CUFILE`. It is never published and in no wheel. What goes wrong on purpose is said with [`Knob`]s: in the environment,
 //! `HYPERCHUNK_FAKE_CUDA="devices=0,out_of_memory=3"`, read at the first `cuInit`, or with [`Loaded::set`]. With
-//! `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the process ends.
+//! `HYPERCHUNK_FAKE_CUDA_REPORT=/a/file`, the [`Counts`] are written there when the process ends; with
+//! `HYPERCHUNK_FAKE_CUDA_COUNTS=/a/folder`, they are in a file there, named by the process, as they are after each call.
 #![allow(
     clippy::cast_possible_truncation,
     clippy::print_stderr,
@@ -42,6 +43,8 @@ pub enum Knob {
     Version = 4,
     /// Whether cuFile finds `nvidia-fs`; 1.
     Nvfs = 5,
+    /// How many threads the driver starts, which do nothing; 0.
+    Threads = 6,
 }
 
 /// What the driver counted since it was loaded.

@@ -136,7 +136,7 @@ pub(crate) struct Kernel {
 /// All there is.
 pub(crate) struct Machine {
     pub(crate) initialised: bool,
-    knobs: [u64; 6],
+    knobs: [u64; 7],
     pub(crate) memory: DeviceMemory,
     pub(crate) pinned: HashMap<usize, Layout>,
     pub(crate) streams: HashMap<usize, Stream>,
@@ -147,6 +147,37 @@ pub(crate) struct Machine {
     /// A fault of a kernel: every later call fails with it.
     pub(crate) broken: Option<Code>,
     pub(crate) counted: Counts,
+    /// Where others see what is counted: a file that is mapped, so that a process that may write none any more still tells.
+    shown: Option<Shown>,
+}
+
+struct Shown(std::ptr::NonNull<Counts>);
+
+// SAFETY: a mapping that is never undone; it is written by who holds the machine.
+unsafe impl Send for Shown {}
+
+impl Shown {
+    /// A new file in `folder`.
+    fn new(folder: &std::path::Path) -> std::io::Result<Shown> {
+        let path = folder.join(std::process::id().to_string());
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+        file.set_len(size_of::<Counts>() as u64)?;
+        // SAFETY: a new mapping of a file that has this size.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Counts>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                std::os::fd::AsRawFd::as_raw_fd(&file),
+                0,
+            )
+        };
+        match std::ptr::NonNull::new(at.cast()) {
+            Some(counts) if at != libc::MAP_FAILED => Ok(Shown(counts)),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
 }
 
 static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
@@ -179,7 +210,7 @@ impl Machine {
     fn new() -> Machine {
         Machine {
             initialised: false,
-            knobs: [1, 1 << 30, 0, 0, 12090, 1],
+            knobs: [1, 1 << 30, 0, 0, 12090, 1, 0],
             memory: DeviceMemory::default(),
             pinned: HashMap::new(),
             streams: HashMap::new(),
@@ -189,6 +220,7 @@ impl Machine {
             next: 0xfa_0000,
             broken: None,
             counted: Counts::default(),
+            shown: None,
         }
     }
 
@@ -197,7 +229,8 @@ impl Machine {
         if std::mem::replace(&mut self.initialised, true) {
             return;
         }
-        const NAMES: [&str; 6] = ["devices", "memory", "out_of_memory", "fail_launch", "version", "nvfs"];
+        const NAMES: [&str; 7] =
+            ["devices", "memory", "out_of_memory", "fail_launch", "version", "nvfs", "threads"];
         let given = std::env::var("HYPERCHUNK_FAKE_CUDA").unwrap_or_default();
         for part in given.split(',').filter(|part| !part.trim().is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -207,9 +240,30 @@ impl Machine {
                 _ => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA: {part:?} is not known")),
             }
         }
+        for _ in 0..self.knob(Knob::Threads) {
+            std::thread::spawn(|| {
+                loop {
+                    std::thread::park();
+                }
+            });
+        }
         if std::env::var_os("HYPERCHUNK_FAKE_CUDA_REPORT").is_some() {
             // SAFETY: the function may be called when the process ends.
             unsafe { libc::atexit(report) };
+        }
+        if let Some(folder) = std::env::var_os("HYPERCHUNK_FAKE_CUDA_COUNTS") {
+            match Shown::new(folder.as_ref()) {
+                Ok(shown) => self.shown = Some(shown),
+                Err(error) => self.mistake(&format!("HYPERCHUNK_FAKE_CUDA_COUNTS: {error}")),
+            }
+        }
+    }
+
+    /// Shows what was counted to those who look.
+    pub(crate) fn show(&self) {
+        if let Some(Shown(at)) = &self.shown {
+            // SAFETY: mapped, of this size, and written here alone.
+            unsafe { at.write_volatile(self.counts()) };
         }
     }
 

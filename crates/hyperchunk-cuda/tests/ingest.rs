@@ -2,7 +2,7 @@
 
 use crate::support::{apart_with, nvidia};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
-use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest};
+use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest, warm_up};
 use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
 use hyperchunk_cuda::{Context, DeviceMemory, Error, ErrorKind, Stream};
 use hyperchunk_cuda_fake::{Loaded, library};
@@ -448,6 +448,29 @@ fn what_cannot_be_read_is_an_error() {
             .kind(),
             ErrorKind::Invalid
         );
+    });
+}
+
+#[test]
+fn all_is_done_once_before() {
+    apart("ingest::all_is_done_once_before", || {
+        let loaded = Loaded::new();
+        let gpu = Gpu::new(1 << 12);
+        warm_up(gpu.memory.context(), None).unwrap();
+        let before = loaded.counts();
+        assert_eq!(before.decompressed, 0);
+        warm_up(gpu.memory.context(), Some(&gpu.nvcomp)).unwrap();
+        let after = loaded.counts();
+        // Two parts in each format.
+        assert_eq!(after.decompressed - before.decompressed, 8);
+        assert_eq!(
+            (after.allocations, after.streams, after.mistakes),
+            (before.allocations, before.streams, 0)
+        );
+        loaded.set(hyperchunk_cuda_fake::Knob::OutOfMemory, 3);
+        assert_eq!(warm_up(gpu.memory.context(), Some(&gpu.nvcomp)).unwrap_err().kind(), ErrorKind::Limit);
+        loaded.set(hyperchunk_cuda_fake::Knob::FailLaunch, 1);
+        assert!(warm_up(gpu.memory.context(), Some(&gpu.nvcomp)).is_err());
     });
 }
 

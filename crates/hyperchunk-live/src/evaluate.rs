@@ -1,13 +1,14 @@
 //! One chunk, computed.
 
 use crate::plan::{self, Plan, about_input};
-use crate::{expression, inputs, texts};
+use crate::{expression, inputs, stored, texts};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::expression::as_room;
 use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::{Block, Slot};
+use hyperchunk_udf::stored::Decodes;
 use hyperchunk_udf::stub::Stub;
 use std::sync::Arc;
 
@@ -76,6 +77,11 @@ impl Reader for Inputs<'_> {
 
     fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()> {
         inputs::read(self.file, &self.plan.record, slot, part, to).map_err(|error| about_input(&error, slot))
+    }
+
+    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64> {
+        let stored = stored::read(self.file, &self.plan.record, slot, part, decodes, to);
+        stored.map_err(|error| about_input(&error, slot))
     }
 
     fn strings(&self, slot: &Slot, part: &Block, left: u64) -> Result<Box<dyn Strings>> {

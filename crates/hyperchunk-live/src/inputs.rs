@@ -254,6 +254,13 @@ pub(crate) fn read(
     read_block(&dataset, &memory, (offset, shape), to)
 }
 
+/// A block as a selection.
+pub(crate) fn choice(offset: &[u64], shape: &[u64]) -> Choice {
+    let axes =
+        offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
+    if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) }
+}
+
 /// Reads a block of a dataset.
 pub(crate) fn read_block(
     dataset: &Dataset,
@@ -261,9 +268,7 @@ pub(crate) fn read_block(
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    let axes =
-        offset.iter().zip(shape).map(|(&start, &count)| Axis::range(start..start.saturating_add(count)));
-    let block = if shape.is_empty() { Choice::All } else { Choice::Axes(axes.collect()) };
+    let block = choice(offset, shape);
     let mut read = || dataset.read_as(&block, memory, to);
     // What is computed itself stays on this thread, which knows what it is computing.
     let computed = dataset.is_live() || matches!(dataset.layout(), Layout::Virtual { .. });

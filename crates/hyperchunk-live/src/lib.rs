@@ -8,6 +8,7 @@ mod expression;
 mod inputs;
 pub mod observe;
 mod plan;
+mod stored;
 mod texts;
 
 use hyperchunk::live::{Evaluator, set_evaluator};

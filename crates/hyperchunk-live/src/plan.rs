@@ -1,7 +1,7 @@
 //! How the chunks of one live dataset of one open file are computed: checked once, used for each chunk.
 
 use crate::of_function;
-use crate::{expression, inputs};
+use crate::{expression, inputs, stored};
 use hyperchunk::model::{Class, Dataspace};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::audit;
@@ -188,6 +188,12 @@ impl Plan {
                 // A result is found by the bytes of its inputs, so these are read.
                 Some(offset) if on_disk.is_some() && whole_pieces && self.results.is_none() => {
                     Source::Mapped { file: 0, offset, bytes: input.bytes() }
+                }
+                _ if record.backend == Backend::Cuda
+                    && self.results.is_none()
+                    && stored::may_come(input, &opened) =>
+                {
+                    Source::Stored(record.part_bytes(input, true))
                 }
                 _ => Source::Copied(record.part_bytes(input, true)),
             };

@@ -28,6 +28,7 @@ pub mod scan;
 pub mod signature;
 pub mod socket;
 pub mod spec;
+pub mod stored;
 pub mod stub;
 pub mod system;
 pub mod trust;

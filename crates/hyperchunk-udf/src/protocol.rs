@@ -7,11 +7,12 @@ use crate::datatype::Datatype;
 use crate::error::{Result, fail};
 use crate::network::Endpoint;
 use crate::profile::Grants;
+use crate::stored::Decodes;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -83,6 +84,8 @@ pub struct Setup {
     pub seed: Option<u64>,
     /// Why the function does not get the clock, if it does not.
     pub no_clock: Option<String>,
+    /// Whether inputs may come as they are stored.
+    pub stored: bool,
 }
 
 /// What a worker is to do with the compiled form that it gets.
@@ -134,6 +137,8 @@ pub struct Place {
     pub dims: Vec<u64>,
     /// Where in its dataset the block begins.
     pub start: Vec<u64>,
+    /// Bytes of the block as it is [stored](crate::stored), which lies there in place of its elements; 0 where these do.
+    pub stored: u64,
 }
 
 /// What the worker answers.
@@ -147,6 +152,8 @@ pub enum Answer {
         landlock_abi: u32,
         /// Where the worker has mapped the inputs that are copied in: what addresses in them are made with.
         inputs_at: u64,
+        /// What it can be given beside elements.
+        decodes: Decodes,
     },
     /// The source is loaded. For [`Task::Compile`]: all that there is was sent.
     Loaded,
@@ -160,6 +167,8 @@ pub enum Answer {
     Failed(String),
     /// During a call: the function asks for a connection.
     Connect(String),
+    /// Call `seq` was not made: an input that came as it is stored could not be decoded.
+    Undecoded(u32),
 }
 
 const CALL: u32 = 2;
@@ -170,6 +179,7 @@ const FAILED: u32 = 0x84;
 const CONNECT: u32 = 0x85;
 const USELESS: u32 = 0x86;
 const CODE: u32 = 0x87;
+const UNDECODED: u32 = 0x88;
 /// To the worker: the connection that it asked for comes with this packet.
 const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the reason that follows.
@@ -216,6 +226,7 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
         out.extend_from_slice(&p.segment.to_le_bytes());
         out.extend_from_slice(&u32::try_from(p.dims.len()).unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(&p.offset.to_le_bytes());
+        out.extend_from_slice(&p.stored.to_le_bytes());
         for d in p.dims.iter().chain(&p.start) {
             out.extend_from_slice(&d.to_le_bytes());
         }
@@ -233,12 +244,14 @@ pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
     };
     places.clear();
     for _ in 0..n {
-        let (Some(segment), Some(rank @ 0..=32), Some(offset)) = (c.word(), c.word(), c.long()) else {
+        let (Some(segment), Some(rank @ 0..=32), Some(offset), Some(stored)) =
+            (c.word(), c.word(), c.long(), c.long())
+        else {
             fail!(Worker, "a damaged call")
         };
         let mut longs = || (0..rank).map(|_| c.long()).collect();
         let (Some(dims), Some(start)) = (longs(), longs()) else { fail!(Worker, "a damaged call") };
-        places.push(Place { segment, offset, dims, start });
+        places.push(Place { segment, offset, dims, start, stored });
     }
     if !c.0.is_empty() {
         fail!(Worker, "a damaged call")
@@ -250,13 +263,17 @@ pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
 pub fn encode_answer(answer: &Answer) -> Vec<u8> {
     let words = |list: &[u32]| list.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
     match answer {
-        Answer::Ready { layers, landlock_abi, inputs_at } => {
-            [words(&[READY, *layers, *landlock_abi]), inputs_at.to_le_bytes().to_vec()].concat()
-        }
+        Answer::Ready { layers, landlock_abi, inputs_at, decodes } => [
+            words(&[READY, *layers, *landlock_abi]),
+            inputs_at.to_le_bytes().to_vec(),
+            words(&[decodes.number()]),
+        ]
+        .concat(),
         Answer::Loaded => words(&[LOADED]),
         Answer::Useless => words(&[USELESS]),
         Answer::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
         Answer::Done(seq) => words(&[DONE, *seq]),
+        Answer::Undecoded(seq) => words(&[UNDECODED, *seq]),
         Answer::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
         Answer::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
     }
@@ -269,9 +286,9 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
 pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
     let mut c = Cursor(bytes);
     let answer = match c.word() {
-        Some(READY) => match (c.word(), c.word(), c.long()) {
-            (Some(layers), Some(landlock_abi), Some(inputs_at)) => {
-                Some(Answer::Ready { layers, landlock_abi, inputs_at })
+        Some(READY) => match (c.word(), c.word(), c.long(), c.word().and_then(Decodes::of_number)) {
+            (Some(layers), Some(landlock_abi), Some(inputs_at), Some(decodes)) => {
+                Some(Answer::Ready { layers, landlock_abi, inputs_at, decodes })
             }
             _ => None,
         },
@@ -279,6 +296,7 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
         Some(USELESS) => Some(Answer::Useless),
         Some(CODE) => Some(Answer::Code(std::mem::take(&mut c.0).to_vec())),
         Some(DONE) => c.word().map(Answer::Done),
+        Some(UNDECODED) => c.word().map(Answer::Undecoded),
         Some(FAILED) if c.0.len() <= MAX_TEXT => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Answer::Failed(text))
@@ -322,8 +340,8 @@ mod tests {
     #[test]
     fn calls_round_trip_and_damage_is_seen() {
         let places = vec![
-            Place { segment: 0, offset: 4096, dims: vec![16, 4000], start: vec![32, 0] },
-            Place { segment: 2, offset: 1 << 40, dims: vec![], start: vec![] },
+            Place { segment: 0, offset: 4096, dims: vec![16, 4000], start: vec![32, 0], stored: 0 },
+            Place { segment: 2, offset: 1 << 40, dims: vec![], start: vec![], stored: 77 },
         ];
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
         encode_call(7, &places, &mut bytes);
@@ -339,7 +357,8 @@ mod tests {
     #[test]
     fn answers_round_trip_and_junk_is_refused() {
         for answer in [
-            Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46 },
+            Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46, decodes: Decodes::Plain },
+            Answer::Undecoded(4),
             Answer::Loaded,
             Answer::Useless,
             Answer::Code(vec![7; CODE_PIECE]),

@@ -271,6 +271,7 @@ CPP: dict[str, tuple[str | None, bool]] = {
     "junk": ("a message that makes no sense", False),
     "large_junk": ("a message of 100000 bytes", False),
     "forged_ready": ("out of turn", False),
+    "forged_undecoded": ("out of turn", False),
     "forged_done_spin": (None, False),
     "sent_descriptors": ("makes no sense", False),
     "close_socket": (GONE, False),

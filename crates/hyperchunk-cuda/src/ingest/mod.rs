@@ -17,16 +17,18 @@ mod plan;
 mod prepare;
 mod slot;
 mod tables;
+mod warm_up;
 
 use crate::cufile::CuFile;
 use crate::error::fail;
 use crate::kernels::Kernels;
 use crate::nvcomp::Nvcomp;
 use crate::{DeviceMemory, Result};
-use hyperchunk_format::model::Filter;
+pub use hyperchunk_format::model::Filter;
 use slot::Slot;
 use std::fs::File;
 use std::time::Duration;
+pub use warm_up::warm_up;
 
 /// Where stored bytes come from.
 #[derive(Clone, Copy)]
@@ -150,6 +152,21 @@ pub struct Report {
     pub decompressing: Duration,
     /// On the GPU: unshuffling, checksums and putting elements into their places.
     pub arranging: Duration,
+}
+
+impl std::ops::AddAssign for Report {
+    fn add_assign(&mut self, other: Report) {
+        self.stored += other.stored;
+        self.uploaded += other.uploaded;
+        self.direct += other.direct;
+        self.on_gpu += other.on_gpu;
+        self.on_cpu += other.on_cpu;
+        self.again += other.again;
+        self.reading += other.reading;
+        self.copying += other.copying;
+        self.decompressing += other.decompressing;
+        self.arranging += other.arranging;
+    }
 }
 
 /// Reads all parts into the array that begins at `offset` of `to`, which nothing may use meanwhile: it waits for no other

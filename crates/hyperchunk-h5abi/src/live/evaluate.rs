@@ -3,6 +3,7 @@
 use super::legacy;
 use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
+use super::stored;
 use super::texts::Texts;
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
@@ -15,6 +16,7 @@ use hyperchunk_udf::host::texts::too_large;
 use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::is_legacy;
 use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
+use hyperchunk_udf::stored::Decodes;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
 use std::sync::Arc;
 
@@ -118,6 +120,12 @@ impl Reader for Inputs<'_> {
 
     fn input(&self, slot: &Slot, (offset, shape): &Block, to: &mut [u8]) -> Result<()> {
         read_input(self.library, self.dataset, self.plan, slot, (offset, shape), to)
+    }
+
+    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64> {
+        let Inputs { library, dataset, plan } = *self;
+        let stored = stored::read(library, dataset, &plan.verified.record, slot, part, decodes, to);
+        stored.map_err(|e| of_input(&e, plan, slot))
     }
 
     fn strings(&self, slot: &Slot, (offset, shape): &Block, left: u64) -> Result<Box<dyn Strings>> {

@@ -10,6 +10,7 @@ mod locate;
 mod number;
 mod plan;
 pub(crate) mod record;
+mod stored;
 mod texts;
 
 pub(crate) use evaluate::evaluate;

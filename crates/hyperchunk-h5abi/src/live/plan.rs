@@ -1,6 +1,7 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
 use super::record::Verified;
+use super::stored::Form;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
@@ -63,14 +64,22 @@ impl Plan {
             verified.note(&file_path, &name, Some(&profile.name), Some(&e));
             about(e)
         })?;
-        let mut inputs =
-            Inputs { library, file, instance, mappable: None, elsewhere: false, kinds: Vec::new() };
+        let mut inputs = Inputs {
+            library,
+            file,
+            instance,
+            mappable: None,
+            storable: false,
+            elsewhere: false,
+            kinds: Vec::new(),
+        };
         let on_disk = on_disk(library, file);
         // A reader of a file that is being written (SWMR) sees it change.
         let read_only = library.intent(file) & (ACC_RDWR | ACC_SWMR_READ) == 0;
         // A result is found by the bytes of its inputs, so these are read.
         let results = Results::of(&verified.record, &profile);
         inputs.mappable = on_disk.as_ref().filter(|_| read_only && results.is_none()).map(|d| d.version.0);
+        inputs.storable = results.is_none();
         let slots = inputs.job_slots(&verified).map_err(about)?;
         let program = match verified.record.backend {
             Backend::Expression => Some(Program::of_record(&verified.record, &inputs.kinds).map_err(about)?),
@@ -242,6 +251,8 @@ struct Inputs<'a> {
     instance: u64,
     /// The size of the file, when a worker may map it.
     mappable: Option<u64>,
+    /// Whether a worker may be given chunks as they are stored.
+    storable: bool,
     /// Whether an input lies in another file, behind an external link or a mount.
     elsewhere: bool,
     /// What the inputs of an expression are.
@@ -294,7 +305,13 @@ impl Inputs<'_> {
             self.elsewhere = true;
             return Ok(None);
         }
-        let Some(size) = self.mappable else { return Ok(None) };
+        let record = &verified.record;
+        let stored = || {
+            let may = record.backend == Backend::Cuda && self.storable && !datatype.has_pointers();
+            let form = if may { Form::of(library, &dataset)? } else { None };
+            Ok(form.map(|_| Source::Stored(record.part_bytes(input, true))))
+        };
+        let Some(size) = self.mappable else { return stored() };
         let plist = library.create_plist(dataset.id)?;
         // SAFETY: open identifiers.
         let (contiguous, external, same, offset) = unsafe {
@@ -308,7 +325,6 @@ impl Inputs<'_> {
         let bytes = input.bytes();
         let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
         let aligned = offset % input.datatype.align() as u64 == 0;
-        let record = &verified.record;
         let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
         if !datatype.has_pointers()
             && dims == input.dims
@@ -321,7 +337,7 @@ impl Inputs<'_> {
         {
             return Ok(Some(Source::Mapped { file: 0, offset, bytes }));
         }
-        Ok(None)
+        stored()
     }
 }
 

@@ -6,6 +6,7 @@ use super::session::{Session, Source};
 use super::texts::limit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Block, Record, Slot};
+use crate::stored::Decodes;
 use crate::stub::RecordDigest;
 use std::sync::Arc;
 
@@ -34,6 +35,14 @@ pub trait Reader {
     /// # Errors
     /// Any, with the input's name.
     fn input(&self, slot: &Slot, part: &Block, to: &mut [u8]) -> Result<()>;
+
+    /// Puts a part of an input into memory as it is [stored](crate::stored), for a worker that can decode so much, and returns how many
+    /// bytes that are; 0 where it has to be read, for one of many reasons: filters that the worker does not undo, no room, chunks that were
+    /// never written.
+    ///
+    /// # Errors
+    /// As [`Reader::input`].
+    fn stored(&self, slot: &Slot, part: &Block, decodes: Decodes, to: &mut [u8]) -> Result<u64>;
 
     /// Reads a part of an input with strings of variable length, which may have `left` bytes.
     ///
@@ -73,13 +82,19 @@ impl Calls<'_> {
         // How long strings are decides what memory a worker needs.
         let key = self.key.with_room(strings.iter().map(|(n, strings)| (*n, strings.bytes())));
         let mut session = reader.session(&key)?;
-        // A worker that ended by itself while it was idle says so only when it is called.
-        match self.call(&mut session, &parts, &strings, reader) {
-            Err(_) if session.ended_idle() => {
-                session = reader.session(&key)?;
-                self.call(&mut session, &parts, &strings, reader)?;
+        let mut is_new = false;
+        loop {
+            match self.call(&mut session, &parts, &strings, reader) {
+                Ok(()) => break,
+                // A worker that ended by itself while it was idle says so only when it is called.
+                Err(_) if session.ended_idle() && !is_new => {
+                    session = reader.session(&key)?;
+                    is_new = true;
+                }
+                // The reader decodes what the worker could not, and says what is wrong with it. Once: then the worker has elements.
+                Err(_) if session.take_undecoded() => {}
+                Err(error) => return Err(error),
             }
-            outcome => outcome?,
         }
         let taken = take(&mut session)?;
         Pool::global().put(key, session);
@@ -113,10 +128,23 @@ impl Calls<'_> {
         let there = self.constant.is_some_and(|instance| session.stamp == instance);
         let slots = || self.record.slots().zip(&self.key.slots).zip(parts);
         for (n, ((slot, source), part)) in slots().enumerate() {
-            let copied = matches!(source.source, Source::Copied(_)) && !slot.datatype.has_pointers();
-            if copied && (self.record.is_cut(slot) || !there) {
-                reader.input(slot, part, session.input(n).ok_or_else(no_memory)?)?;
+            let from = match source.source {
+                Source::Copied(_) => Decodes::Nothing,
+                Source::Stored(_) => session.decodes(),
+                Source::Output(_) | Source::Mapped { .. } => continue,
+            };
+            if slot.datatype.has_pointers() || !self.record.is_cut(slot) && there {
+                continue;
             }
+            let to = session.input(n).ok_or_else(no_memory)?;
+            let stored = match from {
+                Decodes::Nothing => 0,
+                decodes => reader.stored(slot, part, decodes, to)?,
+            };
+            if stored == 0 {
+                reader.input(slot, part, to)?;
+            }
+            session.set_stored(n, stored);
         }
         session.stamp = self.constant.unwrap_or(u64::MAX);
         let blocks = slots().map(|((slot, source), part)| match source.source {

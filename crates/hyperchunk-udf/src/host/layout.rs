@@ -1,8 +1,9 @@
 //! Where the data of a job lies in the memory that host and worker share.
 
-use super::session::{Job, Source};
+use super::session::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
 use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
+use crate::stored::Stored;
 
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
@@ -25,7 +26,8 @@ fn align(n: u64) -> Option<u64> {
 pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
     let mut arena = Some(STATUS_BYTES as u64);
     let mut inputs = Some(0);
-    let mut mapped = 1 + u32::from(job.slots.iter().any(|s| matches!(s.source, Source::Copied(_))));
+    let copied = |s: &JobSlot| matches!(s.source, Source::Copied(_) | Source::Stored(_));
+    let mut mapped = 1 + u32::from(job.slots.iter().any(copied));
     let mut regions = Vec::with_capacity(job.slots.len());
     let take = |total: &mut Option<u64>, bytes: u64| {
         let offset = (*total)?;
@@ -38,6 +40,10 @@ pub(super) fn lay_out(job: &Job<'_>) -> Result<(Vec<Region>, u64, u64)> {
                 take(&mut arena, bytes).map(|offset| Region { segment: 0, offset, bytes, output: true })
             }
             Source::Copied(bytes) => {
+                take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
+            }
+            Source::Stored(elements) => {
+                let bytes = elements.saturating_add(Stored::room(elements));
                 take(&mut inputs, bytes).map(|offset| Region { segment: 1, offset, bytes, output: false })
             }
             Source::Mapped { bytes, .. } => {
@@ -93,5 +99,6 @@ pub(super) fn set_up(
         task,
         seed: job.needs.seed,
         no_clock: job.needs.no_clock(job.profile),
+        stored: job.takes_stored(),
     }
 }

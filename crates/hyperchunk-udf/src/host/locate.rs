@@ -207,6 +207,21 @@ impl Programs {
         }
     }
 
+    /// nvCOMP, which decompresses on the GPU: `$HYPERCHUNK_NVCOMP`, else that of NVIDIA's Python package beside ours or in the environment of
+    /// its interpreter, which does not work with a driver in the place of NVIDIA's. `None` where the system's loader has to find it.
+    ///
+    /// # Errors
+    /// `Worker` when somebody else could have replaced it.
+    pub(crate) fn nvcomp(&self, substitute: bool) -> Result<Option<PathBuf>> {
+        const VARIABLE: &str = "HYPERCHUNK_NVCOMP";
+        if let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| p.is_absolute()) {
+            return check_program(&path).map(Some);
+        }
+        let folder = self.nvidia(VARIABLE, "libnvcomp/lib64").filter(|_| !substitute);
+        let library = folder.map(|folder| folder.join("libnvcomp.so.6")).filter(|path| path.is_file());
+        library.map(|path| check_program(&path)).transpose()
+    }
+
     /// The program text that a Python worker starts with.
     pub fn python_main(&self) -> Option<PathBuf> {
         self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())

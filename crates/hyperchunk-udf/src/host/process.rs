@@ -57,7 +57,11 @@ fn environment() -> Vec<CString> {
 }
 
 /// What a worker with a GPU has of the host's environment beside: which GPU the user chose, and which driver.
-pub(crate) fn gpu_environment() -> Result<Vec<(String, OsString)>> {
+/// With what decompresses, if that is wanted and there.
+pub(crate) fn gpu_environment(
+    programs: &super::Programs,
+    decompresses: bool,
+) -> Result<Vec<(String, OsString)>> {
     let mut list: Vec<(String, OsString)> = vec![
         // It could not write there.
         ("CUDA_CACHE_DISABLE".into(), "1".into()),
@@ -75,6 +79,8 @@ pub(crate) fn gpu_environment() -> Result<Vec<(String, OsString)>> {
             list.push((name.to_owned(), value));
         }
     }
+    let nvcomp = if decompresses { programs.nvcomp(substitute.is_some())? } else { None };
+    list.extend(nvcomp.map(|path| ("HYPERCHUNK_NVCOMP".to_owned(), path.into_os_string())));
     list.extend(substitute.map(|path| ("HYPERCHUNK_CUDA_DRIVER".to_owned(), path.into_os_string())));
     Ok(list)
 }

@@ -17,6 +17,7 @@ use crate::profile::{Grants, Profile};
 use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES, Task};
 use crate::record::{Block, Needs};
 use crate::socket::{self, Received};
+use crate::stored::Decodes;
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -41,6 +42,8 @@ pub enum Source {
     Output(u64),
     /// The host copies it in; so many bytes at most.
     Copied(u64),
+    /// The host copies it in: as it is stored, where the worker [decodes](Decodes) that, else its elements, so many bytes at most.
+    Stored(u64),
     /// The worker maps it from file number `file` of the job.
     Mapped {
         /// The index in [`Job::files`].
@@ -84,6 +87,13 @@ pub struct Job<'a> {
     pub needs: Needs,
 }
 
+impl Job<'_> {
+    /// Whether inputs may come as they are stored.
+    pub(super) fn takes_stored(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.source, Source::Stored(_)))
+    }
+}
+
 /// A worker, locked down and loaded.
 #[derive(Debug)]
 pub struct Session {
@@ -98,6 +108,10 @@ pub struct Session {
     layers: Layers,
     landlock_abi: u32,
     inputs_at: u64,
+    decodes: Decodes,
+    /// For each slot, the bytes of what lies there as it is stored.
+    stored: Vec<u64>,
+    undecoded: bool,
     places: Vec<Place>,
     outgoing: Vec<u8>,
     message: Vec<u8>,
@@ -194,7 +208,7 @@ impl Session {
         let (out, out_theirs) = Printed::new()?;
         let (err, err_theirs) = Printed::new()?;
         let more = match job.backend {
-            Backend::Cuda => process::gpu_environment()?,
+            Backend::Cuda => process::gpu_environment(programs, job.takes_stored())?,
             _ => Vec::new(),
         };
         let process = match job.backend {
@@ -224,6 +238,9 @@ impl Session {
             layers: Layers(0),
             landlock_abi: 0,
             inputs_at: 0,
+            decodes: Decodes::Nothing,
+            stored: vec![0; job.slots.len()],
+            undecoded: false,
             outgoing: Vec::new(),
             message: vec![0; MAX_MESSAGE],
             seq: 0,
@@ -257,8 +274,9 @@ impl Session {
     fn handshake(&mut self) -> Result<()> {
         socket::set_timeout(self.socket.as_fd(), START)?;
         match self.receive(START)? {
-            Answer::Ready { layers, landlock_abi, inputs_at } => {
+            Answer::Ready { layers, landlock_abi, inputs_at, decodes } => {
                 self.inputs_at = inputs_at;
+                self.decodes = decodes;
                 self.layers = Layers(layers);
                 self.landlock_abi = landlock_abi;
             }
@@ -319,16 +337,17 @@ impl Session {
     /// `Failed`, `Violation`, `Limit` or `Worker`; the session is then over.
     pub fn call(&mut self, blocks: impl IntoIterator<Item = (u64, Block)>) -> Result<()> {
         self.places.clear();
-        for ((block, region), slot) in blocks.into_iter().zip(&self.regions).zip(&self.slots) {
+        let regions = self.regions.iter().zip(&self.stored);
+        for ((block, (region, stored)), slot) in blocks.into_iter().zip(regions).zip(&self.slots) {
             let (skip, (start, dims)) = block;
             let end = protocol::block_bytes(&dims, &slot.datatype).and_then(|b| b.checked_add(skip));
             let (Some(end), Some(offset)) = (end, region.offset.checked_add(skip)) else {
                 fail!(Limit, "a block of {dims:?} is too large")
             };
-            if end > region.bytes {
+            if end > region.bytes || *stored > region.bytes {
                 fail!(Worker, "a block of {dims:?} outside its memory")
             }
-            self.places.push(Place { segment: region.segment, offset, dims, start });
+            self.places.push(Place { segment: region.segment, offset, dims, start, stored: *stored });
         }
         if self.places.len() != self.regions.len() {
             fail!(Worker, "{} blocks for {} slots", self.places.len(), self.regions.len())
@@ -364,6 +383,14 @@ impl Session {
         self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
         match answer? {
             Answer::Done(_) => {}
+            Answer::Undecoded(seq) if seq == self.seq && self.stored.iter().any(|bytes| *bytes > 0) => {
+                // From now on it gets elements; what is in its memory are none.
+                self.decodes = Decodes::Nothing;
+                self.stored.fill(0);
+                self.stamp = u64::MAX;
+                self.undecoded = true;
+                fail!(Invalid, "an input could not be decoded")
+            }
             other => return Err(self.unexpected(&other)),
         }
         if Printed::forward(&mut self.printed, self.socket.as_fd()) {
@@ -383,6 +410,23 @@ impl Session {
         let pointer = shared.map.at(region.offset, region.bytes)?;
         // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
+    }
+
+    /// What the worker can be given beside elements.
+    pub fn decodes(&self) -> Decodes {
+        self.decodes
+    }
+
+    /// Says that so many bytes of an input's memory are the block as it is stored; 0 for elements.
+    pub fn set_stored(&mut self, slot: usize, bytes: u64) {
+        if let Some(stored) = self.stored.get_mut(slot) {
+            *stored = bytes;
+        }
+    }
+
+    /// Whether the last call failed because the worker could not decode an input. It takes elements from now on.
+    pub fn take_undecoded(&mut self) -> bool {
+        std::mem::take(&mut self.undecoded)
     }
 
     /// Where the worker sees the memory of an input that is copied in.

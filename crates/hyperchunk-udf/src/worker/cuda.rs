@@ -2,15 +2,23 @@
 //!
 //! Driver, context and all that the driver opens come before the lock-down. The source, its launch plan and its PTX come behind it;
 //! the driver compiles the PTX for its GPU here, and no code of the function runs on the processor.
+//!
+//! Inputs that come as they are stored are decompressed, unshuffled and put in their places on the GPU (`hyperchunk_cuda::ingest`).
 
 use super::{CallSlot, Runtime, lockdown, read_compiled};
 use crate::cuda::{Dataset, Passed, Plan, Program, Step};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::protocol::Setup;
+use crate::stored::{Decodes, Stored};
+use hyperchunk_cuda::ingest::{self, Input, Options, Part, Request, ingest, warm_up};
+use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module, Stream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// Stored bytes of a batch, about.
+const BATCH: usize = 16 << 20;
 
 /// A function on the GPU.
 #[expect(missing_debug_implementations, reason = "handles of the driver")]
@@ -20,6 +28,8 @@ pub struct CudaRuntime {
     loaded: Option<Loaded>,
     /// Memory of each dataset, kept from call to call.
     memory: Vec<Option<DeviceMemory>>,
+    decodes: Decodes,
+    nvcomp: Option<Nvcomp>,
 }
 
 struct Loaded {
@@ -53,29 +63,39 @@ impl CudaRuntime {
             );
             Error::new(ErrorKind::Failed, text)
         })?;
-        Ok(CudaRuntime { context, stream, loaded: None, memory: Vec::new() })
+        let (decodes, nvcomp) = if setup.stored { decoders(&context) } else { Default::default() };
+        Ok(CudaRuntime { context, stream, loaded: None, memory: Vec::new(), decodes, nvcomp })
     }
 
-    /// Memory on the GPU for each dataset, with the inputs in it, and zeros in the outputs.
+    /// Makes room on the GPU for a dataset.
+    fn make_room(&mut self, number: usize, slot: &CallSlot<'_>, bytes: usize) -> Result<()> {
+        if self.memory.len() <= number {
+            self.memory.resize_with(number + 1, || None);
+        }
+        let Some(held) = self.memory.get_mut(number) else { return Ok(()) };
+        // A dataset without elements has an address as well.
+        let room = bytes.max(1);
+        if held.as_ref().is_none_or(|memory| memory.bytes() < room) {
+            *held = None;
+            let about = |e: &hyperchunk_cuda::Error| {
+                let name = escape(slot.name, 80);
+                let text = format!(
+                    "{bytes} bytes on the GPU for {name:?}: {}; attaching with `--chunks auto` makes evaluations small",
+                    e.message()
+                );
+                Error::new(ErrorKind::Failed, text)
+            };
+            *held = Some(DeviceMemory::alloc(&self.context, room).map_err(|e| about(&e))?);
+        }
+        Ok(())
+    }
+
+    /// Memory on the GPU for each dataset, with the inputs in it that came as elements, and zeros in the outputs.
     fn fill(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
-        self.memory.resize_with(slots.len(), || None);
-        for (slot, held) in slots.iter().zip(&mut self.memory) {
+        for (number, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.stored == 0) {
             let bytes = slot_bytes(slot)?;
-            // A dataset without elements has an address as well.
-            let room = bytes.max(1);
-            if held.as_ref().is_none_or(|memory| memory.bytes() < room) {
-                *held = None;
-                let about = |e: &hyperchunk_cuda::Error| {
-                    let name = escape(slot.name, 80);
-                    let text = format!(
-                        "{bytes} bytes on the GPU for {name:?}: {}; attaching with `--chunks auto` makes evaluations small",
-                        e.message()
-                    );
-                    Error::new(ErrorKind::Failed, text)
-                };
-                *held = Some(DeviceMemory::alloc(&self.context, room).map_err(|e| about(&e))?);
-            }
-            let Some(memory) = held else { continue };
+            self.make_room(number, slot, bytes)?;
+            let Some(Some(memory)) = self.memory.get(number) else { continue };
             if slot.output {
                 self.stream.fill(memory, 0, bytes, 0).map_err(|e| failed(&e))?;
             } else {
@@ -132,6 +152,33 @@ impl CudaRuntime {
     }
 }
 
+/// What decodes inputs, opened and tried before the lock-down. Without it, or where it fails, inputs come as elements.
+fn decoders(context: &Arc<Context>) -> (Decodes, Option<Nvcomp>) {
+    let nvcomp = Nvcomp::beside(context.driver(), None).ok();
+    if let Some(nvcomp) = nvcomp.filter(|nvcomp| warm_up(context, Some(nvcomp)).is_ok()) {
+        return (Decodes::Compressed, Some(nvcomp));
+    }
+    match warm_up(context, None) {
+        Ok(()) => (Decodes::Plain, None),
+        Err(_) => (Decodes::Nothing, None),
+    }
+}
+
+/// Where a part of a chunk is in the shared memory.
+fn part<'a>(piece: crate::stored::Piece, memory: &'a [u8], fill: &'a [u8]) -> Result<Part<'a>> {
+    let stored = match piece.bytes {
+        None => ingest::Stored::Fill(fill),
+        Some(range) => {
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            match memory.get(place(range.start)..place(range.end)) {
+                Some(bytes) => ingest::Stored::Bytes(bytes),
+                None => fail!(Worker, "a chunk outside the shared memory"),
+            }
+        }
+    };
+    Ok(Part { stored, mask: piece.mask, from: piece.from, to: piece.to, size: piece.count })
+}
+
 fn slot_bytes(slot: &CallSlot<'_>) -> Result<usize> {
     let bytes = crate::protocol::block_bytes(slot.dims, slot.datatype).and_then(|b| usize::try_from(b).ok());
     match bytes {
@@ -153,6 +200,51 @@ impl Runtime for CudaRuntime {
         let functions = ptx.names.iter().map(|name| module.function(name)).collect::<Result<_, _>>();
         self.loaded = Some(Loaded { program, functions: functions.map_err(|e| failed(&e))? });
         Ok(())
+    }
+
+    fn decodes(&self) -> Decodes {
+        self.decodes
+    }
+
+    fn decode(&mut self, slots: &[CallSlot<'_>]) -> Result<bool> {
+        for (number, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.stored > 0) {
+            let bytes = slot_bytes(slot)?;
+            self.make_room(number, slot, bytes)?;
+            let Some(Some(to)) = self.memory.get(number) else { continue };
+            let Ok(length) = usize::try_from(slot.stored) else {
+                fail!(Worker, "an input that is too large")
+            };
+            // SAFETY: the host mapped so many bytes for this slot, and keeps them as they are while the call runs.
+            let memory = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), length) };
+            let Stored { chunk, filters, swap, fill, pieces } =
+                Stored::parse(memory, slot.dims, slot.datatype.size())?;
+            let filters: Vec<_> = filters
+                .into_iter()
+                .map(|f| ingest::Filter { id: f.id, optional: false, name: None, parameters: f.parameters })
+                .collect();
+            let parts = pieces.into_iter().map(|piece| part(piece, memory, &fill)).collect::<Result<_>>()?;
+            let nowhere = |_: u64, _: &mut [u8]| -> hyperchunk_cuda::Result<()> {
+                let message = "a chunk that is not in the shared memory";
+                Err(hyperchunk_cuda::Error::new(hyperchunk_cuda::ErrorKind::Invalid, message))
+            };
+            let request = Request {
+                input: Input::Reader(&nowhere),
+                chunk: &chunk,
+                filters: &filters,
+                element: slot.datatype.size(),
+                swap: swap as usize,
+                dims: slot.dims,
+                parts,
+            };
+            // On this thread: a locked-down process starts none of its own.
+            let nvcomp = self.nvcomp.as_ref();
+            let options = Options { nvcomp, threads: 1, batch: BATCH, ..Options::default() };
+            // Whatever was wrong with it, the reader tries it himself and tells.
+            if ingest(&request, to, 0, &options).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {

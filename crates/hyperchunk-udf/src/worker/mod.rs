@@ -31,6 +31,7 @@ use crate::protocol::{
 };
 use crate::record::seed_of_block;
 use crate::socket::{self, Received};
+use crate::stored::Decodes;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct CallSlot<'a> {
     pub output: bool,
     /// The segment that it lies in, and its first byte there.
     pub place: (u32, u64),
+    /// Bytes of the block as it is [stored](crate::stored), which lies there in place of its elements; 0 where these do.
+    pub stored: u64,
 }
 
 /// A language's part of the worker.
@@ -105,6 +108,17 @@ pub trait Runtime {
     fn inputs_at(&self) -> Option<u64> {
         None
     }
+    /// What it can be given beside elements.
+    fn decodes(&self) -> Decodes {
+        Decodes::Nothing
+    }
+    /// Makes elements of the inputs of the next [call](Runtime::call) that came as they are stored. `false`: it could not.
+    ///
+    /// # Errors
+    /// `Worker` for one that takes elements alone.
+    fn decode(&mut self, _slots: &[CallSlot<'_>]) -> Result<bool> {
+        fail!(Worker, "an input as it is stored, for a language that takes elements")
+    }
 }
 
 /// Makes the part of the worker for a language. It may map the segments, whose descriptors follow, once more.
@@ -147,6 +161,9 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let types =
         setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
     let opened_before = descriptors::open();
+    if backend == Backend::Cuda {
+        lockdown::before_driver()?;
+    }
     let mut runtime = make(&setup, backend, &fds)?;
     drop(fds);
     // Closed behind its back, a file of a granted module would be whatever gets its number next.
@@ -182,7 +199,8 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     })?;
     let answer = |a: &Answer| socket::send(socket, &protocol::encode_answer(a), &[]);
     let inputs_at = runtime.inputs_at().unwrap_or_else(|| segments.get(1).map_or(0, |s| s.region().0 as u64));
-    answer(&Answer::Ready { layers: report.layers.0, landlock_abi: report.landlock_abi, inputs_at })?;
+    let (layers, landlock_abi, decodes) = (report.layers.0, report.landlock_abi, runtime.decodes());
+    answer(&Answer::Ready { layers, landlock_abi, inputs_at, decodes })?;
     match (setup.task, code) {
         (Task::Compile, _) => {
             let Some(compiled) = compiled else { fail!(Worker, "nothing to compile") };
@@ -215,6 +233,10 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
         let slots = locate(&setup, &types, &segments, &places)?;
         runtime.seed(seed_of_block(seed, slots.first().map_or(&[], |s| s.start)))?;
+        if slots.iter().any(|slot| slot.stored > 0) && !runtime.decode(&slots)? {
+            answer(&Answer::Undecoded(seq))?;
+            continue;
+        }
         connections::during(!setup.grants.connect.is_empty(), || runtime.call(&slots))?;
         if doorbell.ring(seq) {
             answer(&Answer::Done(seq))?;
@@ -233,9 +255,13 @@ fn locate<'a>(
     }
     let mut slots = Vec::with_capacity(places.len());
     for ((slot, datatype), place) in setup.slots.iter().zip(types).zip(places) {
-        let data = protocol::block_bytes(&place.dims, datatype)
-            .and_then(|bytes| segments.get(place.segment as usize)?.at(place.offset, bytes));
+        let data = protocol::block_bytes(&place.dims, datatype).and_then(|bytes| {
+            segments.get(place.segment as usize)?.at(place.offset, bytes.max(place.stored))
+        });
         let Some(data) = data else { fail!(Worker, "a call outside the shared memory") };
+        if slot.output && place.stored > 0 {
+            fail!(Worker, "an output as it is stored")
+        }
         slots.push(CallSlot {
             name: &slot.name,
             datatype,
@@ -245,6 +271,7 @@ fn locate<'a>(
             start: &place.start,
             output: slot.output,
             place: (place.segment, place.offset),
+            stored: place.stored,
         });
     }
     Ok(slots)

@@ -1,15 +1,17 @@
-//! Where the elements of a box lie in a file of this machine, as they are stored, for those who decode them elsewhere.
+//! Where the elements of a box lie in a file, as they are stored, for those who decode them elsewhere.
 
 use super::chunked::located;
 use super::contiguous::{Bytes, locate};
+use super::fetch::{Part, Parts};
 use super::table::with_table;
+use super::workers::spread;
 use crate::dataset::Dataset;
 use crate::io::Source;
 use crate::{Error, Result};
 use hyperchunk_format::model::{Chunked, Filter, Layout};
 use hyperchunk_format::select::{Axis, Choice};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A box of a dataset, in pieces as they are stored.
 #[derive(Debug, Clone)]
@@ -48,13 +50,60 @@ const SHORT: u64 = 64 << 10;
 
 impl Dataset {
     /// Where the elements of a selection lie that is a box; `None` if it is none, or they do not lie in one file of this
-    /// machine: then they can only be read.
+    /// machine, or in chunks of one over a network: then they can only be read.
     ///
     /// # Errors
     /// Invalid if the selection does not fit the extent; if the index of the chunks cannot be read, or what it says does not
     /// lie in the file; Limit if chunks are larger than they may be.
     pub fn stored_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
         self.find_box(choice).map_err(|error| self.name(error))
+    }
+
+    /// Fills memory with the stored bytes of pieces of a box of this dataset. Each place has the number of a piece and as many bytes as its
+    /// range.
+    ///
+    /// # Errors
+    /// Those of reading, with the place in the file; Invalid if there is no such piece, or it has another size.
+    pub fn read_pieces(&self, found: &StoredBox, places: Vec<(usize, &mut [u8])>) -> Result<()> {
+        let mut jobs = Vec::with_capacity(places.len());
+        for (number, to) in places {
+            let range = found.pieces.get(number).and_then(|piece| piece.range.clone());
+            let Some(range) = range.filter(|range| range.end - range.start == to.len() as u64) else {
+                return Err(
+                    self.name(Error::invalid("a piece of a box that is not there, or of another size"))
+                );
+            };
+            jobs.push((range, to));
+        }
+        let bytes = jobs.iter().map(|(_, to)| to.len() as u64).sum();
+        let threads = self.threads_for(bytes);
+        let read = if found.source.remote().is_some() {
+            let mut parts = Parts::default();
+            for (range, to) in jobs {
+                let to = Mutex::new(to);
+                let work = Box::new(move |bytes: &[u8], _: &mut super::fetch::Scratch| {
+                    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+                    if bytes.len() != to.len() {
+                        return Err(Error::invalid("a part of another size than was asked for"));
+                    }
+                    to.copy_from_slice(bytes);
+                    Ok(())
+                });
+                parts.add(&found.source, Part { range, work });
+            }
+            parts.run(threads, self.object().file().options().limits.in_flight_bytes)
+        } else {
+            spread(
+                threads,
+                jobs.into_iter(),
+                || (),
+                |(), (range, to)| {
+                    let read = found.source.read_at(range.start, to);
+                    read.map_err(|error| error.within("chunk").at(range.start))
+                },
+            )
+        };
+        read.map_err(|error| self.name(error))
     }
 
     fn find_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
@@ -64,12 +113,15 @@ impl Dataset {
             || !self.external().is_empty()
             || self.object().file().0.layouts.cheapest(self, choice).is_some();
         let source = &self.object().file().0.source;
-        if elsewhere || source.file().is_none() {
+        let remote = source.remote().is_some();
+        if elsewhere || source.file().is_none() && !remote {
             return Ok(None);
         }
         let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
         let (extent, pieces) = match self.layout() {
             Layout::Chunked(chunked) => (chunked.dims.clone(), chunks(self, chunked, &wanted)?),
+            // There is nothing to decode in them, and over a network it takes a plan to read a part of them.
+            Layout::Contiguous { .. } if remote => return Ok(None),
             Layout::Contiguous { .. } => match rows(self, &wanted)? {
                 Some(pieces) => (self.dims().to_vec(), pieces),
                 None => return Ok(None),

@@ -294,7 +294,11 @@ static bool attack() {
         return send_raw(text.data(), text.size()) && false;
     }
     if (is("forged_ready")) {
-        uint32_t words[] = {0x81, 0xff, 99, 0, 0};
+        uint32_t words[] = {0x81, 0xff, 99, 0, 0, 2};
+        return send_raw(words, sizeof words) && false;
+    }
+    if (is("forged_undecoded")) {
+        uint32_t words[] = {0x88, 1};
         return send_raw(words, sizeof words) && false;
     }
     if (is("forged_done_spin")) {

@@ -108,6 +108,12 @@ pub struct Report {
     pub landlock_abi: u32,
 }
 
+/// Gives up capabilities before the driver of a GPU starts its threads, which would keep theirs: [`restrict`] reaches those of the calling
+/// thread alone. Drivers work without, as they do for users who are not root.
+pub fn before_driver() -> Result<()> {
+    if UNCONTAINED { Ok(()) } else { process::drop_capabilities() }
+}
+
 /// Puts up every layer around the calling process, for good.
 ///
 /// It must be called when the process has one thread only, after [`prepare`], and after the runtime has read every

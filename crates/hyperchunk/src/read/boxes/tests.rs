@@ -54,6 +54,25 @@ fn check(dataset: &Dataset, choice: &Choice) {
     let mut expected = vec![0; usize::try_from(choice.count(dataset.dims()).unwrap()).unwrap() * SIZE];
     dataset.read(choice, &mut expected).unwrap();
     assert_eq!(assembled(&found), expected, "{choice:?}");
+    let ranges = found.pieces.iter().map(|piece| piece.range.clone()).enumerate();
+    let stored: Vec<(usize, Range<u64>)> =
+        ranges.filter_map(|(number, range)| Some((number, range?))).collect();
+    let mut read: Vec<Vec<u8>> = stored
+        .iter()
+        .map(|(_, range)| vec![0xee; usize::try_from(range.end - range.start).unwrap()])
+        .collect();
+    let places = stored.iter().zip(&mut read).map(|((number, _), to)| (*number, to.as_mut_slice()));
+    dataset.read_pieces(&found, places.collect()).unwrap();
+    for ((_, range), read) in stored.iter().zip(&read) {
+        let mut expected = vec![0; read.len()];
+        found.source.read_at(range.start, &mut expected).unwrap();
+        assert_eq!(*read, expected);
+    }
+    for (number, bytes) in [(found.pieces.len(), 4), (0, 1)] {
+        let mut to = vec![0; bytes];
+        let refused = dataset.read_pieces(&found, vec![(number, &mut to)]);
+        assert!(refused.is_err(), "{number} {bytes}");
+    }
 }
 
 fn parts(ranges: &[Range<u64>]) -> Choice {

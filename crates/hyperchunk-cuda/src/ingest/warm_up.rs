@@ -1,0 +1,73 @@
+//! What libraries put off until the first batch, done at once.
+
+use super::{Input, Options, Part, Request, Stored, ingest};
+use crate::error::fail;
+use crate::nvcomp::{Algorithm, Nvcomp};
+use crate::{Context, DeviceMemory, Error, ErrorKind, Result, Stream};
+use hyperchunk_format::codec::Encoder;
+use hyperchunk_format::model::Filter;
+use std::sync::Arc;
+
+/// Bytes of the chunk that is taken through all of it.
+const CHUNK: usize = 4096;
+
+/// Takes a chunk in each format that nvCOMP decompresses, or one without a format, through all that [`ingest`] does, on this thread alone. A
+/// process that is to open nothing later calls this first.
+///
+/// # Errors
+/// What CUDA says; Failed if what comes out is not what went in.
+pub fn warm_up(context: &Arc<Context>, nvcomp: Option<&Nvcomp>) -> Result<()> {
+    let values: Vec<u8> = (0..CHUNK).map(|at| u8::try_from(at / 16 % 251).unwrap_or(0)).collect();
+    let filter =
+        |id, parameters: &[u32]| Filter { id, optional: false, name: None, parameters: parameters.to_vec() };
+    let shuffle = filter(2, &[4]);
+    let mut pipelines = vec![vec![shuffle.clone()]];
+    for (algorithm, id, parameters) in [
+        (Algorithm::Snappy, 32003, &[][..]),
+        (Algorithm::Lz4, 32004, &[0]),
+        (Algorithm::Deflate, 1, &[4]),
+        (Algorithm::Zstd, 32015, &[3]),
+    ] {
+        if nvcomp.is_some_and(|nvcomp| nvcomp.decompresses(algorithm)) {
+            pipelines.push(vec![shuffle.clone(), filter(id, parameters)]);
+        }
+    }
+    let (memory, stream) = (DeviceMemory::alloc(context, CHUNK)?, Stream::new(context)?);
+    let mut encoder = Encoder::new();
+    for filters in &pipelines {
+        let (stored, mask) = encoder.encode(filters, &values).map_err(Error::from)?;
+        let none = |_: u64, _: &mut [u8]| -> Result<()> {
+            Err(Error::new(ErrorKind::Failed, "a chunk that is nowhere"))
+        };
+        // Rows that do not lie together are put in their places by a kernel.
+        let part = |column| Part {
+            stored: Stored::Bytes(stored),
+            mask,
+            from: vec![0, 8 - column],
+            to: vec![0, column],
+            size: vec![CHUNK as u64 / 64, 8],
+        };
+        let request = Request {
+            input: Input::Reader(&none),
+            chunk: &[CHUNK as u64 / 64, 16],
+            filters,
+            element: 4,
+            swap: 0,
+            dims: &[CHUNK as u64 / 64, 16],
+            parts: vec![part(0), part(8)],
+        };
+        stream.fill(&memory, 0, CHUNK, 0)?;
+        stream.synchronize()?;
+        let options = Options { nvcomp, threads: 1, batch: CHUNK * 4, ..Options::default() };
+        let report = ingest(&request, &memory, 0, &options)?;
+        let mut found = vec![0; CHUNK];
+        stream.download(&memory, 0, &mut found)?;
+        // The halves of each row have changed places.
+        let expected: Vec<u8> = values.chunks(64).flat_map(|row| [&row[32..], &row[..32]].concat()).collect();
+        if found != expected || report.on_cpu > 0 {
+            let id = filters.last().map_or(0, |filter| filter.id);
+            fail!(Failed, "the GPU did not make of a chunk with filter {id} what went into it")
+        }
+    }
+    Ok(())
+}

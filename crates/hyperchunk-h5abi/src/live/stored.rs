@@ -1,0 +1,245 @@
+//! Inputs for workers that decode chunks themselves: handed over as they are stored.
+//!
+//! Whatever does not go this way is read through the library, which says what is wrong if something is.
+
+use super::plan::absolute;
+use crate::Result;
+use crate::errors::Quiet;
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::symbols::{CLASS_FLOAT, CLASS_INTEGER, Hid};
+use hyperchunk_udf::backend::Backend;
+use hyperchunk_udf::record::{Block, Record, Slot};
+use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
+
+/// Client data of a filter, at most; those that workers undo have a few.
+const MAX_WORDS: usize = 16;
+/// `H5T_ORDER_LE`, `H5T_ORDER_BE`.
+const LITTLE: i32 = 0;
+const BIG: i32 = 1;
+
+/// How the chunks of a dataset are stored, where a worker may make elements of them.
+pub(super) struct Form {
+    chunk: Vec<u64>,
+    filters: Vec<Filter>,
+    /// Units of so many bytes whose bytes are in the other order; 1 for none.
+    swap: u32,
+    needed: Decodes,
+}
+
+impl Form {
+    /// `None` where they are none that a worker decodes.
+    pub(super) fn of(library: &'static Library, dataset: &Handle) -> Result<Option<Form>> {
+        let plist = library.create_plist(dataset.id)?;
+        let (Some(chunk), Some(filters)) = (library.chunk_shape(plist.id), filters(library, plist.id)) else {
+            return Ok(None);
+        };
+        let needed = Decodes::needed(filters.iter().map(|filter| filter.id));
+        let swap = reversed(library, dataset)?;
+        Ok(needed.zip(swap).map(|(needed, swap)| Form { chunk, filters, swap, needed }))
+    }
+}
+
+/// The filters of a creation list.
+fn filters(library: &Library, plist: Hid) -> Option<Vec<Filter>> {
+    // SAFETY: any identifier may be asked.
+    let count = u32::try_from(unsafe { (library.f.plist_filters)(plist) }).ok()?;
+    let one = |number| {
+        let (mut flags, mut count, mut words) = (0, MAX_WORDS, [0_u32; MAX_WORDS]);
+        // SAFETY: all buffers are live and of the sizes that are told; a name and a configuration are not asked for.
+        let id = unsafe {
+            (library.f.plist_filter)(
+                plist,
+                number,
+                &raw mut flags,
+                &raw mut count,
+                words.as_mut_ptr(),
+                0,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        let parameters = words.get(..count)?.to_vec();
+        Some(Filter { id: u16::try_from(id).ok()?, parameters })
+    };
+    (0..count).map(one).collect()
+}
+
+/// Of how many bytes the units are whose bytes are in the other order than in memory; 1 if elements are stored as in memory, `None` if
+/// they are otherwise.
+fn reversed(library: &'static Library, dataset: &Handle) -> Result<Option<u32>> {
+    let stored = library.dataset_type(dataset.id)?;
+    let (native, ..) = library.input_type(Backend::Cuda, stored.id)?;
+    // SAFETY: open types.
+    let (equal, class, size, order) = unsafe {
+        (
+            (library.f.type_equal)(native.id, stored.id) > 0,
+            (library.f.type_class)(stored.id),
+            (library.f.type_size)(stored.id),
+            (library.f.type_order)(stored.id),
+        )
+    };
+    if equal {
+        return Ok(Some(1));
+    }
+    if !matches!(class, CLASS_INTEGER | CLASS_FLOAT) || !matches!(size, 2 | 4 | 8) || order != BIG {
+        return Ok(None);
+    }
+    // SAFETY: an open type; the copy is ours.
+    let turned = library.wrap_type(unsafe { (library.f.type_copy)(stored.id) }, "its datatype")?;
+    // SAFETY: open types.
+    let same = unsafe {
+        (library.f.type_set_order)(turned.id, LITTLE) >= 0 && (library.f.type_equal)(native.id, turned.id) > 0
+    };
+    Ok(u32::try_from(size).ok().filter(|_| same))
+}
+
+/// Puts a block of an input into memory as it is stored, for a worker that decodes so much. Returns the bytes; 0 if it has to be
+/// read otherwise.
+pub(super) fn read(
+    library: &'static Library,
+    live: Hid,
+    record: &Record,
+    slot: &Slot,
+    (offset, shape): &Block,
+    decodes: Decodes,
+    to: &mut [u8],
+) -> Result<u64> {
+    let _quiet = Quiet::new(library);
+    let file = library.file_of(live)?;
+    let dataset = library.open_dataset(file.id, &c_name(&absolute(&slot.name))?)?;
+    let (_, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
+    let dims = library.dims(library.dataset_space(dataset.id)?.id)?;
+    let form = Form::of(library, &dataset)?.filter(|form| form.needed <= decodes);
+    let Some(form) = form.filter(|_| datatype == slot.datatype && record.fits(slot, &dims)) else {
+        return Ok(0);
+    };
+    Ok(filled(library, dataset.id, &form, (&dims, offset, shape), datatype.size(), to).unwrap_or(0))
+}
+
+fn filled(
+    library: &Library,
+    dataset: Hid,
+    form: &Form,
+    (dims, offset, shape): (&[u64], &[u64], &[u64]),
+    element: usize,
+    to: &mut [u8],
+) -> Option<u64> {
+    let chunk_bytes =
+        form.chunk.iter().try_fold(element as u64, |bytes, extent| bytes.checked_mul(*extent))?;
+    let (pieces, starts) = pieces(&form.chunk, offset, shape, to.len())?;
+    let mut stored = Stored {
+        chunk: form.chunk.clone(),
+        filters: form.filters.clone(),
+        swap: form.swap,
+        fill: vec![0; element],
+        pieces,
+    };
+    let mut sizes = Vec::with_capacity(starts.len());
+    for start in &starts {
+        let mut size = 0;
+        // SAFETY: the offset has the dataset's rank; one live integer.
+        let told = unsafe { (library.f.dataset_chunk_size)(dataset, start.as_ptr(), &raw mut size) } >= 0;
+        // One that was never written has no size.
+        sizes.push(Some(size).filter(|size| told && *size > 0)?);
+    }
+    let bytes = stored.place(&sizes).filter(|bytes| *bytes <= to.len() as u64)?;
+    let mut masks = Vec::with_capacity(starts.len());
+    for ((_, place), start) in stored.places(to)?.into_iter().zip(&starts) {
+        let mut mask = 0_u32;
+        // SAFETY: the offset has the dataset's rank; the buffer has the size that HDF5 told, which nobody changes meanwhile.
+        let read = unsafe {
+            (library.f.dataset_read_chunk)(
+                dataset,
+                0,
+                start.as_ptr(),
+                &raw mut mask,
+                place.as_mut_ptr().cast(),
+            )
+        };
+        let past = start.iter().zip(&form.chunk).zip(dims).any(|((start, chunk), dim)| start + chunk > *dim);
+        // Chunks that reach past the edges may be stored without filters, which no mask says.
+        let unclear = past && mask == 0 && !form.filters.is_empty() && place.len() as u64 == chunk_bytes;
+        masks.push(Some(mask).filter(|_| read >= 0 && !unclear)?);
+    }
+    for (piece, mask) in stored.pieces.iter_mut().zip(masks) {
+        piece.mask = mask;
+    }
+    stored.write(to)?;
+    Some(bytes)
+}
+
+/// The parts of chunks that make a block, and the first element of each chunk. `None` for more than memory of so many bytes has room
+/// for, or no elements.
+fn pieces(chunk: &[u64], offset: &[u64], shape: &[u64], room: usize) -> Option<(Vec<Piece>, Vec<Vec<u64>>)> {
+    let rank = chunk.len();
+    if offset.len() != rank || shape.len() != rank || chunk.contains(&0) || shape.contains(&0) {
+        return None;
+    }
+    let ends: Vec<u64> = offset.iter().zip(shape).map(|(o, s)| o.checked_add(*s)).collect::<Option<_>>()?;
+    let first: Vec<u64> = offset.iter().zip(chunk).map(|(o, c)| o / c).collect();
+    let last: Vec<u64> = ends.iter().zip(chunk).map(|(e, c)| (e - 1) / c).collect();
+    let count = first.iter().zip(&last).try_fold(1_u64, |all, (f, l)| all.checked_mul(l - f + 1))?;
+    if count.checked_mul(20 + 24 * rank as u64)? > room as u64 {
+        return None;
+    }
+    let (mut pieces, mut starts) = (Vec::new(), Vec::new());
+    let mut place = first.clone();
+    loop {
+        let start: Vec<u64> = place.iter().zip(chunk).map(|(p, c)| p * c).collect();
+        let mut piece =
+            Piece { bytes: Some(0..0), mask: 0, from: Vec::new(), to: Vec::new(), count: Vec::new() };
+        for (axis, at) in start.iter().enumerate() {
+            let low = (*at).max(offset[axis]);
+            let high = at.saturating_add(chunk[axis]).min(ends[axis]);
+            piece.from.push(low - at);
+            piece.to.push(low - offset[axis]);
+            piece.count.push(high - low);
+        }
+        pieces.push(piece);
+        starts.push(start);
+        let Some(axis) = (0..rank).rev().find(|axis| place[*axis] < last[*axis]) else {
+            return Some((pieces, starts));
+        };
+        place[axis] += 1;
+        place[axis + 1..].copy_from_slice(&first[axis + 1..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_make_the_block() {
+        let check = |chunk: &[u64], offset: &[u64], shape: &[u64], count: usize| {
+            let (pieces, starts) = pieces(chunk, offset, shape, 1 << 20).unwrap();
+            assert_eq!((pieces.len(), starts.len()), (count, count));
+            let mut seen = vec![false; usize::try_from(shape.iter().product::<u64>()).unwrap()];
+            for (piece, start) in pieces.iter().zip(&starts) {
+                for n in 0..piece.count.iter().product() {
+                    let (mut rest, mut at, mut step) = (n, 0, 1);
+                    for axis in (0..chunk.len()).rev() {
+                        let inside = rest % piece.count[axis];
+                        rest /= piece.count[axis];
+                        assert!(piece.from[axis] + inside < chunk[axis]);
+                        let global = start[axis] + piece.from[axis] + inside;
+                        assert_eq!(global, offset[axis] + piece.to[axis] + inside);
+                        at += (piece.to[axis] + inside) * step;
+                        step *= shape[axis];
+                    }
+                    let seen = &mut seen[usize::try_from(at).unwrap()];
+                    assert!(!std::mem::replace(seen, true), "each element once");
+                }
+            }
+            assert!(seen.iter().all(|seen| *seen));
+        };
+        check(&[10], &[0], &[10], 1);
+        check(&[10], &[9], &[12], 3);
+        check(&[4, 5], &[3, 4], &[5, 6], 4);
+        check(&[4, 5, 1], &[0, 0, 7], &[9, 5, 2], 6);
+        assert!(pieces(&[1], &[0], &[1000], 1000).is_none());
+        assert!(pieces(&[4, 4], &[0, 0], &[0, 4], 1000).is_none());
+        assert!(pieces(&[4], &[u64::MAX], &[2], 1000).is_none());
+    }
+}

@@ -1,0 +1,96 @@
+//! Inputs for workers that decode chunks themselves: handed over as they are stored.
+
+use crate::inputs::{choice, in_memory, open};
+use crate::of_function;
+use hyperchunk::model::{ByteOrder, Class, Datatype, Layout};
+use hyperchunk::{Dataset, File};
+use hyperchunk_udf::error::Result;
+use hyperchunk_udf::record::{Block, Record, Slot};
+use hyperchunk_udf::stored::{Decodes, Filter, Piece, Stored};
+
+/// Whether chunks of an input may go to a worker as they are stored.
+pub(crate) fn may_come(slot: &Slot, dataset: &Dataset) -> bool {
+    !slot.datatype.has_pointers()
+        && matches!(dataset.layout(), Layout::Chunked(_) | Layout::Contiguous { .. })
+        && needed(dataset).is_some()
+        && reversed(dataset.datatype()).is_some()
+}
+
+fn needed(dataset: &Dataset) -> Option<Decodes> {
+    Decodes::needed(dataset.pipeline().iter().map(|filter| filter.id))
+}
+
+/// Of how many bytes the units are whose bytes are in the other order than in memory; 1 if elements are stored as in memory, `None` if
+/// they are otherwise.
+fn reversed(stored: &Datatype) -> Option<u32> {
+    let (_, memory) = in_memory(stored).ok()?;
+    if memory == *stored {
+        return Some(1);
+    }
+    number(stored, &memory)
+}
+
+fn number(stored: &Datatype, memory: &Datatype) -> Option<u32> {
+    if let (Class::Array { base: stored, .. }, Class::Array { base: memory, .. }) =
+        (&stored.class, &memory.class)
+    {
+        return number(stored, memory);
+    }
+    let size = u16::try_from(stored.size).ok().filter(|size| [2, 4, 8].contains(size))?;
+    let turned = match (&stored.class, &memory.class) {
+        (Class::Integer { .. }, Class::Integer { signed, .. }) => {
+            Datatype::integer(size, *signed, ByteOrder::Big)
+        }
+        (Class::Float(_), Class::Float(_)) => Datatype::ieee(size, ByteOrder::Big),
+        _ => return None,
+    };
+    (turned == *stored && memory.size == stored.size).then_some(u32::from(size))
+}
+
+/// Puts a block of an input into memory as it is stored, for a worker that decodes so much. Returns the bytes; 0 if it has to be
+/// read otherwise.
+pub(crate) fn read(
+    file: &File,
+    record: &Record,
+    slot: &Slot,
+    (offset, shape): &Block,
+    decodes: Decodes,
+    to: &mut [u8],
+) -> Result<u64> {
+    let dataset = open(file, record, slot)?;
+    let needed = needed(&dataset).filter(|needed| *needed <= decodes);
+    let (Some(_), Some(swap)) = (needed, reversed(dataset.datatype())) else { return Ok(0) };
+    let found = dataset.stored_box(&choice(offset, shape)).map_err(|error| of_function(&error))?;
+    let Some(found) = found.filter(|found| found.shape == *shape) else { return Ok(0) };
+    // Of what lies in a row, a worker would get all to take a part of it.
+    if matches!(dataset.layout(), Layout::Contiguous { .. }) && found.extent != found.shape {
+        return Ok(0);
+    }
+    let filters = found.pipeline.iter();
+    let sizes: Vec<u64> = found
+        .pieces
+        .iter()
+        .map(|piece| piece.range.as_ref().map_or(0, |range| range.end.saturating_sub(range.start)))
+        .collect();
+    let mut stored = Stored {
+        chunk: found.extent.clone(),
+        filters: filters.map(|f| Filter { id: f.id, parameters: f.parameters.clone() }).collect(),
+        swap,
+        fill: found.fill.clone().unwrap_or_else(|| vec![0; slot.datatype.size()]),
+        pieces: found
+            .pieces
+            .iter()
+            .map(|piece| Piece {
+                bytes: piece.range.as_ref().map(|_| 0..0),
+                mask: piece.mask,
+                from: piece.from.clone(),
+                to: piece.to.clone(),
+                count: piece.count.clone(),
+            })
+            .collect(),
+    };
+    let Some(bytes) = stored.place(&sizes).filter(|bytes| *bytes <= to.len() as u64) else { return Ok(0) };
+    let Some(places) = stored.write(to).and_then(|()| stored.places(to)) else { return Ok(0) };
+    dataset.read_pieces(&found, places).map_err(|error| of_function(&error))?;
+    Ok(bytes)
+}

@@ -1,0 +1,395 @@
+//! Inputs as they are stored: how a reader hands chunks to a worker that decodes them, in the memory that they share.
+//!
+//! First comes a table (of what the chunks have in common, then of each), behind it the chunks' stored bytes. It is written by
+//! the reader and read by its worker, a locked-down process: what a file says in it is sizes and places, each of which the worker
+//! checks against the memory and the block.
+
+use crate::error::{Result, fail};
+use crate::stub::MAX_RANK;
+use std::ops::Range;
+
+/// No pipeline has more filters: HDF5's own bound.
+const MAX_FILTERS: usize = 32;
+/// Client data of a filter, at most; those that GPUs undo have a few.
+const MAX_PARAMETERS: usize = 256;
+
+/// What a worker makes elements of, beside elements. Each can do what those before it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Decodes {
+    /// Nothing: it is given elements.
+    #[default]
+    Nothing,
+    /// Chunks that are not compressed.
+    Plain,
+    /// Compressed ones, too.
+    Compressed,
+}
+
+impl Decodes {
+    /// The number that stands for it in messages.
+    pub(crate) fn number(self) -> u32 {
+        self as u32
+    }
+
+    pub(crate) fn of_number(number: u32) -> Option<Self> {
+        [Decodes::Nothing, Decodes::Plain, Decodes::Compressed].get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// What a worker must be able to do for chunks with these filters, in the order in which a writer applies them; `None` for
+    /// filters that no GPU undoes.
+    pub fn needed(filters: impl IntoIterator<Item = u16>) -> Option<Self> {
+        const SHUFFLE: u16 = 2;
+        const FLETCHER32: u16 = 3;
+        // Deflate, Snappy, LZ4 and Zstandard.
+        const COMPRESSORS: [u16; 4] = [1, 32003, 32004, 32015];
+        // Each of the three kinds once, in this order.
+        let (mut reached, mut needed) = (0, Decodes::Plain);
+        for filter in filters {
+            let kind = match filter {
+                SHUFFLE => 1,
+                FLETCHER32 => 3,
+                filter if COMPRESSORS.contains(&filter) => 2,
+                _ => return None,
+            };
+            if kind <= reached {
+                return None;
+            }
+            reached = kind;
+            if kind == 2 {
+                needed = Decodes::Compressed;
+            }
+        }
+        Some(needed)
+    }
+}
+
+/// A filter and its client data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Its registered number.
+    pub id: u16,
+    /// Its client data.
+    pub parameters: Vec<u32>,
+}
+
+/// A part of a chunk, and where it goes in the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where in the memory its bytes are; `None` where nothing was written: its elements are the fill value.
+    pub bytes: Option<Range<u64>>,
+    /// Which filters were left out, a bit for each.
+    pub mask: u32,
+    /// The first element that is wanted, in the chunk.
+    pub from: Vec<u64>,
+    /// Where that goes in the block.
+    pub to: Vec<u64>,
+    /// How many are wanted, along each axis.
+    pub count: Vec<u64>,
+}
+
+/// A block of an input as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The extent of the chunks.
+    pub chunk: Vec<u64>,
+    /// The filters, in the order in which a writer applies them.
+    pub filters: Vec<Filter>,
+    /// Units of so many bytes whose bytes are in the other order; 1 for none.
+    pub swap: u32,
+    /// An element that was never written.
+    pub fill: Vec<u8>,
+    /// The pieces, which make the whole block.
+    pub pieces: Vec<Piece>,
+}
+
+impl Stored {
+    /// Room beside the elements of a block of so many bytes, so that chunks that did not become smaller fit in with their table.
+    pub(crate) fn room(bytes: u64) -> u64 {
+        (bytes / 64).saturating_add(1 << 14)
+    }
+
+    /// Gives each piece that has bytes its place behind the table; `sizes` are those of all pieces, in their order. Returns the bytes of
+    /// table and pieces together.
+    pub fn place(&mut self, sizes: &[u64]) -> Option<u64> {
+        let mut end = self.table_bytes();
+        if sizes.len() != self.pieces.len() {
+            return None;
+        }
+        for (piece, size) in self.pieces.iter_mut().zip(sizes) {
+            if let Some(bytes) = &mut piece.bytes {
+                let start = end;
+                end = start.checked_add(*size)?;
+                *bytes = start..end;
+            }
+        }
+        Some(end)
+    }
+
+    fn table_bytes(&self) -> u64 {
+        let filters: usize = self.filters.iter().map(|filter| 2 + filter.parameters.len()).sum();
+        let words = 4 + filters + self.fill.len().div_ceil(4);
+        let rank = self.chunk.len() as u64;
+        let piece = 20 + 24 * rank;
+        words as u64 * 4 + 8 + rank * 8 + (self.pieces.len() as u64).saturating_mul(piece)
+    }
+
+    /// Writes the table to the start of the memory. `None` where that is too small.
+    pub fn write(&self, to: &mut [u8]) -> Option<()> {
+        let table = self.encoded();
+        to.get_mut(..table.len())?.copy_from_slice(&table);
+        Some(())
+    }
+
+    /// The places of the pieces' bytes in the memory, in their order: each has the piece's number. `None` where the memory is too small.
+    pub fn places<'a>(&self, to: &'a mut [u8]) -> Option<Vec<(usize, &'a mut [u8])>> {
+        let mut at = self.table_bytes();
+        let (_, mut rest) = to.split_at_mut_checked(usize::try_from(at).ok()?)?;
+        let mut places = Vec::with_capacity(self.pieces.len());
+        for (number, piece) in self.pieces.iter().enumerate() {
+            let Some(range) = &piece.bytes else { continue };
+            let length = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+            if range.start != at {
+                return None;
+            }
+            let (place, after) = std::mem::take(&mut rest).split_at_mut_checked(length)?;
+            places.push((number, place));
+            (rest, at) = (after, range.end);
+        }
+        Some(places)
+    }
+
+    fn encoded(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        word(&mut out, count(self.chunk.len()));
+        word(&mut out, self.swap);
+        word(&mut out, count(self.fill.len()));
+        word(&mut out, count(self.filters.len()));
+        long(&mut out, self.pieces.len() as u64);
+        self.chunk.iter().for_each(|extent| long(&mut out, *extent));
+        for filter in &self.filters {
+            word(&mut out, u32::from(filter.id));
+            word(&mut out, count(filter.parameters.len()));
+            filter.parameters.iter().for_each(|parameter| word(&mut out, *parameter));
+        }
+        out.extend_from_slice(&self.fill);
+        out.resize(out.len() + self.fill.len().div_ceil(4) * 4 - self.fill.len(), 0);
+        for piece in &self.pieces {
+            let bytes = piece.bytes.clone().unwrap_or(0..0);
+            long(&mut out, bytes.start);
+            long(&mut out, bytes.end);
+            word(&mut out, piece.mask);
+            for place in piece.from.iter().chain(&piece.to).chain(&piece.count) {
+                long(&mut out, *place);
+            }
+        }
+        out
+    }
+
+    /// Reads the table of a block of this shape, whose elements have `size` bytes.
+    ///
+    /// # Errors
+    /// `Worker` if it is none, or leads out of the memory or of the block.
+    pub fn parse(memory: &[u8], dims: &[u64], size: usize) -> Result<Self> {
+        match parsed(memory, dims, size) {
+            Some(stored) => Ok(stored),
+            None => fail!(Worker, "a table of stored chunks that makes no sense"),
+        }
+    }
+}
+
+fn word(out: &mut Vec<u8>, n: u32) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+fn long(out: &mut Vec<u8>, n: u64) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn word(&mut self) -> Option<u32> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*head))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*head))
+    }
+
+    fn longs(&mut self, count: usize) -> Option<Vec<u64>> {
+        (0..count).map(|_| self.long()).collect()
+    }
+
+    /// A count of what takes at least so many bytes each, of which there are enough left.
+    fn count(&mut self, most: usize) -> Option<usize> {
+        self.word().and_then(|n| usize::try_from(n).ok()).filter(|n| *n <= most)
+    }
+
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(head)
+    }
+}
+
+fn parsed(memory: &[u8], dims: &[u64], size: usize) -> Option<Stored> {
+    let mut c = Cursor(memory);
+    let rank = c.count(MAX_RANK).filter(|rank| *rank == dims.len())?;
+    let swap = c.word().filter(|swap| matches!(swap, 1 | 2 | 4 | 8))?;
+    let fill_bytes = c.count(memory.len()).filter(|bytes| *bytes == size)?;
+    let filters = c.count(MAX_FILTERS)?;
+    let pieces = usize::try_from(c.long()?).ok().filter(|count| *count <= memory.len() / 20)?;
+    let chunk = c.longs(rank)?;
+    let filters = (0..filters).map(|_| {
+        let id = u16::try_from(c.word()?).ok()?;
+        let count = c.count(MAX_PARAMETERS)?;
+        let parameters = (0..count).map(|_| c.word()).collect::<Option<_>>()?;
+        Some(Filter { id, parameters })
+    });
+    let filters = filters.collect::<Option<Vec<_>>>()?;
+    let fill = c.bytes(fill_bytes)?.to_vec();
+    c.bytes(fill_bytes.div_ceil(4) * 4 - fill_bytes)?;
+    let mut elements = 0_u64;
+    let pieces = (0..pieces).map(|_| {
+        let (start, end) = (c.long()?, c.long()?);
+        let bytes = match (start, end) {
+            (0, 0) => None,
+            _ if start <= end && end <= memory.len() as u64 => Some(start..end),
+            _ => return None,
+        };
+        let mask = c.word()?;
+        let (from, to, count) = (c.longs(rank)?, c.longs(rank)?, c.longs(rank)?);
+        let inside = |start: &[u64], whole: &[u64]| {
+            let mut axes = start.iter().zip(&count).zip(whole);
+            axes.all(|((start, count), whole)| start.checked_add(*count).is_some_and(|end| end <= *whole))
+        };
+        if !inside(&from, &chunk) || !inside(&to, dims) {
+            return None;
+        }
+        let product = count.iter().try_fold(1_u64, |all, count| all.checked_mul(*count))?;
+        elements = elements.checked_add(product)?;
+        Some(Piece { bytes, mask, from, to, count })
+    });
+    let pieces = pieces.collect::<Option<Vec<_>>>()?;
+    // Pieces do not overlap, so that as many elements as the block has are all of it.
+    let whole = dims.iter().try_fold(1_u64, |all, extent| all.checked_mul(*extent))?;
+    (elements == whole).then_some(Stored { chunk, filters, swap, fill, pieces })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> (Stored, Vec<u8>) {
+        let piece = |bytes: Option<Range<u64>>, from: [u64; 2], to: [u64; 2], count: [u64; 2]| Piece {
+            bytes,
+            mask: 2,
+            from: from.to_vec(),
+            to: to.to_vec(),
+            count: count.to_vec(),
+        };
+        let mut stored = Stored {
+            chunk: vec![4, 8],
+            filters: vec![
+                Filter { id: 2, parameters: vec![6] },
+                Filter { id: 32003, parameters: Vec::new() },
+            ],
+            swap: 2,
+            fill: b"abcdef".to_vec(),
+            pieces: vec![
+                piece(Some(0..0), [1, 0], [0, 0], [3, 5]),
+                piece(None, [0, 0], [3, 0], [1, 5]),
+                piece(Some(0..0), [0, 3], [0, 5], [4, 2]),
+            ],
+        };
+        let total = stored.place(&[10, 99, 20]).unwrap();
+        let mut memory = vec![0xee; usize::try_from(total).unwrap()];
+        stored.write(&mut memory).unwrap();
+        let places = stored.places(&mut memory).unwrap();
+        let found: Vec<_> = places.iter().map(|(number, place)| (*number, place.len())).collect();
+        assert_eq!(found, [(0, 10), (2, 20)]);
+        for (number, place) in places {
+            place.fill(u8::try_from(number).unwrap());
+        }
+        (stored, memory)
+    }
+
+    #[test]
+    fn tables_round_trip_and_damage_is_seen() {
+        let (stored, memory) = example();
+        let read = |memory: &[u8], dims: &[u64], size| Stored::parse(memory, dims, size);
+        assert_eq!(read(&memory, &[4, 7], 6).unwrap(), stored);
+        let bytes = |piece: usize| {
+            let range = stored.pieces[piece].bytes.clone().unwrap();
+            &memory[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()]
+        };
+        assert_eq!((bytes(0), bytes(2)), (&[0; 10][..], &[2; 20][..]));
+        for (dims, size) in [(&[4, 8][..], 6), (&[4, 7], 5), (&[28], 6), (&[3, 7], 6)] {
+            assert!(read(&memory, dims, size).is_err(), "{dims:?} {size}");
+        }
+        for length in 0..memory.len() {
+            assert!(read(&memory[..length], &[4, 7], 6).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn changed_tables_never_lead_out_of_the_memory() {
+        let (_, memory) = example();
+        for at in 0..memory.len() - 30 {
+            for flip in [1_u8, 0x80, 0xff] {
+                let mut changed = memory.clone();
+                changed[at] ^= flip;
+                let Ok(found) = Stored::parse(&changed, &[4, 7], 6) else { continue };
+                for piece in &found.pieces {
+                    assert!(piece.bytes.as_ref().is_none_or(|bytes| bytes.end <= memory.len() as u64));
+                    for axis in 0..2 {
+                        assert!(piece.to[axis] + piece.count[axis] <= [4, 7][axis]);
+                        assert!(piece.from[axis] + piece.count[axis] <= found.chunk[axis]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_written() {
+        let (stored, memory) = example();
+        for length in 0..memory.len() {
+            assert!(stored.places(&mut vec![0; length]).is_none(), "{length}");
+        }
+        assert_eq!(stored.table_bytes(), stored.encoded().len() as u64);
+        assert!(stored.write(&mut vec![0; stored.encoded().len() - 1]).is_none());
+        let mut other = stored.clone();
+        assert!(other.place(&[1, 2]).is_none());
+        assert!(other.place(&[u64::MAX, 0, 1]).is_none());
+    }
+
+    #[test]
+    fn which_filters_a_gpu_undoes() {
+        for (filters, expected) in [
+            (&[][..], Some(Decodes::Plain)),
+            (&[2], Some(Decodes::Plain)),
+            (&[2, 3], Some(Decodes::Plain)),
+            (&[1], Some(Decodes::Compressed)),
+            (&[2, 1, 3], Some(Decodes::Compressed)),
+            (&[32003], Some(Decodes::Compressed)),
+            (&[2, 32015], Some(Decodes::Compressed)),
+            (&[1, 2], None),
+            (&[1, 1], None),
+            (&[3, 1], None),
+            (&[32000], None),
+            (&[31300], None),
+        ] {
+            assert_eq!(Decodes::needed(filters.iter().copied()), expected, "{filters:?}");
+        }
+        for decodes in [Decodes::Nothing, Decodes::Plain, Decodes::Compressed] {
+            assert_eq!(Decodes::of_number(decodes.number()), Some(decodes));
+        }
+        assert_eq!(Decodes::of_number(3), None);
+    }
+}

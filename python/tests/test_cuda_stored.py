@@ -1,0 +1,292 @@
+"""Inputs of kernels that go to the GPU as they are stored.
+
+Values are those of C++, and the driver of tests counted what it decompressed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from cuda_programs import HAS_NVRTC, REGIONS, SMOOTH_CPP
+from fresh import failure, read
+from programs import elementwise
+from test_cuda import Counts
+
+pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
+
+SHAPE = (300, 200)
+# Before it is locked down, a worker lets the GPU decompress two pieces in each format.
+TRIED = 8
+
+
+class Seen(NamedTuple):
+    """What the drivers of some workers counted together."""
+
+    workers: int
+    decompressed: int
+    up: int
+    mistakes: int
+
+    @property
+    def inputs(self) -> int:
+        """Pieces of inputs that were decompressed."""
+        return self.decompressed - TRIED * self.workers
+
+
+class Workers:
+    """What the drivers of the workers count that were started since."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def new(self) -> Seen:
+        """Those of workers that were not told of yet."""
+        paths = sorted(self.folder.iterdir())
+        found = [Counts.from_buffer_copy(path.read_bytes()) for path in paths]
+        for path in paths:
+            path.unlink()
+        return Seen(len(found), *(sum(getattr(one, name) for one in found) for name in Seen._fields[1:]))
+
+
+@pytest.fixture
+def workers(gpu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workers:
+    """There is a driver, and nvCOMP."""
+    folder = tmp_path / "counts"
+    folder.mkdir()
+    monkeypatch.setenv("HYPERCHUNK_NVCOMP", str(gpu))
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA_COUNTS", str(folder))
+    return Workers(folder)
+
+
+def kernel(output: str, expression: str = "3 * a[i] + b[i]", c_type: str = "float") -> str:
+    """One element of each input makes one of the output."""
+    return f"""__global__ void k(const {c_type} *a, const {c_type} *b, {c_type} *{output}, size_t count)
+{{
+    size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x;
+    if (i < count) {output}[i] = {expression};
+}}"""
+
+
+def values(dtype: str, shape: tuple[int, ...] = SHAPE) -> tuple[np.ndarray, np.ndarray]:
+    """Some that compress."""
+    a = np.arange(np.prod(shape)).reshape(shape) % 1000 // 7
+    return a.astype(dtype), a[::-1].astype(dtype)
+
+
+def own(file: Path, name: str) -> np.ndarray:
+    """What our own reader gets."""
+    with hyperchunk.open(file) as opened:
+        found: np.ndarray = opened[name][...]
+    return found
+
+
+READERS: dict[str, Callable[[Path, str], np.ndarray]] = {"libhdf5": read, "hyperchunk": own}
+DEFLATE = {"chunks": (64, 48), "compression": "gzip"}
+STORED = {
+    "deflate": DEFLATE,
+    "shuffle and deflate": DEFLATE | {"shuffle": True},
+    "fletcher32": DEFLATE | {"shuffle": True, "fletcher32": True},
+    "snappy": {"chunks": (64, 48), "compression": 32003},
+    "snappy and shuffle": {"chunks": (50, 200), "compression": 32003, "shuffle": True},
+}
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
+@pytest.mark.parametrize("how", STORED)
+def test_compressed_inputs(how: str, dtype: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    a, b = values(dtype)
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **STORED[how])
+        opened.create_dataset("b", data=b, **STORED[how])
+    attach(file, "cpp", elementwise("cpp", "3 * a[i] + b[i]", "C", ["a", "b"], "float"), "C:300x200:float")
+    expected = read(file, "C")
+    rows = STORED[how]["chunks"][0]
+    for name, chunks in {"whole": None, "rows": f"{rows}x200", "blocks": "64x48", "askew": "60x70"}.items():
+        attach(file, "cu", kernel(name), f"{name}:300x200:float", chunks=chunks)
+        for read_with in READERS.values():
+            np.testing.assert_array_equal(read_with(file, name), expected)
+            seen = workers.new()
+            assert seen.mistakes == 0
+            # Blocks that lie askew take more chunks than they have elements where little is compressed.
+            assert seen.inputs > 0 or name == "askew"
+            if name in ("whole", "rows"):
+                # Less than the elements crossed the bus.
+                assert seen.up < a.nbytes + b.nbytes
+
+
+def test_other_formats(tmp_path: Path, attach: Any, workers: Workers) -> None:
+    """What h5py does not write."""
+    file = tmp_path / "a.h5"
+    a, b = values("<i4")
+    for filters in ([2, 32004], [2, 32015], [32004, 3], [2]):
+        with hyperchunk.open(file, "w") as opened:
+            opened.create_dataset("a", data=a, chunks=(64, 48), filters=filters)
+            opened.create_dataset("b", data=b, chunks=(64, 48), filters=filters)
+        attach(file, "cu", kernel("out", c_type="int"), "out:300x200:int32")
+        np.testing.assert_array_equal(own(file, "out"), 3 * a + b)
+        seen = workers.new()
+        assert (seen.inputs > 0, seen.mistakes) == (filters != [2], 0), (filters, seen)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_without_nvcomp(
+    reader: str, tmp_path: Path, attach: Any, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader decodes, and the values are the same; what is not compressed still goes as it is stored."""
+    monkeypatch.delenv("HYPERCHUNK_NVCOMP")
+    file = tmp_path / "a.h5"
+    a, b = values("<i4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **DEFLATE)
+        opened.create_dataset("b", data=b.astype(">i4"), chunks=(64, 48), shuffle=True, fletcher32=True)
+    attach(file, "cu", kernel("out", c_type="int"), "out:300x200:int32")
+    np.testing.assert_array_equal(READERS[reader](file, "out"), 3 * a + b)
+    seen = workers.new()
+    assert (seen.workers, seen.decompressed, seen.mistakes) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_other_filters_are_the_readers(reader: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    a, b = values("<i4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, chunks=(64, 48), compression="lzf")
+        opened.create_dataset("b", data=b.astype("<i2"), chunks=(64, 48), scaleoffset=0)
+    text = kernel("out", c_type="int").replace("const int *b", "const short *b")
+    attach(file, "cu", text, "out:300x200:int32")
+    np.testing.assert_array_equal(READERS[reader](file, "out"), 3 * a + b)
+    seen = workers.new()
+    assert (seen.workers, seen.decompressed, seen.mistakes) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("dtype", ["<f8", ">f8"])
+def test_chunks_that_were_never_written(dtype: str, reader: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        a = opened.create_dataset("a", SHAPE, dtype, fillvalue=2.5, **DEFLATE)
+        a[100:150] = 4
+        opened.create_dataset("b", data=np.ones(SHAPE, dtype), **DEFLATE)
+        expected = 3 * a[...] + 1
+    attach(file, "cu", kernel("out", c_type="double"), "out:300x200:double", chunks="150x200")
+    np.testing.assert_array_equal(READERS[reader](file, "out"), expected)
+    seen = workers.new()
+    assert (seen.inputs > 0, seen.mistakes) == (True, 0)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_an_input_that_every_block_sees_whole(reader: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    a = np.arange(SHAPE[0] * SHAPE[1], dtype="i4").reshape(SHAPE) // 50
+    table = np.arange(5000, dtype="i4") % 100
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **DEFLATE)
+        opened.create_dataset("table", data=table, chunks=(700,), compression="gzip")
+    text = kernel("out", "table[a[i] % 5000]", "int").replace("const int *b", "const int *table")
+    attach(file, "cu", text, "out:300x200:int32", chunks="64x200")
+    np.testing.assert_array_equal(READERS[reader](file, "out"), table[a % 5000])
+    seen = workers.new()
+    assert (seen.inputs > 0, seen.mistakes) == (True, 0)
+
+
+def test_neighbours_with_a_halo(tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("image", data=values("<f4", (60, 80))[0], chunks=(16, 80), compression="gzip")
+    attach(file, "cpp", SMOOTH_CPP, "C:60x80:float")
+    attach(file, "cu", REGIONS, "smooth:60x80:float", chunks="16x80", halo=1)
+    for read_with in READERS.values():
+        np.testing.assert_array_equal(read_with(file, "smooth"), read(file, "C"))
+        assert workers.new().mistakes == 0
+
+
+def test_chunks_that_are_not_in_the_file_yet(tmp_path: Path, attach: Any, workers: Workers) -> None:
+    """A program that writes sees what it wrote."""
+    file = tmp_path / "a.h5"
+    a, b = values("<f4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **DEFLATE)
+        opened.create_dataset("b", data=b, **DEFLATE)
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    with h5py.File(file, "r+") as opened:
+        np.testing.assert_array_equal(opened["out"][...], 3 * a + b)
+        opened["a"][70:90] = 5
+        a[70:90] = 5
+        np.testing.assert_array_equal(opened["out"][...], 3 * a + b)
+    seen = workers.new()
+    assert (seen.inputs > 0, seen.mistakes) == (True, 0)
+
+
+@contextlib.contextmanager
+def spoiled(file: Path, name: str) -> Iterator[None]:
+    """A file one of whose chunks is damaged."""
+    with h5py.File(file) as opened:
+        info = opened[name].id.get_chunk_info(3)
+    data = file.read_bytes()
+    damaged = bytearray(data)
+    damaged[info.byte_offset + 20 : info.byte_offset + 40] = b"\xff" * 20
+    file.write_bytes(damaged)
+    yield
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["deflate", "fletcher32", "snappy and shuffle"])
+def test_damage_is_the_error_of_reading_it(how: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
+    file = tmp_path / "a.h5"
+    a, b = values("<f4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **STORED[how])
+        opened.create_dataset("b", data=b, **STORED[how])
+    attach(file, "cpp", elementwise("cpp", "3 * a[i] + b[i]", "C", ["a", "b"], "float"), "C:300x200:float")
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    with spoiled(file, "b"):
+        assert 'input "b"' in failure(file, "out")
+        with hyperchunk.open(file) as opened:
+            found = []
+            for name in ("C", "out"):
+                with pytest.raises(hyperchunk.exceptions.HyperchunkError, match='input "b"') as caught:
+                    opened[name][...]
+                found.append(caught.type)
+            assert found[0] is found[1]
+    for read_with in READERS.values():
+        np.testing.assert_array_equal(read_with(file, "out"), 3 * a + b)
+
+
+def test_too_little_memory_for_it_is_none_too_little(
+    tmp_path: Path, attach: Any, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where decoding there takes more memory than the GPU has, elements go there."""
+    file = tmp_path / "a.h5"
+    a, b = values("<f4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **DEFLATE)
+        opened.create_dataset("b", data=b, **DEFLATE)
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", f"memory={3 * a.nbytes + 70_000}")
+    for read_with in READERS.values():
+        np.testing.assert_array_equal(read_with(file, "out"), 3 * a + b)
+
+
+def test_the_drivers_threads_are_contained(
+    tmp_path: Path, attach: Any, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were there before the worker locked itself down have no capabilities, and the same filter."""
+    file = tmp_path / "a.h5"
+    a, b = values("<f4")
+    with h5py.File(file, "w") as opened:
+        opened["a"], opened["b"] = a, b
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "threads=2")
+    np.testing.assert_array_equal(own(file, "out"), 3 * a + b)
+    [worker] = [Path("/proc") / path.name for path in workers.folder.iterdir()]
+    statuses = [path.read_text() for path in worker.glob("task/*/status")]
+    assert len(statuses) == 3
+    for status in statuses:
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        held = {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")}
+        assert (held, fields["NoNewPrivs"], fields["Seccomp"]) == ({0}, "1", "2")
