@@ -5,14 +5,16 @@ use super::errors::Failure;
 use crate::datatype::Conversion;
 use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::slabs::{Steps, slabs_of};
-use hyperchunk::{Dataset, select};
+use hyperchunk::{Dataset, StoredBox, select};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
 use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Context, DeviceMemory, Stream};
 use hyperchunk_udf::host::Programs;
 use select::{Axis, Choice};
+use std::ops::Range;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 /// About so many bytes are read and decoded at once, and copied while the next ones are.
 const SLAB: usize = 64 << 20;
@@ -28,7 +30,7 @@ pub(super) struct Wanted<'a> {
     pub(super) bytes: usize,
 }
 
-/// Reads to memory on a GPU. What stored chunks of a file of this machine are, it decodes; all else is decoded here.
+/// Reads to memory on a GPU. What stored chunks of a file are, it decodes; all else is decoded here.
 pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<(DeviceMemory, Option<Report>), Failure> {
     let context = Context::of(device)?;
     let memory = DeviceMemory::alloc(&context, wanted.bytes)?;
@@ -63,31 +65,153 @@ fn decoded_there(
             hyperchunk::Error::invalid("a selection of more or fewer elements than its shape has").into()
         );
     }
-    let Some(file) = found.source.file() else { return Ok(None) };
-    let zeros = vec![0; element];
-    let fill = found.fill.as_deref().unwrap_or(&zeros);
-    let parts = found.pieces.into_iter().map(|piece| Part {
-        stored: match piece.range {
-            Some(range) => Stored::At { offset: range.start, bytes: range.end - range.start },
-            None => Stored::Fill(fill),
-        },
-        mask: piece.mask,
-        from: piece.from,
-        to: piece.to,
-        size: piece.count,
-    });
-    let request = Request {
-        input: Input::File(file),
-        chunk: &found.extent,
-        filters: &found.pipeline,
-        element,
-        swap,
-        dims: &found.shape,
-        parts: parts.collect(),
-    };
     let threads = dataset.object().file().options().threads;
-    let options = Options { nvcomp: nvcomp(context), cufile: cufile(context), threads, ..Options::default() };
-    Ok(Some(ingest(&request, memory, 0, &options)?))
+    let mut options = Options { nvcomp: nvcomp(context), threads, ..Options::default() };
+    let stored = StoredAs { found: &found, element, swap, fill: found.fill.clone() };
+    match found.source.file() {
+        Some(file) => {
+            options.cufile = cufile(context);
+            stored.ingest(Input::File(file), 0..found.pieces.len(), memory, &options).map(Some)
+        }
+        None => stored.fetched(dataset, memory, &options).map(Some),
+    }
+}
+
+/// A box as it is stored, and what its elements are.
+struct StoredAs<'a> {
+    found: &'a StoredBox,
+    element: usize,
+    swap: usize,
+    fill: Option<Vec<u8>>,
+}
+
+impl StoredAs<'_> {
+    /// Makes elements of some pieces.
+    fn ingest(
+        &self,
+        input: Input<'_>,
+        pieces: Range<usize>,
+        memory: &DeviceMemory,
+        options: &Options<'_>,
+    ) -> Result<Report, Failure> {
+        let zeros = vec![0; self.element];
+        let fill = self.fill.as_deref().unwrap_or(&zeros);
+        let pieces = self.found.pieces.get(pieces).unwrap_or_default().iter();
+        let parts = pieces.map(|piece| Part {
+            stored: match &piece.range {
+                Some(range) => Stored::At { offset: range.start, bytes: range.end - range.start },
+                None => Stored::Fill(fill),
+            },
+            mask: piece.mask,
+            from: piece.from.clone(),
+            to: piece.to.clone(),
+            size: piece.count.clone(),
+        });
+        let request = Request {
+            input,
+            chunk: &self.found.extent,
+            filters: &self.found.pipeline,
+            element: self.element,
+            swap: self.swap,
+            dims: &self.found.shape,
+            parts: parts.collect(),
+        };
+        Ok(ingest(&request, memory, 0, options)?)
+    }
+
+    /// Fetches chunks over a network, group by group: while one is fetched, the GPU has the one before.
+    fn fetched(
+        &self,
+        dataset: &Dataset,
+        memory: &DeviceMemory,
+        options: &Options<'_>,
+    ) -> Result<Report, Failure> {
+        let mut report = Report::default();
+        std::thread::scope(|scope| {
+            let mut running: Option<std::thread::ScopedJoinHandle<'_, Result<Report, Failure>>> = None;
+            let mut finish = |thread: std::thread::ScopedJoinHandle<'_, Result<Report, Failure>>| {
+                let done = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                done.map(|done| report += done)
+            };
+            for group in self.groups() {
+                // On this thread, which hears of interrupts.
+                let start = Instant::now();
+                let chunks = self.fetch(dataset, group.clone())?;
+                let reading = start.elapsed();
+                if let Some(thread) = running.take() {
+                    finish(thread)?;
+                }
+                running = Some(scope.spawn(move || {
+                    let from_memory = |offset, to: &mut [u8]| chunks.read(offset, to);
+                    let mut report = self.ingest(Input::Reader(&from_memory), group, memory, options)?;
+                    report.reading += reading;
+                    Ok(report)
+                }));
+            }
+            running.map_or(Ok(()), finish)
+        })?;
+        Ok(report)
+    }
+
+    /// Pieces that are fetched together.
+    fn groups(&self) -> Vec<Range<usize>> {
+        let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0_u64);
+        for (number, piece) in self.found.pieces.iter().enumerate() {
+            let more = piece.range.as_ref().map_or(0, |range| range.end - range.start);
+            if number > start && bytes.saturating_add(more) > SLAB as u64 {
+                groups.push(start..number);
+                (start, bytes) = (number, 0);
+            }
+            bytes = bytes.saturating_add(more);
+        }
+        groups.push(start..self.found.pieces.len());
+        groups
+    }
+
+    fn fetch(&self, dataset: &Dataset, group: Range<usize>) -> Result<Fetched, hyperchunk::Error> {
+        let mut chunks = Vec::with_capacity(group.len());
+        for number in group {
+            let Some(range) = self.found.pieces.get(number).and_then(|piece| piece.range.as_ref()) else {
+                continue;
+            };
+            let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+            let mut bytes = Vec::new();
+            let room = bytes.try_reserve_exact(length);
+            room.map_err(|_| hyperchunk::Error::limit(format!("no memory for {length} bytes")))?;
+            bytes.resize(length, 0);
+            chunks.push((number, range.start, bytes));
+        }
+        let places = chunks.iter_mut().map(|(number, _, bytes)| (*number, bytes.as_mut_slice()));
+        dataset.read_pieces(self.found, places.collect())?;
+        let mut chunks: Vec<_> = chunks.into_iter().map(|(_, offset, bytes)| (offset, bytes)).collect();
+        chunks.sort_by_key(|(offset, bytes)| (*offset, bytes.len()));
+        Ok(Fetched(chunks))
+    }
+}
+
+/// Chunks that were fetched, and where they lie in the file, in that order.
+struct Fetched(Vec<(u64, Vec<u8>)>);
+
+impl Fetched {
+    /// The bytes from `offset` on, which lie in one of them.
+    fn read(&self, offset: u64, to: &mut [u8]) -> hyperchunk_cuda::Result<()> {
+        let before = self.0.partition_point(|(start, _)| *start <= offset);
+        // The nearest that begins before; only in damaged files do chunks lie over each other.
+        let found = self.0.get(..before).unwrap_or_default().iter().rev().find_map(|(start, bytes)| {
+            let from = usize::try_from(offset - start).ok()?;
+            bytes.get(from..from.checked_add(to.len())?)
+        });
+        match found {
+            Some(bytes) => {
+                to.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => {
+                let message = format!("{} bytes at {offset} were not fetched", to.len());
+                Err(hyperchunk_cuda::Error::new(hyperchunk_cuda::ErrorKind::Damaged, message))
+            }
+        }
+    }
 }
 
 /// nvCOMP, if it is there, looked for once. (Without it, processors decompress: nothing is wrong.)
