@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// How many of the largest requests may be under way or wait for the caller, in bytes.
-const LARGEST_AT_ONCE: u64 = 16;
+/// How many of the largest requests may be under way or wait for the caller: so many for each processor, since what comes faster
+/// than it is decoded only fills memory; at most as many as the second number.
+const LARGEST_AT_ONCE: (u64, u64) = (3, 16);
 
 /// How many requests are started before others go on.
 const STARTED_AT_ONCE: usize = 8;
@@ -101,7 +102,9 @@ pub(super) fn many(
     land: &mut Land<'_>,
 ) -> Result<()> {
     let at_once = target.options.concurrency.max(1);
-    let most_bytes = target.options.largest_request.max(1).saturating_mul(LARGEST_AT_ONCE);
+    let (each, most) = LARGEST_AT_ONCE;
+    let largest_at_once = (crate::file::processors() as u64).saturating_mul(each).min(most);
+    let most_bytes = target.options.largest_request.max(1).saturating_mul(largest_at_once);
     let (to, from) = channel();
     // Dropped at the end, with all tasks in it.
     let mut tasks = JoinSet::new();

@@ -3,6 +3,7 @@
 //! `object_store` signs requests and knows the stores; what to ask for, how often, and whether the answer is the one that
 //! was asked for is decided here.
 
+mod buffers;
 mod cost;
 mod date;
 mod failure;
@@ -22,6 +23,7 @@ mod wire;
 
 use super::{Counters, Land, Remote, RemoteOptions, RequestCost, Source, ends_before};
 use crate::{Error, ErrorKind, Result};
+use buffers::Buffers;
 use bytes::Bytes;
 use location::{Kind, Location};
 pub(super) use objects::{abort_upload, delete, list, put, put_new};
@@ -126,6 +128,7 @@ impl ObjectSource {
                 options: Arc::clone(&options),
                 tally: Arc::clone(&tally),
                 version: None,
+                buffers: Arc::default(),
             };
             fetch::one(process, &target, 0..options.first_read.max(1))
         })?;
@@ -135,13 +138,14 @@ impl ObjectSource {
         Ok(Self { location, shown, identity, connection, options, tally, version, head, known: false })
     }
 
-    fn target(&self, process: &Process) -> Result<Target> {
+    fn target(&self, process: &Process, longest: u64) -> Result<Target> {
         Ok(Target {
             store: process.store(&self.connection)?,
             path: Connection::path(&self.location)?,
             options: Arc::clone(&self.options),
             tally: Arc::clone(&self.tally),
             version: Some(Arc::clone(&self.version)),
+            buffers: Arc::new(Buffers::new(longest)),
         })
     }
 
@@ -169,13 +173,14 @@ impl ObjectSource {
             return Ok(());
         }
         let process = Process::get()?;
+        let longest = far.iter().map(|(_, range)| range.end - range.start).max().unwrap_or(0);
         let mut landed = false;
         with_region(process, &self.connection, &self.tally, || {
             if landed {
                 return Err(failure::changed());
             }
             self.tally.counters.rounds.fetch_add(1, Ordering::Relaxed);
-            fetch::many(process, &self.target(process)?, &far, &mut |place, bytes| {
+            fetch::many(process, &self.target(process, longest)?, &far, &mut |place, bytes| {
                 landed = true;
                 land(place, bytes)
             })

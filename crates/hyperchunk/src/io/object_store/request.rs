@@ -1,5 +1,6 @@
 //! One request, repeated until it succeeds or there is no hope.
 
+use super::buffers::Buffers;
 use super::failure::{self, Failure};
 use super::process::Process;
 use super::store::Store;
@@ -33,6 +34,8 @@ pub(super) struct Target {
     pub(super) tally: Arc<Tally>,
     /// The version that was opened; none while it is being opened.
     pub(super) version: Option<Arc<Version>>,
+    /// What bodies are put in.
+    pub(super) buffers: Arc<Buffers>,
 }
 
 /// Which version of an object was opened.
@@ -168,11 +171,8 @@ impl Target {
         expected: u64,
     ) -> Result<Bytes, Option<Failure>> {
         let expected = usize::try_from(expected).unwrap_or(usize::MAX);
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(expected).is_err() {
-            let error = Error::limit(format!("there is no memory for a request of {expected} bytes"));
-            return Err(Some(Failure::Final(error)));
-        }
+        let mut buffer = self.buffers.take(expected).map_err(|error| Some(Failure::Final(error)))?;
+        let bytes = &mut buffer.bytes;
         while let Some(piece) = timeout(self.options.timeout, stream.next()).await.map_err(|_| None)? {
             let piece = piece.map_err(|error| Some(failure::of_body(&error)))?;
             self.tally.counters.bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Target {
             let got = bytes.len();
             return Err(Some(Failure::passing(format!("the server sent {got} bytes of {expected}"))));
         }
-        Ok(bytes.into())
+        Ok(buffer.freeze())
     }
 }
 
