@@ -78,16 +78,18 @@ def read_many(group: Group, wanted: Any) -> Any:
     if isinstance(wanted, Mapping):
         return dict(zip(wanted, read_many(group, list(wanted.items())), strict=True))
     pairs = [item if isinstance(item, tuple) else (item, ...) for item in wanted]
-    datasets = _datasets(group, [what for what, _ in pairs])
+    whole = sum(index is Ellipsis or (isinstance(index, tuple) and not index) for _, index in pairs)
+    datasets = _datasets(group, [what for what, _ in pairs], whole)
     return _read([(dataset, index) for dataset, (_, index) in zip(datasets, pairs, strict=True)])
 
 
-def _datasets(group: Group, wanted: list[Any]) -> list[Dataset]:
-    """The datasets of paths, found together."""
+def _datasets(group: Group, wanted: list[Any], whole: int) -> list[Dataset]:
+    """The datasets of paths, found together; so many of them will be read whole."""
     core = group._opened.need()
     if isinstance(core, _core.File) and core.is_remote:
         # What is wrong with one is told when it is opened by itself.
-        core.open_many(group._object, [encode(what) for what in wanted if not isinstance(what, HLObject)])
+        paths = [encode(what) for what in wanted if not isinstance(what, HLObject)]
+        core.open_many(group._object, paths, whole)
     found = []
     for what in wanted:
         dataset = what if isinstance(what, HLObject) else group[what]

@@ -185,15 +185,19 @@ impl File {
         py.detach(|| self.0.prefetch(&start.object, attributes, depth)).map_err(|e| to_python(py, &e))
     }
 
-    /// The objects that paths lead to, found together; an exception in the place of one that leads nowhere.
+    /// The objects that paths lead to, found together; an exception in the place of one that leads nowhere. `whole` of them will
+    /// be read whole.
+    #[pyo3(signature = (start, paths, whole=0))]
     fn open_many<'py>(
         &self,
         py: Python<'py>,
         start: &Object,
         paths: Vec<Vec<u8>>,
+        whole: usize,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
-        let found = py.detach(|| self.0.open_many(&start.object, &paths)).map_err(|e| to_python(py, &e))?;
+        let found =
+            py.detach(|| self.0.open_many(&start.object, &paths, whole)).map_err(|e| to_python(py, &e))?;
         let found = found.into_iter().map(|found| {
             let elsewhere = found.as_ref().is_ok_and(|object| !object.file().same(&self.0));
             match Object::new(found, elsewhere) {

@@ -10,10 +10,12 @@ use crate::restructure::Layouts;
 use crate::store::{Home, Store, Stores};
 use crate::walk::Paths;
 use crate::{Error, Limits, Result};
+use bytes::Bytes;
 use hyperchunk_format::model::{Reference, ReferenceKind, Superblock};
 use hyperchunk_format::parse::{cache_image, reference, superblock};
 use hyperchunk_format::{Fuel, Image, Overlay};
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -273,6 +275,12 @@ impl File {
         let parsed = parser(image.with_shared_messages(superblock.shared_messages));
         self.0.view.under().under().forget_hints();
         parsed.map_err(|error| self.name(error))
+    }
+
+    /// Does something that parses; a stretch of a file over a network is fetched with the structure that it fetches first, if it
+    /// fetches any.
+    pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
+        self.0.view.under().under().fetch_beside(range, work)
     }
 
     /// The error, with this file's name.

@@ -104,17 +104,19 @@ impl File {
         rounds::together(addresses, |address| self.heap_collection(*address).map(drop)).map(drop)
     }
 
-    /// Opens the objects that paths lead to, together.
+    /// Opens the objects that paths lead to, together. `whole` of them are datasets that will be read from the first element to
+    /// the last: the more there are, the more is fetched of what lies around their structure, which may save round trips.
     ///
     /// # Errors
     /// If something cannot be fetched; what is wrong with one path is its own result.
-    pub fn open_many(&self, start: &Object, paths: &[&[u8]]) -> Result<Vec<Result<Object>>> {
-        rounds::together(paths, |path| {
+    pub fn open_many(&self, start: &Object, paths: &[&[u8]], whole: usize) -> Result<Vec<Result<Object>>> {
+        let reach = if whole > 1 { Reach::Paths(whole as u64) } else { Reach::Path };
+        rounds::growing(paths, reach, |path| {
             let object = start.group()?.get(path)?;
             if object.kind() == ObjectKind::Dataset {
                 object.dataset()?;
             }
-            Ok(object)
+            Ok((object, Vec::new()))
         })
     }
 }

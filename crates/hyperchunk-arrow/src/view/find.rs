@@ -135,7 +135,7 @@ fn of_group(object: &Object, options: &TableOptions) -> Result<Found> {
 fn of_paths(object: &Object, wanted: Vec<Wanted>, look: &Look) -> Result<Found> {
     wanted.iter().try_for_each(Wanted::check)?;
     let paths: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.path.as_bytes()).collect();
-    let opened = object.file().open_many(object, &paths)?;
+    let opened = object.file().open_many(object, &paths, 0)?;
     let mut found = Vec::with_capacity(wanted.len());
     for (wanted, object) in wanted.into_iter().zip(opened) {
         found.push((wanted, object?.dataset()?));
@@ -156,7 +156,7 @@ fn of_children(group: &Group, look: &Look) -> Result<Found> {
     object.file().prefetch(object, true, Some(1))?;
     let names: Vec<&[u8]> = links.iter().map(|link| link.name.as_bytes()).collect();
     let mut found = Vec::new();
-    for (link, child) in links.iter().zip(object.file().open_many(object, &names)?) {
+    for (link, child) in links.iter().zip(object.file().open_many(object, &names, 0)?) {
         let dataset = match child {
             Ok(child) if child.kind() == ObjectKind::Dataset => child.dataset()?,
             Ok(_) => continue,

@@ -278,5 +278,21 @@ pub(super) fn walk_chunks(
     )
 }
 
+/// Visits the leaves of a dataset, each with the key of its first chunk, if the root is right above them; says whether it is.
+/// Of the tree, only the root is looked at.
+pub(super) fn chunk_leaves(
+    image: Image<'_>,
+    root: u64,
+    rank: usize,
+    mut each: impl FnMut(ChunkKey<'_>, u64) -> Result<()>,
+) -> Result<bool> {
+    let node = Node::read(image, root, Kind::Chunks { rank }, None, &mut Budget::new(&image, NAME))?;
+    if node.level != 1 {
+        return Ok(false);
+    }
+    node.children().try_for_each(|child| each(ChunkKey::parse(child.left)?, child.address(&image)?))?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! Metadata of files over a network: fetched in blocks, each once for all who need it, and kept for the whole process.
 
-use super::{RemoteOptions, Source, ends_before, rounds};
+use super::reach::{PIECE, Paged, Reach, around};
+use super::{RemoteOptions, Source, beside, ends_before, rounds};
 use crate::read::plan::joined_within;
 use crate::recent::Recent;
 use crate::{Error, Result};
 use hyperchunk_format::View;
-use hyperchunk_format::parse::message::file_space::FileSpace;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,14 +17,6 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError
 const KEPT: usize = 128 << 20;
 /// How long a block is at most, in bytes.
 const LONGEST: u64 = 1 << 10;
-/// Who asks for so much knows how long it is: nothing more is fetched with it.
-const KNOWN: u64 = 1 << 10;
-/// What belongs together may lie just before, too: pieces start at a multiple of so many bytes.
-const BEFORE: u64 = 4 << 10;
-/// Larger pages are not fetched whole, in bytes.
-const LARGEST_PAGE: u64 = 8 << 20;
-/// No request for structure is for more bytes: the pieces of a page come at the same time, each as fast as the whole would.
-const PIECE: u64 = 512 << 10;
 /// Blocks that are needed at one time and lie so many blocks apart are fetched with what lies between them.
 const APART: u64 = 16;
 
@@ -120,6 +112,11 @@ impl RemoteBlocks {
         blocks
     }
 
+    /// Which file it is of.
+    pub(super) fn file(&self) -> [u8; 16] {
+        self.file
+    }
+
     /// The whole blocks in bytes that start at a block's start; the last of the file may be short.
     fn cut<'a>(&self, offset: u64, bytes: &'a [u8]) -> impl Iterator<Item = (u64, Bytes)> + use<'a> {
         let (block, size) = (self.block, self.source.size());
@@ -137,7 +134,7 @@ impl RemoteBlocks {
         range.start / self.block..range.end.min(self.source.size()).div_ceil(self.block)
     }
 
-    /// Says that structure is kept in pages: the first is fetched whole.
+    /// Says that structure is kept in pages.
     pub(crate) fn set_paged(&self, paged: Paged) {
         self.paged.get_or_init(|| paged);
     }
@@ -187,9 +184,15 @@ impl RemoteBlocks {
         let size = self.source.size();
         let ranges = numbers.iter().map(|number| number * self.block..((number + 1) * self.block).min(size));
         let largest = largest_piece(remote.options()).max(self.block);
-        let requests = joined_within(ranges, APART * self.block, largest);
+        let mut requests = joined_within(ranges, APART * self.block, largest);
+        let structure = requests.len();
+        requests.extend(beside::requests(&self.file, remote.options()));
         remote.fetch(&requests, &mut |place, bytes| {
             let start = requests.get(place).map_or(0, |range| range.start);
+            if place >= structure {
+                beside::land(start, &bytes);
+                return Ok(());
+            }
             let mut kept = CACHE.lock();
             for (number, bytes) in self.cut(start, &bytes) {
                 kept.insert((self.file, number), Arc::clone(&bytes));
@@ -255,55 +258,6 @@ impl RemoteBlocks {
     }
 }
 
-/// The pages of a file that keeps metadata in pages of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Paged {
-    /// Where the first page starts.
-    pub(crate) base: u64,
-    /// How long a page is.
-    pub(crate) size: u64,
-}
-
-impl Paged {
-    /// The pages of a file, if its structure is worth fetching by the page.
-    pub(crate) fn new(base: u64, space: Option<FileSpace>) -> Option<Self> {
-        let space = space.filter(|space| space.paged && (KNOWN..=LARGEST_PAGE).contains(&space.page_size))?;
-        Some(Self { base, size: space.page_size })
-    }
-}
-
-/// How far who asks for structure wants to see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Reach {
-    /// What a path leads to.
-    #[default]
-    Path,
-    /// All of a file's structure: what lies beside it is wanted, too, and a round trip costs more than the bytes.
-    All,
-}
-
-/// So many times as far is looked ahead where all is wanted.
-const ALL_AHEAD: u64 = 8;
-
-/// What is fetched for structure that is asked for in one piece.
-pub(crate) fn around(asked: &Range<u64>, ahead: u64, reach: Reach, paged: Option<Paged>) -> Range<u64> {
-    // Other pages may have a heap for a few strings, no more: it is the first that most structure lies in.
-    if let Some(Paged { base, size }) = paged
-        && (base..base.saturating_add(size)).contains(&asked.start)
-    {
-        return base..base.saturating_add(size).max(asked.end);
-    }
-    if reach == Reach::All {
-        // The strings of an object's attributes often lie just before it.
-        let start = asked.start.saturating_sub(BEFORE);
-        return start - start % BEFORE..asked.start.saturating_add(ahead * ALL_AHEAD).max(asked.end);
-    }
-    match asked.end - asked.start < KNOWN {
-        true => asked.start - asked.start % BEFORE..asked.start.saturating_add(ahead).max(asked.end),
-        false => asked.clone(),
-    }
-}
-
 /// As a view; shared, so that whoever needs bytes of it later can name it.
 #[derive(Clone)]
 pub(crate) struct RemoteView(pub(crate) Arc<RemoteBlocks>);
@@ -326,7 +280,9 @@ impl View for RemoteView {
             missing.extend(
                 numbers.clone().zip(&pieces).filter(|(_, piece)| piece.is_none()).map(|(number, _)| number),
             );
-            if rounds::ask(&self.0, &missing) {
+            if rounds::run() {
+                missing.extend(rounds::looked(&self.0));
+                rounds::ask(&self.0, &missing);
                 return Err(Error::need(std::iter::once(offset..end).collect()));
             }
             let mut wanted = rounds::hinted(&self.0);
@@ -362,11 +318,12 @@ impl View for RemoteView {
     }
 
     fn will_look_at(&self, offset: u64) {
-        // Jobs that run together are not kept waiting for what they may not need.
-        if offset >= self.size() || rounds::run() {
+        let reach = rounds::reach();
+        // Who wants all of it keeps nobody waiting for what may not be needed.
+        if offset >= self.size() || reach == Reach::All {
             return;
         }
-        let range = around(&(offset..offset + 1), self.0.ahead, Reach::Path, self.0.paged.get().copied());
+        let range = around(&(offset..offset + 1), self.0.ahead, reach, self.0.paged.get().copied());
         let missing = self.0.missing(&range);
         if !missing.is_empty() {
             rounds::look(&self.0, missing);

@@ -1,5 +1,6 @@
 //! Where the bytes of a file come from.
 
+mod beside;
 mod blocks;
 pub(crate) mod interrupt;
 mod local;
@@ -13,6 +14,7 @@ mod pages;
 mod per_process;
 mod percent;
 pub(crate) mod positioned;
+mod reach;
 mod remote;
 pub(crate) mod rounds;
 mod schemes;
@@ -20,12 +22,13 @@ pub(crate) mod upload;
 mod view;
 
 pub use blocks::set_metadata_cache_bytes;
-pub(crate) use blocks::{NEAR, Paged, Reach, around, metadata_cache_bytes, structure_requests};
+pub(crate) use blocks::{NEAR, metadata_cache_bytes, structure_requests};
 pub use interrupt::{is_wanted as is_interrupted, set_interrupt};
 pub use local::LocalFile;
 pub(crate) use local::now;
 pub use memory::Memory;
 pub use per_process::PerProcess;
+pub(crate) use reach::{Paged, Reach, around};
 pub use remote::{Counters, Land, Remote, RemoteOptions, RequestCost};
 pub use schemes::{Opener, set_schemes};
 pub(crate) use view::FileView;

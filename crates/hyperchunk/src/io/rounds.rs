@@ -1,7 +1,8 @@
 //! Round trips shared by many jobs: each runs as far as the bytes at hand go, what all of them lack is fetched together,
 //! and those that lacked something run again. So a level of a structure costs one round trip, however wide it is.
 
-use super::blocks::{Reach, RemoteBlocks};
+use super::blocks::RemoteBlocks;
+use super::reach::Reach;
 use crate::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -223,10 +224,12 @@ pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
     let all = HINTS.with_borrow_mut(std::mem::take);
     let hinted = all.0.into_iter().find(|(known, _)| Arc::ptr_eq(known, file)).map(|(_, numbers)| numbers);
     let mut hinted = hinted.unwrap_or_default();
-    if let Some(look) = LOOK.take()
-        && std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file))
-    {
-        hinted.extend(look.numbers);
-    }
+    hinted.extend(looked(file));
     hinted
+}
+
+/// What the parser before said that this one will probably look at, of a file.
+pub(super) fn looked(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
+    let look = LOOK.take().filter(|look| std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file)));
+    look.map(|look| look.numbers).unwrap_or_default()
 }

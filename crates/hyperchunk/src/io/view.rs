@@ -1,10 +1,11 @@
 //! How parsers see a file's bytes, wherever they are.
 
-use super::blocks::Paged;
 use super::blocks::{RemoteBlocks, RemoteView};
 use super::pages::Pages;
-use super::{Source, rounds};
+use super::reach::Paged;
+use super::{Source, beside, rounds};
 use crate::Result;
+use bytes::Bytes;
 use hyperchunk_format::View;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -30,6 +31,14 @@ impl FileView {
     pub(crate) fn set_paged(&self, paged: Paged) {
         if let Self::Remote(blocks) = self {
             blocks.0.set_paged(paged);
+        }
+    }
+
+    /// Does something that fetches structure; a stretch of the file is fetched with what it fetches first, if it fetches any.
+    pub(crate) fn fetch_beside<T>(&self, range: Range<u64>, work: impl FnOnce() -> T) -> (T, Option<Bytes>) {
+        match self {
+            Self::Local(_) => (work(), None),
+            Self::Remote(blocks) => beside::fetch(&blocks.0, range, work),
         }
     }
 

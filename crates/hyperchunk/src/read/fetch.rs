@@ -1,6 +1,8 @@
 //! Carries out what a read needs of files over a network: requests side by side, decoding as they land.
 
+use super::ahead::Ahead;
 use super::plan::{Block, blocks};
+use super::workers::spread;
 use crate::io::Source;
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
@@ -30,21 +32,34 @@ pub(crate) struct Part<'a> {
 
 /// The parts that a read needs, of all files.
 #[derive(Default)]
-pub(crate) struct Parts<'a>(Vec<(Arc<dyn Source>, Vec<Part<'a>>)>);
+pub(crate) struct Parts<'a> {
+    groups: Vec<(Arc<dyn Source>, Vec<Part<'a>>)>,
+    /// What has come already.
+    pub(super) ahead: Option<Ahead>,
+}
 
 impl<'a> Parts<'a> {
     /// Adds a part.
     pub(crate) fn add(&mut self, source: &Arc<dyn Source>, part: Part<'a>) {
-        match self.0.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, source)) {
+        match self.groups.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, source)) {
             Some((_, parts)) => parts.push(part),
-            None => self.0.push((Arc::clone(source), vec![part])),
+            None => self.groups.push((Arc::clone(source), vec![part])),
         }
     }
 
     /// Fetches all parts and does their work, on up to `threads` threads. `in_flight` bounds the bytes that were fetched and
     /// wait to be worked on.
     pub(crate) fn run(self, threads: usize, in_flight: u64) -> Result<()> {
-        let mut groups = self.0;
+        let mut groups = self.groups;
+        if let Some(ahead) = self.ahead {
+            for (_, parts) in groups.iter_mut().filter(|(source, _)| ahead.is_of(source)) {
+                let here = parts.extract_if(.., |part| ahead.get(&part.range).is_some()).collect::<Vec<_>>();
+                spread(threads, here.into_iter(), Scratch::default, |scratch, part| {
+                    ahead.get(&part.range).map_or(Ok(()), |bytes| (part.work)(bytes, scratch))
+                })?;
+            }
+            groups.retain(|(_, parts)| !parts.is_empty());
+        }
         if groups.len() <= 1 {
             return groups
                 .into_iter()
@@ -80,6 +95,9 @@ impl<'a> Parts<'a> {
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
+
+/// How many bytes may wait for each thread: more would only fill memory.
+const WAITING: u64 = 16 << 20;
 
 /// A block whose requests land one by one.
 struct Landing {
@@ -137,7 +155,7 @@ fn run(source: &dyn Source, mut parts: Vec<Part<'_>>, threads: usize, in_flight:
             None => Ok(()),
         });
     }
-    let waiting = waiting(&blocks, in_flight);
+    let waiting = waiting(&blocks, in_flight.min((threads as u64).saturating_mul(WAITING)));
     let failed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (send, receive) = sync_channel::<(usize, Bytes)>(waiting);

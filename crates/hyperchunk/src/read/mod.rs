@@ -1,5 +1,6 @@
 //! Reading data: plan → fetch → decode → scatter, on as many threads as help.
 
+mod ahead;
 mod boxes;
 mod cache;
 mod chunked;
@@ -148,7 +149,7 @@ impl Dataset {
         }
         if self.is_remote() {
             let mut parts = Parts::default();
-            self.prepare(choice)?;
+            parts.ahead = ahead::prepare(self, choice)?;
             self.plan(choice, output, &mut parts)?;
             return parts.run(self.threads_for(output.bytes()), file.options().limits.in_flight_bytes);
         }

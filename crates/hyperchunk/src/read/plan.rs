@@ -54,11 +54,7 @@ pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: Reque
     let closed = closed(&touching, bytes, options, cost);
     let gaps = touching.windows(2).zip(&closed).filter(|(_, closed)| **closed);
     let gaps: u64 = gaps.map(|(pair, _)| gap(pair)).sum();
-    // A request for every second connection: fewer cost less, and none waits long for its turn.
-    let requests = (options.concurrency as u64 / 2).max(1);
-    let largest = ((bytes + gaps) / requests)
-        .clamp(SMALLEST_CUT.min(options.largest_request), options.largest_request)
-        .max(1);
+    let largest = largest(bytes + gaps, options);
     let mut blocks: Vec<Block> = Vec::new();
     for (number, segment) in touching.iter().enumerate() {
         let close = number > 0 && closed.get(number - 1).copied().unwrap_or(false);
@@ -77,6 +73,18 @@ pub(crate) fn blocks(needed: &[Range<u64>], options: &RemoteOptions, cost: Reque
         block.requests = split(&block.range, largest);
     }
     blocks
+}
+
+/// How large a request is at most where so many bytes are to be moved.
+fn largest(bytes: u64, options: &RemoteOptions) -> u64 {
+    // A request for every second connection: fewer cost less, and none waits long for its turn.
+    let requests = (options.concurrency as u64 / 2).max(1);
+    (bytes / requests).clamp(SMALLEST_CUT.min(options.largest_request), options.largest_request).max(1)
+}
+
+/// The requests for one stretch of a file.
+pub(crate) fn requests(range: &Range<u64>, options: &RemoteOptions) -> Vec<Range<u64>> {
+    split(range, largest(range.end.saturating_sub(range.start), options))
 }
 
 /// Needed ranges that overlap or touch.

@@ -113,7 +113,8 @@ fn indexed(dataset: &Dataset, chunked: &Chunked) -> Result<Option<Vec<Chunk>>> {
     index.chunks(dataset.object().address(), &grid, end)
 }
 
-fn chunk_map<'a>(dataset: &'a Dataset, chunked: &'a Chunked) -> ChunkMap<'a> {
+/// What must be known of a dataset to find its chunks.
+pub(super) fn chunk_map<'a>(dataset: &'a Dataset, chunked: &'a Chunked) -> ChunkMap<'a> {
     let max = match dataset.dataspace() {
         hyperchunk_format::model::Dataspace::Simple { max, .. } => max.as_slice(),
         _ => &[],

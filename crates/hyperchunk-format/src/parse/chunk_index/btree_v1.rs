@@ -1,8 +1,9 @@
 //! Chunks in a version 1 B-tree.
 
 use super::region::Region;
+use super::row::Leaf;
 use crate::model::{Chunk, Chunked};
-use crate::parse::btree_v1::walk_chunks;
+use crate::parse::btree_v1::{chunk_leaves, walk_chunks};
 use crate::{Error, Image, Result};
 
 pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Region) -> Result<Vec<Chunk>> {
@@ -37,6 +38,19 @@ pub(super) fn chunks(image: Image<'_>, root: u64, chunked: &Chunked, region: &Re
         Ok(())
     })?;
     Ok(chunks)
+}
+
+/// The leaves, if there is one node above them and no more; `counts` is the extent of the grid of chunks.
+pub(super) fn leaves(image: Image<'_>, root: u64, chunked: &Chunked, counts: &[u64]) -> Result<Vec<Leaf>> {
+    let (mut leaves, mut scaled) = (Vec::new(), Vec::new());
+    let listed = chunk_leaves(image, root, counts.len(), |key, address| {
+        scale(key.offset, chunked, &mut scaled)?;
+        let places = scaled.iter().zip(counts);
+        let first = places.fold(0_u64, |at, (place, count)| at.saturating_mul(*count).saturating_add(*place));
+        leaves.push(Leaf { first, size: key.size.into(), address });
+        Ok(())
+    })?;
+    Ok(if listed { leaves } else { Vec::new() })
 }
 
 /// The place in the grid of chunks of an offset in elements.

@@ -9,6 +9,7 @@ mod implicit;
 mod linear;
 mod record;
 mod region;
+mod row;
 
 use crate::model::{Chunk, ChunkIndex, Chunked};
 use crate::{Error, ErrorKind, Image, Result};
@@ -87,6 +88,23 @@ pub fn within(image: Image<'_>, map: &ChunkMap<'_>, region: &[Range<u64>]) -> Re
         ErrorKind::Need => error,
         _ => error.within("chunk index"),
     })
+}
+
+/// Where all chunks probably lie, if the top of the index looks as if they were written one after the other. A guess: who
+/// needs them all may fetch them together with what says where they are. Only the top of the index is looked at.
+///
+/// # Errors
+/// As [`chunks`].
+pub fn in_a_row(image: Image<'_>, map: &ChunkMap<'_>) -> Result<Option<Range<u64>>> {
+    let ChunkIndex::BTreeV1 { address: Some(root) } = &map.chunked.index else { return Ok(None) };
+    if map.chunked.dims.len() != map.dims.len() || map.chunked.dims.contains(&0) {
+        return Ok(None);
+    }
+    let counts = map.dims.iter().zip(&map.chunked.dims).map(|(dim, chunk)| dim.div_ceil((*chunk).max(1)));
+    let counts: Vec<u64> = counts.collect();
+    let places = counts.iter().copied().fold(1, u64::saturating_mul);
+    let leaves = btree_v1::leaves(image, *root, map.chunked, &counts)?;
+    Ok(row::stretch(&leaves, places))
 }
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! Raw data that are fetched beside structure, in the same round trip, before it is certain that they are needed.
+
+use super::RemoteOptions;
+use super::blocks::RemoteBlocks;
+use crate::read::plan;
+use bytes::{Bytes, BytesMut};
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// A stretch of a file that is to come with the next structure that this thread fetches.
+struct Beside {
+    /// Which file's.
+    file: [u8; 16],
+    range: Range<u64>,
+    bytes: BytesMut,
+    /// How many requests for it have not landed; `None` before they were made.
+    left: Option<usize>,
+}
+
+thread_local! {
+    static BESIDE: RefCell<Option<Beside>> = const { RefCell::new(None) };
+}
+
+/// Does something that fetches structure of a file; a stretch of the file is fetched with what it fetches first. The bytes are
+/// `None` if it fetches nothing, or not all of them came.
+pub(super) fn fetch<T>(
+    file: &RemoteBlocks,
+    range: Range<u64>,
+    work: impl FnOnce() -> T,
+) -> (T, Option<Bytes>) {
+    struct Clear;
+    impl Drop for Clear {
+        fn drop(&mut self) {
+            BESIDE.take();
+        }
+    }
+    let _clear = Clear;
+    BESIDE.set(Some(Beside { file: file.file(), range, bytes: BytesMut::new(), left: None }));
+    let done = work();
+    let whole = BESIDE.take().filter(|beside| beside.left == Some(0));
+    (done, whole.map(|beside| beside.bytes.freeze()))
+}
+
+/// The requests for what is to be fetched beside structure of a file, once.
+pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u64>> {
+    BESIDE.with_borrow_mut(|beside| {
+        let Some(beside) = beside.as_mut().filter(|beside| beside.file == *file && beside.left.is_none())
+        else {
+            return Vec::new();
+        };
+        let requests = plan::requests(&beside.range, options);
+        let length = usize::try_from(beside.range.end.saturating_sub(beside.range.start));
+        // What does not fit into memory is not fetched ahead.
+        let Ok(length) = length else { return Vec::new() };
+        beside.bytes = BytesMut::zeroed(length);
+        beside.left = Some(requests.len());
+        requests
+    })
+}
+
+/// Takes what one of these requests brought.
+pub(super) fn land(start: u64, bytes: &[u8]) {
+    BESIDE.with_borrow_mut(|beside| {
+        let Some(Beside { range, bytes: whole, left: Some(left), .. }) = beside else { return };
+        let from = start.checked_sub(range.start).and_then(|from| usize::try_from(from).ok());
+        let place = from.and_then(|from| whole.get_mut(from..from.checked_add(bytes.len())?));
+        if let Some(place) = place {
+            place.copy_from_slice(bytes);
+            *left = left.saturating_sub(1);
+        }
+    });
+}

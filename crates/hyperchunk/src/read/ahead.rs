@@ -1,0 +1,73 @@
+//! Chunks that are fetched before it is certain where they are: with the leaves of their index, in one round trip less.
+
+use super::table::chunk_map;
+use crate::Result;
+use crate::dataset::Dataset;
+use crate::io::Source;
+use bytes::Bytes;
+use hyperchunk_format::model::{Chunked, Layout};
+use hyperchunk_format::parse::chunk_index;
+use hyperchunk_format::select::Choice;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// No more is fetched before it is known to be needed, in bytes: what is larger takes longer than the round trip that is saved.
+const MOST: u64 = 32 << 20;
+
+/// A stretch of a file that has come.
+pub(crate) struct Ahead {
+    source: Arc<dyn Source>,
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Ahead {
+    /// Whether it is of that file.
+    pub(super) fn is_of(&self, source: &Arc<dyn Source>) -> bool {
+        Arc::ptr_eq(&self.source, source)
+    }
+
+    /// The bytes of a part of the file, if all of it lies within.
+    pub(super) fn get(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let from = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        let to = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
+        self.bytes.get(from..to)
+    }
+}
+
+/// Loads what must be known before a read can be planned, and with it its chunks, if it needs them all and they seem to lie in a
+/// row.
+pub(super) fn prepare(dataset: &Dataset, choice: &Choice) -> Result<Option<Ahead>> {
+    let Layout::Chunked(chunked) = dataset.layout() else {
+        dataset.prepare(choice)?;
+        return Ok(None);
+    };
+    let file = dataset.object().file();
+    let Some(range) = guess(dataset, chunked, choice)? else {
+        dataset.prepare(choice)?;
+        return Ok(None);
+    };
+    let (prepared, bytes) = file.fetch_beside(range.clone(), || dataset.prepare(choice));
+    prepared?;
+    Ok(bytes.map(|bytes| Ahead { source: Arc::clone(&file.0.source), start: range.start, bytes }))
+}
+
+/// Where in the file the chunks probably lie that a read needs, if it is all of them.
+fn guess(dataset: &Dataset, chunked: &Chunked, choice: &Choice) -> Result<Option<Range<u64>>> {
+    let file = dataset.object().file();
+    if dataset.0.sharded.is_some() || dataset.0.table.get().is_some() || file.0.index.is_some() {
+        return Ok(None);
+    }
+    let region = choice.chunk_region(dataset.dims(), &chunked.dims)?;
+    let mut grid = dataset.dims().iter().zip(&chunked.dims).map(|(extent, chunk)| extent.div_ceil(*chunk));
+    if !region.iter().all(|range| range.start == 0 && grid.next() == Some(range.end)) {
+        return Ok(None);
+    }
+    let found = dataset.object().parse(|image, _| chunk_index::in_a_row(image, &chunk_map(dataset, chunked)));
+    // What is wrong with the index is told by who reads it.
+    let Ok(Some(found)) = found else { return Ok(None) };
+    let base = file.superblock().base;
+    let range = found.start.saturating_add(base)..found.end.saturating_add(base).min(file.size());
+    let most = MOST.min(file.options().limits.in_flight_bytes);
+    Ok(Some(range).filter(|range| range.start < range.end && range.end - range.start <= most))
+}
