@@ -11,12 +11,7 @@ import pytest
 import s3server
 from hyperchunk.exceptions import FilterError
 
-
-@pytest.fixture(autouse=True)
-def _driver(fake_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HYPERCHUNK_CUDA_DRIVER", "HYPERCHUNK_NVCOMP"):
-        monkeypatch.setenv(name, str(fake_cuda))
-
+pytestmark = pytest.mark.usefixtures("cuda")
 
 CHUNKED = {"chunks": (50, 60)}
 STORED: dict[str, dict[str, Any]] = {
@@ -112,7 +107,7 @@ def test_a_live_datasets_inputs(
     tmp_path: Path,
     open_s3: Callable[..., hyperchunk.File],
     attach: Callable[..., Any],
-    gpu: Path,
+    gpu: dict[str, str],
 ) -> None:
     """Of kernels, they go to the worker as they were fetched."""
     pytest.importorskip("nvidia.cuda_nvrtc")
