@@ -1,7 +1,7 @@
 //! One step on a block of elements: loops that the compiler turns into vector code.
 
 use super::lanes::{Lane, view, view_mut};
-use super::plan::Step;
+use super::plan::{Basic, Step};
 use super::tree::{Float, Rounding};
 use super::{Kind, casts, wide};
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -401,6 +401,7 @@ fn real<T: Real>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
         Step::Subtract => map2(a, b, out, T::subtract),
         Step::Multiply => map2(a, b, out, T::multiply),
         Step::Divide => map2(a, b, out, T::divide),
+        Step::Ratio(over, under) => ratio::<T>(over, under, a, b, out),
         Step::FloorDivide => map2(a, b, out, T::floor_divide),
         Step::Remainder => map2(a, b, out, T::remainder),
         Step::Power => map2(a, b, out, T::power),
@@ -413,5 +414,25 @@ fn real<T: Real>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
         Step::Equal => map2(a, b, out, |a: T, b: T| u8::from(a == b)),
         Step::NotEqual => map2(a, b, out, |a: T, b: T| u8::from(a != b)),
         _ => no_such(step),
+    }
+}
+
+/// One pass instead of three: while it divides, the processor fetches what comes next.
+fn ratio<T: Real>(over: Basic, under: Basic, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+    macro_rules! of {
+        ($over:ident, $under:ident) => {
+            map2(a, b, out, |a: T, b: T| T::divide(T::$over(a, b), T::$under(a, b)))
+        };
+    }
+    match (over, under) {
+        (Basic::Add, Basic::Add) => of!(add, add),
+        (Basic::Add, Basic::Subtract) => of!(add, subtract),
+        (Basic::Add, Basic::Multiply) => of!(add, multiply),
+        (Basic::Subtract, Basic::Add) => of!(subtract, add),
+        (Basic::Subtract, Basic::Subtract) => of!(subtract, subtract),
+        (Basic::Subtract, Basic::Multiply) => of!(subtract, multiply),
+        (Basic::Multiply, Basic::Add) => of!(multiply, add),
+        (Basic::Multiply, Basic::Subtract) => of!(multiply, subtract),
+        (Basic::Multiply, Basic::Multiply) => of!(multiply, multiply),
     }
 }

@@ -52,6 +52,28 @@ pub(super) enum Step {
     EqualMixed,
     /// By the first value, one of the others.
     Where,
+    /// Of two floats, what the first operator makes of them divided by what the second does, each rounded: a normalised
+    /// difference. Made by [`Program::new`] of three steps, since one pass reads the inputs while it divides.
+    Ratio(Basic, Basic),
+}
+
+/// An operator of a [`Step::Ratio`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Basic {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl Basic {
+    fn of(step: Step) -> Option<Self> {
+        match step {
+            Step::Add => Some(Basic::Add),
+            Step::Subtract => Some(Basic::Subtract),
+            Step::Multiply => Some(Basic::Multiply),
+            _ => None,
+        }
+    }
 }
 
 impl Step {
@@ -151,6 +173,22 @@ impl Steps {
     }
 }
 
+/// The [`Step::Ratio`] that does what `value` and the two steps before it do, and its arguments: where both sides are made of the
+/// same two floats, which are inputs or constants, and are needed `once`.
+fn ratio_of(values: &[Value], value: &Value, once: impl Fn(Id) -> bool) -> Option<(Step, [Id; 3])> {
+    let Origin::Step(Step::Divide, [over, under, _]) = value.origin else { return None };
+    let side = |id: Id| match values.get(id)?.origin {
+        Origin::Step(step, [a, b, _]) if once(id) => Some((Basic::of(step)?, [a, b, 0])),
+        _ => None,
+    };
+    let ((first, of), (second, same)) = (side(over)?, side(under)?);
+    let lies_still = |id: &Id| {
+        values.get(*id).is_some_and(|v| v.kind == value.kind && !matches!(v.origin, Origin::Step(..)))
+    };
+    let fits = over != under && of == same && value.kind.is_float() && of.iter().take(2).all(lies_still);
+    fits.then_some((Step::Ratio(first, second), of))
+}
+
 /// Where a value is while a block is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -196,6 +234,7 @@ impl Program {
             Origin::Step(step, three) => (three, step.count()),
             _ => ([0; 3], 0),
         };
+        let mut uses = vec![0_usize; values.len()];
         // The step after which a value is not needed any more; none for those that are never needed.
         let mut last: Vec<Option<usize>> = vec![None; values.len()];
         if let Some(slot) = last.get_mut(result) {
@@ -207,6 +246,9 @@ impl Program {
             }
             let (three, count) = arguments(value);
             for &argument in three.iter().take(count) {
+                if let Some(uses) = uses.get_mut(argument) {
+                    *uses += 1;
+                }
                 if let Some(slot @ None) = last.get_mut(argument) {
                     *slot = Some(at);
                 }
@@ -264,6 +306,17 @@ impl Program {
                         {
                             free.push(register);
                         }
+                    }
+                    let once = |id: usize| uses.get(id) == Some(&1);
+                    if let Some((ratio, sides)) = ratio_of(&values, value, once) {
+                        // What made the two sides, which nothing else takes.
+                        for side in instruction.arguments.iter().take(2) {
+                            if let Some(made) = program.instructions.iter().rposition(|i| i.result == *side) {
+                                program.instructions.remove(made);
+                            }
+                        }
+                        instruction.step = ratio;
+                        instruction.arguments = sides.map(place);
                     }
                     program.instructions.push(instruction);
                     instruction.result

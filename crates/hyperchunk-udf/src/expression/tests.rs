@@ -202,6 +202,81 @@ fn integers_of_both_signs_are_compared_exactly() {
     }
 }
 
+/// In one pass or in three: a cast between keeps the steps apart.
+#[test]
+fn ratios_are_what_their_steps_are() {
+    let odd = [0.0, -0.0, 1.0, -2.5, f64::NAN, f64::INFINITY, -f64::INFINITY, 5e-324, f64::MAX, 3.3, 0.1];
+    let many = (0..3000_u64).map(|n| f64::from_bits(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(9)));
+    let wide: Vec<f64> = odd.into_iter().chain(many).collect();
+    #[expect(clippy::cast_possible_truncation, reason = "the nearest float is meant")]
+    let single: Vec<f32> = wide.iter().map(|x| *x as f32).collect();
+    let other = |n: usize, count: usize| (n * 7 + 3) % count;
+    let run = |text: &str, kind: Kind, inputs: [&[u8]; 2]| {
+        let program = Expression::parse(text).unwrap().compile(&[kind, kind], kind).unwrap();
+        let mut out = vec![0; inputs[0].len()];
+        let inputs = inputs.map(InputBytes::Each);
+        program.evaluate(&inputs, &mut out, &mut Scratch::default()).unwrap();
+        (program.instructions.len(), out)
+    };
+    let same = |kind: Kind, a: &[u8], b: &[u8]| {
+        for over in ["+", "-", "*"] {
+            for under in ["+", "-", "*"] {
+                let text = format!("(a {over} b) / (a {under} b)");
+                let (steps, one) = run(&text, kind, [a, b]);
+                assert_eq!(steps, if over == under { 2 } else { 1 }, "{text}");
+                let (steps, three) =
+                    run(&format!("where(a == a, a {over} b, a {over} b) / (a {under} b)"), kind, [a, b]);
+                assert!(steps > 2);
+                assert_eq!(one, three, "{text}");
+            }
+        }
+    };
+    let count = wide.len();
+    let b = |n: usize| other(n, count);
+    let bytes: Vec<u8> = wide.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let crossed: Vec<u8> = (0..count).flat_map(|n| wide[b(n)].to_ne_bytes()).collect();
+    same(Kind::Float64, &bytes, &crossed);
+    let bytes: Vec<u8> = single.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let crossed: Vec<u8> = (0..count).flat_map(|n| single[b(n)].to_ne_bytes()).collect();
+    same(Kind::Float32, &bytes, &crossed);
+    // What is needed again is made by itself.
+    for text in [
+        "(a - b) / (a + b) + (a - b)",
+        "(a - b) * 2 + (a - b) / (a + b)",
+        "(a - b) / (a + b) + (a + b) / (a - b)",
+        "(a - b) / (b + a)",
+        "((a + 1) - b) / ((a + 1) + b)",
+        "(a - 1) / (a + 1)",
+        "((a - b) / (a + b) - (a * b) / (a + b)) / 2",
+    ] {
+        let apart: Vec<f64> = wide
+            .iter()
+            .enumerate()
+            .map(|(n, &a)| {
+                let b = wide[b(n)];
+                match text {
+                    "(a - b) / (a + b) + (a - b)" => (a - b) / (a + b) + (a - b),
+                    "(a - b) * 2 + (a - b) / (a + b)" => (a - b) * 2.0 + (a - b) / (a + b),
+                    "(a - b) / (a + b) + (a + b) / (a - b)" => (a - b) / (a + b) + (a + b) / (a - b),
+                    "(a - b) / (b + a)" => (a - b) / (b + a),
+                    "((a + 1) - b) / ((a + 1) + b)" => ((a + 1.0) - b) / ((a + 1.0) + b),
+                    "(a - 1) / (a + 1)" => (a - 1.0) / (a + 1.0),
+                    _ => ((a - b) / (a + b) - (a * b) / (a + b)) / 2.0,
+                }
+            })
+            .collect();
+        let crossed: Vec<f64> = (0..count).map(|n| wide[b(n)]).collect();
+        let got = match text.matches('b').count() {
+            0 => values(text, &[&wide]),
+            _ => values(text, &[&wide, &crossed]),
+        };
+        for (n, (got, wanted)) in got.unwrap().iter().zip(&apart).enumerate() {
+            let same = got.to_bits() == wanted.to_bits() || (got.is_nan() && wanted.is_nan());
+            assert!(same, "{text} {n}: {got} {wanted}");
+        }
+    }
+}
+
 /// Programs of wide and narrow values take turns with one scratch: their blocks have different lengths.
 #[test]
 fn blocks_of_any_length_in_turn() {
