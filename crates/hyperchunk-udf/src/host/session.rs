@@ -26,9 +26,11 @@ use std::time::{Duration, Instant};
 
 /// So often the processor is given up before the host sleeps. Once is usual.
 const YIELDS: u32 = 6;
-/// Bytes that are copied at a time: they are looked at, copied and cleared while they are in the nearest cache.
-const PIECE: usize = 8 << 10;
-static ZEROS: [u8; PIECE] = [0; PIECE];
+/// Bytes that are copied at a time, and cleared while they are in a near cache.
+const PIECE: usize = 32 << 10;
+/// Bytes that are looked at for whether anything was written: they and zeros to compare them with are in the nearest cache.
+const LOOK: usize = 8 << 10;
+static ZEROS: [u8; LOOK] = [0; LOOK];
 /// Starting a worker may take this long; from then on, the profile's limit holds.
 const START: Duration = Duration::from_secs(30);
 /// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
@@ -443,22 +445,22 @@ impl Session {
         let inside = from.checked_add(to.len() as u64)? <= region.bytes;
         let pointer =
             self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
-        // A piece is cleared while it is still in a near cache.
-        for (n, piece) in to.chunks_mut(PIECE).enumerate() {
-            // SAFETY: at() has checked the whole range, and no piece is longer than the zeros; the two are not the same
-            // memory, and the worker is idle. If it is not, the piece is zeros or what was copied.
+        let mut done = 0;
+        while let Some(rest) = to.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            // SAFETY: at() has checked the whole range, and nothing is longer than the zeros that it is compared with; the two are
+            // not the same memory, and the worker is idle. If it is not, a piece is zeros or what was copied.
             unsafe {
-                let source = pointer.add(n * PIECE);
+                let source = pointer.add(done);
+                let looked = rest.len().min(LOOK);
                 // What a function has not written need neither be copied nor cleared.
-                if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), piece.len()) == 0 {
-                    std::ptr::write_bytes(piece.as_mut_ptr(), 0, piece.len());
+                if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), looked) == 0 {
+                    std::ptr::write_bytes(rest.as_mut_ptr(), 0, looked);
+                    done += looked;
                 } else {
-                    std::ptr::copy_nonoverlapping(
-                        source.cast_const(),
-                        piece.as_mut_ptr().cast(),
-                        piece.len(),
-                    );
-                    std::ptr::write_bytes(source, 0, piece.len());
+                    let copied = rest.len().min(PIECE);
+                    std::ptr::copy_nonoverlapping(source.cast_const(), rest.as_mut_ptr().cast(), copied);
+                    std::ptr::write_bytes(source, 0, copied);
+                    done += copied;
                 }
             }
         }
