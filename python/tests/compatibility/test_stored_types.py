@@ -69,6 +69,35 @@ def test_halves(language: str, chunks: str | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_nans_of_any_bits(kind: str, language: str, tmp_path: Path) -> None:
+    """Erased memory is all ones, a NaN; LuaJIT would take it for its `nil`."""
+    bits = np.dtype(kind.replace("f", "u"))
+    one = np.iinfo(bits).max
+    data = np.array([one, one // 2, one - 1, one - (one >> 16), 0] * 500, bits).view(kind)
+    got = copy(tmp_path, data, language, {"f4": "float", "f8": "double"}[kind], {"f4": "float", "f8": "double"}[kind])
+    np.testing.assert_array_equal(got, data)
+    assert np.array_equal(np.signbit(got), np.signbit(data))
+
+
+def test_nans_of_any_bits_in_members(tmp_path: Path) -> None:
+    data = np.zeros(100, [("a", "f4"), ("b", "f8", (3,)), ("c", "i4")])
+    data["a"].view("u4")[...] = 2**32 - 1
+    data["b"].view("u8")[:, 1] = 2**64 - 1
+    data["c"] = -1
+    with h5py.File(tmp_path / "a.h5", "w") as opened:
+        opened["a"] = data
+    text = """
+function dynamic_dataset()
+    local a, out = lib.getData("a"), lib.getData("out")
+    for n = 1, 100 do out[n] = (a[n].a ~= a[n].a and 1 or 0) + (a[n].b[1] ~= a[n].b[1] and 2 or 0) + a[n].b[2] + a[n].c end
+end
+"""
+    run(tmp_path, tmp_path / "a.h5", "lua", text, "out:100:double")
+    np.testing.assert_array_equal(both(tmp_path / "a.h5", "out"), np.full(100, 2.0))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_bools(language: str, tmp_path: Path) -> None:
     """All but 0 is true, as it is in NumPy; h5py gives NumPy's bools."""
     data = np.array([[0, 1, 2], [-1, -128, 0], [127, 0, 64]], "i1")

@@ -1,7 +1,7 @@
 //! The Lua back end: LuaJIT. Bytecode is loaded only where the host sends some: that of HDF5-UDF, for signers whose native
 //! code may run.
 
-use super::{CallSlot, Runtime, lockdown};
+use super::{CallSlot, Runtime, lockdown, lua_nans};
 use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
@@ -45,6 +45,8 @@ pub struct LuaRuntime {
     jit: bool,
     entry: Option<Function>,
     slots: Box<[FfiSlot]>,
+    /// Inputs that are not given as they lie, for their [NaNs](lua_nans).
+    copies: Vec<Vec<u64>>,
 }
 
 impl std::fmt::Debug for FfiSlot {
@@ -64,6 +66,22 @@ fn failed(error: &mlua::Error) -> Error {
         ErrorKind::Failed,
         text.trim_start_matches("runtime error: ").trim_start_matches("syntax error: ").to_owned(),
     )
+}
+
+/// Where the elements of a slot are for Lua: where they lie, or in a copy.
+fn given(slot: &CallSlot<'_>, copy: &mut Vec<u64>) -> Result<*mut u8> {
+    let bytes = usize::try_from(slot.count).ok().and_then(|count| count.checked_mul(slot.datatype.size()));
+    let Some(bytes) = bytes.filter(|bytes| *bytes > 0 && !slot.output && lua_nans::has_floats(slot.datatype))
+    else {
+        return Ok(slot.data);
+    };
+    // SAFETY: the host put so many elements there, and leaves them as they are while the call runs.
+    let elements = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), bytes) };
+    if lua_nans::any_odd(slot.datatype, elements) {
+        return lua_nans::mended(slot.datatype, elements, copy);
+    }
+    *copy = Vec::new();
+    Ok(slot.data)
 }
 
 impl LuaRuntime {
@@ -86,7 +104,7 @@ impl LuaRuntime {
         let empty =
             FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK], start: [0; MAX_RANK] };
         let slots = vec![empty; setup.slots.len().max(1)].into_boxed_slice();
-        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
+        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots, copies: Vec::new() };
         me.prelude(setup).map_err(|e| failed(&e))?;
         Ok(me)
     }
@@ -168,8 +186,9 @@ impl Runtime for LuaRuntime {
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
-        for (to, from) in self.slots.iter_mut().zip(slots) {
-            to.data = from.data;
+        self.copies.resize_with(slots.len(), Vec::new);
+        for ((to, from), copy) in self.slots.iter_mut().zip(slots).zip(&mut self.copies) {
+            to.data = given(from, copy)?;
             to.rank = from.dims.len() as u64;
             for (d, &n) in to.dims.iter_mut().zip(from.dims) {
                 *d = n;

@@ -19,6 +19,8 @@ mod legacy_cpp;
 pub mod lockdown;
 #[cfg(feature = "worker-bin")]
 pub mod lua;
+#[cfg(feature = "worker-bin")]
+mod lua_nans;
 
 use crate::backend::Backend;
 use crate::datatype::Datatype;

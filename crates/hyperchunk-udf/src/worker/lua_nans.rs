@@ -1,0 +1,172 @@
+//! NaNs that LuaJIT cannot take. It keeps every value in the 64 bits of a double, and those NaNs whose first 17 bits are all but
+//! ones are its `nil`, `false`, strings and so on; it trusts numbers that come from C not to be among them. A file may have any bits:
+//! erased memory is all ones. So inputs with such NaNs are copied, and have plain ones of the same sign there.
+
+use crate::datatype::{Datatype, ElementType};
+use crate::error::{Result, fail};
+
+/// Elements that are looked at before it is asked whether one was odd.
+const BLOCK: usize = 4096;
+
+/// From here on, the upper half of a double without its sign may be another value's; the sign can change (`-x`).
+const ODD: u32 = 0x7ff9_0000;
+
+/// A float becomes a double by its exponent and the same first bits, the first of which is set.
+fn is_odd_float(bits: u32) -> bool {
+    const INFINITE: u32 = 0x7f80_0000;
+    const FIRST: u32 = 0x0040_0000;
+    let bare = bits & (u32::MAX >> 1);
+    // Signed comparisons are what the processor has for vectors.
+    bare.cast_signed() > INFINITE.cast_signed() && (bare | FIRST).cast_signed() >= 0x7fc8_0000
+}
+
+fn is_odd_double(bits: u64) -> bool {
+    let bare = (bits >> 32) as u32 & (u32::MAX >> 1);
+    bare.cast_signed() >= ODD.cast_signed()
+}
+
+fn float(bytes: &[u8; 4]) -> u32 {
+    u32::from_ne_bytes(*bytes)
+}
+
+fn double(bytes: &[u8; 8]) -> u64 {
+    u64::from_ne_bytes(*bytes)
+}
+
+/// Whether elements of a type have floats in them.
+pub(super) fn has_floats(datatype: &Datatype) -> bool {
+    match datatype {
+        Datatype::Compound(compound) => compound.members().iter().any(|member| has_floats(&member.datatype)),
+        Datatype::Array(base, _) => has_floats(base),
+        _ => matches!(datatype.number(), Some(ElementType::Float32 | ElementType::Float64)),
+    }
+}
+
+/// Whether there is such a NaN in elements that lie behind each other.
+pub(super) fn any_odd(datatype: &Datatype, bytes: &[u8]) -> bool {
+    match (datatype, datatype.flat_number()) {
+        (_, Some(ElementType::Float32)) => {
+            let mut blocks = bytes.as_chunks().0.chunks(BLOCK);
+            blocks.any(|block| block.iter().fold(0, |odd, x| odd | u32::from(is_odd_float(float(x)))) != 0)
+        }
+        (_, Some(ElementType::Float64)) => {
+            let mut blocks = bytes.as_chunks().0.chunks(BLOCK);
+            blocks.any(|block| block.iter().fold(0, |odd, x| odd | u32::from(is_odd_double(double(x)))) != 0)
+        }
+        (Datatype::Array(base, _), None) => any_odd(base, bytes),
+        (Datatype::Compound(compound), None) => {
+            let with_floats: Vec<_> = compound.members().iter().filter(|m| has_floats(&m.datatype)).collect();
+            bytes.chunks_exact(datatype.size().max(1)).any(|element| {
+                with_floats.iter().any(|member| {
+                    let place = member.offset..member.offset.saturating_add(member.datatype.size());
+                    element.get(place).is_some_and(|part| any_odd(&member.datatype, part))
+                })
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Makes plain NaNs of them.
+fn mend(datatype: &Datatype, bytes: &mut [u8]) {
+    match (datatype, datatype.flat_number()) {
+        (_, Some(ElementType::Float32)) => {
+            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_odd_float(float(x))) {
+                *x = (float(x) & (1 << 31) | 0x7fc0_0000).to_ne_bytes();
+            }
+        }
+        (_, Some(ElementType::Float64)) => {
+            for x in bytes.as_chunks_mut().0.iter_mut().filter(|x| is_odd_double(double(x))) {
+                *x = (double(x) & (1 << 63) | 0x7ff8 << 48).to_ne_bytes();
+            }
+        }
+        (Datatype::Array(base, _), None) => mend(base, bytes),
+        (Datatype::Compound(compound), None) => {
+            for element in bytes.chunks_exact_mut(datatype.size().max(1)) {
+                for member in compound.members() {
+                    let place = member.offset..member.offset.saturating_add(member.datatype.size());
+                    if let Some(part) = element.get_mut(place) {
+                        mend(&member.datatype, part);
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A copy of elements with plain NaNs in the place of odd ones, aligned as any element is.
+///
+/// # Errors
+/// `Failed` if there is no memory for it.
+pub(super) fn mended(datatype: &Datatype, bytes: &[u8], copy: &mut Vec<u64>) -> Result<*mut u8> {
+    copy.clear();
+    let words = bytes.len().div_ceil(8);
+    if copy.try_reserve_exact(words).is_err() {
+        fail!(
+            Failed,
+            "no memory for a copy of an input that has NaNs which Lua cannot take ({} bytes)",
+            bytes.len()
+        )
+    }
+    copy.resize(words, 0);
+    // SAFETY: the words are initialised, exclusively borrowed, and have at least so many bytes.
+    let room = unsafe { std::slice::from_raw_parts_mut(copy.as_mut_ptr().cast::<u8>(), bytes.len()) };
+    room.copy_from_slice(bytes);
+    mend(datatype, room);
+    Ok(room.as_mut_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As LuaJIT tells values from numbers: by the first 17 bits.
+    fn is_a_number_to_lua(bits: u64) -> bool {
+        bits >> 47 < 0x1_fff2
+    }
+
+    #[test]
+    fn odd_are_those_that_are_other_values_to_lua() {
+        for top in 0..=u16::MAX {
+            for low in [0, 1, 0x7fff, 0xffff] {
+                let bits = u32::from(top) << 16 | low;
+                let wide = f64::from(f32::from_bits(bits)).to_bits();
+                let taken = is_a_number_to_lua(wide) && is_a_number_to_lua(wide ^ 1 << 63);
+                assert_eq!(is_odd_float(bits), !taken, "{bits:#x}");
+                let bits = u64::from(top) << 48 | u64::from(low) << 32 | u64::from(low);
+                let taken = is_a_number_to_lua(bits) && is_a_number_to_lua(bits ^ 1 << 63);
+                assert_eq!(is_odd_double(bits), !taken, "{bits:#x}");
+            }
+        }
+    }
+
+    fn check(notation: &str, bytes: &[u8], expected: &[u8]) {
+        let datatype = Datatype::parse(notation).unwrap();
+        let odd = bytes != expected;
+        assert_eq!(any_odd(&datatype, bytes), odd, "{notation}");
+        assert!(has_floats(&datatype) || !odd);
+        let mut copy = Vec::new();
+        let place = mended(&datatype, bytes, &mut copy).unwrap();
+        assert_eq!(place.align_offset(8), 0);
+        // SAFETY: the copy has so many bytes.
+        assert_eq!(unsafe { std::slice::from_raw_parts(place, bytes.len()) }, expected, "{notation}");
+    }
+
+    #[test]
+    fn they_are_found_wherever_they_lie() {
+        let floats = |list: &[u32]| list.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<_>>();
+        let plain = [0, 0x3f80_0000, 0xff80_0000, 0x7fc0_0000, 0xffc0_0000];
+        for n in [1, 5, 4095, 4096, 4097, 9000] {
+            let mut list: Vec<u32> = (0..n).map(|n| plain[n % 5]).collect();
+            check("float", &floats(&list), &floats(&list));
+            let wanted = [&list[..n - 1], &[0xffc0_0000]].concat();
+            list[n - 1] = u32::MAX;
+            check("float", &floats(&list), &floats(&wanted));
+            check("int32", &floats(&list), &floats(&list));
+        }
+        let doubles = |list: &[u64]| list.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<_>>();
+        check("double", &doubles(&[1, u64::MAX, 2]), &doubles(&[1, 0xfff8 << 48, 2]));
+        check("double", &doubles(&[0x7fff << 48, 0x7ff8 << 48]), &doubles(&[0x7ff8 << 48, 0x7ff8 << 48]));
+    }
+}
