@@ -72,6 +72,15 @@ def values(dtype: str, shape: tuple[int, ...] = SHAPE) -> tuple[np.ndarray, np.n
     return a.astype(dtype), a[::-1].astype(dtype)
 
 
+def two_inputs(file: Path, **stored: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A file with the datasets `a` and `b`, and what they have."""
+    a, b = values("<f4")
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=a, **stored)
+        opened.create_dataset("b", data=b, **stored)
+    return a, b
+
+
 def own(file: Path, name: str) -> np.ndarray:
     """What our own reader gets."""
     with hyperchunk.open(file) as opened:
@@ -195,10 +204,7 @@ def test_neighbours_with_a_halo(tmp_path: Path, attach: Any, workers: Workers) -
 def test_chunks_that_are_not_in_the_file_yet(tmp_path: Path, attach: Any, workers: Workers) -> None:
     """A program that writes sees what it wrote."""
     file = tmp_path / "a.h5"
-    a, b = values("<f4")
-    with h5py.File(file, "w") as opened:
-        opened.create_dataset("a", data=a, **DEFLATE)
-        opened.create_dataset("b", data=b, **DEFLATE)
+    a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float")
     with h5py.File(file, "r+") as opened:
         np.testing.assert_array_equal(opened["out"][...], 3 * a + b)
@@ -224,10 +230,7 @@ def spoiled(file: Path, name: str) -> Iterator[None]:
 @pytest.mark.parametrize("how", ["deflate", "fletcher32", "snappy and shuffle"])
 def test_damage_is_the_error_of_reading_it(how: str, tmp_path: Path, attach: Any, workers: Workers) -> None:
     file = tmp_path / "a.h5"
-    a, b = values("<f4")
-    with h5py.File(file, "w") as opened:
-        opened.create_dataset("a", data=a, **STORED[how])
-        opened.create_dataset("b", data=b, **STORED[how])
+    a, b = two_inputs(file, **STORED[how])
     attach(file, "cpp", elementwise("cpp", "3 * a[i] + b[i]", "C", ["a", "b"], "float"), "C:300x200:float")
     attach(file, "cu", kernel("out"), "out:300x200:float")
     with spoiled(file, "b"):
@@ -248,10 +251,7 @@ def test_too_little_memory_for_it_is_none_too_little(
 ) -> None:
     """Where decoding there takes more memory than the GPU has, elements go there."""
     file = tmp_path / "a.h5"
-    a, b = values("<f4")
-    with h5py.File(file, "w") as opened:
-        opened.create_dataset("a", data=a, **DEFLATE)
-        opened.create_dataset("b", data=b, **DEFLATE)
+    a, b = two_inputs(file, **DEFLATE)
     attach(file, "cu", kernel("out"), "out:300x200:float")
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", f"memory={3 * a.nbytes + 70_000}")
     for read_with in READERS.values():
@@ -263,9 +263,7 @@ def test_the_drivers_threads_are_contained(
 ) -> None:
     """Those that were there before the worker locked itself down have no capabilities, and the same filter."""
     file = tmp_path / "a.h5"
-    a, b = values("<f4")
-    with h5py.File(file, "w") as opened:
-        opened["a"], opened["b"] = a, b
+    a, b = two_inputs(file)
     attach(file, "cu", kernel("out"), "out:300x200:float")
     monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "threads=2")
     np.testing.assert_array_equal(own(file, "out"), 3 * a + b)

@@ -317,16 +317,17 @@ pub fn block_bytes(dims: &[u64], datatype: &Datatype) -> Option<u64> {
     dims.iter().try_fold(datatype.size() as u64, |a, &d| a.checked_mul(d))
 }
 
-struct Cursor<'a>(&'a [u8]);
+/// What is left of bytes that are read from their start.
+pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl Cursor<'_> {
-    fn word(&mut self) -> Option<u32> {
+    pub(crate) fn word(&mut self) -> Option<u32> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*head))
     }
 
-    fn long(&mut self) -> Option<u64> {
+    pub(crate) fn long(&mut self) -> Option<u64> {
         let (head, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*head))

@@ -5,6 +5,7 @@
 //! checks against the memory and the block.
 
 use crate::error::{Result, fail};
+use crate::protocol::Cursor;
 use crate::stub::MAX_RANK;
 use std::ops::Range;
 
@@ -206,21 +207,7 @@ fn long(out: &mut Vec<u8>, n: u64) {
     out.extend_from_slice(&n.to_le_bytes());
 }
 
-struct Cursor<'a>(&'a [u8]);
-
 impl<'a> Cursor<'a> {
-    fn word(&mut self) -> Option<u32> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*head))
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        let (head, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*head))
-    }
-
     fn longs(&mut self, count: usize) -> Option<Vec<u64>> {
         (0..count).map(|_| self.long()).collect()
     }

@@ -67,7 +67,7 @@ fn decoded_there(
     }
     let threads = dataset.object().file().options().threads;
     let mut options = Options { nvcomp: nvcomp(context), threads, ..Options::default() };
-    let stored = StoredAs { found: &found, element, swap, fill: found.fill.clone() };
+    let stored = StoredAs { found: &found, element, swap };
     match found.source.file() {
         Some(file) => {
             options.cufile = cufile(context);
@@ -82,7 +82,6 @@ struct StoredAs<'a> {
     found: &'a StoredBox,
     element: usize,
     swap: usize,
-    fill: Option<Vec<u8>>,
 }
 
 impl StoredAs<'_> {
@@ -95,7 +94,7 @@ impl StoredAs<'_> {
         options: &Options<'_>,
     ) -> Result<Report, Failure> {
         let zeros = vec![0; self.element];
-        let fill = self.fill.as_deref().unwrap_or(&zeros);
+        let fill = self.found.fill.as_deref().unwrap_or(&zeros);
         let pieces = self.found.pieces.get(pieces).unwrap_or_default().iter();
         let parts = pieces.map(|piece| Part {
             stored: match &piece.range {
