@@ -1,6 +1,8 @@
 //! The process in which WebAssembly functions of live datasets run. Started by whoever reads the dataset; of no use by
 //! hand. It is a program of its own because its compiler is large: other functions' workers start faster without it.
 
+#![cfg_attr(not(test), no_main)]
+
 mod functions;
 mod memory;
 mod runtime;
@@ -10,9 +12,19 @@ use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::worker::{Runtime, serve};
 use runtime::WasmRuntime;
+use std::ffi::OsString;
 
-fn main() {
-    let status = match std::env::args_os().nth(1).as_deref().and_then(|a| a.to_str()) {
+// SAFETY: the C library calls it, and nothing else here has its name.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(count: std::ffi::c_int, arguments: *const *const std::ffi::c_char) -> std::ffi::c_int {
+    // SAFETY: what the C library gives its `main`.
+    unsafe { hyperchunk_udf::worker::entry::run(count, arguments, program) }
+}
+
+#[cfg_attr(test, allow(dead_code, reason = "a test has a `main` of its own"))]
+fn program(arguments: &[OsString]) -> i32 {
+    match arguments.first().and_then(|a| a.to_str()) {
         Some("serve") => serve(&mut |setup, backend, segments| match backend {
             Backend::Wasm => Ok(Box::new(WasmRuntime::new(setup, segments)?) as Box<dyn Runtime>),
             other => {
@@ -28,8 +40,7 @@ fn main() {
             ));
             2
         }
-    };
-    std::process::exit(status);
+    }
 }
 
 fn fail<T>(kind: ErrorKind, text: impl Into<String>) -> Result<T> {

@@ -1,13 +1,26 @@
 //! The process in which a live dataset's function runs. Started by whoever reads the dataset; of no use by hand.
 
+#![cfg_attr(not(test), no_main)]
+
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind};
 use hyperchunk_udf::network::connect;
 use hyperchunk_udf::worker::{Runtime, compile, cpp::CppRuntime, cuda::CudaRuntime, lua::LuaRuntime, serve};
+use std::ffi::OsString;
 
-fn main() {
-    let mut arguments = std::env::args_os().skip(1);
-    let status = match arguments.next().as_deref().and_then(|a| a.to_str()) {
+// SAFETY: the C library calls it, and nothing else here has its name.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(count: std::ffi::c_int, arguments: *const *const std::ffi::c_char) -> std::ffi::c_int {
+    // SAFETY: what the C library gives its `main`.
+    unsafe { hyperchunk_udf::worker::entry::run(count, arguments, program) }
+}
+
+#[cfg_attr(test, allow(dead_code, reason = "a test has a `main` of its own"))]
+fn program(arguments: &[OsString]) -> i32 {
+    let (verb, rest) =
+        arguments.split_first().map_or((None, arguments), |(verb, rest)| (verb.to_str(), rest));
+    match verb {
         Some("serve") => serve(&mut |setup, backend, _| match backend {
             Backend::Lua => Ok(Box::new(LuaRuntime::new(setup)?) as Box<dyn Runtime>),
             Backend::Cpp => Ok(Box::new(CppRuntime::new(setup)?)),
@@ -16,8 +29,8 @@ fn main() {
             Backend::Python => Err(Error::new(ErrorKind::Worker, "Python runs in a worker of its own")),
             Backend::Expression => Err(Error::new(ErrorKind::Worker, "expressions need no worker")),
         }),
-        Some("connect") => connect::run(&arguments.collect::<Vec<_>>()),
-        Some("compile") => match compile::run(&arguments.collect::<Vec<_>>()) {
+        Some("connect") => connect::run(rest),
+        Some("compile") => match compile::run(rest) {
             Ok(()) => 0,
             Err(error) => {
                 report(&format!("hyperchunk-udf-worker: {error}"));
@@ -32,8 +45,7 @@ fn main() {
             ));
             2
         }
-    };
-    std::process::exit(status);
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "a program's own message")]

@@ -14,6 +14,7 @@ pub mod cpp;
 #[cfg(feature = "worker-bin")]
 pub mod cuda;
 mod descriptors;
+pub mod entry;
 #[cfg(feature = "worker-bin")]
 mod legacy_cpp;
 pub mod lockdown;
@@ -162,18 +163,20 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
     let backend = Backend::from_json_name(&setup.backend)?;
     let types =
         setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<Vec<Datatype>>>()?;
-    let opened_before = descriptors::open();
+    // Looked at only where something may stay open that the runtime opens.
+    let keeps = backend == Backend::Cuda || !setup.grants.imports.is_empty();
+    let opened_before = if keeps { descriptors::open() } else { Vec::new() };
     if backend == Backend::Cuda {
         lockdown::before_driver()?;
     }
     let mut runtime = make(&setup, backend, &fds)?;
     drop(fds);
     // Closed behind its back, a file of a granted module would be whatever gets its number next.
-    let of_imports = match setup.grants.imports.is_empty() {
+    let of_imports = match backend {
+        _ if !keeps => Vec::new(),
         // The driver's devices.
-        _ if backend == Backend::Cuda => descriptors::since(&opened_before),
-        true => Vec::new(),
-        false => descriptors::read_only_files_since(&opened_before),
+        Backend::Cuda => descriptors::since(&opened_before),
+        _ => descriptors::read_only_files_since(&opened_before),
     };
     socket::set_timeout(socket, IDLE)?;
     // SAFETY: the page is mapped, aligned and lives until the process ends: segments are never dropped before.

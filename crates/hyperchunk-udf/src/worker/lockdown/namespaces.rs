@@ -16,23 +16,30 @@ const NOBODY: u32 = 65534;
 /// Ubuntu's switch that leaves user namespaces without capabilities, and so without a way to map a user into them.
 const CRIPPLED: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 
+/// Beside the user namespace.
+const OTHERS: [(c_int, Layers); 3] = [
+    (libc::CLONE_NEWNET, Layers::NETNS),
+    (libc::CLONE_NEWIPC, Layers::IPCNS),
+    (libc::CLONE_NEWUTS, Layers::UTSNS),
+];
+
 /// Enters as many namespaces as the system grants and tells which.
 pub(super) fn enter(runtime: Runtime) -> Result<Layers> {
     let mut layers = Layers::NONE;
-    if may_enter_user_namespace(runtime) {
-        // SAFETY: getuid and getgid cannot fail and have no memory effects.
-        let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
-        if unshare(libc::CLONE_NEWUSER) {
-            layers |= Layers::USERNS;
-            map_ids(user, group)?;
-        }
+    // SAFETY: getuid and getgid cannot fail and have no memory effects.
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    let in_user_namespace = may_enter_user_namespace(runtime);
+    // All at once where the system has them all.
+    if in_user_namespace && unshare(OTHERS.iter().fold(libc::CLONE_NEWUSER, |all, (flag, _)| all | flag)) {
+        map_ids(user, group)?;
+        return Ok(OTHERS.iter().fold(Layers::USERNS, |all, (_, layer)| all | *layer));
+    }
+    if in_user_namespace && unshare(libc::CLONE_NEWUSER) {
+        layers |= Layers::USERNS;
+        map_ids(user, group)?;
     }
     // One by one: a system may have some of them only, and root gets these without a user namespace.
-    for (flag, layer) in [
-        (libc::CLONE_NEWNET, Layers::NETNS),
-        (libc::CLONE_NEWIPC, Layers::IPCNS),
-        (libc::CLONE_NEWUTS, Layers::UTSNS),
-    ] {
+    for (flag, layer) in OTHERS {
         if unshare(flag) {
             layers |= layer;
         }

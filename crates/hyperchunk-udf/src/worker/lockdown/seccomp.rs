@@ -1,13 +1,12 @@
 //! System call filters.
 //!
-//! A filter of the `seccompiler` crate knows two verdicts, so one process gets several filters. The kernel runs all of
-//! them and takes the strictest verdict (kill, then trap, then an errno, then allow), hence:
+//! A filter of the `seccompiler` crate knows two verdicts, so one process needs several, which are [joined](chained) into one:
+//! the first that does not allow a call decides. (One, since the kernel makes machine code of each, and runs each at every call.)
 //!
-//! - the *allow-list* decides what passes: allow, or else trap;
-//! - the others take calls away from it again: kill or answer with an errno, or else allow. A call that is to be
-//!   answered with an errno is in the allow-list too, or the trap would win.
-//!
-//! The allow-list is installed last, because it denies the call that installs filters.
+//! - The first ones kill at calls that no honest function tries.
+//! - The next ones answer a call with an errno, or else allow it. Such calls are in the allow-list too: were the filters installed one by
+//!   one, as those of the [two phases](Phase) are, the kernel would take the strictest verdict, and the trap would win.
+//! - The last, the *allow-list*, decides what passes: allow, or else trap.
 //!
 //! Filters see numbers only. Where an argument points to memory (a path, the flags of `clone3`) a filter that trusted
 //! it could be raced, so such calls are allowed or denied whole.
@@ -33,13 +32,13 @@ const ARCH: TargetArch = TargetArch::aarch64;
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
     // Only a driver has threads already.
     let flags = if runtime == Runtime::Cuda { EVERY_THREAD } else { 0 };
-    programs(runtime, Phase::First, access)?.iter().try_for_each(|program| install(program, flags))
+    install(&chained(programs(runtime, Phase::First, access)?)?, flags)
 }
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     let flags = if access.threads { EVERY_THREAD } else { 0 };
-    programs(runtime, Phase::Final, access)?.iter().try_for_each(|program| install(program, flags))
+    install(&chained(programs(runtime, Phase::Final, access)?)?, flags)
 }
 
 /// Which of the two sets of filters; only a C++ object and WebAssembly have a second one.
@@ -59,7 +58,29 @@ fn is_compiling(runtime: Runtime, phase: Phase) -> bool {
     runtime == Runtime::Wasm && phase == Phase::First
 }
 
-/// The filters for `runtime`, in the order in which they are to be installed.
+/// One filter of several: where one would allow a call, the next is asked.
+pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
+    const RETURN: u16 = 0x06;
+    const JUMP: u16 = 0x05;
+    let last = programs.len().saturating_sub(1);
+    let mut joined = BpfProgram::new();
+    for (index, mut program) in programs.into_iter().enumerate() {
+        let length = program.len();
+        for (at, step) in program.iter_mut().enumerate().filter(|_| index < last) {
+            if step.code == RETURN && step.k == libc::SECCOMP_RET_ALLOW {
+                // Jumps count from the next instruction, forwards.
+                let Ok(over) = u32::try_from(length - at - 1) else {
+                    fail!(Worker, "lockdown: a system call filter is too long");
+                };
+                *step = sock_filter { code: JUMP, jt: 0, jf: 0, k: over };
+            }
+        }
+        joined.extend(program);
+    }
+    Ok(joined)
+}
+
+/// The filters for `runtime`, in the order in which they are asked.
 pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
     build(runtime, phase, access)
         .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))

@@ -1,6 +1,7 @@
 //! Tests of the sandbox. `tests::harness` says how hostile things are run without harm.
 
 mod attacks;
+mod filters;
 mod grants;
 mod harness;
 mod languages;
