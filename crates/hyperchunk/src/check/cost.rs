@@ -25,10 +25,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of rounds of structure, each with its ranges, and of raw data after them.
+    /// Of rounds of structure, each with its ranges, and of raw data, which come with a round of structure or, if there are no more,
+    /// after them.
     pub(super) fn new(
         structure: &[Vec<Range<u64>>],
-        data: &[Range<u64>],
+        (data, with): (&[Range<u64>], usize),
         size: u64,
         paged: Option<Paged>,
         assumed: &Assumptions,
@@ -45,7 +46,12 @@ impl Cost {
         let reach = if data.is_empty() { Reach::All } else { Reach::Path };
         let mut have = vec![head.clone()];
         cost.round(&[head], assumed);
-        for ranges in structure {
+        let blocks = |have: &[Range<u64>]| {
+            let absent: Vec<_> = data.iter().filter(|range| !covered(have, range)).cloned().collect();
+            let blocks = plan::blocks(&absent, &assumed.options, assumed.cost).into_iter();
+            blocks.flat_map(|block| block.requests).collect::<Vec<_>>()
+        };
+        for (index, ranges) in structure.iter().enumerate() {
             let absent: Vec<Range<u64>> =
                 ranges.iter().filter(|range| !covered(&have, range)).cloned().collect();
             let pieces = absent.iter().map(|range| {
@@ -54,13 +60,16 @@ impl Cost {
             });
             let joined = joined(&apart(pieces.collect()), NEAR, assumed.options.largest_request);
             let requests = joined.iter().flat_map(|(piece, _)| structure_requests(piece, &assumed.options));
-            let requests: Vec<Range<u64>> = requests.collect();
+            let mut requests: Vec<Range<u64>> = requests.collect();
+            if index == with {
+                requests.extend(blocks(&have));
+            }
             cost.round(&requests, assumed);
             have = apart(have.into_iter().chain(joined.into_iter().map(|(piece, _)| piece)).collect());
         }
-        let absent: Vec<Range<u64>> = data.iter().filter(|range| !covered(&have, range)).cloned().collect();
-        let blocks = plan::blocks(&absent, &assumed.options, assumed.cost);
-        cost.round(&blocks.into_iter().flat_map(|block| block.requests).collect::<Vec<_>>(), assumed);
+        if with >= structure.len() {
+            cost.round(&blocks(&have), assumed);
+        }
         cost
     }
 
@@ -105,11 +114,15 @@ mod tests {
         let assumed = Assumptions { options, cost };
         type Pairs<'p> = &'p [(u64, u64)];
         let ranges = |pairs: Pairs<'_>| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
+        let check_with =
+            |with: usize, structure: &[Pairs<'_>], data: Pairs<'_>, expected: (u64, u64, u64, u64, f64)| {
+                let rounds: Vec<_> = structure.iter().map(|pairs| ranges(pairs)).collect();
+                let cost = Cost::new(&rounds, (&ranges(data), with), 100_000_000, None, &assumed);
+                let found = (cost.forced, cost.rounds, cost.requests, cost.bytes, cost.seconds);
+                assert_eq!(found, expected, "{structure:?} {data:?} {with}");
+            };
         let check = |structure: &[Pairs<'_>], data: Pairs<'_>, expected: (u64, u64, u64, u64, f64)| {
-            let rounds: Vec<_> = structure.iter().map(|pairs| ranges(pairs)).collect();
-            let cost = Cost::new(&rounds, &ranges(data), 100_000_000, None, &assumed);
-            let found = (cost.forced, cost.rounds, cost.requests, cost.bytes, cost.seconds);
-            assert_eq!(found, expected, "{structure:?} {data:?}");
+            check_with(structure.len(), structure, data, expected);
         };
         // All in the head.
         check(&[&[(0, 8)], &[(50, 60), (90, 100)]], &[], (2, 1, 1, 100, 2.0));
@@ -118,6 +131,11 @@ mod tests {
         check(&[&[(0, 8)], &[(100_095, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
         // And known after that.
         check(&[&[(100_095, 100_105)], &[(100_090, 100_105)]], &[], (2, 2, 2, 100 + 5967, 62.67));
+        // With the structure that tells where they lie, or after it.
+        let (structure, data): (&[Pairs<'_>], Pairs<'_>) =
+            (&[&[(0, 8)], &[(50_000, 50_010)]], &[(70_000, 70_100)]);
+        check_with(1, structure, data, (3, 2, 3, 100 + 858 + 100, 11.58));
+        check_with(2, structure, data, (3, 3, 3, 100 + 858 + 100, 13.58));
         // Near data come together.
         check(&[], &[(1000, 1100), (1101, 1200), (1_000_000, 1_002_000)], (1, 2, 3, 2300, 23.0));
     }

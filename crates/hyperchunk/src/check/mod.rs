@@ -7,6 +7,7 @@ pub use advice::{Finding, Weight};
 pub use cost::Cost;
 
 use crate::io::{Paged, RemoteOptions, RequestCost};
+use crate::read::ahead;
 use crate::survey::{ChunkedDataset, Job, Kept, Survey, Surveyed, apart};
 use crate::{Error, File, Result};
 use hyperchunk_format::model::{Chunk, ChunkIndex, Layout, LinkTarget};
@@ -122,7 +123,7 @@ fn look(file: &File, assumed: &Assumptions) -> Result<Report> {
     };
     let paged = Paged::new(survey.superblock.base, space);
     let listing = Assumptions { options: assumed.options.clone().for_listing(), cost: assumed.cost };
-    let list = Cost::new(&rounds, &[], size, paged, &listing);
+    let list = Cost::new(&rounds, (&[], rounds.len()), size, paged, &listing);
     let Survey { found, .. } = survey;
     let mut errors: Vec<(Vec<u8>, Error)> =
         found.errors.iter().map(|(object, error)| (found.path(*object), error.clone())).collect();
@@ -214,6 +215,12 @@ fn read(
                 return Err(Error::corrupt("chunks of another rank than the dataset"));
             };
             let before = survey.rounds.len();
+            let row = match survey.one(|image| chunk_index::in_a_row(image, &chunked.map)) {
+                Err(error) if error.is_of_reading() => return Err(error),
+                // What is wrong with the index is told below.
+                row => row.ok().flatten(),
+            };
+            let top = survey.rounds.len();
             let chunks = survey.one(|image| chunk_index::chunks(image, &chunked.map))?;
             report.index_rounds = (survey.rounds.len() - before) as u64;
             report.stored = chunks.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.size));
@@ -229,16 +236,19 @@ fn read(
             report.slice_bytes = u64::try_from(u128::from(stored) * asked / held.max(1)).unwrap_or(stored);
             // A slice needs only its part of the index.
             let structure = survey.rounds.clone();
-            report.whole = Cost::new(&structure, &whole, size, paged, assumed);
-            report.slice = Cost::new(&structure, &part, size, paged, assumed);
+            let with =
+                if row.is_some_and(|row| row.end - row.start <= ahead::MOST) { top } else { structure.len() };
+            report.whole = Cost::new(&structure, (&whole, with), size, paged, assumed);
+            report.slice = Cost::new(&structure, (&part, structure.len()), size, paged, assumed);
             return Ok(report);
         }
         _ => (Vec::new(), Vec::new()),
     };
     let filled =
         |ranges: Vec<Range<u64>>| ranges.into_iter().filter(|range| !range.is_empty()).collect::<Vec<_>>();
-    report.whole = Cost::new(&survey.rounds, &filled(whole), size, paged, assumed);
-    report.slice = Cost::new(&survey.rounds, &filled(part), size, paged, assumed);
+    let rounds = survey.rounds.len();
+    report.whole = Cost::new(&survey.rounds, (&filled(whole), rounds), size, paged, assumed);
+    report.slice = Cost::new(&survey.rounds, (&filled(part), rounds), size, paged, assumed);
     Ok(report)
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// No more is fetched before it is known to be needed, in bytes: what is larger takes longer than the round trip that is saved.
-const MOST: u64 = 32 << 20;
+pub(crate) const MOST: u64 = 32 << 20;
 
 /// A stretch of a file that has come.
 pub(crate) struct Ahead {

@@ -1,6 +1,6 @@
 //! Reading data: plan → fetch → decode → scatter, on as many threads as help.
 
-mod ahead;
+pub(crate) mod ahead;
 mod boxes;
 mod cache;
 mod chunked;
