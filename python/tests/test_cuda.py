@@ -266,7 +266,10 @@ def elements(tensor: Plain) -> np.ndarray:
 class Counts(ctypes.Structure):
     """What the driver of tests counts."""
 
-    NAMES = "allocations bytes peak pinned streams events modules launches up down direct decompressed mistakes"
+    NAMES = (
+        "allocations bytes peak pinned streams events modules launches up down direct decompressed mistakes "
+        "taken created imported shared"
+    )
     _fields_ = tuple((name, ctypes.c_uint64) for name in NAMES.split())
 
 

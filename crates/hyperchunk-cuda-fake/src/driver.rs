@@ -29,7 +29,7 @@ thread_local! {
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
 /// The machine, for a call that needs a context.
-fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
+pub(crate) fn in_context(with: impl FnOnce(&mut Machine) -> Code) -> Code {
     let mut machine = machine();
     if !machine.initialised {
         return machine.refuse(NOT_INITIALIZED, "a call before cuInit");
@@ -72,7 +72,7 @@ unsafe fn give<T>(to: *mut T, value: T) -> Code {
 ///
 /// # Safety
 /// As [`give`].
-unsafe fn give_in<T>(machine: &mut Machine, to: *mut T, value: T) -> Code {
+pub(crate) unsafe fn give_in<T>(machine: &mut Machine, to: *mut T, value: T) -> Code {
     if to.is_null() {
         return machine.refuse(INVALID_VALUE, "a result that is to go to null");
     }
@@ -91,6 +91,7 @@ macro_rules! entries {
         pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> Code $body
     )*};
 }
+pub(crate) use entries;
 
 entries! {
     /// Begins.
@@ -172,6 +173,9 @@ entries! {
             75 => 9,
             76 => 0,
             97 => MOST_SHARED as c_int,
+            // Memory at addresses of one's own, which descriptors lead to.
+            102 => 1,
+            103 => machine().knob(Knob::Exports) as c_int,
             _ => return machine().refuse(INVALID_VALUE, &format!("the attribute {which} of a GPU is not known")),
         };
         // SAFETY: the caller's promise.
@@ -623,6 +627,9 @@ entries! {
             }
             if machine.is_due(Knob::FailLaunch) {
                 return LAUNCH_FAILED;
+            }
+            if machine.is_due(Knob::Die) {
+                std::process::abort();
             }
             let grid = Grid { blocks: [gx, gy, gz], threads: [bx, by, bz], shared: shared as usize };
             let Some(module) = machine.modules.get(&kernel.module) else { return INVALID_HANDLE };

@@ -21,6 +21,7 @@ mod driver;
 mod machine;
 mod nvcomp;
 mod ptx;
+mod shared;
 mod streams;
 
 use std::ffi::{CString, c_void};
@@ -45,6 +46,14 @@ pub enum Knob {
     Nvfs = 5,
     /// How many threads the driver starts, which do nothing; 0.
     Threads = 6,
+    /// Whether memory can be shared through descriptors; 1.
+    Exports = 7,
+    /// The so manieth import of shared memory from now on fails; 0 is none.
+    FailImport = 8,
+    /// The so manieth launch from now on ends the process; 0 is none.
+    Die = 9,
+    /// The so manieth import of shared memory from now on ends the process; 0 is none.
+    DieImport = 10,
 }
 
 /// What the driver counted since it was loaded.
@@ -77,6 +86,14 @@ pub struct Counts {
     pub decompressed: u64,
     /// Mistakes that were found.
     pub mistakes: u64,
+    /// Pieces of device memory that were ever taken.
+    pub taken: u64,
+    /// Pieces of memory that were ever made to be shared, and taken over from others.
+    pub created: u64,
+    /// Those taken over.
+    pub imported: u64,
+    /// Handles, mappings and reserved addresses of shared memory that were not given back.
+    pub shared: u64,
 }
 
 /// Where the library is that cargo built beside the calling test: for `HYPERCHUNK_CUDA_DRIVER`.

@@ -1,6 +1,7 @@
 //! The made-up GPU: its memory, what is loaded on it, and what was counted.
 
 use crate::ptx::{Fault, Memory, Program};
+use crate::shared::{Physical, Sharing};
 use crate::streams::{Event, Stream};
 use crate::{Counts, Knob};
 use std::alloc::Layout;
@@ -26,9 +27,10 @@ pub(crate) const LAUNCH_TIMEOUT: Code = 702;
 pub(crate) const ILLEGAL_INSTRUCTION: Code = 715;
 pub(crate) const MISALIGNED_ADDRESS: Code = 716;
 pub(crate) const LAUNCH_FAILED: Code = 719;
+pub(crate) const NOT_SUPPORTED: Code = 801;
 
 /// The names and texts of the codes above, as CUDA has them.
-pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 17] = [
+pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 18] = [
     (SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
     (OUT_OF_MEMORY, c"CUDA_ERROR_OUT_OF_MEMORY", c"out of memory"),
@@ -50,6 +52,7 @@ pub(crate) const CODES: [(Code, &std::ffi::CStr, &std::ffi::CStr); 17] = [
     (ILLEGAL_INSTRUCTION, c"CUDA_ERROR_ILLEGAL_INSTRUCTION", c"an illegal instruction was encountered"),
     (MISALIGNED_ADDRESS, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),
     (LAUNCH_FAILED, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
+    (NOT_SUPPORTED, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
 ];
 
 /// Where the memory of the GPU begins: no address of a process is there.
@@ -61,8 +64,24 @@ const GARBAGE: u8 = 0xa5;
 
 struct Allocation {
     address: u64,
-    /// Nothing once it is freed.
-    bytes: Option<Vec<u8>>,
+    /// Nothing once it is freed, and where addresses are reserved alone.
+    bytes: Option<Store>,
+}
+
+/// Who has the bytes.
+enum Store {
+    Own(Vec<u8>),
+    /// Memory that other processes may see.
+    Mapped(Arc<Physical>),
+}
+
+impl Store {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Store::Own(bytes) => bytes,
+            Store::Mapped(memory) => memory.bytes(),
+        }
+    }
 }
 
 /// The GPU's memory. No address is given twice.
@@ -74,6 +93,7 @@ pub(crate) struct DeviceMemory {
     end: u64,
     used: u64,
     peak: u64,
+    taken: u64,
 }
 
 impl DeviceMemory {
@@ -82,23 +102,53 @@ impl DeviceMemory {
         let piece = &self.allocations[at];
         let start = usize::try_from(address - piece.address).ok()?;
         let end = start.checked_add(bytes)?;
-        (end <= piece.bytes.as_ref()?.len()).then_some((at, start))
+        (end <= piece.bytes.as_ref()?.bytes().len()).then_some((at, start))
     }
 
     pub(crate) fn allocate(&mut self, bytes: usize) -> u64 {
+        let address = self.reserve(bytes);
+        if let Some(piece) = self.allocations.last_mut() {
+            piece.bytes = Some(Store::Own(vec![GARBAGE; bytes]));
+        }
+        self.taken += 1;
+        self.take(bytes);
+        address
+    }
+
+    /// Addresses where nothing is.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> u64 {
         let address = (self.end.max(BASE) + GAP).next_multiple_of(512);
         self.end = address + bytes as u64;
-        self.allocations.push(Allocation { address, bytes: Some(vec![GARBAGE; bytes]) });
+        self.allocations.push(Allocation { address, bytes: None });
+        address
+    }
+
+    /// Puts memory at addresses that were reserved, or takes it away.
+    pub(crate) fn map(&mut self, address: u64, memory: Option<Arc<Physical>>) {
+        let at = self.allocations.partition_point(|piece| piece.address < address);
+        if let Some(piece) = self.allocations.get_mut(at).filter(|piece| piece.address == address) {
+            piece.bytes = memory.map(Store::Mapped);
+        }
+    }
+
+    /// So many more bytes of the GPU are in use, or fewer.
+    pub(crate) fn take(&mut self, bytes: usize) {
         self.used += bytes as u64;
         self.peak = self.peak.max(self.used);
-        address
+    }
+
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.used -= bytes as u64;
     }
 
     /// Frees a piece; false if none begins there.
     pub(crate) fn free(&mut self, address: u64) -> bool {
         let Some((at, 0)) = self.find(address, 0) else { return false };
-        let Some(bytes) = self.allocations[at].bytes.take() else { return false };
-        self.used -= bytes.len() as u64;
+        let piece = &mut self.allocations[at].bytes;
+        let Some(Store::Own(bytes)) = piece else { return false };
+        let length = bytes.len();
+        *piece = None;
+        self.give_back(length);
         true
     }
 
@@ -110,12 +160,15 @@ impl DeviceMemory {
 impl Memory for DeviceMemory {
     fn read(&self, address: u64, bytes: usize) -> Option<&[u8]> {
         let (at, start) = self.find(address, bytes)?;
-        self.allocations[at].bytes.as_ref()?.get(start..start + bytes)
+        self.allocations[at].bytes.as_ref()?.bytes().get(start..start + bytes)
     }
 
     fn write(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
         let (at, start) = self.find(address, bytes)?;
-        self.allocations[at].bytes.as_mut()?.get_mut(start..start + bytes)
+        match self.allocations[at].bytes.as_mut()? {
+            Store::Own(own) => own.get_mut(start..start + bytes),
+            Store::Mapped(memory) => memory.bytes_mut().get_mut(start..start + bytes),
+        }
     }
 }
 
@@ -136,13 +189,14 @@ pub(crate) struct Kernel {
 /// All there is.
 pub(crate) struct Machine {
     pub(crate) initialised: bool,
-    knobs: [u64; 7],
+    knobs: [u64; 11],
     pub(crate) memory: DeviceMemory,
     pub(crate) pinned: HashMap<usize, Layout>,
     pub(crate) streams: HashMap<usize, Stream>,
     pub(crate) events: HashMap<usize, Event>,
     pub(crate) modules: HashMap<usize, Module>,
     pub(crate) kernels: HashMap<usize, Kernel>,
+    pub(crate) sharing: Sharing,
     next: usize,
     /// A fault of a kernel: every later call fails with it.
     pub(crate) broken: Option<Code>,
@@ -210,13 +264,14 @@ impl Machine {
     fn new() -> Machine {
         Machine {
             initialised: false,
-            knobs: [1, 1 << 30, 0, 0, 12090, 1, 0],
+            knobs: [1, 1 << 30, 0, 0, 12090, 1, 0, 1, 0, 0, 0],
             memory: DeviceMemory::default(),
             pinned: HashMap::new(),
             streams: HashMap::new(),
             events: HashMap::new(),
             modules: HashMap::new(),
             kernels: HashMap::new(),
+            sharing: Sharing::default(),
             next: 0xfa_0000,
             broken: None,
             counted: Counts::default(),
@@ -229,8 +284,19 @@ impl Machine {
         if std::mem::replace(&mut self.initialised, true) {
             return;
         }
-        const NAMES: [&str; 7] =
-            ["devices", "memory", "out_of_memory", "fail_launch", "version", "nvfs", "threads"];
+        const NAMES: [&str; 11] = [
+            "devices",
+            "memory",
+            "out_of_memory",
+            "fail_launch",
+            "version",
+            "nvfs",
+            "threads",
+            "exports",
+            "fail_import",
+            "die",
+            "die_import",
+        ];
         let given = std::env::var("HYPERCHUNK_FAKE_CUDA").unwrap_or_default();
         for part in given.split(',').filter(|part| !part.trim().is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -289,7 +355,8 @@ impl Machine {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let pieces = self.memory.allocations.iter().filter(|piece| piece.bytes.is_some()).count();
+        let is_own = |piece: &&Allocation| matches!(piece.bytes, Some(Store::Own(_)));
+        let pieces = self.memory.allocations.iter().filter(is_own).count();
         Counts {
             allocations: pieces as u64,
             bytes: self.memory.used,
@@ -298,6 +365,8 @@ impl Machine {
             streams: self.streams.len() as u64,
             events: self.events.len() as u64,
             modules: self.modules.len() as u64,
+            taken: self.memory.taken,
+            shared: self.sharing.live(),
             ..self.counted
         }
     }
@@ -340,7 +409,8 @@ extern "C" fn report() {
     let c = machine().counts();
     let text = format!(
         "{{\"allocations\": {}, \"bytes\": {}, \"peak\": {}, \"pinned\": {}, \"streams\": {}, \"events\": {}, \
-         \"modules\": {}, \"launches\": {}, \"up\": {}, \"down\": {}, \"direct\": {}, \"decompressed\": {}, \"mistakes\": {}}}\n",
+         \"modules\": {}, \"launches\": {}, \"up\": {}, \"down\": {}, \"direct\": {}, \"decompressed\": {}, \"mistakes\": {}, \"taken\": {}, \
+         \"created\": {}, \"imported\": {}, \"shared\": {}}}\n",
         c.allocations,
         c.bytes,
         c.peak,
@@ -353,7 +423,11 @@ extern "C" fn report() {
         c.down,
         c.direct,
         c.decompressed,
-        c.mistakes
+        c.mistakes,
+        c.taken,
+        c.created,
+        c.imported,
+        c.shared
     );
     if let Err(error) = std::fs::write(&path, text) {
         eprintln!("hyperchunk-cuda-fake: {}: {error}", path.display());

@@ -2,6 +2,7 @@
 
 use crate::error::fail;
 use crate::library::{Library, functions, given};
+use crate::shared::{Access, Properties};
 use crate::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,16 @@ functions! {
         device_uuid = c"cuDeviceGetUuid_v2": fn(*mut [u8; 16], c_int) -> c_int;
         device_uuid_before = c"cuDeviceGetUuid": fn(*mut [u8; 16], c_int) -> c_int;
         function_parameter = c"cuFuncGetParamInfo": fn(Handle, usize, *mut usize, *mut usize) -> c_int;
+        granularity = c"cuMemGetAllocationGranularity": fn(*mut usize, *const Properties, c_int) -> c_int;
+        create = c"cuMemCreate": fn(*mut u64, usize, *const Properties, u64) -> c_int;
+        release = c"cuMemRelease": fn(u64) -> c_int;
+        export = c"cuMemExportToShareableHandle": fn(*mut c_void, u64, c_int, u64) -> c_int;
+        import = c"cuMemImportFromShareableHandle": fn(*mut u64, *mut c_void, c_int) -> c_int;
+        reserve = c"cuMemAddressReserve": fn(*mut u64, usize, usize, u64, u64) -> c_int;
+        unreserve = c"cuMemAddressFree": fn(u64, usize) -> c_int;
+        map = c"cuMemMap": fn(u64, usize, usize, u64, u64) -> c_int;
+        unmap = c"cuMemUnmap": fn(u64, usize) -> c_int;
+        set_access = c"cuMemSetAccess": fn(u64, usize, *const Access, usize) -> c_int;
     }
 }
 
@@ -175,22 +186,23 @@ impl Driver {
             // SAFETY: writes 16 bytes.
             self.check("cuDeviceGetUuid", unsafe { get(&raw mut uuid, device) })?;
         }
-        let attribute = |which| {
-            let mut value = 0;
-            // SAFETY: writes one integer.
-            self.check("cuDeviceGetAttribute", unsafe {
-                (self.f.device_attribute)(&raw mut value, which, device)
-            })?;
-            Ok::<u32, Error>(u32::try_from(value).unwrap_or(0))
-        };
         let name = CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned());
         Ok(Device {
             ordinal: u32::try_from(ordinal).unwrap_or(0),
             name: name.unwrap_or_default(),
-            capability: (attribute(MAJOR)?, attribute(MINOR)?),
+            capability: (self.attribute(device, MAJOR)?, self.attribute(device, MINOR)?),
             memory: memory as u64,
             uuid,
         })
+    }
+
+    /// A property of a GPU.
+    pub(crate) fn attribute(&self, device: c_int, which: c_int) -> Result<u32> {
+        let mut value = 0;
+        // SAFETY: writes one integer.
+        let code = unsafe { (self.f.device_attribute)(&raw mut value, which, device) };
+        self.check("cuDeviceGetAttribute", code)?;
+        Ok(u32::try_from(value).unwrap_or(0))
     }
 
     /// The driver's number for a GPU.

@@ -4,6 +4,7 @@
 //! - [`Driver`], [`Context`], [`Stream`], [`Module`] and memory: the driver API, what there is on any machine with a GPU;
 //! - [`nvrtc`]: CUDA C++ → PTX, without a GPU;
 //! - [`ptx`]: what a PTX text declares;
+//! - memory that two processes share ([`DeviceMemory::shareable`]), for what a worker computes and the reader keeps;
 //! - [`ingest`]: from storage to an array in the GPU's memory, with [`nvcomp`] and [`cufile`] where they are.
 #![cfg_attr(test, allow(clippy::cast_possible_truncation, reason = "a test may fail"))]
 
@@ -19,6 +20,7 @@ mod module;
 pub mod nvcomp;
 pub mod nvrtc;
 pub mod ptx;
+mod shared;
 mod stream;
 
 pub use context::Context;

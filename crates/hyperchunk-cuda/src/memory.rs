@@ -1,6 +1,7 @@
 //! Memory: on the GPU, and page-locked in the process, from where it is copied fastest.
 
 use crate::error::fail;
+use crate::shared::Mapping;
 use crate::{Context, Result};
 use std::sync::Arc;
 
@@ -10,9 +11,17 @@ pub struct DeviceMemory {
     context: Arc<Context>,
     address: u64,
     bytes: usize,
+    /// What undoes it where cuMemAlloc did not give it.
+    mapping: Option<Mapping>,
 }
 
 impl DeviceMemory {
+    /// That of a mapping.
+    pub(crate) fn mapped(context: &Arc<Context>, mapping: Mapping) -> DeviceMemory {
+        let (address, bytes) = (mapping.address(), mapping.bytes());
+        DeviceMemory { context: Arc::clone(context), address, bytes, mapping: Some(mapping) }
+    }
+
     /// Takes `bytes`, whatever is in them. No bytes at all have an address, too.
     ///
     /// # Errors
@@ -26,7 +35,7 @@ impl DeviceMemory {
         driver
             .check("cuMemAlloc", code)
             .map_err(|error| error.within(format_args!("{bytes} bytes on the GPU")))?;
-        Ok(DeviceMemory { context: Arc::clone(context), address, bytes })
+        Ok(DeviceMemory { context: Arc::clone(context), address, bytes, mapping: None })
     }
 
     /// Where it is, for kernels and for other libraries.
@@ -63,7 +72,8 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // A fork has no GPU to free anything on; a context that a kernel broke frees all when the process ends.
-        if self.context.make_current().is_ok() {
+        // A mapping undoes itself.
+        if self.mapping.is_none() && self.context.make_current().is_ok() {
             // SAFETY: the address is one that cuMemAlloc gave, freed here alone. The driver waits for what uses it.
             let _ = unsafe { (self.context.driver.f.memory_free)(self.address) };
         }

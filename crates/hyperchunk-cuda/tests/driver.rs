@@ -5,6 +5,7 @@ use hyperchunk_cuda::{
     Argument, Context, DeviceMemory, Driver, ErrorKind, Event, Launch, Module, PinnedMemory, Stream,
 };
 use hyperchunk_cuda_fake::{Knob, Loaded};
+use std::os::fd::AsFd as _;
 
 /// `out[i] = a[i] * by + i` for the first `count` elements.
 const SCALE: &str = "
@@ -198,6 +199,46 @@ fn ptx_that_the_driver_does_not_take() {
         let error = Module::load(&context, &text).unwrap_err();
         assert_eq!(error.code(), Some(218));
         assert!(error.message().contains("frobnicate.s32 is not known"), "{error}");
+    });
+}
+
+#[test]
+fn shared_memory_is_one_and_is_given_back() {
+    apart("driver::shared_memory_is_one_and_is_given_back", "memory=1000000", || {
+        let (context, fake) = (Context::of(0).unwrap(), Loaded::new());
+        context.prepare_sharing().unwrap();
+        assert_eq!(fake.counts().shared, 0);
+        let stream = Stream::new(&context).unwrap();
+        let (memory, descriptor) = DeviceMemory::shareable(&context, 100_000).unwrap();
+        // A multiple of what the driver says, and all zeros.
+        assert_eq!(memory.bytes(), 2 << 16);
+        let mut found = vec![1; memory.bytes()];
+        stream.download(&memory, 0, &mut found).unwrap();
+        assert!(found.iter().all(|byte| *byte == 0));
+        let other = DeviceMemory::import(&context, descriptor.as_fd(), memory.bytes()).unwrap();
+        assert_ne!(other.address(), memory.address());
+        stream.upload(&other, 99_990, b"across").unwrap();
+        stream.synchronize().unwrap();
+        let mut found = [0; 6];
+        stream.download(&memory, 99_990, &mut found).unwrap();
+        assert_eq!(&found, b"across");
+        // Whose it is frees it; until then, it counts once.
+        assert_eq!(fake.counts().bytes, 2 << 16);
+        drop((memory, other));
+        assert_eq!((fake.counts().shared, fake.counts().bytes), (0, 0));
+        drop(descriptor);
+        let error = DeviceMemory::shareable(&context, 1_000_000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.message().contains("bytes on the GPU"), "{error}");
+        let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
+        assert!(DeviceMemory::import(&context, file.as_fd(), 1 << 16).is_err());
+        fake.set(Knob::FailImport, 1);
+        let error = context.prepare_sharing().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        fake.set(Knob::Exports, 0);
+        let error = DeviceMemory::shareable(&context, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!((fake.counts().shared, fake.counts().mistakes), (0, 1));
     });
 }
 

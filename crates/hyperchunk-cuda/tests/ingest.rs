@@ -2,7 +2,9 @@
 
 use crate::support::{apart_with, nvidia};
 use hyperchunk_cuda::cufile::{CuFile, Mode};
-use hyperchunk_cuda::ingest::{Input, Options, Part, Report, Request, Stored, ingest, warm_up};
+use hyperchunk_cuda::ingest::{
+    Input, Kept, Options, Part, Placed, Placing, Report, Request, Stored, ingest, warm_up,
+};
 use hyperchunk_cuda::nvcomp::{Algorithm, Nvcomp};
 use hyperchunk_cuda::{Context, DeviceMemory, Error, ErrorKind, Stream};
 use hyperchunk_cuda_fake::{Loaded, library};
@@ -535,5 +537,90 @@ fn without_nvidia_fs_cufile_says_so() {
         let error = Nvcomp::beside(context.driver(), None).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
         assert!(error.message().contains("HYPERCHUNK_NVCOMP"), "{error}");
+    });
+}
+
+#[test]
+fn memory_is_kept_for_the_next_call_within_a_bound() {
+    apart("ingest::memory_is_kept_for_the_next_call_within_a_bound", || {
+        let gpu = Gpu::new(1 << 20);
+        let dataset = Dataset::new(&[300, 200], &[50, 40], 4, &[filter(2, &[4]), filter(1, &[4])]);
+        let (file, fake) = (file(&dataset.bytes), Loaded::new());
+        let read = |kept: Option<&Kept>| {
+            let (from, size) = ([0, 0], [300, 200]);
+            let request = dataset.request(Input::File(&file), &size, dataset.parts(&from, &size));
+            let options = Options { nvcomp: Some(&gpu.nvcomp), batch: 20_000, kept, ..Options::default() };
+            let (found, _) = gpu.get(&request, &options).unwrap();
+            assert!(found == dataset.values);
+            let counts = fake.counts();
+            (counts.taken, counts.allocations)
+        };
+        let (_, least) = read(None);
+        let (before, allocations) = read(None);
+        assert_eq!(allocations, least);
+        let anew = read(None).0 - before;
+        assert_ne!(anew, 0);
+        let kept = Kept::new(1 << 30);
+        let (first, with) = read(Some(&kept));
+        assert!(with > least && kept.bytes() > 0);
+        // Nothing is taken any more, however often.
+        assert_eq!(read(Some(&kept)), (first, with));
+        assert_eq!(read(Some(&kept)), (first, with));
+        assert!(kept.clear() && !kept.clear());
+        assert_eq!(fake.counts().allocations, least);
+        // A smaller bound is honoured, and values are the same.
+        for most in [0, 1, 5000, 100_000] {
+            let kept = Kept::new(most);
+            let used = fake.counts().bytes;
+            let (_, with) = read(Some(&kept));
+            assert!(kept.bytes() <= most && fake.counts().bytes - used == kept.bytes() as u64, "{most}");
+            assert!(with > least || most < 5000, "{most}");
+            read(Some(&kept));
+            assert!(kept.bytes() <= most);
+        }
+        assert_eq!(fake.counts().allocations, least);
+        assert_eq!(fake.counts().mistakes, 0);
+    });
+}
+
+#[test]
+fn blocks_go_to_their_places() {
+    apart("ingest::blocks_go_to_their_places", || {
+        let context = Context::of(0).unwrap();
+        let stream = Stream::new(&context).unwrap();
+        let mut placing = Placing::new(&context).unwrap();
+        for (block, from, dims, to, size, element) in [
+            (&[8, 9][..], &[1, 2][..], &[20, 30][..], &[5, 7][..], &[4, 6][..], 4),
+            (&[8, 30], &[0, 0], &[20, 30], &[10, 0], &[8, 30], 8),
+            (&[3, 4, 5], &[1, 1, 1], &[3, 3, 3], &[0, 1, 0], &[2, 2, 3], 1),
+            (&[7], &[2], &[9], &[4], &[5], 2),
+            (&[2; 10], &[0; 10], &[2; 10], &[0; 10], &[1, 2, 1, 2, 1, 2, 1, 2, 1, 2], 4),
+            (&[4, 4], &[0, 0], &[4, 4], &[0, 0], &[0, 4], 4),
+        ] {
+            let bytes = |shape: &[u64]| shape.iter().product::<u64>() as usize * element;
+            let values: Vec<u8> = (0..bytes(block)).map(|at| (at * 7 % 251) as u8).collect();
+            let source = DeviceMemory::alloc(&context, bytes(block)).unwrap();
+            let target = DeviceMemory::alloc(&context, bytes(dims)).unwrap();
+            stream.upload(&source, 0, &values).unwrap();
+            stream.fill(&target, 0, bytes(dims), 0x77).unwrap();
+            stream.synchronize().unwrap();
+            let part = Placed { block, from, dims, to, size, element };
+            placing.place(&part, &source, &target).unwrap();
+            let mut expected = vec![0x77; bytes(dims)];
+            each(size, |place| {
+                let at = |start: &[u64]| start.iter().zip(place).map(|(a, b)| a + b).collect::<Vec<_>>();
+                let (read, write) = (index(block, &at(from)) * element, index(dims, &at(to)) * element);
+                expected[write..write + element].copy_from_slice(&values[read..read + element]);
+            });
+            let mut found = vec![0; bytes(dims)];
+            stream.download(&target, 0, &mut found).unwrap();
+            assert!(found == expected, "{block:?} {dims:?}");
+        }
+        // What does not fit is refused.
+        let small = DeviceMemory::alloc(&context, 16).unwrap();
+        let part = Placed { block: &[4], from: &[0], dims: &[5], to: &[1], size: &[4], element: 4 };
+        assert_eq!(placing.place(&part, &small, &small).unwrap_err().kind(), ErrorKind::Invalid);
+        let part = Placed { block: &[4], from: &[1], dims: &[4], to: &[0], size: &[4], element: 4 };
+        assert_eq!(placing.place(&part, &small, &small).unwrap_err().kind(), ErrorKind::Invalid);
     });
 }

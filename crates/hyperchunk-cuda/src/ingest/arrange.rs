@@ -6,7 +6,8 @@ use super::prepare::Prepared;
 use super::slot::{Pending, Place, Slot, room};
 use super::tables::Tables;
 use crate::error::fail;
-use crate::{Argument, DeviceMemory, Function, Launch, Result};
+use crate::kernels::Kernels;
+use crate::{Argument, DeviceMemory, Function, Launch, Result, Stream};
 use std::collections::BTreeMap;
 
 const THREADS: u32 = 256;
@@ -108,34 +109,16 @@ impl<'a> Slot<'a> {
         Ok(swap)
     }
 
-    /// Puts boxes into tables: for each launch, the unit, the place, how many there are, and the most units of one.
     pub(super) fn tabled(
         &self,
         boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
         tables: &mut Tables,
-    ) -> Vec<(u64, usize, usize, u64)> {
-        let mut launches = Vec::new();
-        for (unit, copies) in boxes {
-            for copies in copies.chunks(MOST_ROWS) {
-                let at = tables.begin();
-                let mut most = 0;
-                for (copy, source) in copies {
-                    most = tables.copy(copy, *source, self.array, *unit).max(most);
-                }
-                launches.push((*unit, at, copies.len(), most));
-            }
-        }
-        launches
+    ) -> Vec<Scatter> {
+        tabled(boxes, self.array, tables)
     }
 
-    pub(super) fn scatter(&self, launches: &[(u64, usize, usize, u64)], table: u64) -> Result<()> {
-        let swap = self.request.swap > 1;
-        for (unit, at, rows, most) in launches {
-            let function: Option<&Function> = self.kernels.scatter(*unit, swap);
-            let Some(function) = function else { fail!(Failed, "no kernel for units of {unit} bytes") };
-            function.launch(&self.stream, &grid(*most, *rows), &[Argument::Address(table + *at as u64)])?;
-        }
-        Ok(())
+    pub(super) fn scatter(&self, launches: &[Scatter], table: u64) -> Result<()> {
+        scatter(&self.kernels, &self.stream, self.request.swap > 1, launches, table)
     }
 
     /// Copies tables to one of the two halves of the memory for them; where that is.
@@ -152,6 +135,54 @@ impl<'a> Slot<'a> {
         self.stream.upload(memory, at, bytes)?;
         Ok(memory.address() + at as u64)
     }
+}
+
+/// A launch that copies boxes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scatter {
+    /// The unit in which they are copied.
+    unit: u64,
+    /// Where in the tables they are, and how many.
+    at: usize,
+    rows: usize,
+    /// The most units of one.
+    most: u64,
+}
+
+/// Puts boxes, each with the address that it is copied from, into tables.
+pub(super) fn tabled(
+    boxes: &BTreeMap<u64, Vec<(&Copy, u64)>>,
+    array: u64,
+    tables: &mut Tables,
+) -> Vec<Scatter> {
+    let mut launches = Vec::new();
+    for (unit, copies) in boxes {
+        for copies in copies.chunks(MOST_ROWS) {
+            let at = tables.begin();
+            let mut most = 0;
+            for (copy, source) in copies {
+                most = tables.copy(copy, *source, array, *unit).max(most);
+            }
+            launches.push(Scatter { unit: *unit, at, rows: copies.len(), most });
+        }
+    }
+    launches
+}
+
+/// Starts the copies of boxes that are in tables at `table`.
+pub(super) fn scatter(
+    kernels: &Kernels,
+    stream: &Stream,
+    swap: bool,
+    launches: &[Scatter],
+    table: u64,
+) -> Result<()> {
+    for Scatter { unit, at, rows, most } in launches {
+        let function: Option<&Function> = kernels.scatter(*unit, swap);
+        let Some(function) = function else { fail!(Failed, "no kernel for units of {unit} bytes") };
+        function.launch(stream, &grid(*most, *rows), &[Argument::Address(table + *at as u64)])?;
+    }
+    Ok(())
 }
 
 /// Enough blocks for the largest row, and as many rows as there are.

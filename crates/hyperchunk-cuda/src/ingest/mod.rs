@@ -13,6 +13,8 @@ mod arrange;
 mod decompress;
 mod fetch;
 mod geometry;
+mod kept;
+mod place;
 mod plan;
 mod prepare;
 mod slot;
@@ -25,6 +27,8 @@ use crate::kernels::Kernels;
 use crate::nvcomp::Nvcomp;
 use crate::{DeviceMemory, Result};
 pub use hyperchunk_format::model::Filter;
+pub use kept::Kept;
+pub use place::{Placed, Placing};
 use slot::Slot;
 use std::fs::File;
 use std::time::Duration;
@@ -109,11 +113,13 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Stored bytes of a batch, about: there are two of them.
     pub batch: usize,
+    /// Where the memory on the GPU for batches comes from and goes to; without it, it is taken anew and freed.
+    pub kept: Option<&'a Kept>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { nvcomp: None, cufile: None, threads: 0, batch: 32 << 20 }
+        Options { nvcomp: None, cufile: None, threads: 0, batch: 32 << 20, kept: None }
     }
 }
 
@@ -124,6 +130,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("cufile", &self.cufile.is_some())
             .field("threads", &self.threads)
             .field("batch", &self.batch)
+            .field("kept", &self.kept)
             .finish()
     }
 }
@@ -144,6 +151,8 @@ pub struct Report {
     pub on_cpu: u64,
     /// Those among them with which the GPU had failed.
     pub again: u64,
+    /// Blocks of a live dataset that a kernel computed in the GPU's memory.
+    pub computed: u64,
     /// Reading, and decoding by the processor.
     pub reading: Duration,
     /// On the GPU: copies, decompression, and putting elements into their places.
@@ -162,6 +171,7 @@ impl std::ops::AddAssign for Report {
         self.on_gpu += other.on_gpu;
         self.on_cpu += other.on_cpu;
         self.again += other.again;
+        self.computed += other.computed;
         self.reading += other.reading;
         self.copying += other.copying;
         self.decompressing += other.decompressing;

@@ -1,6 +1,7 @@
 //! One of the two buffers: a batch is read into it, and goes on to the GPU while the other one is filled.
 
 use super::geometry::Copy;
+use super::kept::Buffers;
 use super::plan::{How, Task};
 use super::prepare::{Prepared, decode, lead};
 use super::tables::Tables;
@@ -94,6 +95,11 @@ impl Drop for Slot<'_> {
         if self.stream.synchronize().is_err() {
             return;
         }
+        if let Some(kept) = self.options.kept {
+            let [stored, raw, plain] = [self.stored.take(), self.raw.take(), self.plain.take()];
+            let [tables, results, temp] = [self.tables.take(), self.results.take(), self.temp.take()];
+            kept.put(Buffers([stored, raw, plain, tables, results, temp]));
+        }
         let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = self.pinned.take()
             && waiting.len() < MOST_WAITING
@@ -113,6 +119,8 @@ impl<'a> Slot<'a> {
         array: u64,
     ) -> Result<Slot<'a>> {
         let event = || Event::new(context);
+        let Buffers([stored, raw, plain, tables, results, temp]) =
+            options.kept.map(|kept| kept.take(context)).unwrap_or_default();
         Ok(Slot {
             stream: Stream::new(context)?,
             context: Arc::clone(context),
@@ -121,12 +129,12 @@ impl<'a> Slot<'a> {
             options,
             array,
             pinned: None,
-            stored: None,
-            raw: None,
-            plain: None,
-            tables: None,
-            results: None,
-            temp: None,
+            stored,
+            raw,
+            plain,
+            tables,
+            results,
+            temp,
             events: [event()?, event()?, event()?, event()?],
             pending: None,
         })

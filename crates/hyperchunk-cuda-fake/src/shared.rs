@@ -1,0 +1,314 @@
+//! Memory that two processes see: a memfd, which both map.
+
+use crate::Knob;
+use crate::driver::{entries, give_in, in_context};
+use crate::machine::{Code, INVALID_DEVICE, INVALID_VALUE, Machine, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::Arc;
+
+/// What sizes and places are multiples of. (That of real GPUs is 2 MiB; tests have little memory.)
+const UNIT: usize = 64 << 10;
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const DESCRIPTOR: c_int = 1;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+const READ_AND_WRITE: c_int = 3;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    kind: c_int,
+    device: c_int,
+}
+
+/// `CUmemAllocationProp`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Properties {
+    kind: c_int,
+    handles: c_int,
+    location: Location,
+    windows: *mut c_void,
+    flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    location: Location,
+    flags: c_int,
+}
+
+/// Memory of the GPU behind a descriptor.
+pub(crate) struct Physical {
+    descriptor: OwnedFd,
+    start: *mut u8,
+    length: usize,
+    /// Whether this process made it, so that it is its memory that is used.
+    own: bool,
+}
+
+// SAFETY: a mapping of its own, reached by who holds the machine.
+unsafe impl Send for Physical {}
+// SAFETY: as above.
+unsafe impl Sync for Physical {}
+
+impl Physical {
+    fn new(descriptor: OwnedFd, length: usize, own: bool) -> Option<Physical> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let fd = descriptor.as_raw_fd();
+        // SAFETY: a new mapping of a file that has this size.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, fd, 0) };
+        (start != libc::MAP_FAILED).then(|| Physical { descriptor, start: start.cast(), length, own })
+    }
+
+    /// A new one, full of what nobody wrote.
+    fn create(length: usize) -> Option<Physical> {
+        // SAFETY: a constant name; the kernel gives a descriptor.
+        let fd = unsafe { libc::memfd_create(c"hyperchunk-cuda-fake".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the kernel just gave it to us.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(fd) };
+        let size = libc::off_t::try_from(length).ok()?;
+        // SAFETY: a live descriptor.
+        if unsafe { libc::ftruncate(fd, size) } != 0 {
+            return None;
+        }
+        let made = Physical::new(descriptor, length, true)?;
+        // SAFETY: mapped above, of this size.
+        unsafe { made.start.write_bytes(0xa5, length) };
+        Some(made)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped for as long as this lives. What another process writes meanwhile are bytes, too.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "several mappings may lead to it; who holds the machine has one at a time"
+    )]
+    pub(crate) fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: as above; the machine is held.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+impl Drop for Physical {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`, undone here alone.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+/// What there is of it.
+#[derive(Default)]
+pub(crate) struct Sharing {
+    handles: HashMap<u64, Arc<Physical>>,
+    /// Addresses that are reserved, with their length.
+    reserved: HashMap<u64, usize>,
+    mapped: HashMap<u64, Arc<Physical>>,
+}
+
+impl Sharing {
+    pub(crate) fn live(&self) -> u64 {
+        (self.handles.len() + self.reserved.len() + self.mapped.len()) as u64
+    }
+}
+
+impl Machine {
+    /// One way to memory is gone: the last one frees it.
+    fn let_go(&mut self, memory: Arc<Physical>) {
+        if Arc::strong_count(&memory) == 1 && memory.own {
+            self.memory.give_back(memory.length);
+        }
+    }
+
+    fn add_handle(&mut self, memory: Physical) -> u64 {
+        let handle = self.handle() as u64;
+        self.sharing.handles.insert(handle, Arc::new(memory));
+        handle
+    }
+
+    /// Whether it is memory of a GPU that can be exported.
+    fn is_shareable(&self, properties: Properties) -> bool {
+        let device = u64::try_from(properties.location.device).unwrap_or(u64::MAX);
+        (properties.kind, properties.handles, properties.location.kind) == (1, DESCRIPTOR, 1)
+            && device < self.knob(Knob::Devices)
+    }
+}
+
+entries! {
+    /// What sizes must be multiples of.
+    fn cuMemGetAllocationGranularity(to: *mut usize, properties: *const Properties, _which: c_int) -> Code {
+        in_context(|machine| {
+            // SAFETY: the caller's promise.
+            if !machine.is_shareable(unsafe { *properties }) {
+                return machine.refuse(INVALID_VALUE, "cuMemGetAllocationGranularity: properties that are not known");
+            }
+            // SAFETY: the caller's promise.
+            unsafe { give_in(machine, to, UNIT) }
+        })
+    }
+
+    /// Makes memory without an address.
+    fn cuMemCreate(to: *mut u64, bytes: usize, properties: *const Properties, flags: u64) -> Code {
+        in_context(|machine| {
+            // SAFETY: the caller's promise.
+            let known = machine.is_shareable(unsafe { *properties });
+            if !known || flags != 0 || bytes == 0 || !bytes.is_multiple_of(UNIT) {
+                return machine.refuse(INVALID_VALUE, &format!("cuMemCreate: {bytes} bytes, or properties that are not known"));
+            }
+            if machine.knob(Knob::Exports) == 0 {
+                return NOT_SUPPORTED;
+            }
+            let left = machine.knob(Knob::Memory).saturating_sub(machine.memory.used());
+            if machine.is_due(Knob::OutOfMemory) || bytes as u64 > left {
+                return OUT_OF_MEMORY;
+            }
+            let Some(memory) = Physical::create(bytes) else { return OUT_OF_MEMORY };
+            machine.memory.take(bytes);
+            machine.counted.created += 1;
+            let handle = machine.add_handle(memory);
+            // SAFETY: the caller's promise.
+            unsafe { give_in(machine, to, handle) }
+        })
+    }
+
+    /// Gives a handle back. The memory stays where it is mapped.
+    fn cuMemRelease(handle: u64) -> Code {
+        in_context(|machine| match machine.sharing.handles.remove(&handle) {
+            Some(memory) => {
+                machine.let_go(memory);
+                SUCCESS
+            }
+            None => machine.refuse(INVALID_VALUE, "cuMemRelease: a handle that is none, or no more"),
+        })
+    }
+
+    /// A descriptor of memory.
+    fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: c_int, flags: u64) -> Code {
+        in_context(|machine| {
+            let Some(memory) = machine.sharing.handles.get(&handle).filter(|_| kind == DESCRIPTOR && flags == 0) else {
+                return machine.refuse(INVALID_VALUE, "cuMemExportToShareableHandle: a handle that is none, or another kind");
+            };
+            // SAFETY: a live descriptor.
+            let fd = unsafe { libc::fcntl(memory.descriptor.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+            if fd < 0 {
+                return NOT_SUPPORTED;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { give_in(machine, to.cast::<c_int>(), fd) }
+        })
+    }
+
+    /// The memory behind a descriptor, which stays the caller's.
+    fn cuMemImportFromShareableHandle(to: *mut u64, descriptor: *mut c_void, kind: c_int) -> Code {
+        in_context(|machine| {
+            if kind != DESCRIPTOR {
+                return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: another kind of handle");
+            }
+            if machine.is_due(Knob::DieImport) {
+                std::process::abort();
+            }
+            if machine.is_due(Knob::FailImport) {
+                return NOT_SUPPORTED;
+            }
+            let fd = c_int::try_from(descriptor as usize).unwrap_or(-1);
+            // SAFETY: ask about a number; one that is no descriptor is an error. (A locked-down worker may not ask with fstat.)
+            let (length, own) = unsafe { (libc::lseek(fd, 0, libc::SEEK_END), libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)) };
+            if length < 0 || own < 0 {
+                return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: no descriptor of memory");
+            }
+            // SAFETY: the kernel just gave it to us.
+            let own = unsafe { OwnedFd::from_raw_fd(own) };
+            let length = usize::try_from(length).unwrap_or(0);
+            let Some(memory) = Physical::new(own, length, false).filter(|_| length.is_multiple_of(UNIT)) else {
+                return machine.refuse(INVALID_VALUE, "cuMemImportFromShareableHandle: not memory of a GPU");
+            };
+            machine.counted.imported += 1;
+            let handle = machine.add_handle(memory);
+            // SAFETY: the caller's promise.
+            unsafe { give_in(machine, to, handle) }
+        })
+    }
+
+    /// Takes addresses.
+    fn cuMemAddressReserve(to: *mut u64, bytes: usize, alignment: usize, address: u64, flags: u64) -> Code {
+        in_context(|machine| {
+            if bytes == 0 || !bytes.is_multiple_of(UNIT) || (alignment, address, flags) != (0, 0, 0) {
+                return machine.refuse(INVALID_VALUE, &format!("cuMemAddressReserve: {bytes} bytes, or a place that is not known"));
+            }
+            let address = machine.memory.reserve(bytes);
+            machine.sharing.reserved.insert(address, bytes);
+            // SAFETY: the caller's promise.
+            unsafe { give_in(machine, to, address) }
+        })
+    }
+
+    /// Gives addresses back.
+    fn cuMemAddressFree(address: u64, bytes: usize) -> Code {
+        in_context(|machine| {
+            if machine.sharing.reserved.get(&address) != Some(&bytes) || machine.sharing.mapped.contains_key(&address) {
+                return machine.refuse(INVALID_VALUE, "cuMemAddressFree: addresses that are not reserved, or where memory is");
+            }
+            machine.sharing.reserved.remove(&address);
+            SUCCESS
+        })
+    }
+
+    /// Puts memory at addresses. Nobody may use them yet.
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: u64) -> Code {
+        in_context(|machine| {
+            let memory = machine.sharing.handles.get(&handle).map(Arc::clone);
+            let fits = memory.as_ref().is_some_and(|memory| memory.length == bytes)
+                && machine.sharing.reserved.get(&address) == Some(&bytes)
+                && !machine.sharing.mapped.contains_key(&address);
+            match memory.filter(|_| fits && offset == 0 && flags == 0) {
+                Some(memory) => {
+                    machine.sharing.mapped.insert(address, memory);
+                    SUCCESS
+                }
+                None => machine.refuse(INVALID_VALUE, "cuMemMap: a handle that is none, or addresses that are not reserved for it"),
+            }
+        })
+    }
+
+    /// Lets a GPU use mapped memory.
+    fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) -> Code {
+        in_context(|machine| {
+            let Some(memory) = machine.sharing.mapped.get(&address).filter(|memory| memory.length == bytes && count == 1) else {
+                return machine.refuse(INVALID_VALUE, "cuMemSetAccess: addresses where no memory is");
+            };
+            // SAFETY: the caller's promise: there is one.
+            let access = unsafe { *access };
+            if (access.location.kind, access.flags) != (1, READ_AND_WRITE) {
+                return INVALID_DEVICE;
+            }
+            let memory = Arc::clone(memory);
+            machine.memory.map(address, Some(memory));
+            SUCCESS
+        })
+    }
+
+    /// Takes memory away from addresses. What is under way there goes wrong.
+    fn cuMemUnmap(address: u64, bytes: usize) -> Code {
+        in_context(|machine| {
+            if machine.sharing.reserved.get(&address) != Some(&bytes) {
+                return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses that are not reserved");
+            }
+            let Some(memory) = machine.sharing.mapped.remove(&address) else {
+                return machine.refuse(INVALID_VALUE, "cuMemUnmap: addresses where no memory is");
+            };
+            machine.memory.map(address, None);
+            machine.let_go(memory);
+            SUCCESS
+        })
+    }
+}

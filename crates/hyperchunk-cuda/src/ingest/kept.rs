@@ -1,0 +1,69 @@
+//! Memory on the GPU that waits for the next call: who calls often does not take and free it each time.
+
+use crate::{Context, DeviceMemory};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The memory of one of the two buffers.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(pub(super) [Option<DeviceMemory>; 6]);
+
+impl Buffers {
+    fn bytes(&self) -> usize {
+        self.0.iter().flatten().map(DeviceMemory::bytes).sum()
+    }
+}
+
+/// Memory that waits, of one GPU, within a bound; freed when it is dropped.
+#[derive(Debug)]
+pub struct Kept {
+    most: usize,
+    waiting: Mutex<Vec<Buffers>>,
+}
+
+impl Kept {
+    /// Nothing yet, and never more than `most` bytes while nobody uses them.
+    #[must_use]
+    pub fn new(most: usize) -> Kept {
+        Kept { most, waiting: Mutex::new(Vec::new()) }
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.waiting().iter().map(Buffers::bytes).sum()
+    }
+
+    /// Frees all that waits; returns whether there was any.
+    pub fn clear(&self) -> bool {
+        let freed = std::mem::take(&mut *self.waiting());
+        !freed.is_empty()
+    }
+
+    pub(super) fn take(&self, context: &Arc<Context>) -> Buffers {
+        let mut waiting = self.waiting();
+        let is_of = |buffers: &Buffers| {
+            buffers.0.iter().flatten().all(|memory| Arc::ptr_eq(memory.context(), context))
+        };
+        let found = waiting.iter().position(is_of);
+        found.map(|place| waiting.remove(place)).unwrap_or_default()
+    }
+
+    /// Takes as much of it as the bound allows.
+    pub(super) fn put(&self, mut buffers: Buffers) {
+        let mut waiting = self.waiting();
+        let mut left = self.most.saturating_sub(waiting.iter().map(Buffers::bytes).sum());
+        for memory in &mut buffers.0 {
+            match memory.as_ref().map_or(0, DeviceMemory::bytes) {
+                bytes if bytes <= left => left -= bytes,
+                _ => *memory = None,
+            }
+        }
+        if buffers.bytes() > 0 {
+            waiting.push(buffers);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<Buffers>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,88 @@
+//! Blocks that lie on the GPU already go to their places in an array there.
+
+use super::arrange::{scatter, tabled};
+use super::geometry::{Copy, MAX_RANK};
+use super::tables::Tables;
+use crate::error::fail;
+use crate::kernels::Kernels;
+use crate::{Context, DeviceMemory, Result, Stream};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What copies parts of blocks into an array, one after another.
+#[derive(Debug)]
+pub struct Placing {
+    /// First, so that it ends first.
+    stream: Stream,
+    kernels: Arc<Kernels>,
+    table: Option<DeviceMemory>,
+}
+
+/// A part of a block, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// The shape of the block.
+    pub block: &'a [u64],
+    /// The first element that is wanted of it.
+    pub from: &'a [u64],
+    /// The shape of the array.
+    pub dims: &'a [u64],
+    /// Where that element goes.
+    pub to: &'a [u64],
+    /// How many elements, in each dimension.
+    pub size: &'a [u64],
+    /// The bytes of an element.
+    pub element: usize,
+}
+
+impl Placing {
+    /// For one GPU.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new(context: &Arc<Context>) -> Result<Placing> {
+        Ok(Placing { stream: Stream::new(context)?, kernels: Kernels::of(context)?, table: None })
+    }
+
+    /// Copies a part of the block that begins at the start of `from` into the array that begins at that of `to`. It is there when this
+    /// returns, and `from` may be written again.
+    ///
+    /// # Errors
+    /// Invalid if it does not fit; what the driver says.
+    pub fn place(&mut self, part: &Placed<'_>, from: &DeviceMemory, to: &DeviceMemory) -> Result<()> {
+        let element = part.element as u64;
+        let copy = Copy::new(part.block, part.from, part.dims, part.to, part.size, element)?;
+        let bytes = |shape: &[u64]| {
+            let bytes = shape.iter().try_fold(element, |bytes, size| bytes.checked_mul(*size));
+            bytes.and_then(|bytes| usize::try_from(bytes).ok())
+        };
+        let (Some(block), Some(array)) = (bytes(part.block), bytes(part.dims)) else {
+            fail!(Limit, "more bytes than can be counted")
+        };
+        let (source, array) = (from.place(0, block)?, to.place(0, array)?);
+        if copy.bytes() == 0 {
+            return Ok(());
+        }
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        if copy.is_plain() {
+            self.stream.copy(from, place(copy.from), to, place(copy.to), place(copy.bytes()))?;
+            return self.stream.synchronize();
+        }
+        let copies = copy.with_rank(MAX_RANK);
+        let mut boxes: BTreeMap<u64, Vec<(&Copy, u64)>> = BTreeMap::new();
+        for copy in &copies {
+            boxes.entry(copy.unit(source, array)).or_default().push((copy, source));
+        }
+        let mut tables = Tables::default();
+        let launches = tabled(&boxes, array, &mut tables);
+        let bytes = tables.bytes();
+        let table = match self.table.take() {
+            Some(table) if table.bytes() >= bytes.len() => self.table.insert(table),
+            _ => self.table.insert(DeviceMemory::alloc(self.stream.context(), bytes.len().max(1 << 12))?),
+        };
+        self.stream.upload(table, 0, bytes)?;
+        let table = table.address();
+        scatter(&self.kernels, &self.stream, false, &launches, table)?;
+        self.stream.synchronize()
+    }
+}
