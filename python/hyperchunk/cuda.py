@@ -66,6 +66,8 @@ class Report(NamedTuple):
     on_cpu: int
     #: Those among them with which the GPU had failed.
     again: int
+    #: Blocks of a live dataset that its kernels computed in the GPU's memory, where they stayed.
+    computed: int
     #: Seconds of reading, and of decoding by the processor.
     reading: float
     #: Seconds on the GPU: copies, decompression, and putting elements into their places.
@@ -122,9 +124,15 @@ class CudaArray:
 
     @property
     def report(self) -> Report | None:
-        """How it came there; None if its elements were decoded in the memory of this machine, and then copied."""
+        """How it came there; None if its elements were decoded or computed in the memory of this machine, and then
+        copied: see :attr:`through_host`."""
         found = self._core.report
         return None if found is None else Report(*found[0], *found[1])
+
+    @property
+    def through_host(self) -> str | None:
+        """Why its elements went through the memory of this machine, in words; None if they did not."""
+        return self._core.through_host
 
     def to_numpy(self) -> Array:
         """A copy in the memory of this machine."""

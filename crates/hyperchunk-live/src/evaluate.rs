@@ -14,6 +14,17 @@ use std::sync::Arc;
 
 /// Computes the chunk that `stub` stands for.
 pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()> {
+    let (stub, plan) = planned(dataset, stub)?;
+    let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
+        let (offset, shape) = plan.record.block(&stub.chunk)?;
+        compute(dataset.object().file(), &plan, (&offset, &shape), to)
+    });
+    plan.note(computed.as_ref().err());
+    computed.map_err(|error| plan.explain(&error))
+}
+
+/// The stub that a chunk holds, and how what it stands for is computed.
+pub(crate) fn planned(dataset: &Dataset, stub: &[u8]) -> Result<(Stub, Arc<Plan>)> {
     let about = |error: Error| {
         let file = dataset.object().file().path().map(|path| path.display().to_string()).unwrap_or_default();
         error.about(format!("{file}:{}", dataset.object().path().unwrap_or_default()))
@@ -24,12 +35,7 @@ pub(crate) fn chunk(dataset: &Dataset, stub: &[u8], to: &mut [u8]) -> Result<()>
     }
     let (stub, legacy) = noted(dataset, stub).map_err(about)?;
     let plan = plan::of(dataset, &stub, legacy.as_ref())?;
-    let computed = Active::enter(stub.id, &plan.profile).and_then(|_active| {
-        let (offset, shape) = plan.record.block(&stub.chunk)?;
-        compute(dataset.object().file(), &plan, (&offset, &shape), to)
-    });
-    plan.note(computed.as_ref().err());
-    computed.map_err(|error| plan.explain(&error))
+    Ok((stub, plan))
 }
 
 /// The stub that a chunk holds, or that stands for what HDF5-UDF wrote there.
@@ -51,23 +57,28 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
     if let Some(program) = &plan.program {
         return expression::compute(file, plan, program, (offset, shape), to);
     }
-    let calls = Calls {
+    calls(file, plan).compute((offset, shape), &Inputs { file, plan }, |session| {
+        plan.record.place_block(shape, as_room(to), |from, to| session.take_output(0, from, to))
+    })
+}
+
+/// How blocks are computed by workers.
+pub(crate) fn calls<'a>(file: &File, plan: &'a Plan) -> Calls<'a> {
+    Calls {
         record: &plan.record,
         digest: plan.digest,
         key: &plan.key,
         results: plan.results.as_ref(),
         // The engine reads files that nobody writes.
         constant: Some(file.instance()),
-    };
-    calls.compute((offset, shape), &Inputs { file, plan }, |session| {
-        plan.record.place_block(shape, as_room(to), |from, to| session.take_output(0, from, to))
-    })
+    }
 }
 
 /// The inputs of a live dataset, through the engine.
-struct Inputs<'a> {
-    file: &'a File,
-    plan: &'a Plan,
+#[derive(Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) plan: &'a Plan,
 }
 
 impl Reader for Inputs<'_> {

@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in this process.
 
+pub mod device;
 mod evaluate;
 mod expression;
 mod inputs;

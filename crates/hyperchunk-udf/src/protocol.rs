@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -169,9 +169,25 @@ pub enum Answer {
     Connect(String),
     /// Call `seq` was not made: an input that came as it is stored could not be decoded.
     Undecoded(u32),
+    /// To [`Asked::Lend`] and [`Asked::TakeBack`]: it is done, or why not.
+    Lent(Option<String>),
+}
+
+/// What the host asks of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Call of this number, of places that were decoded beside it.
+    Call(u32),
+    /// To take memory of a device that has so many bytes: its descriptor comes with the next packet. What the function computes goes
+    /// there until it is taken back, and not into the shared memory.
+    Lend(u64),
+    /// To let go of that memory.
+    TakeBack,
 }
 
 const CALL: u32 = 2;
+const LEND: u32 = 5;
+const TAKE_BACK: u32 = 6;
 const READY: u32 = 0x81;
 const LOADED: u32 = 0x82;
 const DONE: u32 = 0x83;
@@ -180,6 +196,7 @@ const CONNECT: u32 = 0x85;
 const USELESS: u32 = 0x86;
 const CODE: u32 = 0x87;
 const UNDECODED: u32 = 0x88;
+const LENT: u32 = 0x89;
 /// To the worker: the connection that it asked for comes with this packet.
 const CONNECTED: u32 = 3;
 /// To the worker: there is no connection, for the reason that follows.
@@ -233,15 +250,35 @@ pub fn encode_call(seq: u32, places: &[Place], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a call.
+/// Encodes what is asked beside calls.
+pub fn encode_lending(asked: Asked) -> Vec<u8> {
+    match asked {
+        Asked::Lend(bytes) => [&LEND.to_le_bytes()[..], &bytes.to_le_bytes()].concat(),
+        Asked::TakeBack | Asked::Call(_) => TAKE_BACK.to_le_bytes().to_vec(),
+    }
+}
+
+/// Decodes what is asked, with the places of a call.
 ///
 /// # Errors
-/// `Worker` when it is not one.
-pub fn decode_call(bytes: &[u8], places: &mut Vec<Place>) -> Result<u32> {
+/// `Worker` when it makes no sense.
+pub fn decode_asked(bytes: &[u8], places: &mut Vec<Place>) -> Result<Asked> {
     let mut c = Cursor(bytes);
-    let (Some(CALL), Some(seq), Some(n)) = (c.word(), c.word(), c.word()) else {
-        fail!(Worker, "not a call")
-    };
+    match c.word() {
+        Some(CALL) => return decode_call(c, places).map(Asked::Call),
+        Some(LEND) => {
+            if let (Some(bytes), true) = (c.long(), c.0.is_empty()) {
+                return Ok(Asked::Lend(bytes));
+            }
+        }
+        Some(TAKE_BACK) if c.0.is_empty() => return Ok(Asked::TakeBack),
+        _ => {}
+    }
+    fail!(Worker, "a message that makes no sense ({} bytes)", bytes.len())
+}
+
+fn decode_call(mut c: Cursor<'_>, places: &mut Vec<Place>) -> Result<u32> {
+    let (Some(seq), Some(n)) = (c.word(), c.word()) else { fail!(Worker, "a damaged call") };
     places.clear();
     for _ in 0..n {
         let (Some(segment), Some(rank @ 0..=32), Some(offset), Some(stored)) =
@@ -274,6 +311,11 @@ pub fn encode_answer(answer: &Answer) -> Vec<u8> {
         Answer::Code(piece) => [&CODE.to_le_bytes()[..], piece].concat(),
         Answer::Done(seq) => words(&[DONE, *seq]),
         Answer::Undecoded(seq) => words(&[UNDECODED, *seq]),
+        Answer::Lent(why) => {
+            let why =
+                why.as_ref().map_or(&b""[..], |why| cut(if why.is_empty() { "?" } else { why }).as_bytes());
+            [&LENT.to_le_bytes()[..], why].concat()
+        }
         Answer::Failed(text) => [words(&[FAILED]), cut(text).as_bytes().to_vec()].concat(),
         Answer::Connect(text) => [words(&[CONNECT]), cut(text).as_bytes().to_vec()].concat(),
     }
@@ -297,6 +339,10 @@ pub fn decode_answer(bytes: &[u8]) -> Result<Answer> {
         Some(CODE) => Some(Answer::Code(std::mem::take(&mut c.0).to_vec())),
         Some(DONE) => c.word().map(Answer::Done),
         Some(UNDECODED) => c.word().map(Answer::Undecoded),
+        Some(LENT) if c.0.len() <= MAX_TEXT => {
+            let why = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
+            Some(Answer::Lent(Some(why).filter(|why| !why.is_empty())))
+        }
         Some(FAILED) if c.0.len() <= MAX_TEXT => {
             let text = String::from_utf8_lossy(std::mem::take(&mut c.0)).into_owned();
             Some(Answer::Failed(text))
@@ -346,13 +392,20 @@ mod tests {
         ];
         let (mut bytes, mut back) = (Vec::new(), Vec::new());
         encode_call(7, &places, &mut bytes);
-        assert_eq!(decode_call(&bytes, &mut back).unwrap(), 7);
+        assert_eq!(decode_asked(&bytes, &mut back).unwrap(), Asked::Call(7));
         assert_eq!(back, places);
         for cut in 0..bytes.len() {
-            assert!(decode_call(&bytes[..cut], &mut back).is_err());
+            assert!(decode_asked(&bytes[..cut], &mut back).is_err());
         }
         bytes.push(0);
-        assert!(decode_call(&bytes, &mut back).is_err());
+        assert!(decode_asked(&bytes, &mut back).is_err());
+        for asked in [Asked::Lend(1 << 40), Asked::TakeBack] {
+            let mut bytes = encode_lending(asked);
+            assert_eq!(decode_asked(&bytes, &mut back).unwrap(), asked);
+            bytes.push(0);
+            assert!(decode_asked(&bytes, &mut back).is_err());
+            assert!(decode_asked(&bytes[..3], &mut back).is_err());
+        }
     }
 
     #[test]
@@ -360,6 +413,8 @@ mod tests {
         for answer in [
             Answer::Ready { layers: 7, landlock_abi: 6, inputs_at: 1 << 46, decodes: Decodes::Plain },
             Answer::Undecoded(4),
+            Answer::Lent(None),
+            Answer::Lent(Some("no such memory".into())),
             Answer::Loaded,
             Answer::Useless,
             Answer::Code(vec![7; CODE_PIECE]),

@@ -214,7 +214,8 @@ impl Dataset {
     }
 
     /// The error, with the names of this dataset and its file.
-    pub(crate) fn name(&self, error: Error) -> Error {
+    #[must_use]
+    pub fn name(&self, error: Error) -> Error {
         self.0.object.name(error)
     }
 }

@@ -2,6 +2,7 @@
 
 mod dlpack;
 mod errors;
+mod live;
 mod read;
 
 use crate::choice::Choice;
@@ -27,6 +28,7 @@ pub(crate) struct DeviceArray {
     shape: Vec<i64>,
     element: Element,
     report: Option<Report>,
+    through_host: Option<String>,
 }
 
 #[pymethods]
@@ -56,16 +58,23 @@ impl DeviceArray {
     }
 
     /// How it came there, if its chunks went there as they are stored: bytes stored, bytes copied, bytes read by cuFile; chunks that the
-    /// GPU decoded, that the processor did, and with which the GPU had failed; seconds of reading, and on the GPU, of copying,
+    /// GPU decoded, that the processor did, and with which the GPU had failed; blocks that kernels computed; seconds of reading, and on the GPU, of copying,
     /// decompressing and arranging.
     #[getter]
-    fn report(&self) -> Option<([u64; 6], [f64; 4])> {
+    fn report(&self) -> Option<([u64; 7], [f64; 4])> {
         self.report.map(|report| {
-            let counts =
-                [report.stored, report.uploaded, report.direct, report.on_gpu, report.on_cpu, report.again];
+            let [stored, uploaded, direct] = [report.stored, report.uploaded, report.direct];
+            let [on_gpu, on_cpu, again] = [report.on_gpu, report.on_cpu, report.again];
+            let counts = [stored, uploaded, direct, on_gpu, on_cpu, again, report.computed];
             let times = [report.reading, report.copying, report.decompressing, report.arranging];
             (counts, times.map(|time| time.as_secs_f64()))
         })
+    }
+
+    /// Why its elements went through the memory of this machine, if they did.
+    #[getter]
+    fn through_host(&self) -> Option<&str> {
+        self.through_host.as_deref()
     }
 
     /// Copies it into memory of this machine that has exactly its size.
@@ -122,7 +131,9 @@ pub(crate) fn read_to_device(
         read::read(&wanted, device)
     });
     match found {
-        Ok((memory, report)) => Ok(DeviceArray { memory: Arc::new(memory), shape, element, report }),
+        Ok(read::Arrived { memory, report, through_host }) => {
+            Ok(DeviceArray { memory: Arc::new(memory), shape, element, report, through_host })
+        }
         Err(Failure::Read(error)) => Err(to_python(py, &error)),
         Err(Failure::Cuda(error)) => Err(cuda_error(py, &error)),
     }

@@ -2,6 +2,7 @@
 
 use super::dlpack::Element;
 use super::errors::Failure;
+use super::live;
 use crate::datatype::Conversion;
 use hyperchunk::model::{ByteOrder, Class, Datatype};
 use hyperchunk::slabs::{Steps, slabs_of};
@@ -30,20 +31,34 @@ pub(super) struct Wanted<'a> {
     pub(super) bytes: usize,
 }
 
-/// Reads to memory on a GPU. What stored chunks of a file are, it decodes; all else is decoded here.
-pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<(DeviceMemory, Option<Report>), Failure> {
+/// An array on a GPU, and how it came there.
+pub(super) struct Arrived {
+    pub(super) memory: DeviceMemory,
+    pub(super) report: Option<Report>,
+    /// Why its elements went through the memory of this machine, if they did.
+    pub(super) through_host: Option<String>,
+}
+
+/// Reads to memory on a GPU. What stored chunks of a file are, it decodes; what kernels compute stays there; all else is decoded here.
+pub(super) fn read(wanted: &Wanted<'_>, device: u32) -> Result<Arrived, Failure> {
     let context = Context::of(device)?;
-    let memory = DeviceMemory::alloc(&context, wanted.bytes)?;
+    let name = || wanted.dataset.object().path().unwrap_or("(no name)").to_owned();
+    let memory = DeviceMemory::alloc(&context, wanted.bytes).map_err(|error| error.within(name()))?;
+    let whole = |memory, report| Ok(Arrived { memory, report, through_host: None });
     if wanted.bytes == 0 {
-        return Ok((memory, None));
+        return whole(memory, None);
     }
     if let Some(report) = decoded_there(wanted, &context, &memory)? {
-        return Ok((memory, Some(report)));
+        return whole(memory, Some(report));
     }
+    let why = match live::computed_there(wanted, &context, &memory)? {
+        Ok(report) => return whole(memory, Some(report)),
+        Err(why) => why,
+    };
     let stream = Stream::new(&context)?;
     decoded_here(wanted, &stream, &memory)?;
     stream.synchronize()?;
-    Ok((memory, None))
+    Ok(Arrived { memory, report: None, through_host: Some(why) })
 }
 
 /// As the chunks are stored, if that is possible.

@@ -4,10 +4,11 @@ use super::pool::{Pool, SessionKey};
 use super::results::{self, Results};
 use super::session::{Session, Source};
 use super::texts::limit;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, fail};
 use crate::record::{Block, Record, Slot};
 use crate::stored::Decodes;
 use crate::stub::RecordDigest;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// An input with strings of variable length, as it was read.
@@ -101,6 +102,33 @@ impl Calls<'_> {
         Ok(taken)
     }
 
+    /// A worker that is lent memory of a device, which has so many bytes, for what it computes. `Err` with why it cannot take it.
+    ///
+    /// # Errors
+    /// Those of the reader.
+    pub fn lend<'a, R: Reader>(
+        &'a self,
+        reader: &'a R,
+        memory: BorrowedFd<'a>,
+        bytes: u64,
+    ) -> Result<Result<Lending<'a, R>, String>> {
+        let mut session = reader.session(self.key)?;
+        let mut lent = session.lend(memory, bytes);
+        if lent.is_err() && session.ended_idle() {
+            session = reader.session(self.key)?;
+            lent = session.lend(memory, bytes);
+        }
+        Ok(match lent {
+            Ok(None) => Ok(Lending { calls: self, reader, memory, bytes, session }),
+            Ok(Some(why)) => {
+                Pool::global().put(Arc::clone(self.key), session);
+                Err(why)
+            }
+            // The driver may do there what the sandbox ends it for; another worker computes as ever.
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
     fn strings(&self, parts: &[Block], reader: &impl Reader) -> Result<Vec<(usize, Box<dyn Strings>)>> {
         let mut left = limit(&self.key.profile);
         let mut found = Vec::new();
@@ -153,5 +181,55 @@ impl Calls<'_> {
         });
         let from = (self.digest, self.key.file_path.as_str());
         results::call(session, self.results, self.record, from, blocks.collect())
+    }
+}
+
+/// A worker that computes into memory of a device.
+#[derive(Debug)]
+pub struct Lending<'a, R> {
+    calls: &'a Calls<'a>,
+    reader: &'a R,
+    memory: BorrowedFd<'a>,
+    bytes: u64,
+    session: Session,
+}
+
+impl<R: Reader> Lending<'_, R> {
+    /// Computes the block at `offset` of `shape` to the start of the memory.
+    ///
+    /// # Errors
+    /// Those of [`Calls::compute`]; the worker is then of no use.
+    pub fn compute(&mut self, (offset, shape): (&[u64], &[u64])) -> Result<()> {
+        let record = self.calls.record;
+        if crate::record::bytes_of(shape, &record.output.datatype) > self.bytes {
+            fail!(Worker, "a block of {shape:?} is larger than the memory for it")
+        }
+        let parts: Vec<Block> = record.parts(offset, shape).collect();
+        let mut is_new = false;
+        loop {
+            match self.calls.call(&mut self.session, &parts, &[], self.reader) {
+                Ok(()) => return Ok(()),
+                // As in `Calls::compute`.
+                Err(_) if self.session.ended_idle() && !is_new => {
+                    self.session = self.reader.session(self.calls.key)?;
+                    if let Some(why) = self.session.lend(self.memory, self.bytes)? {
+                        fail!(Worker, "a new worker did not take the memory of the one before: {why}")
+                    }
+                    is_new = true;
+                }
+                Err(_) if self.session.take_undecoded() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The worker lets go of the memory, and waits for other calls.
+    ///
+    /// # Errors
+    /// `Worker`, `Limit`.
+    pub fn end(mut self) -> Result<()> {
+        self.session.take_back()?;
+        Pool::global().put(Arc::clone(self.calls.key), self.session);
+        Ok(())
     }
 }

@@ -23,7 +23,7 @@ mod verdict;
 mod zygote;
 
 pub use active::{Active, in_time};
-pub use block::{Calls, Reader, Strings};
+pub use block::{Calls, Lending, Reader, Strings};
 pub use compile::{compile_cpp, compile_cuda, compile_wasm, compiled_form};
 pub use kept::Kept;
 pub use locate::{Programs, set_package_dir};

@@ -14,7 +14,7 @@ use crate::escape::escape;
 use crate::memory::{self, Shared};
 use crate::network::Broker;
 use crate::profile::{Grants, Profile};
-use crate::protocol::{self, Answer, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES, Task};
+use crate::protocol::{self, Answer, Asked, Doorbell, MAX_MESSAGE, Place, STATUS_BYTES, Task};
 use crate::record::{Block, Needs};
 use crate::socket::{self, Received};
 use crate::stored::Decodes;
@@ -412,6 +412,48 @@ impl Session {
         let pointer = shared.map.at(region.offset, region.bytes)?;
         // SAFETY: inside the map; the worker cannot write this memory, and `&mut self` keeps other views of ours away.
         Some(unsafe { std::slice::from_raw_parts_mut(pointer, usize::try_from(region.bytes).ok()?) })
+    }
+
+    /// Lends the worker memory of a device that has so many bytes, behind this descriptor: what it computes goes there, and not into its
+    /// output, until [`Session::take_back`]. Returns why it cannot take it, if it cannot.
+    ///
+    /// # Errors
+    /// `Worker`, `Limit`; the session is then over.
+    pub(super) fn lend(&mut self, memory: BorrowedFd<'_>, bytes: u64) -> Result<Option<String>> {
+        let asked = protocol::encode_lending(Asked::Lend(bytes));
+        let sent = socket::send(self.socket.as_fd(), &asked, &[])
+            .and_then(|()| socket::send(self.socket.as_fd(), b"memory", &[memory]));
+        if sent.is_err() {
+            let error = self.ended();
+            // Nothing was asked of it yet.
+            self.ended_idle = true;
+            return Err(error);
+        }
+        self.receive_lent()
+    }
+
+    /// Has the worker let go of the memory that it was lent.
+    ///
+    /// # Errors
+    /// `Worker`, `Limit`; the session is then over.
+    pub(super) fn take_back(&mut self) -> Result<()> {
+        socket::send(self.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[])?;
+        match self.receive_lent()? {
+            None => Ok(()),
+            Some(_) => Err(self.unexpected(&Answer::Lent(None))),
+        }
+    }
+
+    fn receive_lent(&mut self) -> Result<Option<String>> {
+        let mut answer = self.receive(self.wall)?;
+        // The message of a call that was seen to be done without it.
+        if matches!(answer, Answer::Done(seq) if seq == self.seq) {
+            answer = self.receive(self.wall)?;
+        }
+        match answer {
+            Answer::Lent(why) => Ok(why.map(|why| escape(&why, 300))),
+            other => Err(self.unexpected(&other)),
+        }
     }
 
     /// What the worker can be given beside elements.

@@ -11,14 +11,16 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::protocol::Setup;
 use crate::stored::{Decodes, Stored};
-use hyperchunk_cuda::ingest::{self, Input, Options, Part, Request, ingest, warm_up};
+use hyperchunk_cuda::ingest::{self, Input, Kept, Options, Part, Request, ingest, warm_up};
 use hyperchunk_cuda::nvcomp::Nvcomp;
 use hyperchunk_cuda::{Argument, Context, DeviceMemory, Function, Launch, Module, Stream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 
 /// Stored bytes of a batch, about.
 const BATCH: usize = 16 << 20;
+/// Memory of the GPU for decoding that waits for the next call: two batches whose elements take a few times as much.
+const MOST_KEPT: usize = 256 << 20;
 
 /// A function on the GPU.
 #[expect(missing_debug_implementations, reason = "handles of the driver")]
@@ -30,6 +32,12 @@ pub struct CudaRuntime {
     memory: Vec<Option<DeviceMemory>>,
     decodes: Decodes,
     nvcomp: Option<Nvcomp>,
+    /// Memory for decoding, kept from call to call.
+    kept: Kept,
+    /// The reader's memory, where the output goes.
+    lent: Option<DeviceMemory>,
+    /// Why it can take none.
+    no_sharing: Option<String>,
 }
 
 struct Loaded {
@@ -64,11 +72,26 @@ impl CudaRuntime {
             Error::new(ErrorKind::Failed, text)
         })?;
         let (decodes, nvcomp) = if setup.stored { decoders(&context) } else { Default::default() };
-        Ok(CudaRuntime { context, stream, loaded: None, memory: Vec::new(), decodes, nvcomp })
+        let no_sharing = context.prepare_sharing().err().map(|error| error.message().to_owned());
+        let kept = Kept::new(MOST_KEPT);
+        let (loaded, memory, lent) = (None, Vec::new(), None);
+        Ok(CudaRuntime { context, stream, loaded, memory, decodes, nvcomp, kept, lent, no_sharing })
+    }
+
+    /// Where the dataset of this number lies on the GPU.
+    fn place(&self, number: usize) -> Option<&DeviceMemory> {
+        let lent = self.lent.as_ref().filter(|_| number == 0);
+        lent.or_else(|| self.memory.get(number)?.as_ref())
     }
 
     /// Makes room on the GPU for a dataset.
     fn make_room(&mut self, number: usize, slot: &CallSlot<'_>, bytes: usize) -> Result<()> {
+        if let Some(lent) = self.lent.as_ref().filter(|_| number == 0) {
+            if lent.bytes() < bytes {
+                fail!(Worker, "a block of {bytes} bytes, for which there are {}", lent.bytes())
+            }
+            return Ok(());
+        }
         if self.memory.len() <= number {
             self.memory.resize_with(number + 1, || None);
         }
@@ -85,7 +108,12 @@ impl CudaRuntime {
                 );
                 Error::new(ErrorKind::Failed, text)
             };
-            *held = Some(DeviceMemory::alloc(&self.context, room).map_err(|e| about(&e))?);
+            let taken = match DeviceMemory::alloc(&self.context, room) {
+                // What only waits goes first.
+                Err(_) if self.kept.clear() => DeviceMemory::alloc(&self.context, room),
+                taken => taken,
+            };
+            *held = Some(taken.map_err(|e| about(&e))?);
         }
         Ok(())
     }
@@ -95,7 +123,7 @@ impl CudaRuntime {
         for (number, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.stored == 0) {
             let bytes = slot_bytes(slot)?;
             self.make_room(number, slot, bytes)?;
-            let Some(Some(memory)) = self.memory.get(number) else { continue };
+            let Some(memory) = self.place(number) else { continue };
             if slot.output {
                 self.stream.fill(memory, 0, bytes, 0).map_err(|e| failed(&e))?;
             } else {
@@ -125,7 +153,7 @@ impl CudaRuntime {
         for passed in &step.arguments {
             arguments.push(match passed {
                 Passed::Bytes(bytes) => Argument::Bytes(bytes),
-                Passed::Address(slot) => match self.memory.get(*slot).and_then(Option::as_ref) {
+                Passed::Address(slot) => match self.place(*slot) {
                     Some(memory) => Argument::Address(memory.address()),
                     None => return Err(about("a dataset without memory".into())),
                 },
@@ -238,13 +266,38 @@ impl Runtime for CudaRuntime {
             };
             // On this thread: a locked-down process starts none of its own.
             let nvcomp = self.nvcomp.as_ref();
-            let options = Options { nvcomp, threads: 1, batch: BATCH, ..Options::default() };
-            // Whatever was wrong with it, the reader tries it himself and tells.
-            if ingest(&request, to, 0, &options).is_err() {
+            let kept = Some(&self.kept);
+            let options = Options { nvcomp, threads: 1, batch: BATCH, kept, ..Options::default() };
+            let failed = || ingest(&request, to, 0, &options).is_err();
+            // What waits may be too much. Whatever else was wrong with it, the reader tries it himself and tells.
+            if failed() && (!self.kept.clear() || failed()) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    fn lend(&mut self, memory: OwnedFd, bytes: u64) -> Result<Option<String>> {
+        self.lent = None;
+        if let Some(why) = &self.no_sharing {
+            return Ok(Some(why.clone()));
+        }
+        let Ok(bytes) = usize::try_from(bytes) else { fail!(Worker, "memory of {bytes} bytes") };
+        match DeviceMemory::import(&self.context, memory.as_fd(), bytes) {
+            Ok(lent) => {
+                // That of its own would be there beside it.
+                if let Some(own) = self.memory.first_mut() {
+                    *own = None;
+                }
+                self.lent = Some(lent);
+                Ok(None)
+            }
+            Err(error) => Ok(Some(error.message().to_owned())),
+        }
+    }
+
+    fn take_back(&mut self) {
+        self.lent = None;
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
@@ -254,10 +307,12 @@ impl Runtime for CudaRuntime {
             self.launch(step, &loaded.functions, &loaded.program)?;
         }
         // The first is what is computed; other outputs are thrown away.
-        let (Some(slot), Some(Some(memory))) = (slots.first().filter(|s| s.output), self.memory.first())
-        else {
+        let (Some(slot), Some(memory)) = (slots.first().filter(|s| s.output), self.place(0)) else {
             fail!(Worker, "a call without an output")
         };
+        if self.lent.is_some() {
+            return self.stream.synchronize().map_err(|e| failed(&e));
+        }
         // SAFETY: the host shares so many bytes for this slot, which nothing else of this process uses.
         let to = unsafe { std::slice::from_raw_parts_mut(slot.data, slot_bytes(slot)?) };
         self.stream.download(memory, 0, to).map_err(|e| failed(&e))?;

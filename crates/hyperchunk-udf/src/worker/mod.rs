@@ -29,8 +29,8 @@ use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::profile::Grants;
 use crate::protocol::{
-    self, Answer, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES, Setup,
-    Task,
+    self, Answer, Asked, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES,
+    Setup, Task,
 };
 use crate::record::seed_of_block;
 use crate::socket::{self, Received};
@@ -115,6 +115,16 @@ pub trait Runtime {
     fn decodes(&self) -> Decodes {
         Decodes::Nothing
     }
+    /// Takes memory of a device, which has so many bytes: what the function computes goes there until it is taken back. Runs locked down.
+    /// Returns why it cannot, if it cannot.
+    ///
+    /// # Errors
+    /// `Worker` for a language that computes elsewhere.
+    fn lend(&mut self, _memory: OwnedFd, _bytes: u64) -> Result<Option<String>> {
+        fail!(Worker, "memory of a device, for a language that does not compute there")
+    }
+    /// Lets go of that memory.
+    fn take_back(&mut self) {}
     /// Makes elements of the inputs of the next [call](Runtime::call) that came as they are stored. `false`: it could not.
     ///
     /// # Errors
@@ -235,7 +245,20 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
             Received::Interrupted => continue,
             Received::Closed | Received::TimedOut => return Ok(()),
         };
-        let seq = protocol::decode_call(buffer.get(..n).unwrap_or_default(), &mut places)?;
+        let seq = match protocol::decode_asked(buffer.get(..n).unwrap_or_default(), &mut places)? {
+            Asked::Call(seq) => seq,
+            Asked::Lend(bytes) => {
+                let memory = socket::receive_with_descriptors(socket)?.and_then(|(_, mut fds)| fds.pop());
+                let Some(memory) = memory else { fail!(Worker, "no descriptor of memory") };
+                answer(&Answer::Lent(runtime.lend(memory, bytes)?))?;
+                continue;
+            }
+            Asked::TakeBack => {
+                runtime.take_back();
+                answer(&Answer::Lent(None))?;
+                continue;
+            }
+        };
         let slots = locate(&setup, &types, &segments, &places)?;
         runtime.seed(seed_of_block(seed, slots.first().map_or(&[], |s| s.start)))?;
         if slots.iter().any(|slot| slot.stored > 0) && !runtime.decode(&slots)? {

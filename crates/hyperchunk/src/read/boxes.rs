@@ -48,6 +48,9 @@ pub struct StoredPiece {
 /// Rows of fewer bytes that do not lie together are better read otherwise.
 const SHORT: u64 = 64 << 10;
 
+/// No note of ours is longer, in bytes.
+const LONGEST_NOTE: u64 = 4096;
+
 impl Dataset {
     /// Where the elements of a selection lie that is a box; `None` if it is none, or they do not lie in one file of this
     /// machine, or in chunks of one over a network: then they can only be read.
@@ -57,6 +60,41 @@ impl Dataset {
     /// lie in the file; Limit if chunks are larger than they may be.
     pub fn stored_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
         self.find_box(choice).map_err(|error| self.name(error))
+    }
+
+    /// Where the notes lie that stand for the chunks of a live dataset, for a selection that is a box: pieces as of
+    /// [`Dataset::stored_box`], whose bytes are notes. `None` if it is none, if a chunk has no note, or if the dataset is not
+    /// computed here.
+    ///
+    /// # Errors
+    /// As [`Dataset::stored_box`].
+    pub fn live_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+        self.find_live_box(choice).map_err(|error| self.name(error))
+    }
+
+    fn find_live_box(&self, choice: &Choice) -> Result<Option<StoredBox>> {
+        choice.check(self.dims())?;
+        let (Some(_), Layout::Chunked(chunked)) = (self.evaluator()?, self.layout()) else { return Ok(None) };
+        if self.object().file().0.layouts.cheapest(self, choice).is_some() {
+            return Ok(None);
+        }
+        let Some(wanted) = ranges(choice, self.dims()) else { return Ok(None) };
+        let pieces = chunks(self, chunked, &wanted)?;
+        let is_note = |piece: &StoredPiece| {
+            let length = piece.range.as_ref().map(|range| range.end - range.start);
+            piece.mask == 0 && length.is_some_and(|length| length <= LONGEST_NOTE)
+        };
+        if !pieces.iter().all(is_note) {
+            return Ok(None);
+        }
+        Ok(Some(StoredBox {
+            source: Arc::clone(&self.object().file().0.source),
+            shape: wanted.iter().map(|range| range.end - range.start).collect(),
+            extent: chunked.dims.clone(),
+            pipeline: self.pipeline().to_vec(),
+            fill: None,
+            pieces,
+        }))
     }
 
     /// Fills memory with the stored bytes of pieces of a box of this dataset. Each place has the number of a piece and as many bytes as its

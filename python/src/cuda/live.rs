@@ -1,0 +1,97 @@
+//! What kernels of live datasets compute, kept on the GPU.
+
+use super::errors::Failure;
+use super::read::Wanted;
+use hyperchunk::StoredPiece;
+use hyperchunk_cuda::ingest::{Placed, Placing, Report};
+use hyperchunk_cuda::{Context, DeviceMemory, ErrorKind};
+use hyperchunk_live::device::{Computed, Device, compute};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Computes to memory on a GPU, if the dataset is one whose kernels can. `Err` within with why not.
+pub(super) fn computed_there(
+    wanted: &Wanted<'_>,
+    context: &Arc<Context>,
+    memory: &DeviceMemory,
+) -> Result<Result<Report, String>, Failure> {
+    let dataset = wanted.dataset;
+    if !dataset.is_live() {
+        return Ok(Err(
+            "the processor decoded them: what is wanted is no box of chunks or of contiguous data of \
+                       one file, or is converted"
+                .to_owned(),
+        ));
+    }
+    if wanted.conversion.is_some() {
+        return Ok(Err("its elements are converted".to_owned()));
+    }
+    let bytes = wanted.choice.count(dataset.dims())?.checked_mul(dataset.datatype().size);
+    if bytes != Some(memory.bytes() as u64) {
+        let message = "a selection of more or fewer elements than its shape has";
+        return Err(hyperchunk::Error::invalid(message).into());
+    }
+    let mut array = Array { wanted, context, memory, lent: None };
+    Ok(match compute(dataset, wanted.choice, &mut array)? {
+        Computed::There(blocks) => {
+            let mut report = Report::default();
+            report.computed = blocks;
+            Ok(report)
+        }
+        Computed::Not(why) => Err(why),
+    })
+}
+
+/// Where a live dataset goes.
+struct Array<'a> {
+    wanted: &'a Wanted<'a>,
+    context: &'a Arc<Context>,
+    memory: &'a DeviceMemory,
+    /// What the worker has, and what copies from it.
+    lent: Option<(DeviceMemory, Placing)>,
+}
+
+impl Array<'_> {
+    fn name(&self) -> String {
+        self.wanted.dataset.object().path().unwrap_or("(no name)").to_owned()
+    }
+}
+
+impl Device for Array<'_> {
+    type Error = Failure;
+
+    fn lend(&mut self, bytes: u64) -> Result<Result<(OwnedFd, u64), String>, Failure> {
+        // That of workers.
+        if self.context.ordinal() != 0 {
+            return Ok(Err("kernels compute on GPU 0".to_owned()));
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (lent, descriptor) = match DeviceMemory::shareable(self.context, bytes) {
+            Ok(made) => made,
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return Ok(Err(error.message().to_owned()));
+            }
+            Err(error) => return Err(error.within(format_args!("{}: a block of it", self.name())).into()),
+        };
+        let bytes = lent.bytes() as u64;
+        self.lent = Some((lent, Placing::new(self.context)?));
+        Ok(Ok((descriptor, bytes)))
+    }
+
+    fn place(&mut self, piece: &StoredPiece, block: &[u64]) -> Result<(), Failure> {
+        let name = self.name();
+        let Some((lent, placing)) = &mut self.lent else {
+            return Err(hyperchunk::Error::invalid("a block without memory").into());
+        };
+        let shape = self.wanted.choice.shape(self.wanted.dataset.dims());
+        let part = Placed {
+            block,
+            from: &piece.from,
+            dims: &shape,
+            to: &piece.to,
+            size: &piece.count,
+            element: usize::try_from(self.wanted.dataset.datatype().size).unwrap_or(usize::MAX),
+        };
+        placing.place(&part, lent, self.memory).map_err(|error| error.within(name).into())
+    }
+}

@@ -1,0 +1,310 @@
+"""``Dataset.cuda()`` of live datasets: what kernels compute stays on the GPU, bit by bit what a read gives.
+
+The driver of tests counted what crossed the bus, and what was given back."""
+
+import ctypes
+import gc
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+from cuda_programs import HAS_NVRTC, LISTING_5, NDVI, OUT, REGIONS
+from hyperchunk import _core
+from hyperchunk.cuda import CudaArray
+from hyperchunk.exceptions import HyperchunkError, LimitError, RefusedError, UdfError
+from people import Person
+from programs import ndvi
+from test_cuda import Counts, Managed, counts, elements, pointer
+from test_cuda_stored import DEFLATE, kernel, two_inputs
+
+pytestmark = pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
+
+#: The driver's knobs, by their numbers.
+MEMORY, EXPORTS = 1, 7
+#: More than what a worker copies from its GPU while it tries that before it is locked down, and than the tables that
+#: tell where boxes go.
+LITTLE = 60_000
+
+
+class Bus:
+    """What crossed the bus, here and in workers, where the driver is that of tests."""
+
+    def __init__(self, driver: Path | None, folder: Path) -> None:
+        self.driver, self.folder = driver, folder
+
+    def here(self) -> Counts:
+        assert self.driver is not None
+        return counts(self.driver)
+
+    def workers(self) -> list[Counts]:
+        """Of each worker, the first one first."""
+        paths = sorted(self.folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        return [Counts.from_buffer_copy(path.read_bytes()) for path in paths]
+
+    def set(self, knob: int, value: int) -> None:
+        ctypes.CDLL(str(self.driver)).hyperchunk_fake_set(ctypes.c_uint32(knob), ctypes.c_uint64(value))
+
+
+@pytest.fixture
+def bus(gpu: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+    folder = tmp_path / "counts"
+    folder.mkdir()
+    if not gpu:
+        yield Bus(None, folder)
+        return
+    # The driver of this process begins first: the folder is for workers.
+    hyperchunk.cuda.devices()
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA_COUNTS", str(folder))
+    bus = Bus(Path(gpu["HYPERCHUNK_CUDA_DRIVER"]), folder)
+    yield bus
+    bus.set(MEMORY, 1 << 30)
+    bus.set(EXPORTS, 1)
+    assert bus.here().mistakes == 0
+    assert sum(found.mistakes for found in bus.workers()) == 0
+
+
+def check(file: Path, name: str, selection: Any = ..., through_host: str | None = None) -> CudaArray:
+    """What comes to the GPU is what a read gives, and it came there this way."""
+    with hyperchunk.open(file) as opened:
+        found, expected = opened[name].cuda(selection), opened[name][selection]
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert found.to_numpy().tobytes() == expected.tobytes()
+    if through_host is None:
+        assert found.through_host is None
+        assert found.report is not None
+        assert found.report.computed > 0
+    else:
+        assert found.report is None
+        assert re.search(through_host, found.through_host or ""), found.through_host
+    return found
+
+
+BOXES = [..., (), np.s_[3:20], np.s_[5], np.s_[5, 7], np.s_[:, 39:], np.s_[29:30, 1:33], np.s_[8:9, 8:9]]
+
+
+@pytest.mark.parametrize("text", [NDVI, LISTING_5], ids=["alone", "listing 5"])
+@pytest.mark.parametrize("chunks", [None, "auto", "7x8", "1x40", "30x7"])
+def test_blocks_and_boxes(text: str, chunks: str | None, scene: Any, attach: Any, bus: Bus) -> None:
+    file = scene()
+    attach(file, "cu", text, chunks=chunks)
+    name = "NDVI"
+    for selection in BOXES:
+        check(file, name, selection)
+    # What is no box is computed as ever.
+    check(file, name, np.s_[::7], through_host="no box")
+    check(file, name, np.s_[[1, 4, 20], 5:9], through_host="no box")
+    with hyperchunk.open(file) as opened:
+        assert opened[name].cuda(np.s_[3:3]).shape == (0, 40)
+
+
+TYPES = ["char", "uint8_t", "short", "uint16_t", "int", "uint32_t", "int64_t", "uint64_t", "float", "double"]
+
+
+@pytest.mark.parametrize("c_type", TYPES)
+def test_types(c_type: str, tmp_path: Path, attach: Any, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    name = {"char": "int8", "short": "int16", "int": "int32"}.get(c_type, c_type.removesuffix("_t"))
+    numpy_name = {"float": "float32", "double": "float64"}.get(name, name)
+    with h5py.File(file, "w") as opened:
+        for dataset in ("a", "b"):
+            opened[dataset] = (np.arange(1200) % 120).reshape(30, 40).astype(numpy_name)
+    attach(file, "cu", kernel("out", c_type=c_type), f"out:30x40:{name}", chunks="16x32")
+    check(file, "out")
+    check(file, "out", np.s_[7:25, 30:])
+
+
+def test_neighbours_with_a_halo(tmp_path: Path, attach: Any, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened["image"] = np.random.default_rng(3).random((60, 80), dtype="f4")
+    attach(file, "cu", REGIONS, "smooth:60x80:float", chunks="16x80", halo=1)
+    check(file, "smooth", np.s_[10:50, 3:])
+
+
+def test_the_result_never_leaves_the_gpu(tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    a, b = two_inputs(file)
+    attach(file, "cu", kernel("out"), "out:300x200:float", chunks="64x48")
+    before = bus.here()
+    with hyperchunk.open(file) as opened:
+        found = opened["out"].cuda()
+    after = bus.here()
+    assert after.down == before.down
+    assert after.up - before.up < LITTLE
+    [worker] = bus.workers()
+    assert worker.down < LITTLE < a.nbytes
+    # The worker's trial and its loan; nothing of it is left, in either process.
+    assert (worker.imported, worker.shared, after.shared, after.created - before.created) == (2, 0, 0, 1)
+    assert found.report is not None
+    assert found.report.computed == 25
+    np.testing.assert_array_equal(found.to_numpy(), 3 * a + b)
+    # One more to the GPU, by the same worker, and a read as ever, by some.
+    check(file, "out")
+    workers = bus.workers()
+    assert sum(worker.imported for worker in workers) == len(workers) + 2
+    assert sum(worker.shared for worker in workers) == 0
+
+
+def test_memory_lives_as_long_as_somebody_has_it(tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    a, b = two_inputs(file)
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    gc.collect()
+    before = bus.here()
+    with hyperchunk.open(file) as opened:
+        array = opened["out"].cuda()
+    assert bus.here().allocations == before.allocations + 1
+    capsule = array.__dlpack__()
+    tensor = Managed.from_address(pointer(capsule, b"dltensor")).tensor
+    assert tensor.data == array.__cuda_array_interface__["data"][0]
+    assert array.__dlpack_device__() == (2, 0)
+    # The worker is gone, and the array is not.
+    for pid in _core.idle_workers():
+        os.kill(pid, signal.SIGKILL)
+    np.testing.assert_array_equal(elements(tensor), 3 * a + b)
+    del capsule
+    gc.collect()
+    assert bus.here().allocations == before.allocations + 1
+    del array
+    gc.collect()
+    after = bus.here()
+    assert (after.allocations, after.bytes, after.shared) == (before.allocations, before.bytes, before.shared)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "why"),
+    [("exports=0", "cannot be shared"), ("fail_import=1", "NOT_SUPPORTED"), ("fail_import=2", "NOT_SUPPORTED")],
+)
+def test_workers_that_cannot_take_memory(
+    knobs: str, why: str, scene: Any, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = scene()
+    attach(file, "cu", NDVI, chunks="7x8")
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", knobs)
+    check(file, "NDVI", through_host=why)
+    assert sum(worker.shared for worker in bus.workers()) == 0
+
+
+def test_a_worker_that_ends_when_it_takes_memory(
+    scene: Any, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the sandbox would end it, if a driver asked for what it denies."""
+    file = scene()
+    attach(file, "cu", NDVI)
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "die_import=2")
+    check(file, "NDVI", through_host="signal|ended|abort")
+    assert bus.here().shared == 0
+
+
+def test_a_gpu_whose_memory_cannot_be_shared(scene: Any, attach: Any, fake_cuda: Path, bus: Bus) -> None:
+    file = scene()
+    attach(file, "cu", NDVI)
+    bus.set(EXPORTS, 0)
+    check(file, "NDVI", through_host="cannot be shared between processes")
+
+
+def test_a_worker_that_dies_in_the_middle(
+    scene: Any, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = scene()
+    attach(file, "cu", NDVI, chunks="7x8")
+    gc.collect()
+    before = bus.here()
+    # One launch is the worker's trial.
+    monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", "die=4")
+    with hyperchunk.open(file) as opened, pytest.raises(HyperchunkError, match=r"s2.h5:/?NDVI") as caught:
+        opened["NDVI"].cuda()
+    assert "signal" in str(caught.value) or "ended" in str(caught.value)
+    del caught
+    gc.collect()
+    after = bus.here()
+    assert (after.allocations, after.bytes, after.shared) == (before.allocations, before.bytes, 0)
+
+
+def test_a_kernel_that_goes_wrong(tmp_path: Path, attach: Any, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    two_inputs(file)
+    attach(file, "cu", kernel("out", "a[i + (size_t) 1000000000000]"), "out:300x200:float")
+    with hyperchunk.open(file) as opened, pytest.raises(UdfError, match=r"out.*CUDA_ERROR_ILLEGAL_ADDRESS"):
+        opened["out"].cuda()
+    # The fault was a mistake of the kernel's.
+    for path in bus.folder.iterdir():
+        path.unlink()
+
+
+def test_too_little_memory_of_the_gpu(tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    a, _ = two_inputs(file)
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    gc.collect()
+    used = bus.here().bytes
+    with hyperchunk.open(file) as opened:
+        # For the array, and for the block that becomes it.
+        for room in (1000, a.nbytes + 1000):
+            bus.set(MEMORY, used + room)
+            with pytest.raises(LimitError, match=r"/out: .*bytes on the GPU"):
+                opened["out"].cuda()
+        bus.set(MEMORY, 1 << 30)
+        assert opened["out"].cuda().report is not None
+    gc.collect()
+    assert bus.here().bytes == used
+
+
+@pytest.mark.parametrize("language", ["lua", "cpp", "py"])
+def test_other_languages_compute_here(language: str, scene: Any, attach: Any, bus: Bus) -> None:
+    file = scene()
+    attach(file, language, ndvi(language), chunks="auto")
+    for selection in (..., np.s_[3:9, 5:]):
+        check(file, "NDVI", selection, through_host="which computes on the processor")
+
+
+def test_expressions_compute_here(scene: Any, bus: Bus) -> None:
+    file = scene()
+    hyperchunk.udf.attach(file, expression="Red + NIR", outputs="sum")
+    check(file, "sum", through_host="in expression, which computes on the processor")
+
+
+def test_strangers_get_nothing_there(ada: Person, adas: Any, bus: Bus) -> None:
+    file = adas("cu", OUT, "out:4:uint8")
+    with hyperchunk.open(file) as opened, pytest.raises(RefusedError, match="profile untrusted does not run cuda"):
+        opened["out"].cuda()
+    assert bus.workers() == []
+
+
+def test_refusals_are_those_of_reading(scene: Any, attach: Any, bus: Bus, profile: Any) -> None:
+    file = scene()
+    attach(file, "cu", NDVI)
+    for granted in ("[grant]\ngpu = false", '[grant]\ngpu = true\n[allow]\nlanguages = ["lua"]'):
+        profile("self", granted)
+        told = []
+        with hyperchunk.open(file) as opened:
+            for read in (lambda dataset: dataset[...], lambda dataset: dataset.cuda()):
+                with pytest.raises(HyperchunkError) as caught:
+                    read(opened["NDVI"])
+                told.append((caught.type, str(caught.value)))
+        assert told[0] == told[1]
+    assert bus.workers() == []
+
+
+def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus) -> None:
+    """Inputs are decoded on the GPU for each block; the memory for that is taken for the first ones alone."""
+    file = tmp_path / "a.h5"
+    a, b = two_inputs(file, **DEFLATE)
+    attach(file, "cu", kernel("out"), "out:300x200:float", chunks="64x48")
+    taken = []
+    for _ in range(3):
+        with hyperchunk.open(file) as opened:
+            np.testing.assert_array_equal(opened["out"].cuda().to_numpy(), 3 * a + b)
+        [worker] = bus.workers()
+        taken.append(worker.taken)
+        assert worker.decompressed > 25
+    # A whole read more takes no more.
+    assert taken[1] == taken[2]
+    assert taken[1] - taken[0] <= 2
