@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +309,62 @@ def test_decoding_takes_its_memory_once(tmp_path: Path, attach: Any, fake_cuda: 
     # A whole read more takes no more.
     assert taken[1] == taken[2]
     assert taken[1] - taken[0] <= 2
+
+
+def test_any_amount_of_memory_gives_the_values_or_an_error(
+    tmp_path: Path, attach: Any, fake_cuda: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for the next call goes first, then decoding there; then it is an error that says what is too large."""
+    file = tmp_path / "a.h5"
+    a, b = two_inputs(file, **DEFLATE)
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    check(file, "out")
+    most = max(worker.peak for worker in bus.workers())
+    for memory in range(most - 1, 2 * a.nbytes, -60_000):
+        monkeypatch.setenv("HYPERCHUNK_FAKE_CUDA", f"memory={memory}")
+        # Other workers, which have so much.
+        for pid in _core.idle_workers():
+            os.kill(pid, signal.SIGKILL)
+        with hyperchunk.open(file) as opened:
+            try:
+                found = opened["out"].cuda()
+            except UdfError as error:
+                assert "bytes on the GPU for" in str(error)
+            else:
+                np.testing.assert_array_equal(found.to_numpy(), 3 * a + b)
+
+
+def test_what_is_converted_and_what_is_kept(tmp_path: Path, attach: Any, bus: Bus, config: Path) -> None:
+    file = tmp_path / "a.h5"
+    a, _ = two_inputs(file)
+    text = "__global__ void k(const float *a, bool *large, size_t count) {\n"
+    text += "size_t i = blockIdx.x * (size_t) blockDim.x + threadIdx.x; if (i < count) large[i] = a[i] > 50; }"
+    attach(file, "cu", text, "large:300x200:bool")
+    check(file, "large", through_host="converted")
+    attach(file, "cu", kernel("out"), "out:300x200:float")
+    (config / "hyperchunk" / "cache.toml").write_text("version = 1\nenabled = true\n")
+    check(file, "out", through_host="results are kept")
+
+
+def test_many_threads_at_once(tmp_path: Path, attach: Any, bus: Bus) -> None:
+    file = tmp_path / "a.h5"
+    a, b = two_inputs(file, **DEFLATE)
+    attach(file, "cu", kernel("out"), "out:300x200:float", chunks="64x48")
+    with hyperchunk.open(file) as opened, ThreadPoolExecutor(4) as threads:
+        boxes = [np.s_[n * 20 : n * 20 + 70, n * 9 :] for n in range(12)]
+        for box, found in zip(boxes, threads.map(lambda box: opened["out"].cuda(box), boxes), strict=True):
+            np.testing.assert_array_equal(found.to_numpy(), (3 * a + b)[box])
+            assert found.through_host is None
+
+
+def test_a_kernel_that_does_not_end(tmp_path: Path, attach: Any, bus: Bus, profile: Any) -> None:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened["a"] = np.zeros(4, "i4")
+    text = "__global__ void k(const int *a, int *out) { while (*(const volatile int *) a == 0) {} out[0] = 1; }"
+    attach(file, "cu", text, "out:4:int32")
+    profile("self", "[grant]\ngpu = true\n[limits]\nwall_s = 2")
+    with hyperchunk.open(file) as opened, pytest.raises(LimitError, match="longer than the limit of 2 s"):
+        opened["out"].cuda()
+    if bus.driver:
+        assert bus.here().shared == 0

@@ -9,6 +9,7 @@ import hyperchunk
 import numpy as np
 import pytest
 import s3server
+from cuda_programs import HAS_NVRTC, NDVI
 from hyperchunk.exceptions import FilterError
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -122,3 +123,19 @@ def test_a_live_datasets_inputs(
     attach(path, "cu", text, "out:300x200:float", chunks="100x200")
     server.put("tests", "live.h5", path)
     np.testing.assert_array_equal(open_s3("live.h5")["out"][...], values("f4") * 2)
+
+
+@pytest.mark.skipif(not HAS_NVRTC, reason="NVRTC is missing: pip install nvidia-cuda-nvrtc-cu12")
+@pytest.mark.parametrize("chunks", [None, "7x8"])
+def test_kernels_of_live_datasets(
+    chunks: str | None, scene: Any, attach: Any, gpu: Any, server: s3server.Server, open_s3: Any
+) -> None:
+    """They run here, on inputs from there, and what they compute stays on the GPU."""
+    path = scene()
+    attach(path, "cu", NDVI, chunks=chunks)
+    server.put("tests", "live.h5", path)
+    file = open_s3("live.h5")
+    for selection in (..., np.s_[3:20, 5:]):
+        found = file["NDVI"].cuda(selection)
+        assert (found.through_host, found.report is None) == (None, False)
+        assert found.to_numpy().tobytes() == file["NDVI"][selection].tobytes()
