@@ -3,7 +3,7 @@
 use super::lanes::{Lane, view, view_mut};
 use super::plan::{Basic, Step};
 use super::tree::{Float, Rounding};
-use super::{Kind, casts, wide};
+use super::{Kind, casts, wide, widened};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::mem::MaybeUninit;
 
@@ -36,6 +36,17 @@ pub(super) fn compute(step: Step, from: Kind, to: Kind, arguments: [&[u8]; 3], o
             map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() >= b))
         }
         (Step::EqualMixed, _) => map2(a, b, out, |a: i64, b: u64| u8::from(a >= 0 && a.cast_unsigned() == b)),
+        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Float32) => {
+            widened::wide::<f32>(step, a, b, out)
+        }
+        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::Int16) => {
+            widened::wide::<i16>(step, a, b, out)
+        }
+        (Step::Wide(_) | Step::WideDivide | Step::WideRatio(..), Kind::UInt16) => {
+            widened::wide::<u16>(step, a, b, out)
+        }
+        (Step::Plain, Kind::Float64) if to == Kind::Float32 => map1(a, out, widened::plain_float),
+        (Step::Plain, Kind::Float64) => map1(a, out, widened::plain_double),
         (_, Kind::Bool) => truth(step, a, b, out),
         (_, Kind::Int8) => whole::<i8>(step, a, b, out),
         (_, Kind::Int16) => whole::<i16>(step, a, b, out),
@@ -54,7 +65,7 @@ fn misfit() -> Error {
     Error::new(ErrorKind::Worker, "a block of an expression has no fitting memory")
 }
 
-fn no_such<T>(step: Step) -> Result<T> {
+pub(super) fn no_such<T>(step: Step) -> Result<T> {
     fail!(Worker, "{step:?} is not made for these types")
 }
 
@@ -69,7 +80,7 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut Room, f: impl Fn(T) -> 
     Ok(())
 }
 
-fn map2<T: Lane, U: Lane, R: Lane>(a: &[u8], b: &[u8], out: &mut Room, f: impl Fn(T, U) -> R) -> Result<()> {
+pub(super) fn map2<T: Lane, U: Lane, R: Lane>(a: &[u8], b: &[u8], out: &mut Room, f: impl Fn(T, U) -> R) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
         return Err(misfit());
     };

@@ -7,6 +7,8 @@
 //!
 //! **Invariant:** computing reads no byte outside the inputs, writes the output whole or fails, and never panics.
 
+#[cfg(any(test, feature = "worker-bin"))]
+mod arithmetic;
 mod casts;
 mod kernels;
 mod kind;
@@ -22,7 +24,10 @@ mod run;
 mod tests;
 mod tree;
 mod wide;
+mod widened;
 
+#[cfg(any(test, feature = "worker-bin"))]
+pub(crate) use arithmetic::{Arithmetic, Operator};
 pub use kind::Kind;
 pub use lanes::as_room;
 pub(crate) use lanes::copy;

@@ -55,6 +55,13 @@ pub(super) enum Step {
     /// Of two floats, what the first operator makes of them divided by what the second does, each rounded: a normalised
     /// difference. Made by [`Program::new`] of three steps, since one pass reads the inputs while it divides.
     Ratio(Basic, Basic),
+    /// Operators on `float64`, of two values of a narrower kind. Made by [`Arithmetic`](super::Arithmetic), as are the next two.
+    Wide(Basic),
+    WideDivide,
+    /// A [`Step::Ratio`] in `float64` of two values of a narrower kind, as a [plain](Step::Plain) `float32`.
+    WideRatio(Basic, Basic),
+    /// A float from a `float64`; a NaN has no bits set but the first ones.
+    Plain,
 }
 
 /// An operator of a [`Step::Ratio`].
@@ -66,7 +73,7 @@ pub(super) enum Basic {
 }
 
 impl Basic {
-    fn of(step: Step) -> Option<Self> {
+    pub(super) fn of(step: Step) -> Option<Self> {
         match step {
             Step::Add => Some(Basic::Add),
             Step::Subtract => Some(Basic::Subtract),
@@ -90,7 +97,8 @@ impl Step {
             | Step::Float(_)
             | Step::IsNan
             | Step::IsInf
-            | Step::IsFinite => 1,
+            | Step::IsFinite
+            | Step::Plain => 1,
             Step::Where => 3,
             _ => 2,
         }
@@ -143,6 +151,10 @@ impl Steps {
 
     pub(super) fn cast(&mut self, id: Id, kind: Kind) -> Id {
         if self.kind_of(id) == kind { id } else { self.step(Step::Cast, &[id], kind) }
+    }
+
+    pub(super) fn origin(&self, id: Id) -> Option<Origin> {
+        self.values.get(id).map(|v| v.origin)
     }
 
     pub(super) fn kind_of(&self, id: Id) -> Kind {

@@ -3,7 +3,7 @@
 //! Besides `lib.getData("x")` and its forms without parentheses or with brackets, two things are followed: a name that
 //! is bound once to exactly `lib.getData` and then only called, and a `local n = "x"` that nothing else can change.
 
-mod lexer;
+pub(crate) mod lexer;
 #[cfg(test)]
 mod tests;
 

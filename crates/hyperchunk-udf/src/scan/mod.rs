@@ -8,11 +8,11 @@
 //! [`crate::spec::resolve`] knows that they are one dataset.
 
 mod cpp;
-mod lua;
+pub(crate) mod lua;
 pub mod python;
 #[cfg(test)]
 mod tests;
-mod token;
+pub(crate) mod token;
 
 use crate::backend::Backend;
 use crate::cuda;

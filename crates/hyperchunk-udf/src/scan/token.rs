@@ -1,19 +1,20 @@
 //! Tokens as ranges of the source: small, and nothing is copied before it is needed.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// `->` of C++.
 pub(super) const ARROW: char = '→';
 /// `::` of C++ and Lua.
-pub(super) const SCOPE: char = '∷';
+pub(crate) const SCOPE: char = '∷';
 /// `..` of Lua.
-pub(super) const CONCAT: char = '‥';
+pub(crate) const CONCAT: char = '‥';
 /// A comparison (`==`, `~=`, `<=`, `>=`) of Lua.
-pub(super) const COMPARE: char = '≡';
+pub(crate) const COMPARE: char = '≡';
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// An identifier or keyword.
     Word,
     /// The inside of a string literal, escapes not yet decoded.
@@ -37,7 +38,7 @@ pub(super) struct Token {
 
 /// The tokens of a source. Every method takes any index; past the end there is nothing.
 #[derive(Debug)]
-pub(super) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     source: &'a [u8],
     list: Vec<Token>,
 }
@@ -53,22 +54,27 @@ impl<'a> Tokens<'a> {
         self.list.push(Token { kind, line, start: small(start), end: small(end) });
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    pub(super) fn kind(&self, at: usize) -> Option<Kind> {
+    pub(crate) fn kind(&self, at: usize) -> Option<Kind> {
         self.list.get(at).map(|t| t.kind)
     }
 
     /// The line of token `at`, or of the last one.
-    pub(super) fn line(&self, at: usize) -> u32 {
+    pub(crate) fn line(&self, at: usize) -> u32 {
         self.list.get(at).or(self.list.last()).map_or(1, |t| t.line)
     }
 
-    pub(super) fn bytes(&self, at: usize) -> &'a [u8] {
+    pub(crate) fn bytes(&self, at: usize) -> &'a [u8] {
         let range = |t: &Token| t.start as usize..t.end as usize;
         self.list.get(at).and_then(|t| self.source.get(range(t))).unwrap_or_default()
+    }
+
+    /// The first byte of token `at` and that after its last; of a string, of what is inside it.
+    pub(crate) fn range(&self, at: usize) -> Range<usize> {
+        self.list.get(at).map_or(0..0, |t| t.start as usize..t.end as usize)
     }
 
     /// The identifier at `at`, or nothing if another kind of token is there.
@@ -81,19 +87,19 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    pub(super) fn is_word(&self, at: usize, word: &str) -> bool {
+    pub(crate) fn is_word(&self, at: usize, word: &str) -> bool {
         self.word(at).is_some_and(|w| *w == *word.as_bytes())
     }
 
-    pub(super) fn is_op(&self, at: usize, op: char) -> bool {
+    pub(crate) fn is_op(&self, at: usize, op: char) -> bool {
         self.kind(at) == Some(Kind::Op(op))
     }
 
-    pub(super) fn is_any_op(&self, at: usize, ops: &[char]) -> bool {
+    pub(crate) fn is_any_op(&self, at: usize, ops: &[char]) -> bool {
         matches!(self.kind(at), Some(Kind::Op(op)) if ops.contains(&op))
     }
 
-    pub(super) fn is_string(&self, at: usize) -> bool {
+    pub(crate) fn is_string(&self, at: usize) -> bool {
         matches!(self.kind(at), Some(Kind::Text | Kind::Raw))
     }
 

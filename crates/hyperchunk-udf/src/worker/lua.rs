@@ -1,12 +1,20 @@
 //! The Lua back end: LuaJIT. Bytecode is loaded only where the host sends some: that of HDF5-UDF, for signers whose native
-//! code may run.
+//! code may run. [Loops](crate::loops) that do the same to each element are computed as [vectors](super::lua_vectors).
 
-use super::{CallSlot, Runtime, lockdown, lua_nans};
+#[cfg(test)]
+mod tests;
+
+use super::lua_slots::Slots;
+use super::lua_vectors::Vectors;
+use super::{CallSlot, Runtime, lockdown};
+use crate::loops;
 use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::protocol::Setup;
-use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
+use mlua::{ChunkMode, Function, IntoLua as _, Lua, LuaOptions, StdLib, Variadic};
+use std::cell::RefCell;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
+use std::rc::Rc;
 
 const PRELUDE: &str = include_str!("lua_prelude.lua");
 /// What HDF5-UDF puts before a function keeps `lib` to itself, in its `init`, and fills it when that is called. It gets
@@ -24,19 +32,11 @@ for n = 1, 60 do
 end
 error('the bytecode has no `lib` as HDF5-UDF 2 makes it', 0)
 ";
-const MAX_RANK: usize = 32;
+const VECTORS: &str = include_str!("lua_vectors.lua");
 /// Where the prelude's function that takes a block's seed is kept.
 const SEED: &str = "hyperchunk.seed";
-
-/// The slot as the prelude's `ffi.cdef` declares it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FfiSlot {
-    data: *mut u8,
-    rank: u64,
-    dims: [u64; MAX_RANK],
-    start: [u64; MAX_RANK],
-}
+/// And that which takes what makes the function that loops ask.
+const LOOPS: &str = "hyperchunk.loops";
 
 /// A Lua state.
 #[derive(Debug)]
@@ -44,15 +44,7 @@ pub struct LuaRuntime {
     lua: Lua,
     jit: bool,
     entry: Option<Function>,
-    slots: Box<[FfiSlot]>,
-    /// Inputs that are not given as they lie, for their [NaNs](lua_nans).
-    copies: Vec<Vec<u64>>,
-}
-
-impl std::fmt::Debug for FfiSlot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FfiSlot({:p})", self.data)
-    }
+    slots: Rc<RefCell<Slots>>,
 }
 
 fn failed(error: &mlua::Error) -> Error {
@@ -66,22 +58,6 @@ fn failed(error: &mlua::Error) -> Error {
         ErrorKind::Failed,
         text.trim_start_matches("runtime error: ").trim_start_matches("syntax error: ").to_owned(),
     )
-}
-
-/// Where the elements of a slot are for Lua: where they lie, or in a copy.
-fn given(slot: &CallSlot<'_>, copy: &mut Vec<u64>) -> Result<*mut u8> {
-    let bytes = usize::try_from(slot.count).ok().and_then(|count| count.checked_mul(slot.datatype.size()));
-    let Some(bytes) = bytes.filter(|bytes| *bytes > 0 && !slot.output && lua_nans::has_floats(slot.datatype))
-    else {
-        return Ok(slot.data);
-    };
-    // SAFETY: the host put so many elements there, and leaves them as they are while the call runs.
-    let elements = unsafe { std::slice::from_raw_parts(slot.data.cast_const(), bytes) };
-    if lua_nans::any_odd(slot.datatype, elements) {
-        return lua_nans::mended(slot.datatype, elements, copy);
-    }
-    *copy = Vec::new();
-    Ok(slot.data)
 }
 
 impl LuaRuntime {
@@ -101,24 +77,18 @@ impl LuaRuntime {
             | if setup.compiled { StdLib::DEBUG } else { StdLib::NONE };
         // SAFETY: the sandbox, not the language, contains the program: this process holds nothing of value.
         let lua = unsafe { Lua::unsafe_new_with(libraries, LuaOptions::default()) };
-        let empty =
-            FfiSlot { data: std::ptr::null_mut(), rank: 0, dims: [0; MAX_RANK], start: [0; MAX_RANK] };
-        let slots = vec![empty; setup.slots.len().max(1)].into_boxed_slice();
-        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots, copies: Vec::new() };
-        me.prelude(setup).map_err(|e| failed(&e))?;
+        let types: Vec<_> =
+            setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<_>>()?;
+        let slots = Rc::new(RefCell::new(Slots::new(&types)));
+        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
+        me.prelude(setup, &types).map_err(|e| failed(&e))?;
         Ok(me)
     }
 
-    fn prelude(&self, setup: &Setup) -> mlua::Result<()> {
+    fn prelude(&self, setup: &Setup, types: &[Datatype]) -> mlua::Result<()> {
         let list = self.lua.create_table()?;
-        let types: Vec<_> = setup
-            .slots
-            .iter()
-            .map(|s| Datatype::parse(&s.datatype))
-            .collect::<Result<_>>()
-            .map_err(mlua::Error::external)?;
-        let (structures, names) = declarations(setup.slots.iter().map(|s| s.name.as_str()).zip(&types));
-        for (i, ((slot, datatype), c_type)) in setup.slots.iter().zip(&types).zip(names).enumerate() {
+        let (structures, names) = declarations(setup.slots.iter().map(|s| s.name.as_str()).zip(types));
+        for (i, ((slot, datatype), c_type)) in setup.slots.iter().zip(types).zip(names).enumerate() {
             let row = self.lua.create_table()?;
             row.set("name", slot.name.as_str())?;
             row.set("type", datatype.told_name())?;
@@ -128,7 +98,7 @@ impl LuaRuntime {
         }
         // A user-space address has at most 52 bits on the machines that we run on, so a number holds it.
         #[expect(clippy::cast_precision_loss, reason = "addresses have fewer than 53 bits")]
-        let address = self.slots.as_ptr() as usize as f64;
+        let address = self.slots.borrow().address() as f64;
         let prelude = self.lua.load(PRELUDE).set_name("=hyperchunk").set_mode(ChunkMode::Text);
         let connect = self.lua.create_function(|_, target: String| {
             // An error is a value here: what functions see is the prelude's.
@@ -142,9 +112,59 @@ impl LuaRuntime {
         more.set("clock", clock)?;
         more.set("no_clock", setup.no_clock.as_deref())?;
         more.set("has_seed", setup.seed.is_some())?;
+        let slots = Rc::clone(&self.slots);
+        let look = self.lua.create_function(move |_, index: usize| {
+            // As above.
+            Ok(slots.borrow_mut().look(index).err().map(|error| error.message().to_owned()))
+        })?;
+        more.set("look", look)?;
         let arguments = (list, structures, address, setup.file_path.as_str(), self.jit, connect, more);
-        let seed: Function = prelude.call(arguments)?;
-        self.lua.set_named_registry_value(SEED, seed)
+        let (seed, loops): (Function, Function) = prelude.call(arguments)?;
+        self.lua.set_named_registry_value(SEED, seed)?;
+        self.lua.set_named_registry_value(LOOPS, loops)
+    }
+
+    fn load_text(&self, source: &str) -> mlua::Result<()> {
+        let chunk = |text: String| self.lua.load(text).set_name("=udf").set_mode(ChunkMode::Text);
+        if let Some(mut rewritten) = loops::rewrite(source).filter(|_| Vectors::AS_LUA) {
+            // What does not load may be at a limit that the source alone is not at; the source says what is wrong with it.
+            if let Ok(function) = chunk(std::mem::take(&mut rewritten.text)).into_function() {
+                return function.call(self.asked(rewritten)?);
+            }
+        }
+        chunk(source.to_owned()).exec()
+    }
+
+    /// The function that loops ask.
+    fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<Function> {
+        let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
+        for (number, each) in rewritten.loops.iter().enumerate() {
+            let row = self.lua.create_table()?;
+            row.set("arrays", each.computes.arrays.len())?;
+            if each.as_they_lie.iter().any(Option::is_some) {
+                let names = each.as_they_lie.iter().map(|name| match name {
+                    Some(name) => name.as_str().into_lua(&self.lua),
+                    None => false.into_lua(&self.lua),
+                });
+                row.set("as_they_lie", names.collect::<mlua::Result<Vec<_>>>()?)?;
+            }
+            loops.set(number, row)?;
+        }
+        for (c_type, number) in Vectors::kinds() {
+            kinds.set(c_type, number)?;
+        }
+        let slots = Rc::clone(&self.slots);
+        let vectors = RefCell::new(Vectors::new(rewritten.loops.into_iter().map(|each| each.computes)));
+        let compute = self.lua.create_function(move |_, given: Variadic<f64>| {
+            let slots = slots.borrow();
+            let done = vectors.borrow_mut().compute(&slots, &given).is_some();
+            #[cfg(test)]
+            slots.counted.1.update(|n| n + usize::from(done));
+            Ok(done)
+        })?;
+        let make = self.lua.load(VECTORS).set_name("=hyperchunk").set_mode(ChunkMode::Text).into_function()?;
+        let take: Function = self.lua.named_registry_value(LOOPS)?;
+        take.call((make, loops, kinds, loops::LEAST, compute))
     }
 }
 
@@ -156,8 +176,7 @@ impl Runtime for LuaRuntime {
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
         match compiled {
             None => {
-                let chunk = self.lua.load(setup.source.as_str()).set_name("=udf").set_mode(ChunkMode::Text);
-                chunk.exec().map_err(|e| failed(&e))?;
+                self.load_text(&setup.source).map_err(|e| failed(&e))?;
             }
             Some(compiled) => {
                 let code = super::read_compiled(compiled)?;
@@ -186,19 +205,10 @@ impl Runtime for LuaRuntime {
     }
 
     fn call(&mut self, slots: &[CallSlot<'_>]) -> Result<()> {
-        self.copies.resize_with(slots.len(), Vec::new);
-        for ((to, from), copy) in self.slots.iter_mut().zip(slots).zip(&mut self.copies) {
-            to.data = given(from, copy)?;
-            to.rank = from.dims.len() as u64;
-            for (d, &n) in to.dims.iter_mut().zip(from.dims) {
-                *d = n;
-            }
-            for (d, &n) in to.start.iter_mut().zip(from.start) {
-                *d = n;
-            }
-        }
         let Some(entry) = &self.entry else { fail!(Worker, "called before it was loaded") };
+        self.slots.borrow_mut().take(slots);
         let done = entry.call::<()>(()).map_err(|e| failed(&e));
+        self.slots.borrow_mut().forget();
         // SAFETY: flushing every C stream has no preconditions: `print` writes to one.
         unsafe { libc::fflush(std::ptr::null_mut()) };
         done

@@ -2,7 +2,9 @@
 local slots, structures, address, file_path, jit_allowed, host_connect, host = ...
 local ffi = require("ffi")
 ffi.cdef [[
-typedef struct { void *data; uint64_t rank; uint64_t dims[32]; uint64_t start[32]; } hyperchunk_slot;
+typedef struct {
+  void *data, *raw; double bytes, looked_at; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
+} hyperchunk_slot;
 ]]
 if structures ~= "" then
   ffi.cdef(structures)
@@ -27,9 +29,28 @@ end
 
 lib = {}
 
-function lib.getData(name)
+-- What the loops of a source ask; whoever has it gets elements as they lie, and has them read by it alone.
+local ask = {}
+local cast = ffi.cast
+
+-- Before Lua itself reads elements: those that it cannot take are to be others.
+local function look(slot)
+  local problem = host.look(slot.index)
+  if problem then
+    error(problem, 0)
+  end
+end
+
+function lib.getData(name, asker)
   local slot = find(name)
-  return ffi.cast(slot.pointer, array[slot.index].data) - 1
+  local at = array[slot.index]
+  if asker == ask then
+    return cast(slot.pointer, at.raw) - 1
+  end
+  if at.looked_at == 0 then
+    look(slot)
+  end
+  return cast(slot.pointer, at.data) - 1
 end
 
 local function numbers(raw, rank)
@@ -228,7 +249,15 @@ if not jit_allowed then
   jit.off()
 end
 
-return function(of_block)
+local function set_seed(of_block)
   seed = of_block
   randomseed(of_block)
 end
+
+-- What the loops of a source need, for those sources that have some.
+local function loops(make, ...)
+  ask = make(by_name, array, look, ...)
+  return ask
+end
+
+return set_seed, loops

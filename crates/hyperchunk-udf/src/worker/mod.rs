@@ -22,6 +22,10 @@ pub mod lockdown;
 pub mod lua;
 #[cfg(feature = "worker-bin")]
 mod lua_nans;
+#[cfg(feature = "worker-bin")]
+mod lua_slots;
+#[cfg(feature = "worker-bin")]
+mod lua_vectors;
 
 use crate::backend::Backend;
 use crate::datatype::Datatype;

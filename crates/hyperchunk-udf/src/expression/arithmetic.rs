@@ -1,0 +1,75 @@
+//! Programs that are put together by whoever knows another language: arithmetic in `float64`, as of Lua.
+
+use super::plan::{Basic, Id, Origin, Program, Step, Steps};
+use super::Kind;
+
+/// An operator of two `float64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// A computation that is being put together.
+#[derive(Debug, Default)]
+pub(crate) struct Arithmetic {
+    steps: Steps,
+    inputs: Vec<Kind>,
+}
+
+impl Arithmetic {
+    /// Another input. Those of `int64` and `uint64` are rounded.
+    pub(crate) fn input(&mut self, kind: Kind) -> Id {
+        let id = self.steps.push(Origin::Input(self.inputs.len()), kind);
+        self.inputs.push(kind);
+        self.steps.cast(id, Kind::Float64)
+    }
+
+    pub(crate) fn negative(&mut self, a: Id) -> Id {
+        self.steps.step(Step::Negative, &[a], Kind::Float64)
+    }
+
+    pub(crate) fn of(&mut self, operator: Operator, a: Id, b: Id) -> Id {
+        let step = match operator {
+            Operator::Add => Step::Add,
+            Operator::Subtract => Step::Subtract,
+            Operator::Multiply => Step::Multiply,
+            Operator::Divide => Step::Divide,
+        };
+        if let (Some(a), Some(b)) = (self.narrow(a), self.narrow(b))
+            && self.steps.kind_of(a) == self.steps.kind_of(b)
+        {
+            let wide = Basic::of(step).map_or(Step::WideDivide, Step::Wide);
+            return self.steps.step(wide, &[a, b], Kind::Float64);
+        }
+        self.steps.step(step, &[a, b], Kind::Float64)
+    }
+
+    /// What a value was before it became a `float64`, if steps take that.
+    fn narrow(&self, id: Id) -> Option<Id> {
+        let Some(Origin::Step(Step::Cast, [from, ..])) = self.steps.origin(id) else { return None };
+        matches!(self.steps.kind_of(from), Kind::Float32 | Kind::Int16 | Kind::UInt16).then_some(from)
+    }
+
+    /// The program that computes `value` as elements of `output`, `float32` or `float64`.
+    pub(crate) fn finish(mut self, value: Id, output: Kind) -> Program {
+        let result = match self.ratio(value) {
+            Some((ratio, sides)) if output == Kind::Float32 => self.steps.step(ratio, &sides, output),
+            _ => self.steps.step(Step::Plain, &[value], output),
+        };
+        self.steps.finish(result);
+        Program::new(self.steps, &self.inputs, output)
+    }
+
+    fn ratio(&self, value: Id) -> Option<(Step, [Id; 2])> {
+        let side = |id: Id| match self.steps.origin(id)? {
+            Origin::Step(Step::Wide(operator), [a, b, _]) => Some((operator, [a, b])),
+            _ => None,
+        };
+        let Origin::Step(Step::Divide, [over, under, _]) = self.steps.origin(value)? else { return None };
+        let ((over, of), (under, same)) = (side(over)?, side(under)?);
+        (of == same).then_some((Step::WideRatio(over, under), of))
+    }
+}

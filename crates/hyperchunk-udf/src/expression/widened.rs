@@ -1,0 +1,56 @@
+//! Steps on values that become `float64` on the way, and back on the way out: fewer passes, and less memory to pass over.
+
+use super::kernels::{Room, map2, no_such};
+use super::lanes::Lane;
+use super::plan::{Basic, Step};
+use crate::error::Result;
+
+/// The nearest `float32`, and a plain NaN for a NaN: LuaJIT would take others for values of its own.
+pub(super) fn plain_float(value: f64) -> f32 {
+    const SIGN: u32 = 1 << 31;
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
+    let near = value as f32;
+    if near.is_nan() { f32::from_bits(near.to_bits() & SIGN | 0x7fc0_0000) } else { near }
+}
+
+/// The same value, and a plain NaN for a NaN.
+pub(super) fn plain_double(value: f64) -> f64 {
+    const SIGN: u64 = 1 << 63;
+    if value.is_nan() { f64::from_bits(value.to_bits() & SIGN | 0x7ff8 << 48) } else { value }
+}
+
+fn basic(operator: Basic, a: f64, b: f64) -> f64 {
+    match operator {
+        Basic::Add => a + b,
+        Basic::Subtract => a - b,
+        Basic::Multiply => a * b,
+    }
+}
+
+pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
+    macro_rules! ratio {
+        ($over:ident, $under:ident) => {
+            map2(a, b, out, |a: T, b: T| {
+                let (a, b) = (a.into(), b.into());
+                plain_float(basic(Basic::$over, a, b) / basic(Basic::$under, a, b))
+            })
+        };
+    }
+    use Basic::{Add, Multiply, Subtract};
+    match step {
+        Step::Wide(Add) => map2(a, b, out, |a: T, b: T| basic(Add, a.into(), b.into())),
+        Step::Wide(Subtract) => map2(a, b, out, |a: T, b: T| basic(Subtract, a.into(), b.into())),
+        Step::Wide(Multiply) => map2(a, b, out, |a: T, b: T| basic(Multiply, a.into(), b.into())),
+        Step::WideDivide => map2(a, b, out, |a: T, b: T| a.into() / b.into()),
+        Step::WideRatio(Add, Add) => ratio!(Add, Add),
+        Step::WideRatio(Add, Subtract) => ratio!(Add, Subtract),
+        Step::WideRatio(Add, Multiply) => ratio!(Add, Multiply),
+        Step::WideRatio(Subtract, Add) => ratio!(Subtract, Add),
+        Step::WideRatio(Subtract, Subtract) => ratio!(Subtract, Subtract),
+        Step::WideRatio(Subtract, Multiply) => ratio!(Subtract, Multiply),
+        Step::WideRatio(Multiply, Add) => ratio!(Multiply, Add),
+        Step::WideRatio(Multiply, Subtract) => ratio!(Multiply, Subtract),
+        Step::WideRatio(Multiply, Multiply) => ratio!(Multiply, Multiply),
+        _ => no_such(step),
+    }
+}

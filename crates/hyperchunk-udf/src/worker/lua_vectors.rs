@@ -1,0 +1,300 @@
+//! Loops of Lua that are computed as vectors: what a [loop](crate::loops) asks for is looked at, and computed if it is all within
+//! the elements of datasets, and of types that Lua's numbers hold.
+//!
+//! **Invariant:** the elements that are written get the bits that Lua's loop would write (any NaN for a NaN), or nothing is written
+//! that this loop would not write over.
+
+use super::lua_slots::{Region, Slots};
+use crate::expression::{Arithmetic, InputBytes, Kind, Operator, Program, Scratch, as_room};
+use crate::loops::{Id, Loop, Offset, Value};
+use std::ops::Range;
+
+/// Whole numbers up to here are added without rounding, a few of them at least.
+const WHOLE: f64 = (1_u64 << 50) as f64;
+
+/// The kinds that a double holds, with their C types.
+const KINDS: [(&str, Kind); 8] = [
+    ("float", Kind::Float32),
+    ("double", Kind::Float64),
+    ("int8_t", Kind::Int8),
+    ("uint8_t", Kind::UInt8),
+    ("int16_t", Kind::Int16),
+    ("uint16_t", Kind::UInt16),
+    ("int32_t", Kind::Int32),
+    ("uint32_t", Kind::UInt32),
+];
+
+/// Where an input of a program comes from: the value of the loop that is an element of an array, or the same in each round.
+#[derive(Debug)]
+enum Source {
+    Each(Id),
+    One(Id),
+}
+
+/// What computes one store, for arrays of certain kinds.
+#[derive(Debug)]
+struct Computation {
+    program: Program,
+    sources: Vec<Source>,
+}
+
+/// A loop, and what was made of it when it was last computed.
+#[derive(Debug)]
+struct Prepared {
+    computes: Loop,
+    varying: Vec<bool>,
+    kinds: Vec<Kind>,
+    made: Vec<Computation>,
+}
+
+/// The loops of a source.
+#[derive(Debug)]
+pub(super) struct Vectors {
+    loops: Vec<Prepared>,
+    scratch: Scratch,
+}
+
+impl Vectors {
+    /// Elsewhere LuaJIT computes with integers, too, and has no -0 where a double has one.
+    pub(super) const AS_LUA: bool = cfg!(target_arch = "x86_64");
+
+    pub(super) fn new(loops: impl Iterator<Item = Loop>) -> Self {
+        let prepare = |computes: Loop| Prepared {
+            varying: computes.varying(),
+            computes,
+            kinds: Vec::new(),
+            made: Vec::new(),
+        };
+        Vectors { loops: loops.map(prepare).collect(), scratch: Scratch::default() }
+    }
+
+    /// C types of elements, and the numbers that [`compute`](Vectors::compute) knows them by.
+    pub(super) fn kinds() -> impl Iterator<Item = (&'static str, usize)> {
+        KINDS.iter().enumerate().map(|(number, (c_type, _))| (*c_type, number))
+    }
+
+    /// Computes a loop: its number, the first and last round, for each array its kind and address, and the scalars. Nothing: it was not
+    /// computed.
+    pub(super) fn compute(&mut self, slots: &Slots, given: &[f64]) -> Option<()> {
+        let (&[number, first, last], given) = given.split_first_chunk()?;
+        let prepared = self.loops.get_mut(usize::try_from(whole(number)?).ok()?)?;
+        let (arrays, scalars) = given.split_at_checked(prepared.computes.arrays.len() * 2)?;
+        if scalars.len() != prepared.computes.scalars.len() {
+            return None;
+        }
+        let mut kinds = Vec::with_capacity(arrays.len() / 2);
+        let mut addresses = Vec::with_capacity(arrays.len() / 2);
+        for &[kind, address] in arrays.as_chunks().0 {
+            kinds.push(KINDS.get(usize::try_from(whole(kind)?).ok()?)?.1);
+            addresses.push(whole(address)?);
+        }
+        if prepared.made.is_empty() || prepared.kinds != kinds {
+            prepared.make(kinds)?;
+        }
+        let values = prepared.computes.scalar_values(scalars);
+        let rounds = Rounds {
+            slots,
+            kinds: &prepared.kinds,
+            addresses: &addresses,
+            bytes: values.iter().map(|value| value.to_ne_bytes()).collect(),
+            values,
+            first: whole(first)?,
+            last: whole(last)?,
+        };
+        prepared.compute(&rounds, &mut self.scratch)
+    }
+}
+
+impl Loop {
+    /// The values that are the same in each round.
+    fn scalar_values(&self, scalars: &[f64]) -> Vec<f64> {
+        let mut values: Vec<f64> = Vec::with_capacity(self.values.len());
+        for value in &self.values {
+            let of = |id: &Id| values.get(*id).copied().unwrap_or(f64::NAN);
+            values.push(match value {
+                Value::Scalar(number) => scalars.get(*number).copied().unwrap_or(f64::NAN),
+                Value::Negative(a) => -of(a),
+                Value::Of(Operator::Add, a, b) => of(a) + of(b),
+                Value::Of(Operator::Subtract, a, b) => of(a) - of(b),
+                Value::Of(Operator::Multiply, a, b) => of(a) * of(b),
+                Value::Of(Operator::Divide, a, b) => of(a) / of(b),
+                Value::Index | Value::Element(..) => f64::NAN,
+            });
+        }
+        values
+    }
+}
+
+/// A number that has no fraction and is not too large.
+fn whole(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "looked at before")]
+    (number.fract() == 0.0 && number.abs() <= WHOLE).then_some(number as i64)
+}
+
+/// What a loop is computed with.
+struct Rounds<'a> {
+    slots: &'a Slots,
+    kinds: &'a [Kind],
+    /// Of the element that each array has at 0.
+    addresses: &'a [i64],
+    values: Vec<f64>,
+    bytes: Vec<[u8; 8]>,
+    first: i64,
+    last: i64,
+}
+
+impl Rounds<'_> {
+    /// The slot and the bytes in it of the elements that an array has at `offset` from the rounds; none if they are not all there.
+    fn place(&self, array: usize, offset: &Offset) -> Option<(&Region, Range<usize>)> {
+        let kind = *self.kinds.get(array)?;
+        let size = i64::try_from(kind.size()).ok()?;
+        let mut from = self.first;
+        for &(subtracted, id) in offset {
+            let part = whole(*self.values.get(id)?)?;
+            from = from.checked_add(if subtracted { -part } else { part })?;
+        }
+        let address = from.checked_mul(size)?.checked_add(*self.addresses.get(array)?)?;
+        let start = usize::try_from(address).ok()?;
+        let bytes = usize::try_from((self.last - self.first).checked_add(1)?.checked_mul(size)?).ok()?;
+        self.slots.regions.iter().find_map(|region| {
+            let holds = region.datatype.flat_number().map(Kind::of) == Some(kind);
+            let within = |base: usize, length: usize| {
+                let at = start.checked_sub(base)?;
+                let fits = holds && at.is_multiple_of(kind.size()) && at.checked_add(bytes)? <= length;
+                fits.then_some((region, at..at + bytes))
+            };
+            within(region.data as usize, region.bytes).or_else(|| {
+                // In a copy there are the same elements.
+                let length = if region.copy.is_empty() { 0 } else { region.bytes };
+                within(region.copy.as_ptr() as usize, length)
+            })
+        })
+    }
+}
+
+impl Prepared {
+    fn make(&mut self, kinds: Vec<Kind>) -> Option<()> {
+        self.made.clear();
+        for at in 0..self.computes.stores.len() {
+            self.made.push(self.computation(at, &kinds)?);
+        }
+        self.kinds = kinds;
+        Some(())
+    }
+
+    fn computation(&self, store: usize, kinds: &[Kind]) -> Option<Computation> {
+        let store = self.computes.stores.get(store)?;
+        let output = *kinds.get(store.array)?;
+        if !output.is_float() {
+            return None;
+        }
+        let mut arithmetic = Arithmetic::default();
+        let mut sources = Vec::new();
+        let mut made: Vec<Option<usize>> = vec![None; self.computes.values.len()];
+        let needed = self.computes.needed(vec![store.value]);
+        for &id in &needed {
+            if !*self.varying.get(id)? {
+                continue;
+            }
+            let mut of = |id: Id, arithmetic: &mut Arithmetic| -> Option<usize> {
+                let slot = made.get_mut(id)?;
+                if slot.is_none() {
+                    // It was none of those that vary, which come before what is made of them.
+                    sources.push(Source::One(id));
+                    *slot = Some(arithmetic.input(Kind::Float64));
+                }
+                *slot
+            };
+            let value = match self.computes.values.get(id)? {
+                Value::Element(array, _) => {
+                    let value = arithmetic.input(*kinds.get(*array)?);
+                    sources.push(Source::Each(id));
+                    value
+                }
+                Value::Negative(a) => {
+                    let a = of(*a, &mut arithmetic)?;
+                    arithmetic.negative(a)
+                }
+                Value::Of(operator, a, b) => {
+                    let (a, b) = (of(*a, &mut arithmetic)?, of(*b, &mut arithmetic)?);
+                    arithmetic.of(*operator, a, b)
+                }
+                Value::Scalar(_) | Value::Index => return None,
+            };
+            *made.get_mut(id)? = Some(value);
+        }
+        let result = match made.get(store.value)? {
+            Some(result) => *result,
+            None => {
+                sources.push(Source::One(store.value));
+                arithmetic.input(Kind::Float64)
+            }
+        };
+        Some(Computation { program: arithmetic.finish(result, output), sources })
+    }
+
+    /// The inputs of a store; none if one of them is written by any.
+    fn inputs<'a>(
+        &self,
+        made: &Computation,
+        rounds: &'a Rounds<'_>,
+        written: &[Range<usize>],
+    ) -> Option<Vec<InputBytes<'a>>> {
+        let mut inputs = Vec::with_capacity(made.sources.len());
+        for source in &made.sources {
+            inputs.push(match source {
+                Source::One(id) => InputBytes::One(rounds.bytes.get(*id)?),
+                Source::Each(id) => {
+                    let Value::Element(array, offset) = self.computes.values.get(*id)? else { return None };
+                    let (region, place) = rounds.place(*array, offset)?;
+                    let place = addresses(region, &place);
+                    if written.iter().any(|other| overlap(&place, other)) {
+                        return None;
+                    }
+                    let pointer = std::ptr::with_exposed_provenance::<u8>(place.start);
+                    // SAFETY: within the elements of a slot, which stay as they are while the call runs, but for outputs; and of these
+                    // nothing that is written now.
+                    InputBytes::Each(unsafe { std::slice::from_raw_parts(pointer, place.len()) })
+                }
+            });
+        }
+        Some(inputs)
+    }
+
+    fn compute(&self, rounds: &Rounds<'_>, scratch: &mut Scratch) -> Option<()> {
+        let mut written: Vec<Range<usize>> = Vec::new();
+        for store in &self.computes.stores {
+            let (region, place) = rounds.place(store.array, &store.offset)?;
+            if !region.output {
+                return None;
+            }
+            written.push(addresses(region, &place));
+        }
+        for (at, place) in written.iter().enumerate() {
+            if written.iter().skip(at + 1).any(|other| overlap(place, other)) {
+                return None;
+            }
+        }
+        let mut inputs = Vec::with_capacity(self.made.len());
+        for made in &self.made {
+            inputs.push(self.inputs(made, rounds, &written)?);
+        }
+        for ((made, inputs), place) in self.made.iter().zip(&inputs).zip(written) {
+            let pointer = std::ptr::with_exposed_provenance_mut::<u8>(place.start);
+            // SAFETY: within an output, which is mapped to be written while the call runs, and which nothing else has a reference to: no
+            // input overlaps it.
+            let out = unsafe { std::slice::from_raw_parts_mut(pointer, place.len()) };
+            made.program.evaluate_into(inputs, as_room(out), scratch).ok()?;
+        }
+        Some(())
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+fn addresses(region: &Region, place: &Range<usize>) -> Range<usize> {
+    let base = region.data.expose_provenance();
+    base + place.start..base + place.end
+}
