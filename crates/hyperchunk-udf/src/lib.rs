@@ -18,8 +18,7 @@ pub mod expression;
 pub mod host;
 pub mod keys;
 pub mod legacy;
-#[cfg(any(test, feature = "worker-bin"))]
-mod loops;
+pub mod loops;
 pub mod memory;
 pub mod network;
 pub mod observe;

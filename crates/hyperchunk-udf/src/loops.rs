@@ -2,7 +2,7 @@
 //!
 //! A numeric loop that does the same to each element, as `for i = 1, n do out[i] = a[i] * 2 end`, is rewritten so that it first
 //! asks whether somebody else computes it, and runs if nobody does: LuaJIT's code takes one element at a time, an
-//! [`Arithmetic`](crate::expression) four or eight. What is not fully understood stays as it is, byte for byte, and lines keep their
+//! vector instructions four or eight. What is not fully understood stays as it is, byte for byte, and lines keep their
 //! numbers.
 //!
 //! **Invariant:** whoever computes a loop gives the bits that Lua would, or does not compute it.
@@ -12,7 +12,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use body::{Id, Loop, Offset, Value};
+pub use body::{Id, Loop, Offset, Operator, Store, Value};
 
 use crate::scan::lua::lexer::lex;
 use crate::scan::token::{Kind, Tokens};
@@ -21,28 +21,33 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use syntax::{NumericLoop, Structure, Variable};
 
-/// Loops with fewer rounds are not worth asking for.
-pub(crate) const LEAST: u32 = 1024;
+/// The rounds of a loop that is worth asking for where LuaJIT compiles.
+pub const LEAST: u32 = 3072;
 /// Loops of a source that are rewritten, at most.
 const MAX_LOOPS: usize = 1000;
 
 /// A source whose loops ask.
 ///
-/// Its chunk takes one argument, the function to ask: `ask(number, first, last, arrays…, scalars…)` gives the first and last round that are
-/// left, and the arrays.
+/// Its chunk takes four functions: `ask(number, first, last, arrays…, scalars…)`, which computes a loop or returns false,
+/// `is_long(first, last)`, without which it is not asked, and, for what Lua is to read, `is_odd()` and `readable(number, array)`.
 #[derive(Debug)]
-pub(crate) struct Rewritten {
-    pub(crate) text: String,
-    pub(crate) loops: Vec<Asking>,
+pub struct Rewritten {
+    /// Its text.
+    pub text: String,
+    /// Its loops that ask, by their numbers.
+    pub loops: Vec<Asking>,
+    /// The datasets of the arrays that have to be made readable, by their numbers, which count from 1: nothing but loops that ask
+    /// sees their elements, and those have them as they lie in memory.
+    pub lying: Vec<String>,
 }
 
 /// A loop that asks.
 #[derive(Debug)]
-pub(crate) struct Asking {
-    pub(crate) computes: Loop,
-    /// For each array, the dataset whose elements it has as they lie in memory, since nothing but such loops sees them; none for
-    /// those that anything may see.
-    pub(crate) as_they_lie: Vec<Option<String>>,
+pub struct Asking {
+    /// The line that it begins in, counted from 1.
+    pub line: u32,
+    /// What it computes.
+    pub computes: Loop,
 }
 
 /// A part of the source that is replaced.
@@ -51,8 +56,8 @@ struct Edit {
     by: String,
 }
 
-/// Rewrites a source; nothing if no loop of it can be computed.
-pub(crate) fn rewrite(source: &str) -> Option<Rewritten> {
+/// Rewrites a source; nothing if no loop of it can be computed. Loops that have fewer rounds than `least` need not ask.
+pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
     // LuaJIT skips such a line or mark at the very beginning only.
     if !source.contains("for") || source.starts_with(['#', '\u{feff}']) {
         return None;
@@ -65,8 +70,10 @@ pub(crate) fn rewrite(source: &str) -> Option<Rewritten> {
     let found: Vec<(&NumericLoop, Loop, Arrays)> = structure
         .loops
         .iter()
-        .filter(|each| can_be_rewritten(&tokens, each))
-        .filter_map(|each| body::understand(&tokens, &structure, each).map(|(all, arrays)| (each, all, arrays)))
+        .filter(|each| can_be_rewritten(&tokens, each, least))
+        .filter_map(|each| {
+            body::understand(&tokens, &structure, each).map(|(all, arrays)| (each, all, arrays))
+        })
         .take(MAX_LOOPS)
         .collect();
     if found.is_empty() {
@@ -74,34 +81,48 @@ pub(crate) fn rewrite(source: &str) -> Option<Rewritten> {
     }
     let hidden = (0..).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
     let sites = sites(&tokens, &structure, &found);
-    let mut edits: Vec<Edit> = vec![Edit { at: 0..0, by: format!("local {hidden} = ... ") }];
-    let mut loops = Vec::new();
+    let mut edits: Vec<Edit> = vec![Edit {
+        at: 0..0,
+        by: format!("local {hidden}, {hidden}_long, {hidden}_odd, {hidden}_readable = ... "),
+    }];
+    let (mut loops, mut lying) = (Vec::new(), Vec::new());
     for (number, (place, computes, arrays)) in found.into_iter().enumerate() {
-        edits.extend(loop_edits(&tokens, place, &computes, &hidden, number));
-        let site = |(variable, _): &(Variable, Vec<usize>)| sites.get(variable).map(|site| site.dataset.clone());
-        let as_they_lie = arrays.iter().map(site).collect();
-        loops.push(Asking { computes, as_they_lie });
+        let mut readable = Vec::new();
+        for ((variable, _), name) in arrays.iter().zip(&computes.arrays) {
+            if let Some(site) = sites.get(variable) {
+                lying.push(site.dataset.clone());
+                readable.push(format!("{name} = {hidden}_readable({}, {name})", lying.len()));
+            }
+        }
+        edits.extend(loop_edits(&tokens, place, &computes, &hidden, number, &readable.join(" ")));
+        loops.push(Asking { line: tokens.line(place.for_at), computes });
     }
     for site in sites.values() {
         edits.push(Edit { at: site.closes..site.closes, by: format!(", {hidden}") });
     }
-    Some(Rewritten { text: apply(source, edits)?, loops })
+    Some(Rewritten { text: apply(source, edits)?, loops, lying })
 }
 
-fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop) -> bool {
+/// The lines where the loops of a source begin that can be computed as vectors.
+pub fn lines(source: &str) -> Vec<u32> {
+    rewrite(source, LEAST).map_or_else(Vec::new, |found| found.loops.iter().map(|each| each.line).collect())
+}
+
+fn can_be_rewritten(tokens: &Tokens<'_>, each: &NumericLoop, least: u32) -> bool {
     // `for NAME =` is replaced, and must have no line end in it.
     if tokens.line(each.for_at) != tokens.line(each.for_at + 2) {
         return false;
     }
-    let number = |range: &Range<usize>| {
-        let text = std::str::from_utf8(tokens.bytes(range.start)).ok()?;
-        let is_literal = range.len() == 1 && tokens.kind(range.start) == Some(Kind::Other);
-        is_literal.then(|| text.parse::<f64>().ok()).flatten()
-    };
-    match (number(&each.first), number(&each.last)) {
-        (Some(first), Some(last)) => last - first >= f64::from(LEAST - 1),
+    match (literal(tokens, &each.first), literal(tokens, &each.last)) {
+        (Some(first), Some(last)) => last - first >= f64::from(least) - 1.0,
         _ => true,
     }
+}
+
+/// The value of an expression that is a number as it is written, if it is decimal.
+fn literal(tokens: &Tokens<'_>, range: &Range<usize>) -> Option<f64> {
+    let is_number = range.len() == 1 && tokens.kind(range.start) == Some(Kind::Other);
+    std::str::from_utf8(tokens.bytes(range.start)).ok().filter(|_| is_number)?.parse().ok()
 }
 
 fn loop_edits(
@@ -110,20 +131,27 @@ fn loop_edits(
     computes: &Loop,
     hidden: &str,
     number: usize,
+    readable: &str,
 ) -> [Edit; 3] {
     let arrays = computes.arrays.join(", ");
     let given: Vec<&str> = computes.arrays.iter().chain(&computes.scalars).map(String::as_str).collect();
+    let (given, first, last) = (given.join(", "), format!("{hidden}_a"), format!("{hidden}_b"));
     let variable = String::from_utf8_lossy(tokens.bytes(place.for_at + 1)).into_owned();
     let head = tokens.range(place.for_at).start..tokens.range(place.for_at + 2).end;
+    // A constant is told as one, by which LuaJIT knows that indexes are whole numbers.
+    let start = match literal(tokens, &place.first) {
+        Some(_) => String::from_utf8_lossy(tokens.bytes(place.first.start)).into_owned(),
+        None => first.clone(),
+    };
     let (opens, end) = (tokens.range(place.last.end).start, tokens.range(place.body.end).end);
     [
-        Edit {
-            at: head,
-            by: format!("do local {hidden}_a, {hidden}_b, {arrays} = {hidden}({number}, "),
-        },
+        Edit { at: head, by: format!("do local {first}, {last}, {arrays} = ") },
         Edit {
             at: opens..opens,
-            by: format!(", {}) for {variable} = {hidden}_a, {hidden}_b ", given.join(", ")),
+            by: format!(
+                ", {arrays} if {hidden}_long({first}, {last}) and {hidden}({number}, {first}, {last}, {given}) \
+                 then {last} = {first} - 1 elseif {hidden}_odd() then {readable} end for {variable} = {start}, {last} "
+            ),
         },
         Edit { at: end..end, by: " end".to_owned() },
     ]

@@ -1,37 +1,31 @@
 //! Programs that are put together by whoever knows another language: arithmetic in `float64`, as of Lua.
 
-use super::plan::{Basic, Id, Origin, Program, Step, Steps};
 use super::Kind;
-
-/// An operator of two `float64`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-}
+use super::plan::{Basic, Id, Origin, Program, Step, Steps};
+use crate::loops::Operator;
 
 /// A computation that is being put together.
 #[derive(Debug, Default)]
-pub(crate) struct Arithmetic {
+pub struct Arithmetic {
     steps: Steps,
     inputs: Vec<Kind>,
 }
 
 impl Arithmetic {
     /// Another input. Those of `int64` and `uint64` are rounded.
-    pub(crate) fn input(&mut self, kind: Kind) -> Id {
+    pub fn input(&mut self, kind: Kind) -> Id {
         let id = self.steps.push(Origin::Input(self.inputs.len()), kind);
         self.inputs.push(kind);
         self.steps.cast(id, Kind::Float64)
     }
 
-    pub(crate) fn negative(&mut self, a: Id) -> Id {
+    /// `-a`
+    pub fn negative(&mut self, a: Id) -> Id {
         self.steps.step(Step::Negative, &[a], Kind::Float64)
     }
 
-    pub(crate) fn of(&mut self, operator: Operator, a: Id, b: Id) -> Id {
+    /// What an operator makes of two values.
+    pub fn of(&mut self, operator: Operator, a: Id, b: Id) -> Id {
         let step = match operator {
             Operator::Add => Step::Add,
             Operator::Subtract => Step::Subtract,
@@ -54,7 +48,7 @@ impl Arithmetic {
     }
 
     /// The program that computes `value` as elements of `output`, `float32` or `float64`.
-    pub(crate) fn finish(mut self, value: Id, output: Kind) -> Program {
+    pub fn finish(mut self, value: Id, output: Kind) -> Program {
         let result = match self.ratio(value) {
             Some((ratio, sides)) if output == Kind::Float32 => self.steps.step(ratio, &sides, output),
             _ => self.steps.step(Step::Plain, &[value], output),

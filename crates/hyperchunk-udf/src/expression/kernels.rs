@@ -80,7 +80,12 @@ pub(super) fn map1<T: Lane, R: Lane>(a: &[u8], out: &mut Room, f: impl Fn(T) -> 
     Ok(())
 }
 
-pub(super) fn map2<T: Lane, U: Lane, R: Lane>(a: &[u8], b: &[u8], out: &mut Room, f: impl Fn(T, U) -> R) -> Result<()> {
+pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
+    a: &[u8],
+    b: &[u8],
+    out: &mut Room,
+    f: impl Fn(T, U) -> R,
+) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
         return Err(misfit());
     };

@@ -7,7 +7,6 @@
 //!
 //! **Invariant:** computing reads no byte outside the inputs, writes the output whole or fails, and never panics.
 
-#[cfg(any(test, feature = "worker-bin"))]
 mod arithmetic;
 mod casts;
 mod kernels;
@@ -26,8 +25,7 @@ mod tree;
 mod wide;
 mod widened;
 
-#[cfg(any(test, feature = "worker-bin"))]
-pub(crate) use arithmetic::{Arithmetic, Operator};
+pub use arithmetic::Arithmetic;
 pub use kind::Kind;
 pub use lanes::as_room;
 pub(crate) use lanes::copy;

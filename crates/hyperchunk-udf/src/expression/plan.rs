@@ -347,6 +347,11 @@ impl Program {
         self.registers - 1
     }
 
+    /// How often it passes over the elements of a block.
+    pub fn passes(&self) -> usize {
+        self.instructions.len()
+    }
+
     /// The kinds of its inputs.
     pub fn inputs(&self) -> &[Kind] {
         &self.inputs

@@ -1,7 +1,6 @@
 //! The body of a loop, if it does the same to each element: what it reads, computes and writes.
 
 use super::syntax::{NumericLoop, Structure, Variable, is_name};
-use crate::expression::Operator;
 use crate::scan::token::{Kind, Tokens};
 use std::collections::HashMap;
 
@@ -12,41 +11,58 @@ const MAX_VALUES: usize = 500;
 const MAX_DEPTH: usize = 60;
 
 /// A value, by number.
-pub(crate) type Id = usize;
+pub type Id = usize;
+
+/// An operator of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
 
 /// A value of the body. What it is made of comes before it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// The loop's variable.
     Index,
     /// What the loop is given, by number: the value of a name, or a number as it is written.
     Scalar(usize),
     /// An element of the array with this number.
     Element(usize, Offset),
+    /// Another value with the other sign.
     Negative(Id),
+    /// What an operator makes of two values.
     Of(Operator, Id, Id),
 }
 
 /// What is added to the loop's variable: values that are the same in each round, each added or, if `true`, subtracted.
-pub(crate) type Offset = Vec<(bool, Id)>;
+pub type Offset = Vec<(bool, Id)>;
 
 /// Into which array, at which place, which value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Store {
-    pub(crate) array: usize,
-    pub(crate) offset: Offset,
-    pub(crate) value: Id,
+pub struct Store {
+    /// The array's number.
+    pub array: usize,
+    /// Where in it, from the loop's variable on.
+    pub offset: Offset,
+    /// What is written there.
+    pub value: Id,
 }
 
 /// A loop as a computation of arrays.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Loop {
+pub struct Loop {
     /// The names of its arrays.
-    pub(crate) arrays: Vec<String>,
+    pub arrays: Vec<String>,
     /// The names and numbers that it is given beside.
-    pub(crate) scalars: Vec<String>,
-    pub(crate) values: Vec<Value>,
-    pub(crate) stores: Vec<Store>,
+    pub scalars: Vec<String>,
+    /// What it computes.
+    pub values: Vec<Value>,
+    /// What it writes.
+    pub stores: Vec<Store>,
 }
 
 /// The variables that are its arrays, in their order, and the tokens that name them.
@@ -304,7 +320,8 @@ impl Reader<'_, '_> {
         }
         for (at, store) in found.stores.iter().enumerate() {
             let again = found.stores.iter().skip(at + 1).any(|other| other.array == store.array);
-            let read = found.values.iter().any(|v| matches!(v, Value::Element(array, _) if *array == store.array));
+            let read =
+                found.values.iter().any(|v| matches!(v, Value::Element(array, _) if *array == store.array));
             if again || read {
                 return None;
             }
@@ -312,14 +329,15 @@ impl Reader<'_, '_> {
         found.values.shrink_to_fit();
         // The loop's variable is an index and nothing else: of its own it is not computed with.
         let wanted = found.stores.iter().map(|store| store.value).collect();
-        let uses_index = found.needed(wanted).into_iter().any(|id| found.values.get(id) == Some(&Value::Index));
+        let uses_index =
+            found.needed(wanted).into_iter().any(|id| found.values.get(id) == Some(&Value::Index));
         (!uses_index).then_some((found, arrays))
     }
 }
 
 impl Loop {
     /// For each value, whether it is another one in each round.
-    pub(crate) fn varying(&self) -> Vec<bool> {
+    pub fn varying(&self) -> Vec<bool> {
         let mut varying: Vec<bool> = Vec::with_capacity(self.values.len());
         for value in &self.values {
             let of = |id: &Id| varying.get(*id).copied().unwrap_or(true);
@@ -334,7 +352,7 @@ impl Loop {
     }
 
     /// The values that these are made of, and these, but not those of indexes.
-    pub(crate) fn needed(&self, mut todo: Vec<Id>) -> Vec<Id> {
+    pub fn needed(&self, mut todo: Vec<Id>) -> Vec<Id> {
         let mut needed = vec![false; self.values.len()];
         while let Some(id) = todo.pop() {
             let Some(seen) = needed.get_mut(id) else { continue };

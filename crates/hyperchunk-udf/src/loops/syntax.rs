@@ -357,9 +357,7 @@ impl<'a> Reader<'a, '_> {
             while self.take("not") || self.take_op('-') || self.take_op('#') {}
             self.deeper(Self::operand)?;
             let operator = match self.tokens.kind(self.at) {
-                Some(Kind::Op(op)) => {
-                    ['+', '-', '*', '/', '%', '^', '<', '>', COMPARE, CONCAT].contains(&op)
-                }
+                Some(Kind::Op(op)) => ['+', '-', '*', '/', '%', '^', '<', '>', COMPARE, CONCAT].contains(&op),
                 _ => self.is("and") || self.is("or"),
             };
             if !operator {

@@ -7,11 +7,11 @@ mod tests;
 use super::lua_slots::Slots;
 use super::lua_vectors::Vectors;
 use super::{CallSlot, Runtime, lockdown};
-use crate::loops;
 use crate::datatype::{Datatype, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::loops;
 use crate::protocol::Setup;
-use mlua::{ChunkMode, Function, IntoLua as _, Lua, LuaOptions, StdLib, Variadic};
+use mlua::{ChunkMode, Function, Lua, LuaOptions, MultiValue, StdLib, Variadic};
 use std::cell::RefCell;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::rc::Rc;
@@ -126,35 +126,32 @@ impl LuaRuntime {
 
     fn load_text(&self, source: &str) -> mlua::Result<()> {
         let chunk = |text: String| self.lua.load(text).set_name("=udf").set_mode(ChunkMode::Text);
-        if let Some(mut rewritten) = loops::rewrite(source).filter(|_| Vectors::AS_LUA) {
+        if let Some(mut rewritten) = loops::rewrite(source, self.least()).filter(|_| Vectors::AS_LUA) {
             // What does not load may be at a limit that the source alone is not at; the source says what is wrong with it.
             if let Ok(function) = chunk(std::mem::take(&mut rewritten.text)).into_function() {
-                return function.call(self.asked(rewritten)?);
+                return function.call::<()>(self.asked(rewritten)?);
             }
         }
         chunk(source.to_owned()).exec()
     }
 
-    /// The function that loops ask.
-    fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<Function> {
+    /// The rounds of a loop that is worth asking for: asking takes as long as so many.
+    fn least(&self) -> u32 {
+        if self.jit { loops::LEAST } else { 64 }
+    }
+
+    /// The functions that loops ask.
+    fn asked(&self, rewritten: loops::Rewritten) -> mlua::Result<MultiValue> {
         let (loops, kinds) = (self.lua.create_table()?, self.lua.create_table()?);
         for (number, each) in rewritten.loops.iter().enumerate() {
-            let row = self.lua.create_table()?;
-            row.set("arrays", each.computes.arrays.len())?;
-            if each.as_they_lie.iter().any(Option::is_some) {
-                let names = each.as_they_lie.iter().map(|name| match name {
-                    Some(name) => name.as_str().into_lua(&self.lua),
-                    None => false.into_lua(&self.lua),
-                });
-                row.set("as_they_lie", names.collect::<mlua::Result<Vec<_>>>()?)?;
-            }
-            loops.set(number, row)?;
+            loops.set(number, each.computes.arrays.len())?;
         }
         for (c_type, number) in Vectors::kinds() {
             kinds.set(c_type, number)?;
         }
         let slots = Rc::clone(&self.slots);
-        let vectors = RefCell::new(Vectors::new(rewritten.loops.into_iter().map(|each| each.computes)));
+        let computations = rewritten.loops.into_iter().map(|each| each.computes);
+        let vectors = RefCell::new(Vectors::new(computations, self.jit));
         let compute = self.lua.create_function(move |_, given: Variadic<f64>| {
             let slots = slots.borrow();
             let done = vectors.borrow_mut().compute(&slots, &given).is_some();
@@ -162,9 +159,10 @@ impl LuaRuntime {
             slots.counted.1.update(|n| n + usize::from(done));
             Ok(done)
         })?;
-        let make = self.lua.load(VECTORS).set_name("=hyperchunk").set_mode(ChunkMode::Text).into_function()?;
+        let make =
+            self.lua.load(VECTORS).set_name("=hyperchunk").set_mode(ChunkMode::Text).into_function()?;
         let take: Function = self.lua.named_registry_value(LOOPS)?;
-        take.call((make, loops, kinds, loops::LEAST, compute))
+        take.call((make, loops, rewritten.lying, kinds, self.least(), compute))
     }
 }
 

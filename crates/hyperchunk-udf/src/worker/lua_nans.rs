@@ -138,7 +138,9 @@ mod tests {
                 assert_eq!(is_odd_float(bits), !taken, "{bits:#x}");
                 let bits = u64::from(top) << 48 | u64::from(low) << 32 | u64::from(low);
                 let quiet = if f64::from_bits(bits).is_nan() { bits | 1 << 51 } else { bits };
-                let taken = [bits, quiet].into_iter().all(|b| is_a_number_to_lua(b) && is_a_number_to_lua(b ^ 1 << 63));
+                let taken = [bits, quiet]
+                    .into_iter()
+                    .all(|b| is_a_number_to_lua(b) && is_a_number_to_lua(b ^ 1 << 63));
                 assert_eq!(is_odd_double(bits), !taken, "{bits:#x}");
             }
         }

@@ -3,7 +3,7 @@ local slots, structures, address, file_path, jit_allowed, host_connect, host = .
 local ffi = require("ffi")
 ffi.cdef [[
 typedef struct {
-  void *data, *raw; double bytes, looked_at; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
+  void *data, *raw; double bytes, looked_at, odd; uint64_t rank; uint64_t dims[32]; uint64_t start[32];
 } hyperchunk_slot;
 ]]
 if structures ~= "" then
@@ -256,8 +256,9 @@ end
 
 -- What the loops of a source need, for those sources that have some.
 local function loops(make, ...)
-  ask = make(by_name, array, look, ...)
-  return ask
+  local is_long, is_odd, readable
+  ask, is_long, is_odd, readable = make(by_name, array, look, ...)
+  return ask, is_long, is_odd, readable
 end
 
 return set_seed, loops

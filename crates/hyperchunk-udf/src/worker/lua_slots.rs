@@ -18,6 +18,8 @@ struct FfiSlot {
     bytes: f64,
     /// Not 0 once `data` is what Lua may read.
     looked_at: f64,
+    /// Of the first slot: what Lua has found out about all in this call; 0 is nothing yet.
+    odd: f64,
     rank: u64,
     dims: [u64; MAX_RANK],
     start: [u64; MAX_RANK],
@@ -59,6 +61,7 @@ impl Slots {
             raw: nothing,
             bytes: 0.0,
             looked_at: 1.0,
+            odd: 1.0,
             rank: 0,
             dims: [0; MAX_RANK],
             start: [0; MAX_RANK],
@@ -101,6 +104,7 @@ impl Slots {
             let bytes = region.bytes as f64;
             to.bytes = bytes;
             to.looked_at = f64::from(u8::from(as_it_is));
+            to.odd = 0.0;
             to.rank = from.dims.len() as u64;
             for (d, &n) in to.dims.iter_mut().zip(from.dims) {
                 *d = n;

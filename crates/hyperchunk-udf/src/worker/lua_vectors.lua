@@ -1,6 +1,6 @@
--- What a loop asks that could be computed as vectors: `ask(number, first, last, arrays…, scalars…)` gives the first and last round that
--- are left to it, and its arrays.
-local by_name, array, look, loops, kinds, least, compute = ...
+-- What loops ask that could be computed as vectors: is it long enough; `ask(number, first, last, arrays…, scalars…)`, was it computed;
+-- and, if it was not and elements are odd, for an array that Lua is going to read.
+local by_name, array, look, loops, lying, kinds, least, compute = ...
 local ffi = require("ffi")
 local cast, istype, typeof, uintptr = ffi.cast, ffi.istype, ffi.typeof, ffi.typeof("uintptr_t")
 local type, tonumber, select, unpack = type, tonumber, select, unpack
@@ -11,8 +11,8 @@ for c_type, kind in pairs(kinds) do
   kind_of[tonumber(typeof(c_type .. " *"))] = kind
 end
 
-local function computed(number, first, last, ...)
-  local arrays = loops[number].arrays
+local function ask(number, first, last, ...)
+  local arrays = loops[number]
   local given = {number, first, last}
   for n = 1, select("#", ...) do
     local x = select(n, ...)
@@ -32,12 +32,44 @@ local function computed(number, first, last, ...)
   return compute(unpack(given))
 end
 
--- An array that Lua itself is going to read: where its elements lie, or in the copy of them that was made for it.
-local function readable(slot, x)
-  local at = array[slot.index]
-  if at.looked_at == 0 then
-    look(slot)
+-- Short loops come often, so this is what LuaJIT compiles well: no `...`.
+local function is_long(first, last)
+  return type(first) == "number" and type(last) == "number" and last - first >= least - 1
+end
+
+local slots = {}
+for n, name in ipairs(lying) do
+  slots[n] = by_name[name] or false
+end
+
+-- Whether elements that such a loop has are not as Lua may read them. Asked in each short loop, so the answer is kept for the call.
+local function is_odd()
+  if array[0].odd == 0 then
+    local odd = 1
+    for n = 1, #slots do
+      local slot = slots[n]
+      if slot then
+        local at = array[slot.index]
+        if at.looked_at == 0 then
+          look(slot)
+        end
+        if at.data ~= at.raw then
+          odd = 2
+        end
+      end
+    end
+    array[0].odd = odd
   end
+  return array[0].odd == 2
+end
+
+-- An array whose elements it has as they lie: that, or the same in the copy that was made for Lua.
+local function readable(n, x)
+  local slot = slots[n]
+  if not slot then
+    return x
+  end
+  local at = array[slot.index]
   if at.data == at.raw or type(x) ~= "cdata" or not istype(slot.pointer, x) then
     return x
   end
@@ -45,26 +77,4 @@ local function readable(slot, x)
   return from >= -1 and from * slot.size < at.bytes and cast(slot.pointer, at.data) + from or x
 end
 
-local function readables(names, n, x, ...)
-  if n > #names then
-    return
-  end
-  local slot = names[n] and by_name[names[n]]
-  if slot then
-    x = readable(slot, x)
-  end
-  return x, readables(names, n + 1, ...)
-end
-
-return function(number, first, last, ...)
-  if type(first) == "number" and type(last) == "number" and last - first >= least - 1 then
-    if computed(number, first, last, ...) then
-      return 1, 0, ...
-    end
-  end
-  local names = loops[number].as_they_lie
-  if names then
-    return first, last, readables(names, 1, ...)
-  end
-  return first, last, ...
-end
+return ask, is_long, is_odd, readable

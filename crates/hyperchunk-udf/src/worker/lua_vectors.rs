@@ -5,8 +5,8 @@
 //! that this loop would not write over.
 
 use super::lua_slots::{Region, Slots};
-use crate::expression::{Arithmetic, InputBytes, Kind, Operator, Program, Scratch, as_room};
-use crate::loops::{Id, Loop, Offset, Value};
+use crate::expression::{Arithmetic, InputBytes, Kind, Program, Scratch, as_room};
+use crate::loops::{Id, Loop, Offset, Operator, Value};
 use std::ops::Range;
 
 /// Whole numbers up to here are added without rounding, a few of them at least.
@@ -51,6 +51,8 @@ struct Prepared {
 #[derive(Debug)]
 pub(super) struct Vectors {
     loops: Vec<Prepared>,
+    /// Whether Lua's loops are machine code.
+    jit: bool,
     scratch: Scratch,
 }
 
@@ -58,14 +60,14 @@ impl Vectors {
     /// Elsewhere LuaJIT computes with integers, too, and has no -0 where a double has one.
     pub(super) const AS_LUA: bool = cfg!(target_arch = "x86_64");
 
-    pub(super) fn new(loops: impl Iterator<Item = Loop>) -> Self {
+    pub(super) fn new(loops: impl Iterator<Item = Loop>, jit: bool) -> Self {
         let prepare = |computes: Loop| Prepared {
             varying: computes.varying(),
             computes,
             kinds: Vec::new(),
             made: Vec::new(),
         };
-        Vectors { loops: loops.map(prepare).collect(), scratch: Scratch::default() }
+        Vectors { loops: loops.map(prepare).collect(), jit, scratch: Scratch::default() }
     }
 
     /// C types of elements, and the numbers that [`compute`](Vectors::compute) knows them by.
@@ -90,6 +92,9 @@ impl Vectors {
         }
         if prepared.made.is_empty() || prepared.kinds != kinds {
             prepared.make(kinds)?;
+        }
+        if self.jit && !prepared.pays() {
+            return None;
         }
         let values = prepared.computes.scalar_values(scalars);
         let rounds = Rounds {
@@ -180,6 +185,17 @@ impl Prepared {
         }
         self.kinds = kinds;
         Some(())
+    }
+
+    /// Whether it is quicker than LuaJIT's code, which takes one division at a time, but all else almost beside it; here each step is a
+    /// pass over the elements.
+    fn pays(&self) -> bool {
+        let wanted = self.computes.stores.iter().map(|store| store.value).collect();
+        let divides =
+            |id: &Id| matches!(self.computes.values.get(*id), Some(Value::Of(Operator::Divide, ..)));
+        let divisions = self.computes.needed(wanted).iter().filter(|id| divides(id)).count();
+        let passes: usize = self.made.iter().map(|made| made.program.passes()).sum();
+        passes <= 3 * divisions + 4 * self.made.len()
     }
 
     fn computation(&self, store: usize, kinds: &[Kind]) -> Option<Computation> {
