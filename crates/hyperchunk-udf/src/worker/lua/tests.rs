@@ -178,6 +178,16 @@ fn loops_are_computed() {
     let lines = "local c, more = lib.getData('out'), lib.getData('more') for i = 1, n do -- loop\n out[i] = a[i] / 3 end \
                  for i = 1, n - 100 do -- loop\n more[i] = c[i + 100] * b[i] end";
     check(&body(lines), &two, Some((0, 2)));
+    // Whole numbers are left to LuaJIT, which rounds them where it compiles and cuts them off where it does not.
+    for kind in ["int32", "uint8", "int64"] {
+        let mut whole = scene();
+        whole[0] = Data::out("out", kind, N);
+        check(&body("for i = 1, n do -- loop\n out[i] = 7 end"), &whole, Some((0, 0)));
+        whole[0] = Data::out("out", "float", N);
+        whole[1] = Data::new("a", kind, false, &[7; 8 * N][..N * Datatype::parse(kind).unwrap().size()]);
+        let computed = usize::from(kind != "int64");
+        check(&body("for i = 1, n do -- loop\n out[i] = a[i] / 3 end"), &whole, Some((0, computed)));
+    }
     // One array under two names.
     let lines =
         "local more = lib.getData('out') for i = 1, n do -- loop\n out[i] = a[i] / 3 more[i] = b[i] end";
@@ -511,7 +521,7 @@ fn any_program_gives_the_bits_of_lua() {
     let mut computed = 0;
     for round in 0..400 {
         let count = N + random.below(7);
-        let mut data = vec![Data::out("out", random.pick(&["float", "float", "double", "int32"]), count)];
+        let mut data = vec![Data::out("out", random.pick(&["float", "float", "double"]), count)];
         for name in ["a", "b"] {
             let kind = if round % 3 == 0 { "float" } else { random.pick(&KINDS) };
             let size = Datatype::parse(kind).unwrap().size();
