@@ -7,7 +7,7 @@ mod tests;
 use super::lua_slots::Slots;
 use super::lua_vectors::Vectors;
 use super::{CallSlot, Runtime, lockdown};
-use crate::datatype::{Datatype, declarations};
+use crate::datatype::{Datatype, ElementType, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::loops;
 use crate::protocol::Setup;
@@ -60,6 +60,25 @@ fn failed(error: &mlua::Error) -> Error {
     )
 }
 
+/// Whether LuaJIT's compiled code does with the types of a function's datasets what its interpreter does: not with unsigned integers from
+/// 2^63 on that become floats, which are rounded twice or are other numbers there.
+fn compiles_right(setup: &Setup, types: &[Datatype]) -> bool {
+    let any = |output: bool, wanted: &dyn Fn(ElementType) -> bool| {
+        let mut slots = setup.slots.iter().zip(types).filter(|(slot, _)| slot.output == output);
+        slots.any(|(_, datatype)| holds(datatype, wanted))
+    };
+    let is_float = |number| matches!(number, ElementType::Float32 | ElementType::Float64);
+    !any(false, &|number| number == ElementType::UInt64) || !any(true, &is_float)
+}
+
+fn holds(datatype: &Datatype, wanted: &dyn Fn(ElementType) -> bool) -> bool {
+    match datatype {
+        Datatype::Compound(compound) => compound.members().iter().any(|m| holds(&m.datatype, wanted)),
+        Datatype::Array(base, _) => holds(base, wanted),
+        _ => datatype.number().is_some_and(wanted),
+    }
+}
+
 impl LuaRuntime {
     /// A state with the base, string, table, math, bit, jit, ffi and package libraries: no files, no processes.
     ///
@@ -80,7 +99,8 @@ impl LuaRuntime {
         let types: Vec<_> =
             setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<_>>()?;
         let slots = Rc::new(RefCell::new(Slots::new(&types)));
-        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
+        let jit = setup.jit && compiles_right(setup, &types);
+        let me = LuaRuntime { lua, jit, entry: None, slots };
         me.prelude(setup, &types).map_err(|e| failed(&e))?;
         Ok(me)
     }

@@ -589,3 +589,29 @@ fn numbers_of_any_type_are_stored_in_any_other() {
         }
     }
 }
+
+#[test]
+fn unsigned_integers_become_the_floats_that_they_are() {
+    for (from, to) in [("uint64", "float"), ("uint64", "double"), ("int64", "double"), ("int64", "float")] {
+        let values = || (0..300_u64).map(|n| (u64::MAX - 77 * n).wrapping_mul(n | 1) ^ (n << 63));
+        let bytes: Vec<u8> = values().flat_map(u64::to_ne_bytes).collect();
+        let expected = values().flat_map(|value| match (from, to) {
+            ("uint64", "float") => (value as f32).to_ne_bytes().to_vec(),
+            ("uint64", _) => (value as f64).to_ne_bytes().to_vec(),
+            (_, "float") => (value.cast_signed() as f32).to_ne_bytes().to_vec(),
+            _ => (value.cast_signed() as f64).to_ne_bytes().to_vec(),
+        });
+        let expected: Vec<u8> = expected.collect();
+        let inputs = [Data::new("a", from, false, &bytes), Data::new("b", from, false, &bytes)];
+        for jit in [true, false] {
+            let mut data = vec![Data::out("out", to, 300)];
+            data.extend(inputs.clone());
+            run(&body("for i = 1, n, 1 do out[i] = a[i] end"), jit, &mut data).unwrap();
+            let found: Vec<u8> = data[0].words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let size = expected.len() / 300;
+            let at =
+                found.chunks(size).zip(expected.chunks(size)).position(|(found, expected)| found != expected);
+            assert_eq!(at, None, "{from} to {to}, jit {jit}");
+        }
+    }
+}
