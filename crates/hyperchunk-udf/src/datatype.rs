@@ -303,6 +303,15 @@ impl Datatype {
         }
     }
 
+    /// Whether a number of a wanted type is in it: as itself, in an array, in a member.
+    pub(crate) fn holds(&self, wanted: &dyn Fn(ElementType) -> bool) -> bool {
+        match self {
+            Datatype::Compound(compound) => compound.members().iter().any(|m| m.datatype.holds(wanted)),
+            Datatype::Array(base, _) => base.holds(wanted),
+            _ => self.number().is_some_and(wanted),
+        }
+    }
+
     /// What `lib.getType` tells: `float`, `string`, `compound`, …
     pub fn told_name(&self) -> &'static str {
         match self {

@@ -11,7 +11,8 @@ use crate::datatype::{Datatype, ElementType, declarations};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::loops;
 use crate::protocol::Setup;
-use mlua::{ChunkMode, Function, Lua, LuaOptions, MultiValue, StdLib, Variadic};
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Variadic};
 use std::cell::RefCell;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::rc::Rc;
@@ -60,23 +61,18 @@ fn failed(error: &mlua::Error) -> Error {
     )
 }
 
-/// Whether LuaJIT's compiled code does with the types of a function's datasets what its interpreter does: not with unsigned integers from
-/// 2^63 on that become floats, which are rounded twice or are other numbers there.
+/// Whether LuaJIT's machine code does what its interpreter does. Not with unsigned 64-bit integers from 2^63 on that are stored in a
+/// `float` at once: by way of a `double` or of a signed integer they are right.
 fn compiles_right(setup: &Setup, types: &[Datatype]) -> bool {
-    let any = |output: bool, wanted: &dyn Fn(ElementType) -> bool| {
-        let mut slots = setup.slots.iter().zip(types).filter(|(slot, _)| slot.output == output);
-        slots.any(|(_, datatype)| holds(datatype, wanted))
-    };
-    let is_float = |number| matches!(number, ElementType::Float32 | ElementType::Float64);
-    !any(false, &|number| number == ElementType::UInt64) || !any(true, &is_float)
-}
-
-fn holds(datatype: &Datatype, wanted: &dyn Fn(ElementType) -> bool) -> bool {
-    match datatype {
-        Datatype::Compound(compound) => compound.members().iter().any(|m| holds(&m.datatype, wanted)),
-        Datatype::Array(base, _) => holds(base, wanted),
-        _ => datatype.number().is_some_and(wanted),
-    }
+    let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
+    let source = setup.source.to_ascii_lowercase();
+    let says = |names: &[&str]| names.iter().any(|name| source.contains(name));
+    let floats = any(ElementType::Float32) || says(&["float"]);
+    let unsigned = any(ElementType::UInt64) || says(&["uint64", "size_t", "uintptr", "unsigned long"]);
+    let mut words = source.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut literals =
+        || words.any(|word| word.ends_with("ull") && word.starts_with(|c: char| c.is_ascii_digit()));
+    !floats || !unsigned && !literals()
 }
 
 impl LuaRuntime {

@@ -37,11 +37,7 @@ fn double(bytes: &[u8; 8]) -> u64 {
 
 /// Whether elements of a type have floats in them.
 pub(super) fn has_floats(datatype: &Datatype) -> bool {
-    match datatype {
-        Datatype::Compound(compound) => compound.members().iter().any(|member| has_floats(&member.datatype)),
-        Datatype::Array(base, _) => has_floats(base),
-        _ => matches!(datatype.number(), Some(ElementType::Float32 | ElementType::Float64)),
-    }
+    datatype.holds(&|number| matches!(number, ElementType::Float32 | ElementType::Float64))
 }
 
 /// Whether there is such a NaN in elements that lie behind each other.

@@ -248,6 +248,14 @@ string.dump = nil
 if not jit_allowed then
   jit.off()
 end
+do -- Never optimise stores: LuaJIT leaves out the conversion of 64-bit integers that are stored in floats (its `xstore_conv`).
+  local start = jit.opt.start
+  start("-dse")
+  function jit.opt.start(...)
+    start(...)
+    start("-dse")
+  end
+end
 
 local function set_seed(of_block)
   seed = of_block
