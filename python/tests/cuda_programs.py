@@ -3,7 +3,10 @@
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 from programs import LANGUAGES
 
@@ -25,6 +28,17 @@ NDVI = (EXAMPLES / "ndvi.cu").read_text()
 #: After the paper's Listing 5.
 LISTING_5 = (EXAMPLES / "ndvi_launched.cu").read_text()
 OUT = "__global__ void k(uint8_t *out, size_t count) { if (threadIdx.x < count) out[threadIdx.x] = 7; }"
+
+ENDLESS = "__global__ void k(const int *a, int *out) { while (*(const volatile int *) a == 0) {} out[0] = 1; }"
+
+
+def attach_endless(file: Path, attach: Any, profile: Any) -> None:
+    """A dataset ``out`` whose kernel ends if ``a`` is not 0, which it is; it may run for 2 s."""
+    with h5py.File(file, "w") as opened:
+        opened["a"] = np.zeros(4, "i4")
+    attach(file, "cu", ENDLESS, "out:4:int32")
+    profile("self", "[grant]\ngpu = true\n[limits]\nwall_s = 2")
+
 
 REGIONS = """
 #define INDEX(n, d) blockIdx.d * blockDim.d + threadIdx.d

@@ -12,7 +12,17 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from cuda_programs import COMPOUNDS, HAS_NVRTC, LISTING_5, NDVI, REGIONS, SEVERAL, SMOOTH_CPP, TEMPLATES
+from cuda_programs import (
+    COMPOUNDS,
+    HAS_NVRTC,
+    LISTING_5,
+    NDVI,
+    REGIONS,
+    SEVERAL,
+    SMOOTH_CPP,
+    TEMPLATES,
+    attach_endless,
+)
 from fresh import HYPERCHUNK, environment, failure, read
 from hostile import records
 from programs import TYPES, elementwise, ndvi
@@ -148,11 +158,7 @@ def test_without_a_gpu(
 
 def test_a_kernel_that_does_not_end_is_stopped(tmp_path: Path, attach: Any, gpu: dict[str, str], profile: Any) -> None:
     file = tmp_path / "a.h5"
-    with h5py.File(file, "w") as opened:
-        opened["a"] = np.zeros(4, "i4")
-    text = "__global__ void k(const int *a, int *out) { while (*(const volatile int *) a == 0) {} out[0] = 1; }"
-    attach(file, "cu", text, "out:4:int32")
-    profile("self", "[grant]\ngpu = true\n[limits]\nwall_s = 2")
+    attach_endless(file, attach, profile)
     assert "it ran longer than the limit of 2 s (profile self, `wall_s`)" in failure(file, "out")
     with h5py.File(file, "a") as opened:
         opened["a"][...] = 1

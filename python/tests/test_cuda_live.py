@@ -16,7 +16,7 @@ import h5py
 import hyperchunk
 import numpy as np
 import pytest
-from cuda_programs import HAS_NVRTC, LISTING_5, NDVI, OUT, REGIONS
+from cuda_programs import HAS_NVRTC, LISTING_5, NDVI, OUT, REGIONS, attach_endless
 from hyperchunk import _core
 from hyperchunk.cuda import CudaArray
 from hyperchunk.exceptions import HyperchunkError, LimitError, RefusedError, UdfError
@@ -362,11 +362,7 @@ def test_many_threads_at_once(tmp_path: Path, attach: Any, bus: Bus) -> None:
 
 def test_a_kernel_that_does_not_end(tmp_path: Path, attach: Any, bus: Bus, profile: Any) -> None:
     file = tmp_path / "a.h5"
-    with h5py.File(file, "w") as opened:
-        opened["a"] = np.zeros(4, "i4")
-    text = "__global__ void k(const int *a, int *out) { while (*(const volatile int *) a == 0) {} out[0] = 1; }"
-    attach(file, "cu", text, "out:4:int32")
-    profile("self", "[grant]\ngpu = true\n[limits]\nwall_s = 2")
+    attach_endless(file, attach, profile)
     with hyperchunk.open(file) as opened, pytest.raises(LimitError, match="longer than the limit of 2 s"):
         opened["out"].cuda()
     if bus.driver:

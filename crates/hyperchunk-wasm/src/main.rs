@@ -10,17 +10,12 @@ mod wasi;
 
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::worker::entry::report;
 use hyperchunk_udf::worker::{Runtime, serve};
 use runtime::WasmRuntime;
 use std::ffi::OsString;
 
-// SAFETY: the C library calls it, and nothing else here has its name.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
-extern "C" fn main(count: std::ffi::c_int, arguments: *const *const std::ffi::c_char) -> std::ffi::c_int {
-    // SAFETY: what the C library gives its `main`.
-    unsafe { hyperchunk_udf::worker::entry::run(count, arguments, program) }
-}
+hyperchunk_udf::worker_main!(program);
 
 #[cfg_attr(test, allow(dead_code, reason = "a test has a `main` of its own"))]
 fn program(arguments: &[OsString]) -> i32 {
@@ -45,9 +40,4 @@ fn program(arguments: &[OsString]) -> i32 {
 
 fn fail<T>(kind: ErrorKind, text: impl Into<String>) -> Result<T> {
     Err(Error::new(kind, text))
-}
-
-#[expect(clippy::print_stderr, reason = "a program's own message")]
-fn report(text: &str) {
-    eprintln!("{text}");
 }

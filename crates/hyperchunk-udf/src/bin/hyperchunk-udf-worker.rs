@@ -5,16 +5,11 @@
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::error::{Error, ErrorKind};
 use hyperchunk_udf::network::connect;
+use hyperchunk_udf::worker::entry::report;
 use hyperchunk_udf::worker::{Runtime, compile, cpp::CppRuntime, cuda::CudaRuntime, lua::LuaRuntime, serve};
 use std::ffi::OsString;
 
-// SAFETY: the C library calls it, and nothing else here has its name.
-#[cfg(not(test))]
-#[unsafe(no_mangle)]
-extern "C" fn main(count: std::ffi::c_int, arguments: *const *const std::ffi::c_char) -> std::ffi::c_int {
-    // SAFETY: what the C library gives its `main`.
-    unsafe { hyperchunk_udf::worker::entry::run(count, arguments, program) }
-}
+hyperchunk_udf::worker_main!(program);
 
 #[cfg_attr(test, allow(dead_code, reason = "a test has a `main` of its own"))]
 fn program(arguments: &[OsString]) -> i32 {
@@ -46,9 +41,4 @@ fn program(arguments: &[OsString]) -> i32 {
             2
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "a program's own message")]
-fn report(text: &str) {
-    eprintln!("{text}");
 }

@@ -27,3 +27,26 @@ pub unsafe fn run(
     // With what Rust's streams still hold.
     std::process::exit(status)
 }
+
+/// Makes `$program`, which gets the arguments after the first and returns the exit status, the `main` of a worker's program.
+#[macro_export]
+macro_rules! worker_main {
+    ($program:path) => {
+        // SAFETY: the C library calls it, and nothing else here has its name.
+        #[cfg(not(test))]
+        #[unsafe(no_mangle)]
+        extern "C" fn main(
+            count: ::std::ffi::c_int,
+            arguments: *const *const ::std::ffi::c_char,
+        ) -> ::std::ffi::c_int {
+            // SAFETY: what the C library gives its `main`.
+            unsafe { $crate::worker::entry::run(count, arguments, $program) }
+        }
+    };
+}
+
+/// A program's own message.
+#[expect(clippy::print_stderr, reason = "what a program is asked by hand")]
+pub fn report(text: &str) {
+    eprintln!("{text}");
+}

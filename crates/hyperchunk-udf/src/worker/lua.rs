@@ -63,7 +63,8 @@ fn failed(error: &mlua::Error) -> Error {
 
 /// Whether LuaJIT's machine code does what its interpreter does. Not with unsigned 64-bit integers from 2^63 on that are stored in a
 /// `float` at once: by way of a `double` or of a signed integer they are right.
-fn compiles_right(setup: &Setup, types: &[Datatype]) -> bool {
+fn compiles_right(setup: &Setup) -> bool {
+    let types: Vec<_> = setup.slots.iter().filter_map(|slot| Datatype::parse(&slot.datatype).ok()).collect();
     let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
     let source = setup.source.to_ascii_lowercase();
     let says = |names: &[&str]| names.iter().any(|name| source.contains(name));
@@ -95,8 +96,7 @@ impl LuaRuntime {
         let types: Vec<_> =
             setup.slots.iter().map(|s| Datatype::parse(&s.datatype)).collect::<Result<_>>()?;
         let slots = Rc::new(RefCell::new(Slots::new(&types)));
-        let jit = setup.jit && compiles_right(setup, &types);
-        let me = LuaRuntime { lua, jit, entry: None, slots };
+        let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
         me.prelude(setup, &types).map_err(|e| failed(&e))?;
         Ok(me)
     }
@@ -188,6 +188,10 @@ impl Runtime for LuaRuntime {
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
+        self.jit = self.jit && compiles_right(setup);
+        if !self.jit {
+            self.lua.load("jit.off() function jit.on() end").exec().map_err(|e| failed(&e))?;
+        }
         match compiled {
             None => {
                 self.load_text(&setup.source).map_err(|e| failed(&e))?;

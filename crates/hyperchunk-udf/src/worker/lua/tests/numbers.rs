@@ -119,8 +119,7 @@ fn unsigned_literals_and_casts_are_rounded_to_floats() {
 fn only_what_needs_it_is_interpreted() {
     let compiles = |kinds: [&'static str; 2], source: &str| {
         let data = [Data::out("out", kinds[0], 1), Data::new("a", kinds[1], false, &[0; 8])];
-        let types: Vec<_> = kinds.iter().map(|kind| Datatype::parse(kind).unwrap()).collect();
-        compiles_right(&setup(source, true, &data), &types)
+        compiles_right(&setup(source, true, &data))
     };
     for source in ["", "-- a full hull, all null", "x = 12LL", "x = null12", "x = ffi.cast('int64_t', 1)"] {
         for kinds in [["float", "int64"], ["double", "uint64"], ["uint64", "double"]] {
@@ -141,5 +140,6 @@ fn only_what_needs_it_is_interpreted() {
 fn stores_stay_unoptimised() {
     for asked in ["jit.opt.start(3)", "require('jit.opt').start('+dse', 'hotloop=2')", "jit.off() jit.on()"] {
         check_after(asked, "int64", "float", "a[i]", |n| n, |given| given);
+        check_after(asked, "uint64", "float", "a[i]", |n| n + (1 << 63), |given| given);
     }
 }
