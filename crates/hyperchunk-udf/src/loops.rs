@@ -1,7 +1,7 @@
 //! Loops of Lua sources that are computed as vectors.
 //!
 //! A numeric loop that does the same to each element, as `for i = 1, n do out[i] = a[i] * 2 end`, is rewritten so that it first
-//! asks whether somebody else computes it, and runs if nobody does: LuaJIT's code takes one element at a time, an
+//! asks whether somebody else computes it, and runs if nobody does: LuaJIT's code takes one element at a time,
 //! vector instructions four or eight. What is not fully understood stays as it is, byte for byte, and lines keep their
 //! numbers.
 //!
@@ -25,6 +25,8 @@ use syntax::{NumericLoop, Structure, Variable};
 pub const LEAST: u32 = 3072;
 /// Loops of a source that are rewritten, at most.
 const MAX_LOOPS: usize = 1000;
+/// Names that are looked for in a source, at most, until there is one that it does not have.
+const MAX_TRIES: usize = 20;
 
 /// A source whose loops ask.
 ///
@@ -79,7 +81,7 @@ pub fn rewrite(source: &str, least: u32) -> Option<Rewritten> {
     if found.is_empty() {
         return None;
     }
-    let hidden = (0..).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
+    let hidden = (0..MAX_TRIES).map(|n| format!("ask{n}")).find(|name| !source.contains(name.as_str()))?;
     let sites = sites(&tokens, &structure, &found);
     let mut edits: Vec<Edit> = vec![Edit {
         at: 0..0,

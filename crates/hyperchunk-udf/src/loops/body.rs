@@ -187,6 +187,9 @@ impl Reader<'_, '_> {
         let known = self.arrays.iter().position(|(known, _)| *known == variable);
         let array = known.unwrap_or(self.arrays.len());
         if known.is_none() {
+            if array >= MAX_NAMES {
+                return None;
+            }
             self.arrays.push((variable, Vec::new()));
             self.found.arrays.push(self.text(name)?);
         }

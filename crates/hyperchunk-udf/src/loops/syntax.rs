@@ -4,7 +4,7 @@
 //! in a source that is not understood as a whole.
 
 use crate::scan::token::{COMPARE, CONCAT, Kind, SCOPE, Tokens};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Nested blocks, functions and parentheses at most.
@@ -42,8 +42,8 @@ pub(super) struct Structure {
     pub(super) names: HashMap<usize, Variable>,
     /// For each variable, the function that declares it (0 is the source itself), and the tokens where it is used.
     pub(super) variables: Vec<(usize, Vec<usize>)>,
-    /// The function that a token's name is used in, if not in the one that declares it.
-    pub(super) captured: Vec<Variable>,
+    /// Those that are used in another function than the one that declares them.
+    pub(super) captured: HashSet<Variable>,
     pub(super) loops: Vec<NumericLoop>,
     pub(super) locals: Vec<Local>,
     /// Whether `...` is used outside all functions.
@@ -57,6 +57,7 @@ pub(super) fn read(tokens: &Tokens<'_>) -> Option<Structure> {
         at: 0,
         depth: 0,
         scope: Vec::new(),
+        known: HashMap::new(),
         functions: vec![0],
         made: 0,
         found: Structure::default(),
@@ -69,7 +70,9 @@ struct Reader<'a, 'b> {
     tokens: &'b Tokens<'a>,
     at: usize,
     depth: usize,
-    scope: Vec<(&'a [u8], Variable)>,
+    /// The names that are declared here, in their order, and the variables of each of them, innermost last.
+    scope: Vec<&'a [u8]>,
+    known: HashMap<&'a [u8], Vec<Variable>>,
     /// The functions that are open, innermost last.
     functions: Vec<usize>,
     made: usize,
@@ -120,7 +123,8 @@ impl<'a> Reader<'a, '_> {
         let variable = self.found.variables.len();
         let function = self.functions.last().copied().unwrap_or(0);
         self.found.variables.push((function, Vec::new()));
-        self.scope.push((name, variable));
+        self.scope.push(name);
+        self.known.entry(name).or_default().push(variable);
         variable
     }
 
@@ -132,12 +136,21 @@ impl<'a> Reader<'a, '_> {
 
     fn used(&mut self, at: usize) {
         let name = self.tokens.bytes(at);
-        let Some(&(_, variable)) = self.scope.iter().rev().find(|(known, _)| *known == name) else { return };
+        let Some(&variable) = self.known.get(name).and_then(|all| all.last()) else { return };
         self.found.names.insert(at, variable);
         if let Some((function, uses)) = self.found.variables.get_mut(variable) {
             uses.push(at);
             if self.functions.last() != Some(function) {
-                self.found.captured.push(variable);
+                self.found.captured.insert(variable);
+            }
+        }
+    }
+
+    /// Forgets the names that were declared since there were so many.
+    fn leave(&mut self, open: usize) {
+        for name in self.scope.drain(open..) {
+            if let Some(variables) = self.known.get_mut(name) {
+                variables.pop();
             }
         }
     }
@@ -156,7 +169,7 @@ impl<'a> Reader<'a, '_> {
     fn block(&mut self) -> Option<()> {
         let open = self.scope.len();
         self.statements()?;
-        self.scope.truncate(open);
+        self.leave(open);
         Some(())
     }
 
@@ -210,7 +223,7 @@ impl<'a> Reader<'a, '_> {
             self.statements()?;
             self.need("until")?;
             self.expression()?;
-            self.scope.truncate(open);
+            self.leave(open);
             return Some(());
         }
         if self.take("for") {
@@ -260,7 +273,7 @@ impl<'a> Reader<'a, '_> {
                 self.declare_at(name);
             }
             self.block()?;
-            self.scope.truncate(open);
+            self.leave(open);
             return self.need("end");
         }
         let first = self.expression()?;
@@ -275,7 +288,7 @@ impl<'a> Reader<'a, '_> {
         let variable = self.declare_at(name);
         let start = self.at;
         self.block()?;
-        self.scope.truncate(open);
+        self.leave(open);
         let body = start..self.at;
         self.need("end")?;
         if !has_step {
@@ -325,7 +338,7 @@ impl<'a> Reader<'a, '_> {
         }
         self.deeper(Self::block)?;
         self.functions.pop();
-        self.scope.truncate(open);
+        self.leave(open);
         self.need("end")
     }
 

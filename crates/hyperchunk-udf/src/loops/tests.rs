@@ -191,3 +191,27 @@ fn a_rewritten_source_asks() {
     assert_eq!(rewrite(source).unwrap().text, expected);
     assert!(rewrite(&format!("{source} -- ask0 ask1")).unwrap().text.starts_with("local ask2, "));
 }
+
+/// Who wrote a source decides what is in it: none may take longer than its size says.
+#[test]
+fn hostile_sources_take_little_time() {
+    let many = |count: usize, text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<String>();
+    let taken = "local a = b for i = 1, 5000 do a[i] = 0 end ";
+    let names = many(60_000, &|n| format!("local v{n} = v0 "));
+    assert!(rewrite(&format!("{names}{taken}{}", "v0 = v0 ".repeat(60_000))).is_some());
+    let captured = many(60_000, &|n| format!("local v{n} = function() v{n} = 1 end "));
+    assert!(rewrite(&format!("{captured}{taken}")).is_some());
+    let asks = many(60_000, &|n| format!("ask{n}() "));
+    assert!(rewrite(&format!("{asks}{taken}")).is_none());
+    let locals = many(60_000, &|n| format!("local v{n} = b "));
+    let stores = many(60_000, &|n| format!("v{n}[i] = 0 "));
+    assert!(rewrite(&format!("{locals}for i = 1, 5000 do {stores} end")).is_none());
+    let sums = "a[i + 1 - 1 + 1 - 1 + 1 - 1] = 0 ".repeat(60_000);
+    assert!(rewrite(&format!("local a = b for i = 1, 5000 do {sums} end")).is_none());
+    let loops = "for i = 1, 5000 do a[i] = 0 end ".repeat(20_000);
+    assert_eq!(rewrite(&format!("local a = b {loops}")).unwrap().loops.len(), MAX_LOOPS);
+    assert!(
+        rewrite(&format!("local a = b {}{}", "for i = 1, 5000 do ".repeat(100), "end ".repeat(100)))
+            .is_none()
+    );
+}
