@@ -48,8 +48,7 @@ import json, os, sys, time
 import h5py
 way, path, name = sys.argv[1:4]
 if way == "open":
-    import hyperchunk
-    hyperchunk.udf
+    import hyperchunk.file
 def others():
     import resource
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from asyncio import wrap_future
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -339,6 +338,8 @@ class Dataset(HLObject):
 
     async def read_async(self, index: Any = ...) -> Any:
         """``dataset[index]`` for asyncio."""
+        from asyncio import wrap_future
+
         return await wrap_future(self.read_future(index))
 
     def __iter__(self) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import wrap_future
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -169,6 +168,8 @@ class Group(HLObject, MappingHDF5):
 
     async def read_many_async(self, wanted: Any) -> Any:
         """:meth:`read_many` for asyncio."""
+        from asyncio import wrap_future
+
         return await wrap_future(self.read_many_future(wanted))
 
     def table(

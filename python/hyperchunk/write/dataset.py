@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import wrap_future
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, cast
@@ -197,6 +196,8 @@ class WritableDataset(WritableObject, Dataset):
 
     async def write_async(self, index: Any, values: Any) -> None:
         """``dataset[index] = values`` for asyncio."""
+        from asyncio import wrap_future
+
         await wrap_future(self.write_future(index, values))
 
     # --- Chunks as they are stored ---
