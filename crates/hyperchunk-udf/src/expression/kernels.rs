@@ -86,13 +86,22 @@ pub(super) fn map2<T: Lane, U: Lane, R: Lane>(
     out: &mut Room,
     f: impl Fn(T, U) -> R,
 ) -> Result<()> {
+    map2_by::<false, T, U, R>(a, b, out, f)
+}
+
+pub(super) fn map2_by<const WIDEST: bool, T: Lane, U: Lane, R: Lane>(
+    a: &[u8],
+    b: &[u8],
+    out: &mut Room,
+    f: impl Fn(T, U) -> R,
+) -> Result<()> {
     let (Some(a), Some(b), Some(out)) = (view::<T>(a), view::<U>(b), view_mut::<R>(out)) else {
         return Err(misfit());
     };
     if a.len() != out.len() || b.len() != out.len() {
         return Err(misfit());
     }
-    wide::each(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
+    wide::each_by::<WIDEST, _>(out.iter_mut().zip(a).zip(b), |((out, &a), &b)| {
         out.write(f(a, b));
     });
     Ok(())

@@ -1,6 +1,6 @@
 //! Steps on values that become `float64` on the way, and back on the way out: fewer passes, and less memory to pass over.
 
-use super::kernels::{Room, map2, no_such};
+use super::kernels::{Room, map2, map2_by, no_such};
 use super::lanes::Lane;
 use super::plan::{Basic, Step};
 use crate::error::Result;
@@ -30,7 +30,7 @@ fn basic(operator: Basic, a: f64, b: f64) -> f64 {
 pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     macro_rules! ratio {
         ($over:ident, $under:ident) => {
-            map2(a, b, out, |a: T, b: T| {
+            map2_by::<true, _, _, _>(a, b, out, |a: T, b: T| {
                 let (a, b) = (a.into(), b.into());
                 plain_float(basic(Basic::$over, a, b) / basic(Basic::$under, a, b))
             })
@@ -41,7 +41,7 @@ pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mu
         Step::Wide(Add) => map2(a, b, out, |a: T, b: T| basic(Add, a.into(), b.into())),
         Step::Wide(Subtract) => map2(a, b, out, |a: T, b: T| basic(Subtract, a.into(), b.into())),
         Step::Wide(Multiply) => map2(a, b, out, |a: T, b: T| basic(Multiply, a.into(), b.into())),
-        Step::WideDivide => map2(a, b, out, |a: T, b: T| a.into() / b.into()),
+        Step::WideDivide => map2_by::<true, _, _, _>(a, b, out, |a: T, b: T| a.into() / b.into()),
         Step::WideRatio(Add, Add) => ratio!(Add, Add),
         Step::WideRatio(Add, Subtract) => ratio!(Add, Subtract),
         Step::WideRatio(Add, Multiply) => ratio!(Add, Multiply),
