@@ -74,6 +74,42 @@ def test_where_a_block_is(language: str, chunks: str | None, scene: Any, attach:
     assert both(file, "out", np.s_[9, 5]) == 9005
 
 
+# Writes to some blocks: nothing, zeros, one element.
+SPARSE = {
+    "py": """
+def dynamic_dataset():
+    out, row = lib.getData("out"), lib.getOffset()[0]
+    if row % 4 == 1: out[7] = 0
+    if row in (80, 120, 237): out[row] = row
+""",
+    "lua": """
+function dynamic_dataset()
+    local out, row = lib.getData("out"), lib.getOffset()[1]
+    if row % 4 == 1 then out[8] = 0 end
+    if row == 80 or row == 120 or row == 237 then out[row + 1] = row end
+end
+""",
+    "cpp": """
+extern "C" void dynamic_dataset() {
+    auto out = lib.getData<int32_t>("out");
+    size_t row = lib.getOffset()[0];
+    if (row % 4 == 1) out[7] = 0;
+    if (row == 80 || row == 120 || row == 237) out[row] = row;
+}
+""",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_blocks_that_a_function_does_not_write(language: str, scene: Any, attach: Any) -> None:
+    file = scene(a=np.zeros(3))
+    attach(file, language, SPARSE[language], "out:240x5000:int32", chunks="1x5000")
+    expected = np.zeros((240, 5000), "i4")
+    for row in (80, 120, 237):
+        expected[row, row] = row
+    np.testing.assert_array_equal(both(file, "out"), expected)
+
+
 def mean_of_neighbours(image: np.ndarray) -> np.ndarray:
     """The 3x3 mean, over as many as there are."""
     sums, counts = np.zeros(image.shape), np.zeros(image.shape)

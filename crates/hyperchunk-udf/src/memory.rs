@@ -258,6 +258,25 @@ impl Shared {
         seal(&fd, libc::F_SEAL_SEAL)?;
         Ok(Shared { fd, map })
     }
+
+    /// Gives the pages of these bytes back, which are zeros then, and whether that could be done. Both ends are those of pages.
+    pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
+        let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else {
+            return false;
+        };
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: plain system call on a descriptor that we own; memory that is mapped stays mapped.
+        unsafe { libc::fallocate(self.fd.as_raw_fd(), mode, offset, bytes) == 0 }
+    }
+
+    /// Whether nobody has written any page of these bytes since they were given back, as the kernel knows.
+    pub fn is_untouched(&self, offset: u64, bytes: u64) -> bool {
+        let Ok(start) = libc::off_t::try_from(offset) else { return false };
+        // SAFETY: as above.
+        let found = unsafe { libc::lseek(self.fd.as_raw_fd(), start, libc::SEEK_DATA) };
+        let nothing_behind = found < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO);
+        nothing_behind || u64::try_from(found).is_ok_and(|found| found.saturating_sub(offset) >= bytes)
+    }
 }
 
 fn as_fd(fd: &OwnedFd) -> BorrowedFd<'_> {

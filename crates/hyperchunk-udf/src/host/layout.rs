@@ -7,7 +7,7 @@ use crate::stored::Stored;
 
 /// Room after each buffer: functions written for other versions run an element over.
 const GUARD: u64 = 4096;
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// Where a slot's data lies.
 #[derive(Debug)]

@@ -20,6 +20,7 @@ pub mod results;
 mod session;
 pub mod texts;
 mod verdict;
+mod written;
 mod zygote;
 
 pub use active::{Active, in_time};

@@ -6,6 +6,7 @@ use super::locate::Programs;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use super::processor;
+use super::written::Written;
 use super::{verdict, zygote};
 use crate::backend::Backend;
 use crate::datatype::Datatype;
@@ -26,11 +27,6 @@ use std::time::{Duration, Instant};
 
 /// So often the processor is given up before the host sleeps. Once is usual.
 const YIELDS: u32 = 6;
-/// Bytes that are copied at a time, and cleared while they are in a near cache.
-const PIECE: usize = 32 << 10;
-/// Bytes that are looked at for whether anything was written: they and zeros to compare them with are in the nearest cache.
-const LOOK: usize = 8 << 10;
-static ZEROS: [u8; LOOK] = [0; LOOK];
 /// Starting a worker may take this long; from then on, the profile's limit holds.
 const START: Duration = Duration::from_secs(30);
 /// A call longer than this is worth a processor of its own; a shorter one keeps to the caller's, whose cache has its
@@ -105,6 +101,8 @@ pub struct Session {
     inputs: Option<Shared>,
     slots: Vec<JobSlot>,
     regions: Vec<Region>,
+    /// What is known of each slot's memory.
+    written: Vec<Written>,
     printed: [Printed; 2],
     profile: Profile,
     layers: Layers,
@@ -233,6 +231,7 @@ impl Session {
             arena,
             inputs,
             places: Vec::with_capacity(regions.len()),
+            written: regions.iter().map(|_| Written::default()).collect(),
             regions,
             slots: job.slots.clone(),
             printed: [out, err],
@@ -484,29 +483,7 @@ impl Session {
     /// zeros. The worker could still write the shared memory, so it is read once, here.
     pub fn take_output(&mut self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
         let region = self.regions.get(slot).filter(|r| r.output)?;
-        let inside = from.checked_add(to.len() as u64)? <= region.bytes;
-        let pointer =
-            self.arena.map.at(region.offset.checked_add(from)?, to.len() as u64).filter(|_| inside)?;
-        let mut done = 0;
-        while let Some(rest) = to.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            // SAFETY: at() has checked the whole range, and nothing is longer than the zeros that it is compared with; the two are
-            // not the same memory, and the worker is idle. If it is not, a piece is zeros or what was copied.
-            unsafe {
-                let source = pointer.add(done);
-                let looked = rest.len().min(LOOK);
-                // What a function has not written need neither be copied nor cleared.
-                if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), looked) == 0 {
-                    std::ptr::write_bytes(rest.as_mut_ptr(), 0, looked);
-                    done += looked;
-                } else {
-                    let copied = rest.len().min(PIECE);
-                    std::ptr::copy_nonoverlapping(source.cast_const(), rest.as_mut_ptr().cast(), copied);
-                    std::ptr::write_bytes(source, 0, copied);
-                    done += copied;
-                }
-            }
-        }
-        Some(())
+        self.written.get_mut(slot)?.take(&self.arena, region, from, to)
     }
 
     /// The first bytes of an output, which stay there.
@@ -581,10 +558,10 @@ impl Session {
 
     /// Clears the outputs that the last call left: those that nobody took, and what it wrote past its block.
     fn clear_outputs(&mut self, whole: bool) {
-        for (_, region) in self.regions.iter().enumerate().filter(|(n, r)| r.output && (whole || *n > 0)) {
-            if let Some(pointer) = self.arena.map.at(region.offset, region.bytes).filter(|_| self.seq > 0) {
-                // SAFETY: inside the arena; nobody runs now.
-                unsafe { std::ptr::write_bytes(pointer, 0, usize::try_from(region.bytes).unwrap_or(0)) };
+        let outputs = self.regions.iter().zip(&mut self.written).enumerate();
+        for (_, (region, written)) in outputs.filter(|(n, (r, _))| r.output && (whole || *n > 0)) {
+            if self.seq > 0 {
+                written.clear(&self.arena, region);
             }
         }
     }
