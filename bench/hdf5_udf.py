@@ -15,6 +15,7 @@ setting that does this.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -354,12 +355,14 @@ def pictures(rows: list[Row], sizes: list[int]) -> None:
     figure.savefig(IMAGES / "hdf5-udf-7.png", dpi=110)
 
 
-def put(name: str, lines: list[str]) -> None:
-    """Replaces a measured part of the page."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    page = (PAGE if PAGE.exists() else FRAME).read_text()
-    before, after = page[: page.index(begin)], page[page.index(end) :]
-    PAGE.write_text(f"{before}{begin}\n\n" + "\n".join(lines) + f"\n\n{after}")
+def write_page(parts: dict[str, list[str]]) -> None:
+    """The page: its frame with what was measured."""
+    page = FRAME.read_text()
+    for name, lines in parts.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, after = page[: page.index(begin)], page[page.index(end) :]
+        page = f"{before}{begin}\n\n" + "\n".join(lines) + f"\n\n{after}"
+    PAGE.write_text(page)
 
 
 def main() -> None:
@@ -382,6 +385,8 @@ def main() -> None:
     if len(arguments.json) > 1 and len(kept) < len(arguments.json):
         missing = ", ".join(str(path) for path in arguments.json if path not in kept)
         parser.error(f"{missing}: not there, and only one file can be made at a time")
+    if not arguments.no_page and importlib.util.find_spec("matplotlib") is None:
+        parser.error("the pictures need matplotlib: tools/setup.sh demo, or --no-page")
     sizes = [int(size) for size in (arguments.sizes or SIZES).split(",")]
     with tempfile.TemporaryDirectory(prefix="hyperchunk-bench-", dir=arguments.folder) as name:
         folder = Path(name)
@@ -404,9 +409,8 @@ def main() -> None:
             parts[f"figure 7 {layout} {what}"] = figure_7(rows, sizes, layout, what)
     for name, lines in parts.items():
         print(f"\n{name}\n\n" + "\n".join(lines))
-        if not arguments.no_page:
-            put(name, lines)
     if not arguments.no_page:
+        write_page(parts)
         pictures(rows, sizes)
 
 

@@ -218,9 +218,11 @@ with h5py.File(path) as f:
 def starting(path: Path, rounds: int) -> dict[str, tuple[float, float]]:
     """Milliseconds of the first read of 16 elements, which starts a worker, and of a later one, in each language."""
     times: dict[str, list[tuple[float, float]]] = {language: [] for language in SMALL}
+    # OpenBLAS, which NumPy has, waits for work in a loop on the other processor for its first tenth of a second.
+    env = dict(os.environ, OPENBLAS_NUM_THREADS="1")
     for _ in range(rounds):
         arguments = [sys.executable, "-c", START, str(path), ",".join(SMALL)]
-        done = subprocess.run(arguments, check=True, capture_output=True, text=True)
+        done = subprocess.run(arguments, check=True, capture_output=True, text=True, env=env)
         for language, line in zip(SMALL, done.stdout.splitlines(), strict=True):
             first, warm = map(float, line.split())
             times[language].append((1e3 * first, 1e3 * warm))
