@@ -10,6 +10,8 @@ use std::mem::MaybeUninit;
 /// Bytes of a block of the widest values, when there are few registers: inputs, registers and output together stay in the nearest
 /// cache, and the processor fetches the next block's inputs while this one is computed.
 const BLOCK_BYTES: usize = 4096;
+/// The same of a single step, which has nothing between input and output.
+const SINGLE_BYTES: usize = 64 << 10;
 /// No block is smaller.
 const SMALLEST: usize = 256;
 /// Bytes of all registers, as long as blocks are not smaller than the smallest.
@@ -54,7 +56,8 @@ impl Program {
         let count = out.len() / size;
         self.check(inputs, count, out.len())?;
         let registers = self.registers + 1;
-        let block = (BUDGET / 8 / registers).min(BLOCK_BYTES / self.widest()).max(SMALLEST);
+        let bytes = if self.instructions.len() > 1 { BLOCK_BYTES } else { SINGLE_BYTES };
+        let block = (BUDGET / 8 / registers).min(bytes / self.widest()).max(SMALLEST);
         scratch.prepare(registers, block)?;
         for &(constant, kind, register) in &self.constants {
             scratch.fill(register, constant, kind)?;
