@@ -62,7 +62,7 @@ fn failed(error: &mlua::Error) -> Error {
 }
 
 /// Whether LuaJIT's machine code does what its interpreter does. Not with unsigned 64-bit integers from 2^63 on that are stored in a
-/// `float` at once: by way of a `double` or of a signed integer they are right.
+/// `float` at once: by way of a `double` or of a signed integer they are right. Bytecode is judged by the types of its datasets alone.
 fn compiles_right(setup: &Setup) -> bool {
     let types: Vec<_> = setup.slots.iter().filter_map(|slot| Datatype::parse(&slot.datatype).ok()).collect();
     let any = |wanted| types.iter().any(|datatype| datatype.holds(&|number| number == wanted));
