@@ -179,11 +179,11 @@ impl Rounds<'_> {
 
 impl Prepared {
     fn make(&mut self, kinds: Vec<Kind>) -> Option<()> {
+        // Both or neither: what was made for some of the stores is not taken for all.
         self.made.clear();
-        for at in 0..self.computes.stores.len() {
-            self.made.push(self.computation(at, &kinds)?);
-        }
-        self.kinds = kinds;
+        let stores = 0..self.computes.stores.len();
+        let made = stores.map(|at| self.computation(at, &kinds)).collect::<Option<_>>()?;
+        (self.made, self.kinds) = (made, kinds);
         Some(())
     }
 
