@@ -39,8 +39,12 @@ impl Library {
     }
 
     pub(crate) fn open_file(&'static self, path: &CStr, flags: u32) -> Result<Handle> {
+        self.open_file_with(path, flags, 0)
+    }
+
+    pub(crate) fn open_file_with(&'static self, path: &CStr, flags: u32, access: Hid) -> Result<Handle> {
         // SAFETY: a NUL-terminated path; 0 is the default access list.
-        let id = unsafe { (self.f.file_open)(path.as_ptr(), flags, 0) };
+        let id = unsafe { (self.f.file_open)(path.as_ptr(), flags, access) };
         self.own(id, self.f.file_close, "cannot open the file")
     }
 
@@ -99,6 +103,12 @@ impl Library {
             self.f.plist_close,
             "its creation properties",
         )
+    }
+
+    pub(crate) fn dataset_access_plist(&'static self, dataset: Hid) -> Result<Handle> {
+        // SAFETY: any identifier may be asked.
+        let id = unsafe { (self.f.dataset_access_plist)(dataset) };
+        self.own(id, self.f.plist_close, "its access properties")
     }
 
     pub(crate) fn new_plist(&'static self, class: &CStr) -> Result<Handle> {

@@ -19,6 +19,7 @@ pub mod snappy;
 mod static_symbols;
 mod stored_types;
 mod symbols;
+mod virtual_sources;
 pub mod vol;
 
 pub use hyperchunk_udf::error::{Error, ErrorKind, Result};

@@ -80,6 +80,7 @@ functions! {
     attr_write = "H5Awrite": fn(Hid, Hid, *const c_void) -> Herr;
     dataset_chunk_size = "H5Dget_chunk_storage_size": fn(Hid, *const u64, *mut u64) -> Herr;
     dataset_read_chunk = "H5Dread_chunk1" | "H5Dread_chunk": fn(Hid, Hid, *const u64, *mut u32, *mut c_void) -> Herr;
+    dataset_access_plist = "H5Dget_access_plist": fn(Hid) -> Hid;
     dataset_close = "H5Dclose": fn(Hid) -> Herr;
     dataset_create_anonymous = "H5Dcreate_anon": fn(Hid, Hid, Hid, Hid, Hid) -> Hid;
     dataset_create_plist = "H5Dget_create_plist": fn(Hid) -> Hid;
@@ -129,10 +130,15 @@ functions! {
     plist_get_chunk = "H5Pget_chunk": fn(Hid, c_int, *mut u64) -> c_int;
     plist_layout = "H5Pget_layout": fn(Hid) -> c_int;
     plist_set_chunk = "H5Pset_chunk": fn(Hid, c_int, *const u64) -> Herr;
+    plist_set_close_degree = "H5Pset_fclose_degree": fn(Hid, c_int) -> Herr;
     plist_set_fill_time = "H5Pset_fill_time": fn(Hid, c_int) -> Herr;
     plist_set_filter = "H5Pset_filter": fn(Hid, c_int, c_uint, usize, *const c_uint) -> Herr;
     plist_set_sec2 = "H5Pset_fapl_sec2": fn(Hid) -> Herr;
     plist_set_vlen = "H5Pset_vlen_mem_manager": fn(Hid, Allocate, *mut c_void, Release, *mut c_void) -> Herr;
+    plist_virtual_count = "H5Pget_virtual_count": fn(Hid, *mut usize) -> Herr;
+    plist_virtual_dataset = "H5Pget_virtual_dsetname": fn(Hid, usize, *mut c_char, usize) -> isize;
+    plist_virtual_file = "H5Pget_virtual_filename": fn(Hid, usize, *mut c_char, usize) -> isize;
+    plist_virtual_prefix = "H5Pget_virtual_prefix": fn(Hid, *mut c_char, usize) -> isize;
     space_class = "H5Sget_simple_extent_type": fn(Hid) -> c_int;
     space_close = "H5Sclose": fn(Hid) -> Herr;
     space_create = "H5Screate": fn(c_int) -> Hid;

@@ -1,10 +1,10 @@
 //! One chunk, computed.
 
-use super::legacy;
 use super::locate::{Target, is_client_data_of, locate};
 use super::plan::{Plan, absolute};
 use super::stored;
 use super::texts::Texts;
+use super::{circle, legacy};
 use crate::errors::{PREFIX, Quiet, failure};
 use crate::filter::ChunkBuffer;
 use crate::handles::c_name;
@@ -15,9 +15,9 @@ use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::host::texts::too_large;
 use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::is_legacy;
-use hyperchunk_udf::record::{Block, Record, Slot, bytes_of};
+use hyperchunk_udf::record::{Block, Slot, bytes_of};
 use hyperchunk_udf::stored::Decodes;
-use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
+use hyperchunk_udf::stub::Stub;
 use std::sync::Arc;
 
 /// The bytes of the chunk that `stub` stands for.
@@ -132,7 +132,7 @@ impl Reader for Inputs<'_> {
         let Inputs { library, dataset, plan } = *self;
         let (bytes, over) = (bytes_of(shape, &slot.datatype), || too_large(&plan.profile));
         let texts = Texts::read(library, &slot.datatype, bytes, left, over, |to, transfer| {
-            read_block(library, dataset, &plan.verified.record, slot, (offset, shape), to, transfer)
+            read_block(library, dataset, plan, slot, (offset, shape), to, transfer)
         });
         Ok(Box::new(texts.map_err(|e| of_input(&e, plan, slot))?))
     }
@@ -148,7 +148,7 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
-    read_block(library, live, &plan.verified.record, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
+    read_block(library, live, plan, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
 }
 
 /// An error of reading an input, which may be live itself.
@@ -167,28 +167,19 @@ fn of_input(error: &Error, plan: &Plan, slot: &Slot) -> Error {
 fn read_block(
     library: &'static Library,
     live: Hid,
-    record: &Record,
+    plan: &Plan,
     slot: &Slot,
     (offset, shape): (&[u64], &[u64]),
     to: &mut [u8],
     transfer: Hid,
 ) -> Result<()> {
+    let record = &plan.verified.record;
     let _quiet = Quiet::new(library);
     let name = c_name(&absolute(&slot.name))?;
     let file = library.file_of(live)?;
     let dataset = library.open_dataset(file.id, &name)?;
     // HDF5 does not bear reading a dataset while it is being read, so a circle is looked for before.
-    let words = library.live_filter(library.create_plist(dataset.id)?.id);
-    match words {
-        Some(words) if words.is_empty() => {
-            if let Some(bytes) = legacy::payload(library, dataset.id)? {
-                let digest = RecordDigest::of(&bytes);
-                Active::check(|id| id == LiveId(digest.0))?;
-            }
-        }
-        Some(words) => Active::check(|id| is_client_data_of(&words, id))?,
-        None => {}
-    }
+    circle::check(&plan.live_in(library, dataset.id, &slot.name)?)?;
     let (native, datatype, _) = library.input_type(record.backend, library.dataset_type(dataset.id)?.id)?;
     let space = library.dataset_space(dataset.id)?;
     if datatype != slot.datatype || !record.fits(slot, &library.dims(space.id)?) {

@@ -1,5 +1,6 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
+use super::circle::{self, Live};
 use super::record::Verified;
 use super::stored::Form;
 use crate::handles::{Handle, c_name};
@@ -11,14 +12,16 @@ use hyperchunk_udf::datatype::Datatype;
 use hyperchunk_udf::escape::escape;
 use hyperchunk_udf::expression::{Kind, Program};
 use hyperchunk_udf::host::results::Results;
-use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, compiled_form};
+use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::Slot;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// A plan for the live dataset of one open file.
 pub(crate) struct Plan {
@@ -38,9 +41,25 @@ pub(crate) struct Plan {
     pub(crate) program: Option<Program>,
     /// Where results are kept, if they are.
     pub(crate) results: Option<Results>,
+    /// Of inputs by their names, if that cannot change: the live datasets that they are made of.
+    made_of: Mutex<BTreeMap<String, Arc<[Live]>>>,
 }
 
 impl Plan {
+    /// The live datasets that an input, which is open, is made of.
+    pub(super) fn live_in(&self, library: &'static Library, input: Hid, name: &str) -> Result<Arc<[Live]>> {
+        if let Some(known) = cache(&self.made_of).and_then(|made_of| made_of.get(name).map(Arc::clone)) {
+            return Ok(known);
+        }
+        let found: Arc<[Live]> = circle::live_in(library, input)?.into();
+        if self.read_only
+            && let Some(mut made_of) = cache(&self.made_of)
+        {
+            made_of.insert(name.to_owned(), Arc::clone(&found));
+        }
+        Ok(found)
+    }
+
     /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
     pub(crate) fn new(
         library: &'static Library,
@@ -108,6 +127,7 @@ impl Plan {
             key,
             program,
             results,
+            made_of: Mutex::default(),
         })
     }
 
@@ -215,6 +235,14 @@ pub(super) struct DiskFile {
     pub(super) identity: (u64, u64),
     /// Size and time of the last change.
     pub(super) version: (u64, i64, i64),
+}
+
+impl DiskFile {
+    /// Where it is, if it has a name.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", self.file.as_raw_fd())).ok()?;
+        path.exists().then_some(path)
+    }
 }
 
 /// The file itself, when it is one file on disk.

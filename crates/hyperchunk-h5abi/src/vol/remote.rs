@@ -104,6 +104,15 @@ pub(super) fn attach(slot: &'static Slot, below: &Below, name: &CStr, flags: c_u
 /// The program that speaks the network: as the connector's options say, or the environment, that of the package whose plugin
 /// this is, or the one that a shell would find.
 fn command(option: Option<&str>) -> Outcome<PathBuf> {
+    if hyperchunk_udf::keys::is_set_uid() {
+        // Options, environment and search path are its caller's.
+        return match Programs::find().ok().and_then(|programs| programs.command()) {
+            Some(command) => Ok(command),
+            None => refuse!(
+                "a set-uid program reads files over a network only with the command beside this plugin"
+            ),
+        };
+    }
     let named = option
         .map(PathBuf::from)
         .or_else(|| std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from));

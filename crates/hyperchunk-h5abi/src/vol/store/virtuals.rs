@@ -7,25 +7,14 @@ use super::super::slot::{PropertyList, Slot};
 use super::describe::{self, GET_DAPL, GET_DCPL};
 use super::{opened, paths};
 use crate::symbols::Hid;
+use crate::virtual_sources::{VIRTUAL, places, text};
 use std::collections::BTreeSet;
-use std::ffi::{OsString, c_char, c_int};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
-
-/// `H5D_VIRTUAL`.
-const VIRTUAL: c_int = 3;
+use std::path::{Path, PathBuf};
 
 /// Where the sources of a virtual dataset may be.
 pub(in crate::vol) struct Sources(BTreeSet<PathBuf>);
-
-/// What a function writes that takes a buffer and its size and answers the length.
-fn text(ask: &dyn Fn(*mut c_char, usize) -> isize) -> Option<PathBuf> {
-    let length = usize::try_from(ask(std::ptr::null_mut(), 0)).ok().filter(|length| *length > 0)?;
-    let mut bytes = vec![0_u8; length.saturating_add(1)];
-    ask(bytes.as_mut_ptr().cast(), bytes.len());
-    bytes.truncate(length);
-    Some(PathBuf::from(OsString::from_vec(bytes)))
-}
 
 impl Sources {
     /// Those of a lower dataset, if it is a virtual one.
@@ -43,7 +32,6 @@ impl Sources {
         let dapl = PropertyList { slot, id: describe::ask(slot, under, vol, GET_DAPL).ok()? };
         // SAFETY: a list of our own, a buffer of the size that is told.
         let prefix = text(&|to, size| unsafe { (slot.api.plist_virtual_prefix)(dapl.id, to, size) });
-        let prefix = std::env::var_os("HDF5_VDS_PREFIX").map(PathBuf::from).or(prefix);
         let own = opened::file_of(slot, under, vol, super::super::object::DATASET).ok()?;
         let own = PathBuf::from(OsString::from_vec(own));
         let folder = own.parent().unwrap_or(&own);
@@ -52,12 +40,7 @@ impl Sources {
             // SAFETY: as above.
             let name = text(&|to, size| unsafe { (slot.api.plist_virtual_file)(plist.id, number, to, size) });
             let Some(name) = name.filter(|name| name.as_os_str() != ".") else { continue };
-            all.extend(prefix.iter().map(|prefix| prefix.join(&name)));
-            all.insert(folder.join(&name));
-            if let Some(last) = name.file_name() {
-                all.insert(folder.join(last));
-            }
-            all.insert(name);
+            all.extend(places(folder, prefix.as_deref(), Path::new(&name)));
         }
         Some(Sources(all))
     }

@@ -1,0 +1,188 @@
+//! Whether reading an input would come back to a dataset that is being read.
+//!
+//! HDF5 does not bear that: both reads of a dataset use what it keeps of one, and write where the other's memory was. A live
+//! dataset is known by its filter. A virtual one has none, and a chunk that HDF5 has kept is read without asking any filter: so it is
+//! followed to what it is made of.
+
+use super::legacy;
+use super::locate::is_client_data_of;
+use crate::handles::{Handle, c_name};
+use crate::library::Library;
+use crate::static_symbols::is_absent;
+use crate::symbols::Hid;
+use crate::virtual_sources::{VIRTUAL, places, text};
+use crate::{Result, fail};
+use hyperchunk_udf::host::Active;
+use hyperchunk_udf::stub::{LiveId, RecordDigest};
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsString, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Virtual datasets of virtual datasets are followed so far.
+const DEPTH: usize = 16;
+/// Sources that are looked at for one input.
+const MOST: usize = 1 << 16;
+
+/// A live dataset that an input is, or is made of.
+#[derive(Clone, Debug)]
+pub(super) enum Live {
+    /// The client data of its filter.
+    Words(Vec<u32>),
+    /// What HDF5-UDF stored.
+    Legacy(LiveId),
+}
+
+/// Fails where one of these is being computed by this thread.
+pub(super) fn check(found: &[Live]) -> Result<()> {
+    found.iter().try_for_each(|live| {
+        Active::check(|id| match live {
+            Live::Words(words) => is_client_data_of(words, id),
+            Live::Legacy(known) => *known == id,
+        })
+    })
+}
+
+/// The live datasets that reading `dataset` reads, without those that they read.
+pub(super) fn live_in(library: &'static Library, dataset: Hid) -> Result<Vec<Live>> {
+    let mut walk = Walk { library, found: Vec::new(), left: MOST };
+    walk.dataset(dataset, 0)?;
+    Ok(walk.found)
+}
+
+struct Walk {
+    library: &'static Library,
+    found: Vec<Live>,
+    left: usize,
+}
+
+impl Walk {
+    fn dataset(&mut self, dataset: Hid, depth: usize) -> Result<()> {
+        let library = self.library;
+        let plist = library.create_plist(dataset)?;
+        match library.live_filter(plist.id) {
+            Some(words) if words.is_empty() => {
+                let payload = legacy::payload(library, dataset)?;
+                self.found.extend(payload.map(|bytes| Live::Legacy(LiveId(RecordDigest::of(&bytes).0))));
+            }
+            Some(words) => self.found.push(Live::Words(words)),
+            None => {}
+        }
+        // SAFETY: an open list.
+        if unsafe { (library.f.plist_layout)(plist.id) } != VIRTUAL {
+            return Ok(());
+        }
+        if depth >= DEPTH {
+            fail!(Limit, "virtual datasets are made of each other more than {DEPTH} deep")
+        }
+        if is_absent(library.f.plist_virtual_count as *const c_void) {
+            fail!(
+                Unsupported,
+                "it is a virtual dataset, and what it is made of cannot be asked in this statically linked program"
+            )
+        }
+        let file = library.file_of(dataset)?;
+        for (name, source) in self.sources(plist.id)? {
+            let source = c_name(&source)?;
+            if name == "." {
+                self.source(file.id, &source, depth)?;
+                continue;
+            }
+            for place in self.places(dataset, &file, Path::new(&name)).iter().filter(|place| place.exists()) {
+                let Ok(path) = CString::new(place.as_os_str().as_bytes()) else { continue };
+                // What cannot be opened here, libhdf5 does not open either.
+                if let Ok(other) = self.open(&file, &path) {
+                    self.source(other.id, &source, depth)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A source that is not there is one of fill values.
+    fn source(&mut self, file: Hid, name: &CString, depth: usize) -> Result<()> {
+        match self.library.open_dataset(file, name) {
+            Ok(source) => self.dataset(source.id, depth + 1),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Which files and datasets a virtual dataset is made of.
+    fn sources(&mut self, plist: Hid) -> Result<BTreeSet<(OsString, String)>> {
+        let f = &self.library.f;
+        let mut count = 0;
+        // SAFETY: an open list, a live place.
+        if unsafe { (f.plist_virtual_count)(plist, &raw mut count) } < 0 {
+            fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+        }
+        if count > self.left {
+            fail!(Limit, "it is a virtual dataset of more than {MOST} sources")
+        }
+        self.left -= count;
+        let mut sources = BTreeSet::new();
+        for number in 0..count {
+            // SAFETY: an open list, and a buffer of the size that is told.
+            let file = text(&|to, size| unsafe { (f.plist_virtual_file)(plist, number, to, size) });
+            // SAFETY: as above.
+            let name = text(&|to, size| unsafe { (f.plist_virtual_dataset)(plist, number, to, size) });
+            let (Some(file), Some(name)) = (file, name.and_then(|name| name.into_string().ok())) else {
+                fail!(Invalid, "it is a virtual dataset that does not tell what it is made of")
+            };
+            sources.insert((unescaped(file)?, unescaped(name.into())?.to_string_lossy().into_owned()));
+        }
+        Ok(sources)
+    }
+
+    fn places(&self, dataset: Hid, file: &Handle, name: &Path) -> Vec<PathBuf> {
+        let library = self.library;
+        let path = library.name_of(file.id, library.f.file_name);
+        let path = std::path::absolute(&path).unwrap_or_else(|_| PathBuf::from(path));
+        // A link to it is in one folder, the file in another, and the process may have left a third since.
+        let real = super::plan::on_disk(library, file).and_then(|disk| disk.path());
+        let own = library.dataset_access_plist(dataset);
+        let prefix = own.ok().and_then(|list| {
+            // SAFETY: an open list, and a buffer of the size that is told.
+            text(&|to, size| unsafe { (library.f.plist_virtual_prefix)(list.id, to, size) })
+        });
+        let folders = [Some(path.clone()), path.canonicalize().ok(), real];
+        let folders = folders.iter().flatten().filter_map(|path| path.parent());
+        folders.flat_map(|folder| places(folder, prefix.as_deref(), name)).collect()
+    }
+
+    /// Opens another file as libhdf5 does for a virtual dataset: as that dataset's own was opened.
+    fn open(&self, like: &Handle, path: &CString) -> Result<Handle> {
+        const WEAK: i32 = 1;
+        let plist = self.library.access_plist(like.id)?;
+        // SAFETY: an open list that is ours.
+        unsafe { (self.library.f.plist_set_close_degree)(plist.id, WEAK) };
+        self.library.open_file_with(path, 0, plist.id)
+    }
+}
+
+/// A name with its `%%` undone. One with a `%b` is many.
+fn unescaped(name: OsString) -> Result<OsString> {
+    let Some(text) = name.to_str().filter(|text| text.contains('%')) else { return Ok(name) };
+    let parts: Vec<&str> = text.split("%%").collect();
+    if parts.iter().any(|part| part.contains("%b")) {
+        fail!(
+            Unsupported,
+            "it is a virtual dataset whose sources are numbered (%b), which a live dataset can read only through hyperchunk.open"
+        )
+    }
+    Ok(parts.join("%").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_sources_are_told_from_others() {
+        let check = |name: &str| unescaped(name.into()).ok().map(|name| name.into_string().unwrap());
+        assert_eq!(check("a.h5").as_deref(), Some("a.h5"));
+        assert_eq!(check("50%%b").as_deref(), Some("50%b"));
+        assert_eq!(check("a%b"), None);
+        assert_eq!(check("%%%b"), None);
+        assert_eq!(check("100%").as_deref(), Some("100%"));
+    }
+}
