@@ -4,6 +4,7 @@ Used by `hatch_build.py` for wheels, and by `make` as `python tools/native.py` t
 one `cargo build` and a copy of what changed. Standard library only."""
 
 import filecmp
+import hashlib
 import json
 import os
 import shutil
@@ -11,6 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None  # type: ignore[assignment]
 
 # Where an artefact goes, from the package's parent folder, and the cargo target that makes it.
 ARTEFACTS = {
@@ -61,9 +67,43 @@ def check_tools(env: dict[str, str]) -> None:
 
 
 def build(root: Path) -> dict[str, Path]:
-    """Runs cargo in `root`; returns place in the package -> built file."""
+    """Runs cargo in `root`; returns place in the package -> a copy of the built file, for this checkout alone."""
     env = environment()
     check_tools(env)
+    release = Path(target_dir()) / "release"
+    release.mkdir(parents=True, exist_ok=True)
+    with (release / ".hyperchunk-lock").open("w") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        claim(release, root)
+        return keep(compile_all(root, env), release / f"hyperchunk-{hashlib.sha256(bytes(root)).hexdigest()[:16]}")
+
+
+def claim(release: Path, root: Path) -> None:
+    """Removes what another checkout has built: of the same names, which cargo takes for this one's."""
+    note = release / ".hyperchunk-checkout"
+    if note.exists() and note.read_bytes() == bytes(root):
+        return
+    for folder in (release, release / "deps"):
+        for library in folder.glob("lib*.so"):
+            if library.stem.removeprefix("lib") in ARTEFACTS:
+                library.unlink()
+    note.write_bytes(bytes(root))
+
+
+def keep(built: dict[str, Path], folder: Path) -> dict[str, Path]:
+    """Copies of what was built."""
+    kept = {}
+    for number, (name, file) in enumerate(built.items()):
+        kept[name] = folder / str(number) / file.name
+        kept[name].parent.mkdir(parents=True, exist_ok=True)
+        if not kept[name].exists() or not filecmp.cmp(file, kept[name], shallow=False):
+            shutil.copy2(file, kept[name])
+    return kept
+
+
+def compile_all(root: Path, env: dict[str, str]) -> dict[str, Path]:
+    """Runs cargo; returns place in the package -> built file."""
     command = ["cargo", "build", "--release", "--locked", "--features", FEATURES]
     command += ["--message-format=json-render-diagnostics"]
     command += [argument for package in PACKAGES for argument in ("-p", package)]
