@@ -18,8 +18,8 @@ const MAX_KEY_FILE: u64 = 4096;
 /// Files of a folder that are looked at.
 const MAX_LISTED: usize = 100_000;
 
-/// Whether this is a set-uid program, whose environment and home belong to somebody else.
-pub(crate) fn is_set_uid() -> bool {
+/// Whether this is a set-uid or set-gid program, whose environment and home belong to somebody else.
+pub fn is_set_uid() -> bool {
     // SAFETY: getauxval reads a value that the kernel gave this process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, fail};
 use std::io::Write as _;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 /// A memory map, unmapped when it is dropped.
@@ -53,8 +53,8 @@ impl Map {
         unsafe { Map::any(at, fd, offset, bytes, protection, libc::MAP_SHARED) }
     }
 
-    /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages; what lies in them beside the
-    /// wanted bytes is cleared, in copies of those pages.
+    /// Maps `bytes` bytes of a file from any `offset` on, for reading. A map has whole pages: of those that hold other bytes beside
+    /// the wanted ones, copies of the wanted ones are there, and nothing of the file.
     ///
     /// # Errors
     /// Those of [`new`](Map::new).
@@ -71,19 +71,43 @@ impl Map {
     /// # Errors
     /// Those of [`new`](Map::new).
     pub unsafe fn piece_at(at: *mut u8, fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self> {
+        let page = page();
+        let skip = usize::try_from(offset % page as u64).unwrap_or(0);
+        let length = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(skip));
+        let Some(length) = length else { fail!(Limit, "{bytes} bytes cannot be mapped") };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the caller's promise.
-        let map =
-            unsafe { Map::any(at, fd, offset, bytes, protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE) }?;
-        let pages = map.bytes.next_multiple_of(page());
-        // SAFETY: all inside the pages of a private map that nobody else has seen; a page past the end of the file faults,
-        // which ends a worker whose file was cut short, and nobody else.
-        let rc = unsafe {
-            std::ptr::write_bytes(map.base.as_ptr(), 0, map.skip);
-            std::ptr::write_bytes(map.base.as_ptr().add(map.bytes), 0, pages - map.bytes);
-            libc::mprotect(map.base.as_ptr().cast(), map.bytes, libc::PROT_READ)
-        };
-        if rc != 0 {
+        let mut map = unsafe { Map::pages_at(at, -1, 0, length, protection, flags) }?;
+        (map.bytes, map.skip) = (length, skip);
+        // The pages of which all bytes are wanted.
+        let first = skip.next_multiple_of(page);
+        let last = length - length % page;
+        let inner = first < last;
+        if inner {
+            let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+            let from = offset - skip as u64 + first as u64;
+            // SAFETY: pages of the map that was just made, which nobody has seen; it unmaps them when it goes.
+            unsafe {
+                let over = map.base.as_ptr().add(first);
+                std::mem::forget(Map::pages_at(
+                    over,
+                    fd.as_raw_fd(),
+                    from,
+                    last - first,
+                    libc::PROT_READ,
+                    flags,
+                )?);
+            }
+        }
+        let edges = if inner { vec![(skip, first), (last, length)] } else { vec![(skip, length)] };
+        for (from, to) in edges.into_iter().filter(|(from, to)| from < to) {
+            // SAFETY: inside the map, in pages that are not the file's, which nobody else has seen.
+            let edge = unsafe { std::slice::from_raw_parts_mut(map.base.as_ptr().add(from), to - from) };
+            read_at(fd, offset - skip as u64 + from as u64, edge)?;
+        }
+        // SAFETY: the pages of this map.
+        if unsafe { libc::mprotect(map.base.as_ptr().cast(), length.max(1), libc::PROT_READ) } != 0 {
             return Err(Error::last_os("protecting memory"));
         }
         Ok(map)
@@ -109,21 +133,38 @@ impl Map {
         protection: i32,
         flags: i32,
     ) -> Result<Self> {
-        let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
         let skip = offset % page() as u64;
-        let (Some(Ok(length)), Ok(start)) =
-            (bytes.checked_add(skip).map(usize::try_from), libc::off_t::try_from(offset - skip))
-        else {
+        let Some(Ok(length)) = bytes.checked_add(skip).map(usize::try_from) else {
             fail!(Limit, "{bytes} bytes cannot be mapped")
         };
+        // SAFETY: the caller's promise.
+        let mut map = unsafe { Map::pages_at(at, fd.as_raw_fd(), offset - skip, length, protection, flags) }?;
+        map.skip = usize::try_from(skip).unwrap_or(0);
+        Ok(map)
+    }
+
+    /// `length` bytes from a page of a file on, or of no file.
+    ///
+    /// # Safety
+    /// Unless `at` is null, nobody uses the pages there.
+    unsafe fn pages_at(
+        at: *mut u8,
+        fd: RawFd,
+        start: u64,
+        length: usize,
+        protection: i32,
+        flags: i32,
+    ) -> Result<Self> {
+        let flags = flags | if at.is_null() { 0 } else { libc::MAP_FIXED };
+        let Ok(start) = libc::off_t::try_from(start) else { fail!(Limit, "{start} is no place in a file") };
         // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours; for another, the caller
         // promises it.
-        let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd.as_raw_fd(), start) };
+        let base = unsafe { libc::mmap(at.cast(), length.max(1), protection, flags, fd, start) };
         match NonNull::new(base.cast::<u8>()) {
             Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Map { base, bytes: length.max(1), skip: usize::try_from(skip).unwrap_or(0) })
+                Ok(Map { base, bytes: length.max(1), skip: 0 })
             }
-            _ => Err(Error::last_os(format_args!("mapping {bytes} bytes of memory"))),
+            _ => Err(Error::last_os(format_args!("mapping {length} bytes of memory"))),
         }
     }
 
@@ -188,6 +229,29 @@ impl Map {
         let before = first as usize % page();
         Some((first.wrapping_byte_sub(before).cast(), before.checked_add(usize::try_from(bytes).ok()?)?))
     }
+}
+
+/// Reads as many bytes of a file as there is room for.
+fn read_at(fd: BorrowedFd<'_>, offset: u64, mut to: &mut [u8]) -> Result<()> {
+    let mut at = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
+    while !to.is_empty() {
+        // SAFETY: the buffer is live and of that size.
+        let n = unsafe { libc::pread(fd.as_raw_fd(), to.as_mut_ptr().cast(), to.len(), at) };
+        match usize::try_from(n) {
+            Ok(0) => fail!(Io, "the file ends before byte {at}: it was cut short"),
+            Ok(n) => {
+                to = to.get_mut(n..).unwrap_or_default();
+                at = at.saturating_add(libc::off_t::try_from(n).unwrap_or(0));
+            }
+            Err(_) => {
+                let error = Error::last_os("reading an input");
+                if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the kernel tells this process the truth about which pages of a file of `size` bytes are in memory. Where it does not,
@@ -331,6 +395,16 @@ mod tests {
             assert_eq!(seen.iter().filter(|&&b| b == 7).count() as u64, bytes, "{offset} {bytes}");
             // SAFETY: at() checked the range.
             assert_eq!(unsafe { *map.at(bytes - 1, 1).unwrap() }, 7);
+            // What a worker may do with its memory shows nothing of the file either.
+            // SAFETY: whole pages of a map that nobody else has.
+            assert_eq!(unsafe { libc::madvise(first.cast(), pages, libc::MADV_DONTNEED) }, 0);
+            // SAFETY: as above.
+            let seen = unsafe { std::slice::from_raw_parts(first, pages) };
+            let wanted = map.skip..map.bytes;
+            assert!(seen.iter().enumerate().all(|(at, byte)| *byte != 7 || wanted.contains(&at)));
+        }
+        for (offset, bytes) in [(9_999, 2), (20_000, 1), (4096, 8192)] {
+            assert!(Map::piece(text.as_fd(), offset, bytes).is_err());
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Profile {
     pub backends: Vec<Backend>,
     /// Whether LuaJIT may make machine code.
     pub jit: bool,
+    /// Whether Lua has clocks that are finer than a few milliseconds.
+    pub fine_clocks: bool,
     /// Its limits.
     pub limits: Limits,
     /// What it lets functions have beside their inputs and outputs.
@@ -72,11 +74,13 @@ impl Profile {
     /// The names of the profiles that come with the program, from the least trusted to the most.
     pub const NAMES: [&'static str; 3] = ["untrusted", "default", "self"];
 
-    /// For functions that nobody known has signed: Lua without its compiler, Python and WebAssembly, 10 seconds, 1 GiB.
+    /// For functions that nobody known has signed: Lua without its compiler, Python and WebAssembly, Lua
+    /// without fine clocks, 10 seconds, 1 GiB.
     pub fn untrusted() -> Self {
         Profile {
             backends: vec![Backend::Python, Backend::Lua, Backend::Wasm],
             jit: false,
+            fine_clocks: false,
             limits: Limits { wall_s: 10, cpu_s: 10, memory: 1 << 30, data: 8 << 30, ..LIMITS },
             ..Profile::like_default("untrusted")
         }
@@ -97,6 +101,7 @@ impl Profile {
             name: name.into(),
             backends: Backend::ALL.to_vec(),
             jit: true,
+            fine_clocks: true,
             limits: LIMITS,
             grants: Grants::default(),
             require: Require::default(),

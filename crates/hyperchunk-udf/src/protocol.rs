@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -60,6 +60,8 @@ pub struct Setup {
     pub backend: String,
     /// Whether LuaJIT may make machine code.
     pub jit: bool,
+    /// Whether Lua has clocks that are finer than a few milliseconds.
+    pub fine_clocks: bool,
     /// Bytes of memory beside the shared memory.
     pub memory: u64,
     /// Seconds of processor time.

@@ -58,6 +58,18 @@ pub fn set_timeout(socket: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
 /// # Errors
 /// `Io`; `Limit` for too many descriptors.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    send_with(socket, bytes, fds, 0).map(drop)
+}
+
+/// As [`send`], without waiting: `false` where the other side has left so many packets where they are that there is no room.
+///
+/// # Errors
+/// Those of [`send`].
+pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<bool> {
+    send_with(socket, bytes, fds, libc::MSG_DONTWAIT)
+}
+
+fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>], flags: i32) -> Result<bool> {
     if fds.len() > MAX_DESCRIPTORS {
         fail!(Limit, "{} descriptors in one packet", fds.len())
     }
@@ -82,11 +94,14 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
         }
     }
     // SAFETY: the header points at live buffers of the given sizes.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
-    if sent < 0 {
-        return Err(Error::last_os("sending to the worker"));
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL | flags) };
+    if sent >= 0 {
+        return Ok(true);
     }
-    Ok(())
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EAGAIN) if flags & libc::MSG_DONTWAIT != 0 => Ok(false),
+        _ => Err(Error::last_os("sending to the worker")),
+    }
 }
 
 /// What a receive gave.
@@ -124,24 +139,26 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     }
 }
 
-/// Receives like [`receive`], for at most `limit` however many signals come. The socket's own limit must be no shorter.
+/// Receives like [`receive`], for at most `limit` however many signals come. `own` is the socket's own limit: it is relied on where it
+/// is no longer.
 ///
 /// # Errors
 /// Those of [`receive`].
-pub fn receive_within(socket: BorrowedFd<'_>, buffer: &mut [u8], limit: Duration) -> Result<Received> {
+pub fn receive_within(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    limit: Duration,
+    own: Duration,
+) -> Result<Received> {
     let start = Instant::now();
+    let mut waits = limit >= own;
     loop {
-        match receive(socket, buffer)? {
-            Received::Interrupted => {}
-            other => return Ok(other),
-        }
-        let left = limit.saturating_sub(start.elapsed());
-        let milliseconds = libc::c_int::try_from(left.as_millis()).unwrap_or(libc::c_int::MAX);
-        let mut poll = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one live row.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, milliseconds) };
-        if ready == 0 || left.is_zero() {
+        if !waits && !readable_within(socket, limit.saturating_sub(start.elapsed()))? {
             return Ok(Received::TimedOut);
+        }
+        match receive(socket, buffer)? {
+            Received::Interrupted => waits = false,
+            other => return Ok(other),
         }
     }
 }
@@ -228,5 +245,24 @@ mod tests {
         drop(a);
         assert_eq!(receive(b.as_fd(), &mut buffer).unwrap(), Received::Closed);
         assert!(send(b.as_fd(), b"x", &[]).is_err());
+    }
+
+    #[test]
+    fn who_takes_nothing_is_not_waited_for() {
+        let (a, _b) = pair().unwrap();
+        let sent = (0..100_000).position(|_| !send_now(a.as_fd(), &[1; 1000], &[]).unwrap());
+        assert!(sent.is_some());
+    }
+
+    #[test]
+    fn limits_shorter_than_the_sockets_own_hold() {
+        let (a, b) = pair().unwrap();
+        let own = Duration::from_secs(20);
+        set_timeout(b.as_fd(), own).unwrap();
+        let (mut buffer, limit, start) = ([0; 8], Duration::from_millis(30), Instant::now());
+        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), Received::TimedOut);
+        assert!((limit..own / 2).contains(&start.elapsed()));
+        send(a.as_fd(), b"abc", &[]).unwrap();
+        assert_eq!(receive_within(b.as_fd(), &mut buffer, limit, own).unwrap(), Received::Packet(3));
     }
 }

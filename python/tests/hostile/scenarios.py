@@ -19,18 +19,18 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
 import hyperchunk
 import numpy as np
-import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hostile import cases, jail, places, records
+from hostile import readers as readers  # adds its scenarios
 from hostile.records import Slot, make, sign, store
+from hostile.scene import SCENARIOS, is_alive, read, refused, scenario, simple, workers_of, write
 
 SLEEP = "import time\ndef dynamic_dataset():\n    time.sleep(1000)\n"
 CPP = 'extern "C" void dynamic_dataset() { lib.getData<double>("out")[0] = 7; }\n'
@@ -38,48 +38,11 @@ PLANTED = """#include <fcntl.h>
 __attribute__((constructor)) static void planted() { open("%s", O_CREAT | O_WRONLY, 0600); }
 int planted_symbol() { return 1; }
 """
-SCENARIOS: dict[str, Callable[[Path], None]] = {}
-
-
-def scenario(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    """Adds a scenario."""
-    SCENARIOS[function.__name__] = function
-    return function
 
 
 def config() -> Path:
     """This process's configuration folder."""
     return Path(os.environ["XDG_CONFIG_HOME"]) / "hyperchunk"
-
-
-def write(folder: Path, header: records.Header, name: str = "live.h5") -> Path:
-    """A file with a live dataset and an input `a`."""
-    path = folder / name
-    with h5py.File(path, "w") as file:
-        file["a"] = np.arange(1.0, 5.0)
-        store(file, header)
-    return path
-
-
-def read(path: Path, dataset: str = "out", mode: str = "r") -> Any:
-    """The values."""
-    with h5py.File(path, mode) as file:
-        return file[dataset][...].tolist()
-
-
-def refused(path: Path, cause: str) -> None:
-    """The read fails for this cause."""
-    with pytest.raises(OSError, match=cause):
-        read(path)
-
-
-def simple(language: str = "lua", out: str = "7") -> records.Header:
-    """A good function."""
-    sources = {
-        "lua": f'function dynamic_dataset() lib.getData("out")[1] = {out} end',
-        "py": f'def dynamic_dataset():\n    lib.getData("out")[0] = {out}\n',
-    }
-    return make(sources[language], language, Slot("out", "double", (1,)))
 
 
 def command(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -675,29 +638,6 @@ def reader_killed(folder: Path) -> None:
         while (alive := [pid for pid in below if is_alive(pid)]) and time.monotonic() < end:
             time.sleep(0.02)
         assert not alive, f"{language}: {alive}"
-
-
-def workers_of(pid: int) -> list[int]:
-    """The processes below another."""
-    rows = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                rows[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    found: list[int] = []
-    front = [pid]
-    while front:
-        front = [child for child, parent in rows.items() if parent in front]
-        found += front
-    return found
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs still."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @scenario

@@ -234,6 +234,14 @@ pub(super) fn is_at_home(path: &Path) -> bool {
     path.ancestors().find_map(|folder| fs::metadata(folder).ok()).is_some_and(|meta| meta.uid() == user())
 }
 
+/// The folders in which anything is kept.
+pub(crate) fn folders() -> Vec<PathBuf> {
+    let results =
+        super::results::Results::setting().ok().flatten().map(|results| results.kept().folder.clone());
+    let code = super::code::kept().map(|kept| kept.folder);
+    cache_folder().ok().into_iter().chain(results).chain(code).collect()
+}
+
 /// `$XDG_CACHE_HOME/hyperchunk`, or the same in `~/.cache`.
 pub(super) fn cache_folder() -> Result<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());

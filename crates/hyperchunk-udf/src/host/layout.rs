@@ -82,6 +82,7 @@ pub(super) fn set_up(
         protocol: PROTOCOL,
         backend: job.backend.json_name().into(),
         jit: job.profile.jit,
+        fine_clocks: job.profile.fine_clocks,
         memory: job.profile.limits.memory,
         cpu_s: job.profile.limits.cpu_s,
         grants: job.profile.grants.clone(),

@@ -1,6 +1,7 @@
 //! Where the worker's programs are: beside the plugin or module that this code is part of.
 
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::keys;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -105,9 +106,7 @@ impl Programs {
     /// # Errors
     /// `Worker` when there is none.
     pub fn python(&self) -> Result<PathBuf> {
-        if let Some(path) =
-            std::env::var_os("HYPERCHUNK_PYTHON").map(PathBuf::from).filter(|p| p.is_absolute())
-        {
+        if let Some(path) = named("HYPERCHUNK_PYTHON") {
             return check_program(&path).map(|_| path);
         }
         let candidates = self.package.iter().flat_map(|dir| package_pythons(dir)).chain(embedded_python());
@@ -133,7 +132,7 @@ impl Programs {
     /// The folder of a library in NVIDIA's Python packages, beside ours or in the environment of its interpreter; `None` also where
     /// a variable of the environment names another one.
     pub fn nvidia(&self, variable: &str, folder: &str) -> Option<PathBuf> {
-        if std::env::var_os(variable).is_some() {
+        if std::env::var_os(variable).is_some() && !keys::is_set_uid() {
             return None;
         }
         self.packages().map(|p| p.join("nvidia").join(folder)).find(|folder| folder.is_dir())
@@ -145,8 +144,7 @@ impl Programs {
     /// # Errors
     /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
     pub fn zig(&self) -> Result<PathBuf> {
-        if let Some(path) = std::env::var_os("HYPERCHUNK_ZIG").map(PathBuf::from).filter(|p| p.is_absolute())
-        {
+        if let Some(path) = named("HYPERCHUNK_ZIG") {
             return check_program(&path);
         }
         let system = ["/usr/local/bin/zig", "/usr/bin/zig"].map(PathBuf::from);
@@ -166,9 +164,7 @@ impl Programs {
     /// # Errors
     /// `NotFound` when there is none, with how to get it; `Worker` when somebody else could have replaced it.
     pub fn nvrtc(&self) -> Result<PathBuf> {
-        if let Some(path) =
-            std::env::var_os("HYPERCHUNK_NVRTC").map(PathBuf::from).filter(|p| p.is_absolute())
-        {
+        if let Some(path) = named("HYPERCHUNK_NVRTC") {
             return check_program(&path);
         }
         let folders = self.packages().flat_map(|p| {
@@ -200,11 +196,7 @@ impl Programs {
     /// # Errors
     /// `Worker` when somebody else could have replaced it.
     pub(crate) fn cuda_driver() -> Result<Option<PathBuf>> {
-        let named = std::env::var_os("HYPERCHUNK_CUDA_DRIVER").map(PathBuf::from);
-        match named.filter(|p| p.is_absolute() && !crate::keys::is_set_uid()) {
-            Some(path) => check_program(&path).map(Some),
-            None => Ok(None),
-        }
+        named("HYPERCHUNK_CUDA_DRIVER").map(|path| check_program(&path)).transpose()
     }
 
     /// nvCOMP, which decompresses on the GPU: `$HYPERCHUNK_NVCOMP`, else that of NVIDIA's Python package beside ours or in the environment of
@@ -214,7 +206,7 @@ impl Programs {
     /// `Worker` when somebody else could have replaced it.
     pub(crate) fn nvcomp(&self, substitute: bool) -> Result<Option<PathBuf>> {
         const VARIABLE: &str = "HYPERCHUNK_NVCOMP";
-        if let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from).filter(|p| p.is_absolute()) {
+        if let Some(path) = named(VARIABLE) {
             return check_program(&path).map(Some);
         }
         let folder = self.nvidia(VARIABLE, "libnvcomp/lib64").filter(|_| !substitute);
@@ -226,6 +218,12 @@ impl Programs {
     pub fn python_main(&self) -> Option<PathBuf> {
         self.package.as_ref().map(|d| d.join("_zygote.py")).filter(|p| p.is_file())
     }
+}
+
+/// The absolute path in a variable of the environment; none in a set-uid program, whose environment is its caller's.
+fn named(variable: &str) -> Option<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    path.filter(|path| path.is_absolute() && !keys::is_set_uid())
 }
 
 /// `…/lib/python3.N/site-packages/hyperchunk` belongs to `…/bin/python3.N`; a development build says it in a file.
@@ -255,8 +253,11 @@ fn site_packages(python: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// `sys.executable` of the Python in this process, if there is one.
+/// `sys.executable` of the Python in this process, if there is one. That of a set-uid program is made of what its caller gave it.
 fn embedded_python() -> Option<PathBuf> {
+    if keys::is_set_uid() {
+        return None;
+    }
     type FullPath = unsafe extern "C" fn() -> *const libc::wchar_t;
     // SAFETY: a look-up of a name in this process.
     let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"Py_GetProgramFullPath".as_ptr()) };
@@ -309,7 +310,9 @@ fn check_program(path: &Path) -> Result<PathBuf> {
         // Where every user has a group of their own, installed files are writable for it.
         m.mode() & 0o002 != 0 || (m.mode() & 0o020 != 0 && m.gid() != group && m.gid() != 0)
     };
-    let foreign = meta.uid() != user && meta.uid() != 0 && !owned_like_us(&meta);
+    // A set-gid program's user is its caller.
+    let ours = meta.uid() == user && !keys::is_set_uid();
+    let foreign = !ours && meta.uid() != 0 && !owned_like_us(&meta);
     if foreign || unsafe_mode(&meta) {
         let message = format!(
             "{} could have been replaced by another user (owner {}, mode {:o})",

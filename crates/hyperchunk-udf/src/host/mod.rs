@@ -27,6 +27,7 @@ pub use active::{Active, in_time};
 pub use block::{Calls, Lending, Reader, Strings};
 pub use compile::{compile_cpp, compile_cuda, compile_wasm, compiled_form};
 pub use kept::Kept;
+pub(crate) use kept::folders as kept_folders;
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;

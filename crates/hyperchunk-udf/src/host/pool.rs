@@ -53,8 +53,13 @@ impl Pool {
     pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
         let mut idle = cache(&self.0)?;
         // The last one is the likeliest: the chunk before this one put it there.
-        if let Some(at) = idle.iter().rposition(|(k, s)| (Arc::ptr_eq(k, key) || k == key) && s.is_ours()) {
-            return Some(idle.remove(at).1);
+        let is_wanted =
+            |(k, s): &(Arc<SessionKey>, Session)| (Arc::ptr_eq(k, key) || k == key) && s.is_ours();
+        while let Some(at) = idle.iter().rposition(is_wanted) {
+            let session = idle.remove(at).1;
+            if !session.is_over() {
+                return Some(session);
+            }
         }
         // A new worker will be started, so there is time to clear away those that have ended.
         idle.retain(|(_, s)| s.is_ours() && !s.is_over());

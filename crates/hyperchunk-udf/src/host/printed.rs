@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::escape::escape_lines;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 /// Kept of what one evaluation prints: a thousand lines and more, and no large part of the pipes that a user may have.
 const MAX_BYTES: usize = 256 << 10;
@@ -54,16 +54,69 @@ impl Printed {
         }
         let [out, err] = pipes;
         // A closed standard output is no reason to fail a read.
-        let _ = write(&mut std::io::stdout().lock(), &out.take());
-        let _ = write(&mut std::io::stderr().lock(), &err.take());
+        let _ = write(libc::STDOUT_FILENO, &mut std::io::stdout().lock(), &out.take());
+        let _ = write(libc::STDERR_FILENO, &mut std::io::stderr().lock(), &err.take());
         polls[0].revents != 0
     }
 }
 
-fn write(to: &mut dyn std::io::Write, text: &str) -> std::io::Result<()> {
-    if text.is_empty() {
+fn write(fd: RawFd, to: &mut dyn std::io::Write, text: &str) -> std::io::Result<()> {
+    if text.is_empty() || !is_standard(fd) {
         return Ok(());
     }
+    let _quiet = NoBrokenPipe::begin();
     to.write_all(text.as_bytes())?;
     to.flush()
+}
+
+/// Whether a standard descriptor is a stream that this process was given, and not a file of its own that got a number that was free:
+/// what is meant for a process goes on to the programs that it starts.
+fn is_standard(fd: RawFd) -> bool {
+    // SAFETY: asks for the flags of a descriptor, which may be none.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    flags >= 0 && flags & libc::FD_CLOEXEC == 0
+}
+
+/// While it is there, writing to a pipe that nobody reads is an error for this thread, and no signal that ends the program.
+struct NoBrokenPipe {
+    before: libc::sigset_t,
+    /// One was waiting already: it is the program's.
+    waited: bool,
+}
+
+impl NoBrokenPipe {
+    fn begin() -> Self {
+        // SAFETY: a signal set is a plain array of integers; all are locals that the calls write to.
+        unsafe {
+            let mut set = NoBrokenPipe { before: std::mem::zeroed(), waited: false };
+            let mut pending: libc::sigset_t = std::mem::zeroed();
+            libc::sigpending(&raw mut pending);
+            set.waited = libc::sigismember(&raw const pending, libc::SIGPIPE) == 1;
+            libc::pthread_sigmask(libc::SIG_BLOCK, &broken_pipe(), &raw mut set.before);
+            set
+        }
+    }
+}
+
+impl Drop for NoBrokenPipe {
+    fn drop(&mut self) {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the signal that waits is taken by this thread, for which it was raised; all pointers are to live values.
+        unsafe {
+            if !self.waited {
+                libc::sigtimedwait(&broken_pipe(), std::ptr::null_mut(), &raw const none);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
+        }
+    }
+}
+
+fn broken_pipe() -> libc::sigset_t {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGPIPE);
+        set
+    }
 }

@@ -149,7 +149,16 @@ pub(crate) fn spawn(
         let error = std::io::Error::from_raw_os_error(rc);
         fail!(Worker, "starting {}: {error}", program.display())
     }
-    Ok(Process { pid, handle: open_handle(pid), child: true, reaped: None })
+    let mut process = Process { pid, handle: None, child: true, reaped: None };
+    match open_handle(pid) {
+        Ok(handle) => process.handle = handle,
+        Err(error) => {
+            process.kill();
+            process.wait(Duration::from_secs(1));
+            return Err(error);
+        }
+    }
+    Ok(process)
 }
 
 /// A new process uses fewer descriptors than this.
@@ -165,18 +174,41 @@ fn duplicate_high(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-fn open_handle(pid: libc::pid_t) -> Option<OwnedFd> {
+/// `None` from kernels that have no such thing. Where there is no descriptor left for it, the process could not be ended for sure.
+fn open_handle(pid: libc::pid_t) -> Result<Option<OwnedFd>> {
     // SAFETY: plain system call.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = i32::try_from(fd).ok().filter(|&fd| fd >= 0)?;
-    // SAFETY: the kernel just gave us this descriptor; pidfd_open sets close-on-exec.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    match i32::try_from(fd) {
+        // SAFETY: the kernel just gave us this descriptor; pidfd_open sets close-on-exec.
+        Ok(fd) if fd >= 0 => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        _ => match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::ENOSYS) => Ok(None),
+            _ => Err(Error::last_os("a descriptor for the worker's process")),
+        },
+    }
 }
 
 impl Process {
     /// A process that another of ours started and reaps.
-    pub(crate) fn foreign(pid: libc::pid_t) -> Self {
-        Process { pid, handle: open_handle(pid), child: false, reaped: None }
+    ///
+    /// # Errors
+    /// `Io` where it could not be ended for sure.
+    pub(crate) fn foreign(pid: libc::pid_t) -> Result<Self> {
+        let handle = open_handle(pid)?;
+        if handle.is_none() {
+            fail!(Worker, "this kernel has no pidfd_open, without which a worker could not be ended for sure")
+        }
+        Ok(Process { pid, handle, child: false, reaped: None })
+    }
+
+    /// Whether its number is its own still: that of one that has ended may be another's. `false` if that cannot be told.
+    pub(crate) fn is_there(&self) -> bool {
+        let none = std::ptr::null::<u8>();
+        self.reaped.is_none()
+            && self.handle.as_ref().is_some_and(|handle| {
+                // SAFETY: plain system call on a descriptor that we own; no signal is sent.
+                unsafe { libc::syscall(libc::SYS_pidfd_send_signal, handle.as_raw_fd(), 0, none, 0) == 0 }
+            })
     }
 
     /// Whether this process started it.

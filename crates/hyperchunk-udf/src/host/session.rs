@@ -265,8 +265,9 @@ impl Session {
             }
         }
         fds.extend(compiled.iter().chain(&code).map(|c| c.as_fd()));
-        socket::send(session.socket.as_fd(), b"setup", &fds)?;
+        let sent = socket::send_now(session.socket.as_fd(), b"setup", &fds);
         drop(fds);
+        session.told(sent)?;
         session.follow_caller(processor::current());
         session.handshake()?;
         Ok(session)
@@ -369,16 +370,14 @@ impl Session {
             self.roam();
         }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
-            self.process.allow_cpu(self.profile.limits.cpu_s);
+            if self.process.is_there() {
+                self.process.allow_cpu(self.profile.limits.cpu_s);
+            }
             self.cpu_allowed = start;
         }
         protocol::encode_call(self.seq, &self.places, &mut self.outgoing);
-        if socket::send(self.socket.as_fd(), &self.outgoing, &[]).is_err() {
-            let error = self.ended();
-            // Nothing was asked of it yet, so whatever ended it, a new one may be tried.
-            self.ended_idle = true;
-            return Err(error);
-        }
+        let sent = socket::send_now(self.socket.as_fd(), &self.outgoing, &[]);
+        self.told(sent)?;
         let answer = self.wait(start, together);
         // One slow call may be the machine's fault.
         self.slow_calls = if start.elapsed() > HEAVY { self.slow_calls.saturating_add(1) } else { 0 };
@@ -420,13 +419,9 @@ impl Session {
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn lend(&mut self, memory: BorrowedFd<'_>, bytes: u64) -> Result<Option<String>> {
         let asked = protocol::encode_lending(Asked::Lend(bytes));
-        let sent = socket::send(self.socket.as_fd(), &asked, &[])
-            .and_then(|()| socket::send(self.socket.as_fd(), b"memory", &[memory]));
-        if sent.is_err() {
-            let error = self.ended();
-            // Nothing was asked of it yet.
-            self.ended_idle = true;
-            return Err(error);
+        for (bytes, fds) in [(asked.as_slice(), [].as_slice()), (b"memory", &[memory])] {
+            let sent = socket::send_now(self.socket.as_fd(), bytes, fds);
+            self.told(sent)?;
         }
         self.receive_lent()
     }
@@ -436,7 +431,8 @@ impl Session {
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn take_back(&mut self) -> Result<()> {
-        socket::send(self.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[])?;
+        let sent = socket::send_now(self.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[]);
+        self.told(sent)?;
         match self.receive_lent()? {
             None => Ok(()),
             Some(_) => Err(self.unexpected(&Answer::Lent(None))),
@@ -551,7 +547,8 @@ impl Session {
     /// Whether the worker has ended by itself, as it does when nobody calls for a while.
     pub fn is_over(&self) -> bool {
         use std::os::fd::AsRawFd as _;
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: 0, revents: 0 };
+        // Not what may be there to be read: the word of an earlier call.
+        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
         // SAFETY: one live pollfd, no waiting.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
@@ -607,7 +604,10 @@ impl Session {
                     }
                     // The message of an earlier call that was seen without it: one at most, unless it means harm.
                     Ok(Answer::Done(seq))
-                        if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall => {}
+                        if seq != self.seq && !doorbell.is_done(self.seq) && start.elapsed() < wall =>
+                    {
+                        left = wall.saturating_sub(start.elapsed());
+                    }
                     Ok(Answer::Done(seq)) if seq != self.seq && !doorbell.is_done(self.seq) => {
                         break Err(self.too_slow());
                     }
@@ -638,14 +638,30 @@ impl Session {
             Err(error) => (protocol::encode_connection(Some(error.message())), None),
         };
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|f| f.as_fd()).collect();
-        if socket::send(self.socket.as_fd(), &text, &fds).is_err() {
-            return Err(self.ended());
+        let sent = socket::send_now(self.socket.as_fd(), &text, &fds);
+        self.told(sent).inspect_err(|_| self.ended_idle = false)
+    }
+
+    /// What comes of having sent something to the worker, which waits for it, and so has room for it, unless it means harm.
+    fn told(&mut self, sent: Result<bool>) -> Result<()> {
+        match sent {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.process.kill();
+                fail!(Worker, "stopped: it does not take what it is sent")
+            }
+            Err(_) => {
+                let error = self.ended();
+                // Nothing was asked of it yet, so whatever ended it, a new one may be tried.
+                self.ended_idle = true;
+                Err(error)
+            }
         }
-        Ok(())
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit)? {
+        let own = if self.locked_down { self.wall } else { START };
+        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit, own)? {
             Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.process.kill()),
             Received::Closed => Err(self.ended()),
@@ -715,7 +731,7 @@ impl Session {
 
     /// Puts the worker on the processor of the caller.
     fn follow_caller(&mut self, cpu: Option<usize>) {
-        if cpu.is_none() || self.cpu == cpu {
+        if cpu.is_none() || self.cpu == cpu || !self.process.is_there() {
             return;
         }
         self.process.set_affinity(&processor::only(cpu));
@@ -725,6 +741,7 @@ impl Session {
     /// Lets the worker run on every processor that the caller may use.
     fn roam(&mut self) {
         if self.cpu.take().is_some()
+            && self.process.is_there()
             && let Some(all) = processor::allowed()
         {
             self.process.set_affinity(&all);

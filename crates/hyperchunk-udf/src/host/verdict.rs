@@ -21,6 +21,12 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
                 format!("stopped: tried to make memory executable ({call}, not allowed by profile {name})");
             (ErrorKind::Violation, text)
         }
+        (Some((StopReason::FineClock, _)), _) => {
+            let text = format!(
+                "stopped: read a fine clock (not allowed by profile {name}); for values, `lib.clock()` is the clock"
+            );
+            (ErrorKind::Violation, text)
+        }
         (None, Exit::Signal(libc::SIGSYS)) => (
             ErrorKind::Violation,
             format!("stopped: tried a system call that is not allowed (profile {name})"),

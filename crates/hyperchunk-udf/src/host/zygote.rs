@@ -19,6 +19,8 @@ const MAX_FORKS: u32 = 1000;
 
 struct Zygote {
     process: Process,
+    /// Workers that it forked and that nobody has [forgotten](forget).
+    children: Vec<libc::pid_t>,
     socket: OwnedFd,
     printed: Printed,
     python: PathBuf,
@@ -26,13 +28,34 @@ struct Zygote {
     owner: u32,
 }
 
-static ZYGOTE: Mutex<Option<Zygote>> = Mutex::new(None);
+/// The one that forks, and those before it whose workers are at work.
+#[derive(Default)]
+struct Zygotes {
+    forks: Option<Zygote>,
+    retired: Vec<Zygote>,
+}
+
+impl Zygotes {
+    /// Has another one fork from now on. A worker ends with the one that forked it.
+    fn retire(&mut self) {
+        self.retired.extend(self.forks.take());
+        self.retired.retain(|zygote| !zygote.children.is_empty() && zygote.is_ours());
+    }
+
+    /// The one that forked a worker.
+    fn parent(&mut self, pid: libc::pid_t) -> Option<&mut Zygote> {
+        let mut all = self.retired.iter_mut().chain(&mut self.forks);
+        all.find(|zygote| zygote.is_ours() && zygote.children.contains(&pid))
+    }
+}
+
+static ZYGOTES: Mutex<Zygotes> = Mutex::new(Zygotes { forks: None, retired: Vec::new() });
 
 /// Waits for other threads, but not for ever: after a fork, the thread that has the lock may not be there any more.
-fn lock() -> Result<MutexGuard<'static, Option<Zygote>>> {
+fn lock() -> Result<MutexGuard<'static, Zygotes>> {
     let deadline = Instant::now() + START;
     loop {
-        match cache(&ZYGOTE) {
+        match cache(&ZYGOTES) {
             Some(guard) => return Ok(guard),
             None if Instant::now() > deadline => {
                 fail!(Worker, "the Python worker is busy for another thread")
@@ -50,27 +73,24 @@ pub(super) fn fork(
     stderr: BorrowedFd<'_>,
 ) -> Result<Process> {
     let python = programs.python()?;
-    let mut slot = lock()?;
+    let mut zygotes = lock()?;
     // After a fork of the host, the parent's zygote is not ours to talk to.
-    if slot
-        .as_ref()
-        .is_some_and(|z| z.owner != std::process::id() || z.python != python || z.forks >= MAX_FORKS)
-    {
-        *slot = None;
+    if zygotes.forks.as_ref().is_some_and(|z| !z.is_ours() || z.python != python || z.forks >= MAX_FORKS) {
+        zygotes.retire();
     }
     // It ends by itself when it is idle; then a new one is started, once.
     for fresh in [false, true] {
-        if slot.is_none() {
-            *slot = Some(start(programs, python.clone())?);
+        if zygotes.forks.is_none() {
+            zygotes.forks = Some(start(programs, python.clone())?);
         }
-        let Some(zygote) = slot.as_mut() else { continue };
+        let Some(zygote) = zygotes.forks.as_mut() else { continue };
         match zygote.fork(socket, stdout, stderr) {
             Ok(process) => return Ok(process),
             Err(error) if fresh => {
-                *slot = None;
+                zygotes.retire();
                 return Err(error);
             }
-            Err(_) => *slot = None,
+            Err(_) => zygotes.retire(),
         }
     }
     fail!(Worker, "Python could not be started")
@@ -78,18 +98,20 @@ pub(super) fn fork(
 
 /// How a forked worker ended.
 pub(super) fn exit_of(pid: libc::pid_t) -> Option<Exit> {
-    let mut slot = lock().ok()?;
-    let zygote = slot.as_mut().filter(|z| z.owner == std::process::id())?;
-    let answer = zygote.ask(b'S', pid, &[]).ok()?;
+    let answer = lock().ok()?.parent(pid)?.ask(b'S', pid, &[]).ok()?;
     if answer == i32::MIN { None } else { Some(Exit::from_wait(answer)) }
 }
 
 /// Tells the zygote that nobody will ask how `pid` ended.
 pub(super) fn forget(pid: libc::pid_t) {
-    let Ok(mut slot) = lock() else { return };
-    if let Some(zygote) = slot.as_mut().filter(|z| z.owner == std::process::id()) {
+    let Ok(mut zygotes) = lock() else { return };
+    if let Some(zygote) = zygotes.parent(pid) {
+        zygote.children.retain(|child| *child != pid);
         // A zygote that is gone has no children left to reap.
         let _ = socket::send(zygote.socket.as_fd(), &packet(b'R', pid), &[]);
+    }
+    if !zygotes.retired.is_empty() {
+        zygotes.retired.retain(|zygote| !zygote.children.is_empty());
     }
 }
 
@@ -111,7 +133,8 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     let process = process::spawn(&python, &arguments, &[theirs.as_fd()], pipe.as_fd(), pipe.as_fd(), &[])?;
     drop((theirs, pipe));
     socket::set_timeout(socket.as_fd(), START)?;
-    let mut zygote = Zygote { process, socket, printed, python, forks: 0, owner: std::process::id() };
+    let owner = std::process::id();
+    let mut zygote = Zygote { process, children: Vec::new(), socket, printed, python, forks: 0, owner };
     match zygote.receive() {
         Ok(_) => Ok(zygote),
         Err(error) => {
@@ -137,7 +160,13 @@ impl Zygote {
             fail!(Worker, "Python could not fork (error {})", -pid)
         }
         self.forks += 1;
-        Ok(Process::foreign(pid))
+        let process = Process::foreign(pid)?;
+        self.children.push(pid);
+        Ok(process)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.owner == std::process::id()
     }
 
     fn ask(&mut self, op: u8, pid: libc::pid_t, fds: &[BorrowedFd<'_>]) -> Result<i32> {
@@ -147,7 +176,7 @@ impl Zygote {
 
     fn receive(&mut self) -> Result<i32> {
         let mut buffer = [0; 4];
-        match socket::receive_within(self.socket.as_fd(), &mut buffer, START)? {
+        match socket::receive_within(self.socket.as_fd(), &mut buffer, START, START)? {
             Received::Packet(4) => Ok(i32::from_le_bytes(buffer)),
             Received::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
             Received::Closed => fail!(Worker, "the Python worker ended"),
@@ -158,7 +187,7 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        if self.owner == std::process::id() {
+        if self.is_ours() {
             self.process.kill();
             self.process.wait(Duration::from_secs(1));
         }

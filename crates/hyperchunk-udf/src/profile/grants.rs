@@ -5,8 +5,8 @@
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
-use crate::keys;
 use crate::network::Endpoint;
+use crate::{host, keys};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::fmt::Write as _;
@@ -67,6 +67,11 @@ impl Grants {
         let mut never: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         never.extend(keys::config_dir());
         never.extend(crate::audit::state_dir());
+        // What is kept there is believed: results of other functions, and machine code.
+        never.extend(host::kept_folders());
+        if write {
+            never.extend(programs());
+        }
         never.extend(home.iter().flat_map(|h| PRIVATE.iter().map(|p| h.join(p))));
         let real = |p: &PathBuf| std::fs::canonicalize(p).ok();
         let more: Vec<PathBuf> = never.iter().filter_map(real).collect();
@@ -117,6 +122,17 @@ impl Grants {
         add("read", if self.clock { vec!["the clock".into()] } else { Vec::new() });
         words
     }
+}
+
+/// Where what runs functions lies: the package, and the Python environments that it could use.
+fn programs() -> impl Iterator<Item = PathBuf> {
+    let found = host::Programs::find().ok();
+    let python = found.as_ref().and_then(|programs| programs.python().ok());
+    let environment = python.and_then(|python| Some(python.parent()?.parent()?.to_owned()));
+    let package = found.as_ref().and_then(|programs| programs.package()).map(Path::to_owned);
+    package
+        .into_iter()
+        .chain(environment.into_iter().flat_map(|folder| ["bin", "lib"].map(|part| folder.join(part))))
 }
 
 /// A file or folder of a home whose name begins with a dot.

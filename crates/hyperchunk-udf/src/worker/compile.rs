@@ -40,6 +40,7 @@ fn start(arguments: &[OsString]) -> Result<Error> {
         memory: plan.memory,
         cpu_seconds: plan.cpu_seconds,
         file_size: 64 << 20,
+        fine_clocks: true,
         grants: crate::profile::Grants::default(),
         scratch: Some(plan.scratch),
         tools: plan.tools,

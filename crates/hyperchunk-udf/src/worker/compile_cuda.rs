@@ -21,6 +21,7 @@ pub(super) fn run(nvrtc: &Path, scratch: &Path) -> Result<()> {
         memory: 8 << 30,
         cpu_seconds: 80,
         file_size: 64 << 20,
+        fine_clocks: true,
         grants: crate::profile::Grants::default(),
         scratch: Some(scratch.to_owned()),
         // What it loads lies beside it.

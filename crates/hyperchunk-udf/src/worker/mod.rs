@@ -205,6 +205,7 @@ fn run(socket: BorrowedFd<'_>, make: MakeRuntime<'_>) -> Result<()> {
         memory: setup.memory,
         cpu_seconds: setup.cpu_s,
         file_size: setup.file_bytes,
+        fine_clocks: setup.fine_clocks,
         // A module and a kernel have no system calls that could use them.
         grants: if matches!(backend, Backend::Wasm | Backend::Cuda) {
             Grants::default()

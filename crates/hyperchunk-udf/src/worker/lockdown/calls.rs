@@ -5,12 +5,11 @@
 
 use std::ffi::c_long;
 
-/// Kept by every function, whatever its arguments: memory of its own, its own end, clocks, randomness, and descriptors
+/// Kept by every function, whatever its arguments: memory of its own, its own end, waiting, randomness, and descriptors
 /// that are open already.
 pub(super) const COMMON: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
-    libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_close,
     libc::SYS_exit,
@@ -21,7 +20,6 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_getppid,
     libc::SYS_getrandom,
     libc::SYS_gettid,
-    libc::SYS_gettimeofday,
     libc::SYS_lseek,
     libc::SYS_madvise,
     libc::SYS_munmap,
@@ -37,6 +35,9 @@ pub(super) const COMMON: &[c_long] = &[
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
 ];
+
+/// The time as the kernel has it. Kept, but for functions with coarse clocks.
+pub(super) const FINE_CLOCKS: &[c_long] = &[libc::SYS_clock_gettime, libc::SYS_gettimeofday];
 
 /// Kept while a shared object is loaded, on top of [`COMMON`] (and `openat` for reading).
 ///

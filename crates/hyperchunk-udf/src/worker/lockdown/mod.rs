@@ -87,6 +87,9 @@ pub struct Policy {
     pub cpu_seconds: u64,
     /// The largest file that may be written, where one may be at all.
     pub file_size: u64,
+    /// Whether the process may measure time more finely than the kernel's ticks, some milliseconds apart. Only for Lua can that be
+    /// forbidden: CPython reads the clock whenever it takes a lock, and a module of WebAssembly has no clock but the one that we give it.
+    pub fine_clocks: bool,
     /// What the profile grants; nothing to a compiler.
     pub grants: Grants,
     /// The one writable directory of a compiler; `None` for everything else.
@@ -151,13 +154,21 @@ pub fn restrict(policy: &Policy) -> Result<Report> {
     // Both are reset by the kernel when the credentials change, so not before this point.
     parent::die_with_host()?;
     process::forbid_inspection()?;
+    let access = Access { coarse_clocks: has_coarse_clocks(policy), ..Access::of(&policy.grants) };
+    if access.coarse_clocks && process::forbid_cycle_counter() {
+        status::tell_fine_clocks()?;
+    }
     rlimits::apply(policy, layers)?;
     layers |= Layers::RLIMITS;
     let landlock_abi = landlock::restrict(policy)?;
     layers |= Layers::LANDLOCK;
-    seccomp::restrict(policy.runtime, Access::of(&policy.grants))?;
+    seccomp::restrict(policy.runtime, access)?;
     layers |= Layers::SECCOMP;
     Ok(Report { layers, landlock_abi })
+}
+
+fn has_coarse_clocks(policy: &Policy) -> bool {
+    !policy.fine_clocks && matches!(policy.runtime, Runtime::Lua { .. })
 }
 
 /// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or looked at and no memory made
@@ -182,6 +193,8 @@ struct Access {
     connect: bool,
     /// Machine code that Python makes.
     jit: bool,
+    /// No clocks but those that tick every few milliseconds.
+    coarse_clocks: bool,
 }
 
 impl Access {
@@ -192,6 +205,7 @@ impl Access {
             threads: grants.threads,
             connect: !grants.connect.is_empty(),
             jit: grants.jit,
+            coarse_clocks: false,
         }
     }
 }

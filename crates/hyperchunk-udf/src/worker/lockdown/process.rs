@@ -82,6 +82,12 @@ fn prctl(name: &str, option: c_int, value: c_ulong) -> Result<()> {
     Ok(())
 }
 
+/// From here on the processor's counter of cycles is a fault, and with it every clock that is finer than the kernel's ticks, since the
+/// kernel's page of code that tells the time reads that counter. Returns whether the system can do that.
+pub(super) fn forbid_cycle_counter() -> bool {
+    prctl("PR_SET_TSC", libc::PR_SET_TSC, unsigned(libc::PR_TSC_SIGSEGV)).is_ok()
+}
+
 /// Closes every descriptor that is not in `keep`.
 pub(super) fn close_descriptors_but(keep: &[RawFd]) -> Result<()> {
     for (first, last) in gaps(keep)? {

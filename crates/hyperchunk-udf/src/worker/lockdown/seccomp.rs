@@ -194,6 +194,13 @@ fn granted(runtime: Runtime, access: Access) -> Vec<c_long> {
 fn allow_list(runtime: Runtime, phase: Phase, access: Access) -> Result<Table, BackendError> {
     let mut table = Table::default();
     table.every(calls::COMMON);
+    if access.coarse_clocks {
+        for clock in [libc::CLOCK_REALTIME_COARSE, libc::CLOCK_MONOTONIC_COARSE] {
+            table.when(libc::SYS_clock_gettime, &[equals(0, clock)])?;
+        }
+    } else {
+        table.every(calls::FINE_CLOCKS);
+    }
     for answered in answered(runtime, phase, access)?.into_values() {
         table.0.extend(answered.0);
     }

@@ -5,6 +5,8 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
+use crate::error::{Error, Result};
+
 /// The value of [`StatusPage::magic`] once the handler is installed.
 pub const STATUS_MAGIC: u32 = 0x4843_5354;
 
@@ -34,6 +36,8 @@ pub enum StopReason {
     DeniedCall = 1,
     /// It tried to make memory executable.
     ExecutableMemory = 2,
+    /// It read the processor's counter of cycles, which all fine clocks are made of.
+    FineClock = 3,
 }
 
 impl StatusPage {
@@ -42,6 +46,7 @@ impl StatusPage {
         let reason = match self.reason.load(Ordering::Acquire) {
             1 => StopReason::DeniedCall,
             2 => StopReason::ExecutableMemory,
+            3 => StopReason::FineClock,
             _ => return None,
         };
         Some((reason, self.syscall.load(Ordering::Relaxed)))
@@ -52,6 +57,9 @@ static PAGE: AtomicPtr<StatusPage> = AtomicPtr::new(ptr::null_mut());
 
 /// Room for the handler: a signal frame with the largest vector state takes some 12 KiB.
 const STACK_BYTES: usize = 64 << 10;
+
+/// `si_code` of a fault that has no address (`SI_KERNEL`).
+const SI_KERNEL: c_int = 0x80;
 
 /// `si_code` of a signal that a seccomp filter raised (`SYS_SECCOMP`).
 const SYS_SECCOMP: c_int = 1;
@@ -96,6 +104,64 @@ pub unsafe fn prepare(status: *mut StatusPage) {
     if let Some(page) = unsafe { status.as_ref() } {
         page.magic.store(STATUS_MAGIC, Ordering::Release);
     }
+}
+
+/// Has reads of the processor's counter of cycles, where they are [forbidden](super::process::forbid_cycle_counter), end the process
+/// with a word about it. Any other fault ends it as it would without.
+pub(super) fn tell_fine_clocks() -> Result<()> {
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_fault;
+    // SAFETY: sigaction is a plain C structure for which all zeros is a valid value (no flags, empty mask).
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    // Once: an instruction that faults for another reason does so again, and that ends the process.
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND;
+    // SAFETY: the handler has the signature that SA_SIGINFO asks for and does async-signal-safe things only.
+    if unsafe { libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut()) } != 0 {
+        return Err(Error::last_os("lockdown: sigaction"));
+    }
+    Ok(())
+}
+
+/// Async-signal-safe, as [`on_denied_call`] is.
+extern "C" fn on_fault(_signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
+    let by_kernel = unsafe { info.as_ref() }.is_some_and(|info| info.si_code == SI_KERNEL);
+    // SAFETY: the kernel passes the context of the instruction that faulted, which a fault without an address let it read.
+    if !by_kernel || !unsafe { reads_cycles(context) } {
+        return;
+    }
+    // SAFETY: the page is null or, by the contract of `prepare`, mapped for good.
+    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        page.reason.store(StopReason::FineClock as u32, Ordering::Release);
+    }
+    // SAFETY: _exit is async-signal-safe and does not return.
+    unsafe { libc::_exit(DENIED_EXIT_CODE) }
+}
+
+/// Whether the instruction that faulted is `rdtsc` or `rdtscp`.
+///
+/// # Safety
+/// `context` is that of a signal, and its instruction was executed, so that its first two bytes can be read.
+#[cfg(target_arch = "x86_64")]
+unsafe fn reads_cycles(context: *mut c_void) -> bool {
+    // SAFETY: the caller's promise.
+    let Some(context) = (unsafe { context.cast::<libc::ucontext_t>().as_ref() }) else { return false };
+    let at = context.uc_mcontext.gregs.get(usize::try_from(libc::REG_RIP).unwrap_or(usize::MAX));
+    let Some(at) = at.copied().and_then(|at| usize::try_from(at).ok()) else { return false };
+    let code = ptr::with_exposed_provenance::<u8>(at);
+    // SAFETY: two bytes of an instruction that the processor has decoded. No other one with this beginning is forbidden to programs.
+    match unsafe { [code.read(), code.add(1).read()] } {
+        [0x0f, 0x31] => true,
+        // SAFETY: an instruction that begins so has three bytes.
+        [0x0f, 0x01] => unsafe { code.add(2).read() == 0xf9 },
+        _ => false,
+    }
+}
+
+/// What else has no address there, is rare.
+#[cfg(target_arch = "aarch64")]
+unsafe fn reads_cycles(_context: *mut c_void) -> bool {
+    true
 }
 
 /// Writes down the call and exits. The kernel has not run the call and never will.

@@ -63,6 +63,7 @@ fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
         protocol: PROTOCOL,
         backend: "LuaJIT".to_owned(),
         jit,
+        fine_clocks: true,
         memory: 0,
         cpu_s: 0,
         grants: Default::default(),

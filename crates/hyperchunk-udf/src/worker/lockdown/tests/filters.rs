@@ -98,7 +98,8 @@ fn calls() -> impl Iterator<Item = Call> {
 fn one_filter_decides_as_several() {
     let grants = [
         Access::default(),
-        Access { read: true, write: true, threads: true, connect: true, jit: true },
+        Access { read: true, write: true, threads: true, connect: true, jit: true, coarse_clocks: false },
+        Access { coarse_clocks: true, ..Access::default() },
         Access { connect: true, ..Access::default() },
     ];
     for runtime in RUNTIMES {

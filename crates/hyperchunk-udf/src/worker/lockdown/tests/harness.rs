@@ -202,6 +202,7 @@ pub(super) fn policy(runtime: Runtime) -> Policy {
         memory: 256 << 20,
         cpu_seconds: 5,
         file_size: 0,
+        fine_clocks: true,
         grants: Grants::default(),
         scratch: None,
         tools: None,
