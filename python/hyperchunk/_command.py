@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from hyperchunk import _core, _libhdf5
@@ -9,4 +10,8 @@ from hyperchunk import _core, _libhdf5
 
 def main() -> None:
     """Run the command and exit with its status."""
-    sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]], _libhdf5.of_h5py()))
+    try:
+        sys.exit(_core.run_command(["hyperchunk", *sys.argv[1:]], _libhdf5.of_h5py()))
+    except KeyboardInterrupt:
+        # As the shell tells of a program that Ctrl-C ended.
+        sys.exit(128 + signal.SIGINT)

@@ -3,6 +3,7 @@
 use hyperchunk::{Error, ErrorKind};
 use pyo3::prelude::*;
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The class in `hyperchunk.exceptions` for each kind.
 fn class_name(kind: ErrorKind) -> &'static str {
@@ -42,8 +43,22 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
+static COMMAND: AtomicBool = AtomicBool::new(false);
+
+/// Does what a command does. What a signal raised meanwhile is its result.
+pub(crate) fn command<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    COMMAND.store(true, Ordering::Relaxed);
+    let done = work();
+    COMMAND.store(false, Ordering::Relaxed);
+    RAISED.take().map_or(Ok(done), Err)
+}
+
 /// Whether a signal, such as of Ctrl-C, raises something. Asked by a thread that waits; only the main thread hears of any.
 pub(crate) fn interrupted() -> bool {
+    // A command does nothing more after that.
+    if COMMAND.load(Ordering::Relaxed) && RAISED.with_borrow(Option::is_some) {
+        return true;
+    }
     let raised = Python::try_attach(|py| py.check_signals().err()).flatten();
     raised.map(|error| RAISED.replace(Some(error))).is_some()
 }

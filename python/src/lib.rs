@@ -36,8 +36,8 @@ use std::path::PathBuf;
 /// Runs the `hyperchunk` command; returns its exit status.
 #[pyfunction]
 #[pyo3(signature = (arguments, libhdf5=None))]
-fn run_command(py: Python<'_>, arguments: Vec<OsString>, libhdf5: Option<PathBuf>) -> i32 {
-    py.detach(|| hyperchunk_cli::run(arguments, libhdf5))
+fn run_command(py: Python<'_>, arguments: Vec<OsString>, libhdf5: Option<PathBuf>) -> PyResult<i32> {
+    errors::command(|| py.detach(|| hyperchunk_cli::run(arguments, libhdf5)))
 }
 
 /// Makes `folder` the first place where each libhdf5 of this process looks for plugins; returns how many there are.

@@ -226,3 +226,37 @@ def test_the_command(tmp_path: Path, command: Any, source: Any) -> None:
     assert command("udf", "rebuild", f"{file}:/out").returncode == 0
     assert hyperchunk.udf.show(file, "out").record["output_resolution"] == [10, 6]
     np.testing.assert_array_equal(both(file, "out"), series(file, 0, "a"))
+
+
+@pytest.mark.parametrize("language", ["py", "lua", "cpp"])
+def test_an_input_that_is_whole_stays_so(language: str, tmp_path: Path, attach: Any, command: Any) -> None:
+    """A table that has by chance the shape that the dataset grows to."""
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened.create_dataset("a", data=np.arange(4.0), maxshape=(None,), chunks=(4,))
+        opened["table"] = np.arange(1.0, 9.0)
+    text = {
+        "py": 'def dynamic_dataset():\n    a, t, out = (lib.array(n) for n in ("a", "table", "out"))\n'
+        "    out[...] = a + 1000 * t[0] + len(t)\n",
+        "lua": """function dynamic_dataset()
+            local a, t, out = lib.getData("a"), lib.getData("table"), lib.getData("out")
+            for i = 1, lib.getDims("out")[1] do out[i] = a[i] + 1000 * t[1] + lib.getDims("table")[1] end
+        end""",
+        "cpp": """extern "C" void dynamic_dataset() {
+            auto a = lib.getData<double>("a"), t = lib.getData<double>("table"), out = lib.getData<double>("out");
+            for (size_t i = 0; i < lib.getDims("out")[0]; i++) out[i] = a[i] + 1000 * t[0] + lib.getDims("table")[0];
+        }""",
+    }[language]
+    attach(file, language, text, "out:4:double", chunks="4", maxshape="inputs")
+    for length in (8, 12):
+        with h5py.File(file, "r+") as opened:
+            opened["a"].resize((length,))
+            opened["a"][...] = np.arange(length)
+        assert hyperchunk.udf.extend(file, "out") == (length,)
+        np.testing.assert_array_equal(both(file, "out"), np.arange(length) + 1008)
+        if length == 8:
+            told = command("udf", "rebuild", f"{file}:/out")
+            assert told.returncode == 1
+            assert "grown to the very shape of 'table'" in told.stderr.replace('"', "'")
+    assert command("udf", "rebuild", f"{file}:/out").returncode == 0
+    np.testing.assert_array_equal(both(file, "out"), np.arange(12) + 1008)

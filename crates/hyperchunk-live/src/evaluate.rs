@@ -70,7 +70,7 @@ pub(crate) fn calls<'a>(file: &File, plan: &'a Plan) -> Calls<'a> {
         key: &plan.key,
         results: plan.results.as_ref(),
         // The engine reads files that nobody writes.
-        constant: Some(file.instance()),
+        constant: plan.constant.then(|| file.instance()),
     }
 }
 

@@ -223,13 +223,20 @@ pub(crate) fn open(file: &File, record: &Record, slot: &Slot) -> Result<Dataset>
     Ok(dataset)
 }
 
+/// Whether the values of a dataset lie in this file, and are not made of what may lie in others.
+pub(crate) fn lies_in(file: &File, dataset: &Dataset) -> bool {
+    dataset.external().is_empty()
+        && dataset.store().is_none()
+        && !dataset.is_live()
+        && !matches!(dataset.layout(), Layout::Virtual { .. })
+        && dataset.object().file().same(file)
+}
+
 /// Where an input lies in the file if a worker may map it: in one piece, in the machine's own type.
 pub(crate) fn place(file: &File, slot: &Slot, dataset: &Dataset) -> Option<u64> {
     let Layout::Contiguous { address: Some(address), .. } = dataset.layout() else { return None };
-    let plain = dataset.external().is_empty()
-        && dataset.store().is_none()
+    let plain = lies_in(file, dataset)
         && dataset.dims() == slot.dims
-        && dataset.object().file().same(file)
         && !slot.datatype.has_pointers()
         && in_memory(dataset.datatype()).is_ok_and(|(_, memory)| memory == *dataset.datatype());
     let offset = file.superblock().base.checked_add(*address)?;

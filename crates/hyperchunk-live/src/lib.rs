@@ -3,6 +3,7 @@
 //!
 //! **Invariant:** nothing from a file is executed, loaded or compiled in this process.
 
+mod chunked;
 pub mod device;
 mod evaluate;
 mod expression;
@@ -12,12 +13,15 @@ mod plan;
 mod stored;
 mod texts;
 
+pub use chunked::ChunkedInput;
+
 use hyperchunk::live::{Evaluator, set_evaluator};
 use hyperchunk::{Dataset, Error, ErrorKind, Result};
 
 /// Lets the engine compute live datasets. Once for the process.
 pub fn enable() {
     set_evaluator(&Functions);
+    hyperchunk_udf::host::set_interrupt(hyperchunk::io::is_interrupted);
 }
 
 /// Runs functions in workers.

@@ -46,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) results: Option<Results>,
     /// Whether HDF5-UDF wrote it.
     legacy: bool,
+    /// Whether inputs that are read whole lie in the file, so that they stay what they are.
+    pub(crate) constant: bool,
 }
 
 static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
@@ -138,8 +140,10 @@ impl Plan {
             program: None,
             results,
             legacy: legacy.is_some(),
+            constant: true,
         };
-        plan.key = Arc::new(plan.checked(dataset).map_err(|error| plan.explain(&error))?);
+        let (key, constant) = plan.checked(dataset).map_err(|error| plan.explain(&error))?;
+        (plan.key, plan.constant) = (Arc::new(key), constant);
         if plan.record.backend == Backend::Expression {
             let program = expression::prepare(file, &plan.record).map_err(|error| plan.explain(&error))?;
             plan.program = Some(program);
@@ -147,7 +151,8 @@ impl Plan {
         Ok(plan)
     }
 
-    fn checked(&self, dataset: &Dataset) -> Result<SessionKey> {
+    /// What a worker is for, and whether inputs that are read whole stay what they are.
+    fn checked(&self, dataset: &Dataset) -> Result<(SessionKey, bool)> {
         let (record, file) = (&self.record, dataset.object().file());
         self.profile.allow(record.backend, self.signer)?;
         let chunk = dataset.chunked().map(|chunked| chunked.dims.clone()).unwrap_or_default();
@@ -177,12 +182,14 @@ impl Plan {
             source: Source::Output(record.part_bytes(slot, false)),
         };
         let mut slots = vec![output(&record.output)];
+        let mut constant = true;
         for input in &record.inputs {
             let open = match record.backend {
                 Backend::Expression => expression::dataset(file, record, input),
                 _ => inputs::open(file, record, input),
             };
             let opened = open.map_err(|error| about_input(&error, input))?;
+            constant &= record.is_cut(input) || inputs::lies_in(file, &opened);
             let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
             let source = match inputs::place(file, input, &opened) {
                 // A result is found by the bytes of its inputs, so these are read.
@@ -207,7 +214,7 @@ impl Plan {
             }
             (key.file, key.version) = state(&m);
         }
-        Ok(key)
+        Ok((key, constant))
     }
 
     /// A worker for this plan: a warm one, or a new one.

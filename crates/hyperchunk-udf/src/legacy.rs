@@ -289,6 +289,7 @@ impl Legacy {
             blockwise: false,
             halo: Vec::new(),
             maximum: Vec::new(),
+            uncut: Vec::new(),
             needs: Needs::default(),
             analysis: None,
             created: String::new(),

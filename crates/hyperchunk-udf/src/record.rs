@@ -115,6 +115,9 @@ pub struct Record {
     pub halo: Vec<u64>,
     /// The largest shape that the dataset may grow to, [`UNLIMITED`] where nothing bounds it; empty if it does not grow.
     pub maximum: Vec<u64>,
+    /// Of a dataset that has grown: inputs and other outputs that have its shape now and did not when it was attached, by their names.
+    /// Not written anywhere.
+    pub uncut: Vec<String>,
     /// What it needs beside its inputs.
     pub needs: Needs,
     /// What an analysis of a store says of itself; nothing for a live dataset.
@@ -283,6 +286,7 @@ impl Record {
             blockwise: h.blockwise,
             halo: h.halo.unwrap_or_default(),
             maximum: maximum.map(|d| d.unwrap_or(UNLIMITED)).collect(),
+            uncut: Vec::new(),
             needs: Needs { seed: h.seed, clock: h.clock.is_some() },
             analysis: h.analysis,
             created: h.created,

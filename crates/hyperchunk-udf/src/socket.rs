@@ -1,6 +1,7 @@
 //! Packets with descriptors over a Unix socket.
 
 use crate::error::{Error, Result, fail};
+use crate::host::interrupt;
 use crate::protocol::MAX_MESSAGE;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
@@ -113,7 +114,7 @@ pub enum Received {
     Closed,
     /// The time limit passed.
     TimedOut,
-    /// A signal came. The time limit begins anew with the next receive.
+    /// A signal came, or somebody wants no more of it.
     Interrupted,
 }
 
@@ -139,8 +140,8 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received> {
     }
 }
 
-/// Receives like [`receive`], for at most `limit` however many signals come. `own` is the socket's own limit: it is relied on where it
-/// is no longer.
+/// Receives like [`receive`], for at most `limit` however many signals come, or until [somebody](interrupt) wants no more of it. `own`
+/// is the socket's own limit.
 ///
 /// # Errors
 /// Those of [`receive`].
@@ -151,13 +152,16 @@ pub fn receive_within(
     own: Duration,
 ) -> Result<Received> {
     let start = Instant::now();
-    let mut waits = limit >= own;
     loop {
-        if !waits && !readable_within(socket, limit.saturating_sub(start.elapsed()))? {
+        let left = limit.saturating_sub(start.elapsed());
+        if left < own && !readable_within(socket, left)? {
             return Ok(Received::TimedOut);
         }
         match receive(socket, buffer)? {
-            Received::Interrupted => waits = false,
+            Received::Interrupted | Received::TimedOut if interrupt::is_wanted(start) => {
+                return Ok(Received::Interrupted);
+            }
+            Received::Interrupted | Received::TimedOut => {}
             other => return Ok(other),
         }
     }

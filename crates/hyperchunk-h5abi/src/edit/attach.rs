@@ -354,6 +354,7 @@ fn record(
         blockwise: blocks.blockwise,
         halo: blocks.halo,
         maximum: blocks.maximum,
+        uncut: Vec::new(),
         needs: made.needs,
         analysis: None,
         created: keys::now(),

@@ -42,6 +42,15 @@ pub fn rebuild(library: &'static Library, path: &Path, dataset: &str, take_over:
             ),
         )));
     }
+    if let Some(name) = record.uncut.first() {
+        let name = hyperchunk_udf::escape::escape(name, 80);
+        return Err(about(crate::Error::new(
+            crate::ErrorKind::Unsupported,
+            format!(
+                "it has grown to the very shape of {name:?}, which is read whole, and a record of that shape could not tell so: let it grow further, then rebuild it"
+            ),
+        )));
+    }
     let programs = Programs::find()?;
     let slots = || record.slots().map(|s| (s.name.as_str(), &s.datatype));
     let language = record.compiled.as_ref().and_then(|c| Language::with_target(&c.target));

@@ -96,7 +96,7 @@ fn compute(library: &'static Library, stub: &Stub, dataset: Hid, plan: &Plan) ->
         digest: plan.verified.digest,
         key: &plan.key,
         results: plan.results.as_ref(),
-        constant: plan.read_only.then_some(plan.instance),
+        constant: plan.constant.then_some(plan.instance),
     };
     calls.compute((&offset, &shape), &Inputs { library, dataset, plan }, |session| {
         let mut chunk = ChunkBuffer::new(library, total)?;
@@ -148,6 +148,9 @@ pub(super) fn read_input(
     block: (&[u64], &[u64]),
     to: &mut [u8],
 ) -> Result<()> {
+    if plan.read_by_engine(library, live, slot, block, to) {
+        return Ok(());
+    }
     read_block(library, live, plan, slot, block, to, 0).map_err(|e| of_input(&e, plan, slot))
 }
 

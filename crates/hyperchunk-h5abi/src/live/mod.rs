@@ -3,6 +3,7 @@
 //! stub → the open dataset that it belongs to → its record, verified → plan → worker → the chunk's bytes. Expressions
 //! need no worker: they are computed here.
 
+mod ahead;
 mod circle;
 mod evaluate;
 mod expression;

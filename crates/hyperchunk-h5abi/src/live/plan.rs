@@ -1,11 +1,13 @@
 //! How the chunks of one open live dataset are computed: checked once, used for each chunk.
 
+use super::ahead::Engine;
 use super::circle::{self, Live};
 use super::record::Verified;
 use super::stored::Form;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
-use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CONTIGUOUS};
+use crate::symbols::{ACC_RDWR, ACC_SWMR_READ, ADDRESS_UNDEFINED, Hid, LAYOUT_CHUNKED, LAYOUT_CONTIGUOUS};
+use crate::virtual_sources::VIRTUAL;
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::datatype::Datatype;
@@ -21,7 +23,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A plan for the live dataset of one open file.
 pub(crate) struct Plan {
@@ -29,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) instance: u64,
     /// Whether nothing that it reads can change while the file is open.
     pub(crate) read_only: bool,
+    /// Whether inputs that are read whole lie in the file, so that they stay what they are.
+    pub(crate) constant: bool,
     pub(crate) verified: Arc<Verified>,
     pub(crate) profile: Profile,
     /// The path of the dataset, for messages.
@@ -43,9 +47,32 @@ pub(crate) struct Plan {
     pub(crate) results: Option<Results>,
     /// Of inputs by their names, if that cannot change: the live datasets that they are made of.
     made_of: Mutex<BTreeMap<String, Arc<[Live]>>>,
+    /// Whether there may be inputs that the engine reads.
+    chunked: bool,
+    engine: OnceLock<Option<Engine>>,
 }
 
 impl Plan {
+    /// Fills `to` with a part of an input, without libhdf5, if that can be.
+    pub(super) fn read_by_engine(
+        &self,
+        library: &'static Library,
+        live: Hid,
+        slot: &Slot,
+        part: (&[u64], &[u64]),
+        to: &mut [u8],
+    ) -> bool {
+        let record = &self.verified.record;
+        let state = (self.key.file, self.key.version);
+        let disk = || {
+            let disk = on_disk(library, &library.file_of(live).ok()?)?;
+            ((disk.identity, disk.version) == state).then_some(disk)
+        };
+        let engine =
+            || self.engine.get_or_init(|| Engine::new(record, (state, self.verified.digest), disk()?));
+        self.chunked && engine().as_ref().is_some_and(|engine| engine.read(record, slot, part, to, disk))
+    }
+
     /// The live datasets that an input, which is open, is made of.
     pub(super) fn live_in(&self, library: &'static Library, input: Hid, name: &str) -> Result<Arc<[Live]>> {
         if let Some(known) = cache(&self.made_of).and_then(|made_of| made_of.get(name).map(Arc::clone)) {
@@ -90,6 +117,8 @@ impl Plan {
             mappable: None,
             storable: false,
             elsewhere: false,
+            made_elsewhere: false,
+            chunked: false,
             kinds: Vec::new(),
         };
         let on_disk = on_disk(library, file);
@@ -120,6 +149,7 @@ impl Plan {
             instance,
             // Another file that an input lies in may be open for writing.
             read_only: read_only && !inputs.elsewhere,
+            constant: read_only && !inputs.elsewhere && !inputs.made_elsewhere,
             verified,
             profile,
             name,
@@ -128,6 +158,8 @@ impl Plan {
             program,
             results,
             made_of: Mutex::default(),
+            chunked: read_only && !inputs.elsewhere && on_disk.is_some() && inputs.chunked,
+            engine: OnceLock::new(),
         })
     }
 
@@ -283,6 +315,10 @@ struct Inputs<'a> {
     storable: bool,
     /// Whether an input lies in another file, behind an external link or a mount.
     elsewhere: bool,
+    /// Whether one that is read whole is made of what may lie in others: it is virtual, external or live.
+    made_elsewhere: bool,
+    /// Whether an input is stored in chunks.
+    chunked: bool,
     /// What the inputs of an expression are.
     kinds: Vec<Kind>,
 }
@@ -334,21 +370,23 @@ impl Inputs<'_> {
             return Ok(None);
         }
         let record = &verified.record;
+        let plist = library.create_plist(dataset.id)?;
+        // SAFETY: an open list.
+        let layout = unsafe { (library.f.plist_layout)(plist.id) };
+        self.chunked |= layout == LAYOUT_CHUNKED;
+        // SAFETY: an open list.
+        let external = unsafe { (library.f.plist_external_count)(plist.id) };
+        let is_made = layout == VIRTUAL || external != 0 || library.live_filter(plist.id).is_some();
+        self.made_elsewhere |= is_made && !record.is_cut(input);
         let stored = || {
             let may = record.backend == Backend::Cuda && self.storable && !datatype.has_pointers();
             let form = if may { Form::of(library, &dataset)? } else { None };
             Ok(form.map(|_| Source::Stored(record.part_bytes(input, true))))
         };
         let Some(size) = self.mappable else { return stored() };
-        let plist = library.create_plist(dataset.id)?;
         // SAFETY: open identifiers.
-        let (contiguous, external, same, offset) = unsafe {
-            (
-                (library.f.plist_layout)(plist.id) == LAYOUT_CONTIGUOUS,
-                (library.f.plist_external_count)(plist.id),
-                (library.f.type_equal)(native.id, file_type.id),
-                (library.f.dataset_offset)(dataset.id),
-            )
+        let (same, offset) = unsafe {
+            ((library.f.type_equal)(native.id, file_type.id), (library.f.dataset_offset)(dataset.id))
         };
         let bytes = input.bytes();
         let inside = offset != ADDRESS_UNDEFINED && offset.checked_add(bytes).is_some_and(|end| end <= size);
@@ -356,7 +394,7 @@ impl Inputs<'_> {
         let whole_pieces = !record.is_cut(input) || record.blocks_are_pieces();
         if !datatype.has_pointers()
             && dims == input.dims
-            && contiguous
+            && layout == LAYOUT_CONTIGUOUS
             && external == 0
             && same > 0
             && inside

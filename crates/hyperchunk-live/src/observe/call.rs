@@ -72,7 +72,7 @@ impl Worker {
             needs: Needs::default(),
         };
         let mut session = Session::start(&job, &programs)?;
-        session.within(Duration::from_millis(analysis.declaration.time_ms))?;
+        session.within(Duration::from_millis(analysis.declaration.time_ms));
         let conversion = Some(conversion).filter(|conversion| !conversion.is_copy());
         Ok(Self { session, conversion, room, bytes })
     }

@@ -70,6 +70,7 @@ pub fn make(making: &Making<'_>) -> Result<Analysis> {
         blockwise: false,
         halo: Vec::new(),
         maximum: Vec::new(),
+        uncut: Vec::new(),
         needs: Needs::default(),
         analysis: Some(making.declaration.clone()),
         created: String::new(),

@@ -1,6 +1,7 @@
 //! One worker with one function: its memory, its calls, its end.
 
 use super::code::{self, Code, MAX_CODE};
+use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::printed::Printed;
@@ -274,7 +275,7 @@ impl Session {
     }
 
     fn handshake(&mut self) -> Result<()> {
-        socket::set_timeout(self.socket.as_fd(), START)?;
+        socket::set_timeout(self.socket.as_fd(), interrupt::LOOK)?;
         match self.receive(START)? {
             Answer::Ready { layers, landlock_abi, inputs_at, decodes } => {
                 self.inputs_at = inputs_at;
@@ -306,7 +307,7 @@ impl Session {
             )
         }
         self.locked_down = true;
-        socket::set_timeout(self.socket.as_fd(), self.wall)
+        Ok(())
     }
 
     /// Waits until the worker has loaded the function.
@@ -324,12 +325,8 @@ impl Session {
     }
 
     /// Gives each call from now on less time than the profile does.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn within(&mut self, limit: Duration) -> Result<()> {
+    pub fn within(&mut self, limit: Duration) {
         self.wall = limit.min(self.wall).max(Duration::from_millis(1));
-        socket::set_timeout(self.socket.as_fd(), self.wall)
     }
 
     /// Runs the function once. `blocks` has, for each slot, the byte in its region where the block begins and the
@@ -617,9 +614,6 @@ impl Session {
             }
         };
         doorbell.asleep.store(0, Ordering::SeqCst);
-        if self.broker.is_some() {
-            socket::set_timeout(self.socket.as_fd(), self.wall)?;
-        }
         answer
     }
 
@@ -628,11 +622,7 @@ impl Session {
         let Some(broker) = &mut self.broker else {
             return Err(self.unexpected(&Answer::Connect(escape(asked, 80))));
         };
-        let start = Instant::now();
         let made = broker.connect(asked, left).inspect_err(|_| self.process.kill())?;
-        // A little is left even if it took all: the next message then ends it.
-        let left = left.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
-        socket::set_timeout(self.socket.as_fd(), left)?;
         let (text, fd) = match made {
             Ok(fd) => (protocol::encode_connection(None), Some(fd)),
             Err(error) => (protocol::encode_connection(Some(error.message())), None),
@@ -660,12 +650,15 @@ impl Session {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        let own = if self.locked_down { self.wall } else { START };
-        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit, own)? {
+        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit, interrupt::LOOK)? {
             Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
                 .inspect_err(|_| self.process.kill()),
             Received::Closed => Err(self.ended()),
-            Received::TimedOut | Received::Interrupted => {
+            Received::Interrupted => {
+                self.process.kill();
+                fail!(Failed, "interrupted")
+            }
+            Received::TimedOut => {
                 if self.locked_down {
                     return Err(self.too_slow());
                 }

@@ -13,7 +13,7 @@ pub type Block = (Vec<u64>, Vec<u64>);
 impl Record {
     /// Whether this input is cut to the block that is computed, rather than read whole.
     pub fn is_cut(&self, input: &Slot) -> bool {
-        self.blockwise && input.dims == self.output.dims
+        self.blockwise && input.dims == self.output.dims && !self.uncut.contains(&input.name)
     }
 
     /// The part of the output that chunk number `chunk` holds, clipped at the edges.
@@ -207,15 +207,19 @@ impl Record {
             )
         }
         let before = &self.output.dims;
+        let mut uncut = Vec::new();
         for slot in std::iter::once(&mut record.output).chain(&mut record.inputs).chain(&mut record.scratch) {
-            if slot.dims == *before {
+            if slot.dims == *before && !self.uncut.contains(&slot.name) {
                 slot.dims = dims.to_vec();
+            } else if slot.dims == *dims {
+                uncut.push(slot.name.clone());
             }
             let bytes = slot.dims.iter().try_fold(slot.datatype.size() as u64, |a, &d| a.checked_mul(d));
             if bytes.is_none_or(|b| b > 1 << 62) {
                 fail!(Invalid, "the dataset has the impossible shape {dims:?}")
             }
         }
+        record.uncut = uncut;
         Ok(record)
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn sample() -> Record {
         blockwise: true,
         halo: Vec::new(),
         maximum: Vec::new(),
+        uncut: Vec::new(),
         needs: Needs::default(),
         analysis: None,
         created: "2026-01-01T00:00:00Z".into(),

@@ -144,3 +144,43 @@ fn stores_stay_unoptimised() {
         check_after(asked, "uint64", "float", "a[i]", |n| n + (1 << 63), |given| given);
     }
 }
+
+/// An integer takes the whole part of what a sum is, compiled or not.
+#[test]
+fn sums_are_rounded_once() {
+    const ROUNDS: usize = 300;
+    let floats: Vec<u8> = (0..ROUNDS).flat_map(|_| 272.5_f32.to_ne_bytes()).collect();
+    let halves: Vec<u8> = (0..ROUNDS).flat_map(|_| (-0.5_f64).to_ne_bytes()).collect();
+    let tens: Vec<u8> = (0..ROUNDS).flat_map(|_| 10_i64.to_ne_bytes()).collect();
+    for line in ["", "jit.opt.start(3)", "jit.opt.start('+narrow')"] {
+        for (to, value, expected) in [
+            ("int16", "a[i] - 273", 0),
+            ("int32", "273 - a[i]", 0),
+            ("uint8", "a[i] - 273", 0),
+            ("int8", "a[i] - 273 + b[i]", -1),
+            ("int64", "x[i] - (b[i] + 3)", 8),
+            ("int32", "x[3 - b[i]]", 10),
+            ("int64", "a[i] + i - i", 272),
+        ] {
+            for jit in [true, false].into_iter().filter(|jit| *jit || line.is_empty()) {
+                let mut data = vec![
+                    Data::out("out", to, ROUNDS),
+                    Data::new("a", "float", false, &floats),
+                    Data::new("b", "double", false, &halves),
+                    Data::new("x", "int64", false, &tens),
+                ];
+                let lines =
+                    format!("{line}\nlocal x = lib.getData('x')\nfor i = 1, n do out[i] = {value} end");
+                run(&body(&lines), jit, &mut data).unwrap();
+                let found: Vec<u8> = data[0].words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                for (n, found) in found.chunks(element(to, 0).len()).take(ROUNDS).enumerate() {
+                    assert_eq!(
+                        found,
+                        element(to, expected),
+                        "{value} as {to}, jit {jit}, {line}, element {n}"
+                    );
+                }
+            }
+        }
+    }
+}

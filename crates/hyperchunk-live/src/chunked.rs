@@ -1,0 +1,79 @@
+//! Inputs in chunks, for a reader that has a file through libhdf5 and as bytes.
+
+use crate::inputs;
+use crate::of_function;
+use hyperchunk::live::on_this_thread;
+use hyperchunk::model::Datatype;
+use hyperchunk::{Dataset, File};
+use hyperchunk_udf::error::{Error, ErrorKind, Result};
+use hyperchunk_udf::record::{Record, Slot, bytes_of};
+
+/// An input in chunks, of which each is decoded for one block of the live dataset alone.
+#[derive(Debug)]
+pub struct ChunkedInput {
+    dataset: Dataset,
+    memory: Datatype,
+    slot: Slot,
+    cut: bool,
+}
+
+impl ChunkedInput {
+    /// The input of a record, if it is one of this kind: stored in chunks in this very file, of elements without addresses in them.
+    #[must_use]
+    pub fn open(file: &File, record: &Record, slot: &Slot) -> Option<Self> {
+        let dataset = inputs::open(file, record, slot).ok()?;
+        let chunk = &dataset.chunked()?.dims;
+        let cut = record.is_cut(slot);
+        // Else a chunk would be decoded for each of the blocks that it touches; libhdf5 keeps it.
+        let aligned = record.halo.iter().all(|halo| *halo == 0)
+            && record.chunk.len() == chunk.len()
+            && chunk.iter().all(|length| *length > 0)
+            && chunk
+                .iter()
+                .zip(&record.chunk)
+                .zip(dataset.dims())
+                .all(|((chunk, block), whole)| block % chunk == 0 || block >= whole);
+        if !inputs::lies_in(file, &dataset) || slot.datatype.has_pointers() || (cut && !aligned) {
+            return None;
+        }
+        let (_, memory) = inputs::in_memory(dataset.datatype()).ok()?;
+        Some(ChunkedInput { dataset, memory, slot: slot.clone(), cut })
+    }
+
+    /// Its name in the source.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.slot.name
+    }
+
+    /// Whether a block gets its part of it.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// The bytes of a part.
+    #[must_use]
+    pub fn bytes(&self, shape: &[u64]) -> Option<usize> {
+        usize::try_from(bytes_of(shape, &self.slot.datatype)).ok()
+    }
+
+    /// Reads a part, on all processors.
+    ///
+    /// # Errors
+    /// Those of reading; then libhdf5 may know more.
+    pub fn read(&self, (offset, shape): (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
+        let to = self.bytes(shape).and_then(|bytes| to.get_mut(..bytes));
+        let to = to.ok_or_else(|| Error::new(ErrorKind::Worker, "no room for an input"))?;
+        let block = inputs::choice(offset, shape);
+        self.dataset.read_as(&block, &self.memory, to).map_err(|error| of_function(&error))
+    }
+
+    /// Reads a part, on this thread.
+    ///
+    /// # Errors
+    /// Those of [`ChunkedInput::read`].
+    pub fn read_here(&self, part: (&[u64], &[u64]), to: &mut [u8]) -> Result<()> {
+        on_this_thread(|| self.read(part, to))
+    }
+}
