@@ -17,6 +17,7 @@ use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::{ATTRIBUTE, FILTER_ID, MAX_RECORD, Record, Slot};
 use hyperchunk_udf::signature::{self, Fingerprint};
 use hyperchunk_udf::stub::{RecordDigest, Stub};
+use hyperchunk_udf::trust;
 use std::fs::Metadata;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -30,6 +31,8 @@ const KEPT: usize = 64;
 pub(crate) struct Plan {
     /// The engine's number of the open file.
     instance: u64,
+    /// Whom the user [trusted](trust::stamp) when it was made.
+    trust: u64,
     pub(crate) digest: RecordDigest,
     pub(crate) record: Record,
     signer: Option<Fingerprint>,
@@ -55,8 +58,9 @@ static PLANS: Mutex<Vec<Arc<Plan>>> = Mutex::new(Vec::new());
 /// The plan for a dataset and one of its stubs.
 pub(crate) fn of(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Arc<Plan>> {
     let instance = dataset.object().file().instance();
+    let trust = trust::stamp();
     let same = |plan: &&Arc<Plan>| {
-        (plan.instance, plan.digest, plan.record.id) == (instance, stub.record, stub.id)
+        (plan.instance, plan.digest, plan.record.id, plan.trust) == (instance, stub.record, stub.id, trust)
             && plan.record.output.dims == dataset.dims()
     };
     if let Some(plan) = cache(&PLANS).and_then(|plans| plans.iter().find(same).map(Arc::clone)) {
@@ -79,6 +83,7 @@ fn fail<T>(kind: ErrorKind, message: impl Into<String>) -> Result<T> {
 impl Plan {
     /// Checks everything that the dataset and its record claim about each other, and finds the inputs.
     fn new(dataset: &Dataset, stub: &Stub, legacy: Option<&Legacy>) -> Result<Self> {
+        let trusted = trust::stamp();
         let file = dataset.object().file();
         let name = dataset.object().path().unwrap_or("(no name)").to_owned();
         let file_path =
@@ -122,6 +127,7 @@ impl Plan {
         let results = Results::of(&record, &profile);
         let mut plan = Self {
             instance,
+            trust: trusted,
             digest: stub.record,
             key: Arc::new(SessionKey {
                 // A file that is not on disk is known by the engine's number alone.

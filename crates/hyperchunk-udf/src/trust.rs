@@ -4,6 +4,8 @@
 //! the user's folder, and for everybody in the administrator's (see `system`).
 //! Only the commands of [`add`], [`revoke`] and [`remove`] write here; reading a dataset never does.
 
+mod stamp;
+
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
 use crate::keys::{self, PublicKey};
@@ -11,6 +13,8 @@ use crate::profile::{Profile, is_name};
 use crate::signature::Fingerprint;
 use crate::system::{self, Policy};
 use std::path::{Path, PathBuf};
+
+pub use stamp::stamp;
 
 const FINGERPRINT: &str = "hyperchunk-fingerprint-v1";
 const REVOKED: &str = "hyperchunk-revoked-key-v1";

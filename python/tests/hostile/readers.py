@@ -16,8 +16,8 @@ import h5py
 import numpy as np
 import pytest
 
-from hostile import cases, records
-from hostile.records import Slot, make, store
+from hostile import cases, places, records
+from hostile.records import Slot, make, sign, store
 from hostile.scene import is_alive, read, refused, scenario, simple, workers_of, write
 
 FFI = """
@@ -353,3 +353,19 @@ def no_descriptor_for_a_workers_process(folder: Path) -> None:
     while len(left := workers(below() - before)) > 1 and time.monotonic() < end:
         time.sleep(0.05)
     assert len(left) <= 1
+
+
+@scenario
+def revoked_while_it_is_open(folder: Path) -> None:
+    """A key that is revoked runs nothing more, of files that are open already either."""
+    import hyperchunk
+
+    header = make("function dynamic_dataset() lib.getData('out')[1] = 7 end", "lua", Slot("out", "double", (8,)))
+    path = write(folder, sign(header | {"blockwise": True, "chunk": [1]}, places.STRANGER))
+    with h5py.File(path) as file, hyperchunk.open(path) as ours:
+        assert (file["out"][0], ours["out"][0]) == (7, 7)
+        hyperchunk.trust.revoke(f"SHA256:{places.STRANGER.stem}")
+        time.sleep(1)
+        for dataset in (file["out"], ours["out"], h5py.File(path)["out"]):
+            with pytest.raises((OSError, hyperchunk.HyperchunkError), match="revoked"):
+                dataset[5]

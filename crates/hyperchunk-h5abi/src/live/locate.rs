@@ -14,6 +14,7 @@ use crate::{Error, Result, fail};
 use hyperchunk_udf::audit;
 use hyperchunk_udf::host::cache;
 use hyperchunk_udf::stub::{LiveId, RecordDigest, Stub};
+use hyperchunk_udf::trust;
 use std::sync::{Arc, Mutex};
 
 /// The version word of the filter's client data; the id's four words follow.
@@ -25,6 +26,7 @@ struct Found {
     open: Vec<Hid>,
     id: LiveId,
     record: RecordDigest,
+    trust: u64,
     targets: Vec<Target>,
 }
 
@@ -42,8 +44,11 @@ const MAX_KEPT: usize = 8;
 /// The datasets that `stub` can belong to, with their plans: usually one, one for each open copy of the file otherwise.
 pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Target>> {
     let open = library.open_ids(ALL_FILES, OBJ_DATASET);
+    let trusted = trust::stamp();
     let hit = |f: &Found| {
-        f.library == library.base() && f.id == stub.id && f.record == stub.record && f.open == open
+        f.library == library.base()
+            && (f.id, f.record, f.trust) == (stub.id, stub.record, trusted)
+            && f.open == open
     };
     if let Some(found) = cache(&LAST).and_then(|last| last.iter().find(|f| hit(f)).map(|f| f.targets.clone()))
     {
@@ -90,12 +95,19 @@ pub(crate) fn locate(library: &'static Library, stub: &Stub) -> Result<Vec<Targe
     if targets.iter().all(|(_, p)| p.read_only)
         && let Some(mut last) = cache(&LAST)
     {
-        last.retain(|f| f.library != library.base() || f.open == open);
+        last.retain(|f| f.trust == trusted && (f.library != library.base() || f.open == open));
         if last.len() >= MAX_KEPT {
             last.remove(0);
         }
         let (id, record) = (stub.id, stub.record);
-        last.push(Found { library: library.base(), open, id, record, targets: targets.clone() });
+        last.push(Found {
+            library: library.base(),
+            open,
+            id,
+            record,
+            trust: trusted,
+            targets: targets.clone(),
+        });
     }
     Ok(targets)
 }
@@ -134,8 +146,9 @@ pub(super) fn not_none(targets: Vec<Target>) -> Result<Vec<Target>> {
 
 fn known_plan(library: &Library, instance: u64, record: RecordDigest) -> Option<Arc<Plan>> {
     let plans = cache(&PLANS)?;
+    let trusted = trust::stamp();
     let same = |(base, p): &&(usize, Arc<Plan>)| {
-        *base == library.base() && p.instance == instance && p.verified.digest == record
+        *base == library.base() && (p.instance, p.verified.digest, p.trust) == (instance, record, trusted)
     };
     plans.iter().find(same).map(|(_, p)| Arc::clone(p))
 }

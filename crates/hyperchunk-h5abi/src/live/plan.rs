@@ -17,6 +17,7 @@ use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Job, JobSlot, Pool, Programs, Session, SessionKey, Source, cache, compiled_form};
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::record::Slot;
+use hyperchunk_udf::trust;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fs::File;
@@ -29,6 +30,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub(crate) struct Plan {
     /// The library's number of the open file.
     pub(crate) instance: u64,
+    /// Whom the user [trusted](trust::stamp) when it was made.
+    pub(crate) trust: u64,
     /// Whether nothing that it reads can change while the file is open.
     pub(crate) read_only: bool,
     /// Whether inputs that are read whole lie in the file, so that they stay what they are.
@@ -95,6 +98,7 @@ impl Plan {
         instance: u64,
         verified: Arc<Verified>,
     ) -> Result<Self> {
+        let trusted = trust::stamp();
         let name = library.name_of(dataset, library.f.id_name);
         let file_path = library.name_of(file.id, library.f.file_name);
         let profile = verified.profile().map_err(|e| {
@@ -147,6 +151,7 @@ impl Plan {
         });
         Ok(Plan {
             instance,
+            trust: trusted,
             // Another file that an input lies in may be open for writing.
             read_only: read_only && !inputs.elsewhere,
             constant: read_only && !inputs.elsewhere && !inputs.made_elsewhere,

@@ -1,0 +1,51 @@
+//! What tells that somebody is trusted more or less than before, for those who keep what followed from it.
+
+use crate::{keys, system};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Files are looked at so often.
+const FRESH: Duration = Duration::from_millis(500);
+
+static LAST: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
+
+/// A number that is another one after a key was revoked, listed or moved, or a profile or a policy was changed: half a second later, at
+/// most.
+pub fn stamp() -> u64 {
+    let Ok(mut last) = LAST.try_lock() else { return look() };
+    if let Some((when, stamp)) = *last
+        && when.elapsed() < FRESH
+    {
+        return stamp;
+    }
+    let stamp = look();
+    *last = Some((Instant::now(), stamp));
+    stamp
+}
+
+fn look() -> u64 {
+    let mut hash = DefaultHasher::new();
+    for folder in keys::config_dir().ok().into_iter().chain([system::folder()]) {
+        for name in ["policy.toml", "revoked", "profiles"] {
+            note(&folder.join(name), &mut hash);
+        }
+        let profiles = folder.join("profiles");
+        for profile in keys::list_folder(&profiles).unwrap_or_default() {
+            for name in ["", "profile.toml", "keys"] {
+                note(&profiles.join(&profile).join(name), &mut hash);
+            }
+        }
+    }
+    hash.finish()
+}
+
+fn note(path: &Path, hash: &mut DefaultHasher) {
+    let known = std::fs::metadata(path).ok();
+    known
+        .map(|m| (m.dev(), m.ino(), m.size(), m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()))
+        .hash(hash);
+}
