@@ -62,7 +62,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
         if output::is_stream(&output) {
-            return Err("an HDF5 file cannot be written to a device or a pipe; write an array (.npy), or a file".into());
+            return Err(
+                "an HDF5 file cannot be written to a device or a pipe; write an array (.npy), or a file"
+                    .into(),
+            );
         }
         return to_hdf5(&dataset, &part, arguments, &output);
     }
