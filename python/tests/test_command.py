@@ -58,6 +58,45 @@ def test_version(command: Any) -> None:
     assert command("--version").stdout == f"hyperchunk {hyperchunk.__version__}\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["dump"], ["ls"], ["udf", "ls"], ["get", "a", "-o", "-"]])
+def test_a_full_disk_is_an_error(words: list[str], scene: Any, attach: Any) -> None:
+    file = scene(a=A)
+    attach(file, "lua", PLUS_ONE["lua"])
+    at = 2 if words[0] == "udf" else 1
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([HYPERCHUNK, *words[:at], file, *words[at:]], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_without_a_reader(scene: Any, source: Any, command: Any) -> None:
+    """What only prints ends; what checks has its own status."""
+    file = scene(a=A)
+    command("udf", "attach", file, source("cpp", PLUS_ONE["cpp"]), "--unsigned")
+    for words, status in [(["get", file, "a", "-o", "-"], 0), (["dump", file], 0), (["udf", "verify", file], 3)]:
+        end, start = os.pipe()
+        os.close(end)
+        done = subprocess.run([HYPERCHUNK, *words], stdout=start, stderr=subprocess.PIPE, text=True)
+        os.close(start)
+        assert (done.returncode, "roken pipe" in done.stderr) == (status, False), done.stderr
+
+
+def test_get_into_a_pipe_and_through_a_link(scene: Any, command: Any, tmp_path: Path) -> None:
+    file, pipe, link, far = scene(a=A), tmp_path / "pipe", tmp_path / "link.npy", tmp_path / "far.npy"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    assert command("get", file, "a", "-o", pipe).returncode == 0
+    out, _ = reader.communicate(timeout=30)
+    link.symlink_to(far.name)
+    assert command("get", file, "a", "-o", link).returncode == 0
+    assert (stat.S_ISFIFO(pipe.stat().st_mode), link.is_symlink()) == (True, True)
+    assert far.read_bytes() == out
+    np.testing.assert_array_equal(np.load(far), A)
+    assert command("get", file, "a", "-o", "/dev/null").returncode == 0
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
 def test_attach_ls_show_verify_rm(scene: Any, source: Any, command: Any) -> None:
     file = scene(a=A)
     program = source("lua", PLUS_ONE["lua"])

@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::describe;
-use crate::output::Output;
+use crate::output::{self, Output, Standard};
 use crate::progress::{self, Progress};
 use crate::source::SourceOptions;
 use clap::Args;
@@ -51,6 +51,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let standard = output.as_os_str() == "-";
     let kind = output.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
+    // Through links: what they lead to is written, and they stay.
+    let output = if standard { output } else { output::resolved(&output)? };
     let file = arguments.source.open(&arguments.file)?;
     let path = format!("/{}", arguments.path.trim_matches('/'));
     let dataset = file.root()?.named("/").group()?.get(path.as_bytes())?.dataset()?;
@@ -59,6 +61,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let part = select(arguments.slice.as_deref().unwrap_or(""), dataset.dims())?;
     if !standard && ["h5", "hdf5", "hdf", "nc", "he5"].contains(&kind.as_str()) {
+        if output::is_stream(&output) {
+            return Err(
+                "an HDF5 file cannot be written to a device or a pipe; write an array (.npy), or a file"
+                    .into(),
+            );
+        }
         return to_hdf5(&dataset, &part, arguments, &output);
     }
     let element = Element::new(dataset.datatype()).map_err(|error| {
@@ -78,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         stream(&dataset, &element, axes, arguments.memory, total, out)
     };
     if standard {
-        let mut out = std::io::stdout().lock();
+        let mut out = Standard(std::io::stdout().lock());
         copy(&mut out)?;
         return Ok(out.flush()?);
     }

@@ -53,6 +53,7 @@ pub use verify::explanation;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// HDF5 that computes, streams and scales.
 #[derive(Parser, Debug)]
@@ -137,7 +138,22 @@ fn print_text(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     // Inside Python nobody flushes at the end.
-    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        unprinted(&error);
+    }
+}
+
+/// Whether nothing is left to do for a command whose output nobody reads any more.
+static ONLY_PRINTS: AtomicBool = AtomicBool::new(false);
+
+/// What could not be printed. Readers may leave early (`| head`), but a full disk must not look like success. A command that
+/// also changes or checks something goes on to its end without a reader, and to its own status.
+fn unprinted(error: &std::io::Error) {
+    if error.kind() != std::io::ErrorKind::BrokenPipe {
+        eprintln!("hyperchunk: cannot write to standard output: {error}");
+        std::process::exit(1);
+    }
+    if ONLY_PRINTS.load(Ordering::Relaxed) {
         std::process::exit(0);
     }
 }
@@ -153,13 +169,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, libhdf5: Option<PathBu
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and versions come this way, too. A closed terminal is no reason to fail.
-            let _ = error.print();
-            return error.exit_code();
+            // Help and versions come this way, too.
+            return match error.print() {
+                Err(full) if full.kind() != std::io::ErrorKind::BrokenPipe => 1,
+                _ => error.exit_code(),
+            };
         }
     };
     let library = libhdf5.as_deref();
     hyperchunk_arrow::flight::enable();
+    let only_prints = matches!(arguments.command, Command::Ls(_) | Command::Dump(_) | Command::Get(_));
+    ONLY_PRINTS.store(only_prints, Ordering::Relaxed);
     let outcome = match arguments.command {
         Command::Ls(command) => ls::run(&command),
         Command::Dump(command) => dump::run(&command),

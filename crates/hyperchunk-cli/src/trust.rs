@@ -132,7 +132,8 @@ pub(crate) fn about(profile: &Profile) -> String {
         if grants.is_empty() {
             "no files, no network".to_owned()
         } else {
-            format!("may {grants}; no network")
+            let network = if profile.grants.connect.is_empty() { "no" } else { "no other" };
+            format!("may {grants}; {network} network")
         },
     )
 }

@@ -205,6 +205,12 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             for one in &attached {
                 say!("{}", describe_attached(one, dry_run));
             }
+            if outputs.is_empty() && attached.len() > 1 {
+                crate::complain(&format!(
+                    "note: {} outputs, since none of these names is in the file; outputs can be described (NAME:RESOLUTION:TYPE)",
+                    attached.len()
+                ));
+            }
             let native = [Backend::Cpp, Backend::Cuda];
             if let Some(one) = attached.iter().find(|a| unsigned && native.contains(&a.record.backend)) {
                 eprintln!(

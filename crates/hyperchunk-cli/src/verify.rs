@@ -156,7 +156,9 @@ fn explain(
         put!(out, "    - it can open no file, use no network, and start or see no other process.");
     } else {
         put!(out, "    - it may {grants};");
-        put!(out, "    - it can open no other file, use no network, and start or see no other process.");
+        let network =
+            if profile.grants.connect.is_empty() { "use no network" } else { "connect to nothing else" };
+        put!(out, "    - it can open no other file, {network}, and start or see no other process.");
     }
     if record.backend == Backend::Wasm && !grants.is_empty() {
         put!(out, "    - but being WebAssembly, it has no calls with which it could use that.");

@@ -8,6 +8,7 @@
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::host::cache;
 use crate::keys;
+use crate::settings;
 use crate::signature::Fingerprint;
 use crate::stub::RecordDigest;
 use crate::system;
@@ -76,7 +77,7 @@ impl<'a> Event<'a> {
         let mut line = serde_json::json!({
             "time": now,
             "verdict": self.verdict(),
-            "file": short(self.file),
+            "file": short(&absolute(self.file)),
             "dataset": short(self.dataset),
             "language": self.language,
             "key": self.signer.map(|f| f.to_string()),
@@ -90,6 +91,14 @@ impl<'a> Event<'a> {
         line.push('\n');
         line
     }
+}
+
+/// A file's whole path, since nobody knows later where the process was. URLs stay.
+fn absolute(file: &str) -> String {
+    if file.is_empty() || file.contains("://") {
+        return file.to_owned();
+    }
+    std::path::absolute(file).map_or_else(|_| file.to_owned(), |path| path.display().to_string())
 }
 
 /// `$XDG_STATE_HOME/hyperchunk`, or `~/.local/state/hyperchunk`.
@@ -142,9 +151,9 @@ pub fn setting() -> Result<Option<Setting>> {
 }
 
 fn read_setting(text: &str) -> Result<Option<Setting>> {
-    let file: File = match toml::from_str(text) {
+    let file: File = match settings::parse(text) {
         Ok(file) => file,
-        Err(error) => fail!(Key, "{}", error.to_string().trim_end()),
+        Err(error) => fail!(Key, "{error}"),
     };
     if file.version != 1 {
         fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)

@@ -207,7 +207,13 @@ fn check_folder(dir: &Path, may_be_link: bool) -> Result<()> {
     } else if meta.uid() != user && meta.uid() != 0 {
         "this folder belongs to another user".to_owned()
     } else if meta.mode() & 0o022 != 0 {
-        format!("others can change this folder; run: chmod go-w {}", dir.display())
+        let sticky = meta.mode() & 0o1000 != 0;
+        if sticky || meta.uid() != user {
+            // Such as /tmp: it has to be as it is.
+            "others can change this folder, so nothing below it counts; keep these files below folders that only you or root can change".to_owned()
+        } else {
+            format!("others can change this folder; run: chmod go-w {}", dir.display())
+        }
     } else {
         return Ok(());
     };

@@ -26,6 +26,7 @@ pub mod profile;
 pub mod protocol;
 pub mod record;
 pub mod scan;
+mod settings;
 pub mod signature;
 pub mod socket;
 pub mod spec;

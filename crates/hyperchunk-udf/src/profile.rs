@@ -214,6 +214,15 @@ impl Profile {
             return self.allow_gpu(backend);
         }
         let (name, language) = (&self.name, backend.short_name());
+        // An administrator's word is not in the user's file.
+        if Policy::load()?.takes(backend) {
+            let policy = system::folder().join("policy.toml");
+            fail!(
+                Refused,
+                "refused to run: this machine's administrator lets no profile run {language} ({}: languages)",
+                policy.display()
+            )
+        }
         if name != "untrusted" {
             let file = Profile::path(name).map_or_else(|_| "its file".into(), |p| p.display().to_string());
             fail!(

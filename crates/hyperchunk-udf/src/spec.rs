@@ -3,11 +3,13 @@
 //! The grammar is that of HDF5-UDF: `NAME`, `NAME:RESOLUTION:TYPE` and `NAME:{MEMBER:TYPE,…}:RESOLUTION`.
 
 mod resolve;
+mod similar;
 #[cfg(test)]
 mod tests;
 
 pub use resolve::is_single;
 pub use resolve::{ExpressionInput, InputInfo, Resolved, ResolvedOutput, resolve, resolve_expression};
+pub use similar::check_undescribed;
 
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};

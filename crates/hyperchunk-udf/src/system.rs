@@ -10,6 +10,7 @@ use crate::backend::Backend;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::keys;
 use crate::profile::{FileLimits, Profile};
+use crate::settings;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -89,9 +90,9 @@ impl Policy {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let file: File = match toml::from_str(text) {
+        let file: File = match settings::parse(text) {
             Ok(file) => file,
-            Err(error) => fail!(Key, "{}", error.to_string().trim_end()),
+            Err(error) => fail!(Key, "{error}"),
         };
         if file.version != 1 {
             fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
@@ -112,6 +113,11 @@ impl Policy {
         };
         policy.limits.set(&mut Profile::untrusted().limits, u64::min)?;
         Ok(policy)
+    }
+
+    /// Whether no profile may run this language.
+    pub(crate) fn takes(&self, backend: Backend) -> bool {
+        self.languages.as_ref().is_some_and(|languages| !languages.contains(&backend))
     }
 
     /// Makes `profile` no wider than this.
@@ -174,6 +180,8 @@ mod tests {
         assert_eq!(none.backends, []);
         assert_eq!(check("strangers = \"refuse\"", Profile::untrusted()).unwrap().backends, []);
         assert_eq!(check("strangers = \"refuse\"", own.clone()).unwrap(), own);
+        let policy = Policy::parse("version = 1\nlanguages = [\"lua\"]").unwrap();
+        assert!(policy.takes(Backend::Cpp) && !policy.takes(Backend::Lua));
         let mut with_gpu = own.clone();
         with_gpu.grants.gpu = true;
         assert!(check("", with_gpu.clone()).unwrap().grants.gpu);

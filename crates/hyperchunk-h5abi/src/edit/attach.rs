@@ -5,6 +5,7 @@
 //! that would read as zeros.
 
 use super::convert::copy_attributes;
+use super::list::names;
 use super::open::open;
 use super::source;
 use crate::errors::failure;
@@ -145,7 +146,13 @@ pub(super) fn attach_source(
     } else {
         spec::resolve(&scan, specs, &mut |name| Ok(find(name)?.map(|found| found.info)))
     };
-    let resolved = resolved.map_err(|e| e.about(path.display().to_string()))?;
+    let checked = resolved.and_then(|resolved| {
+        if specs.is_empty() && resolved.outputs.len() > 1 {
+            spec::check_undescribed(&resolved, &names(library, file.handle.id)?)?;
+        }
+        Ok(resolved)
+    });
+    let resolved = checked.map_err(|e| e.about(path.display().to_string()))?;
     let compiled = match backend {
         Backend::Cpp => {
             let outputs = resolved.outputs.iter().map(|o| (o.name.as_str(), &o.datatype));

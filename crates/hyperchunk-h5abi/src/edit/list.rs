@@ -74,16 +74,7 @@ impl Entry {
 /// `Io` or `NotFound` when the file cannot be read. A damaged record is an [`Entry`], not an error.
 pub fn list(library: &'static Library, path: &Path) -> Result<Vec<Entry>> {
     let file = open(library, path, false)?;
-    let mut names: Vec<CString> = Vec::new();
-    const BY_NAME: c_int = 0;
-    const INCREASING: c_int = 0;
-    // SAFETY: the visitor gets the list that outlives the call.
-    let rc = unsafe {
-        (library.f.link_visit)(file.handle.id, BY_NAME, INCREASING, collect, (&raw mut names).cast())
-    };
-    if rc < 0 {
-        return Err(failure(library, "cannot list the file").about(path.display().to_string()));
-    }
+    let names = links(library, file.handle.id).map_err(|e| e.about(path.display().to_string()))?;
     let mut entries = Vec::new();
     for name in &names {
         if let Some(entry) = entry(library, file.handle.id, name)? {
@@ -91,6 +82,21 @@ pub fn list(library: &'static Library, path: &Path) -> Result<Vec<Entry>> {
         }
     }
     Ok(entries)
+}
+
+/// The names of all links of a file, in their order.
+fn links(library: &'static Library, file: Hid) -> Result<Vec<CString>> {
+    let mut names: Vec<CString> = Vec::new();
+    const BY_NAME: c_int = 0;
+    const INCREASING: c_int = 0;
+    // SAFETY: the visitor gets the list that outlives the call.
+    let rc = unsafe { (library.f.link_visit)(file, BY_NAME, INCREASING, collect, (&raw mut names).cast()) };
+    if rc < 0 { Err(failure(library, "cannot list the file")) } else { Ok(names) }
+}
+
+/// The same as text, of an open file.
+pub(super) fn names(library: &'static Library, file: Hid) -> Result<Vec<String>> {
+    Ok(links(library, file)?.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 unsafe extern "C" fn collect(_: Hid, name: *const c_char, _: *const c_void, list: *mut c_void) -> c_int {

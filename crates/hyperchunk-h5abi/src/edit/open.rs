@@ -29,6 +29,56 @@ pub(super) fn open(library: &'static Library, path: &Path, write: bool) -> Resul
         return Err(about(Error::new(ErrorKind::Unsupported, "file names must be UTF-8")));
     };
     let flags = if write { ACC_RDWR } else { 0 };
-    let handle = library.open_file(&c_name(text)?, flags).map_err(about)?;
+    let handle = library.open_file(&c_name(text)?, flags).map_err(|e| about(in_words(e)))?;
     Ok(OpenFile { handle, _quiet: quiet })
+}
+
+/// HDF5's reasons that users meet, in words of ours.
+fn in_words(error: Error) -> Error {
+    let said = error.to_string();
+    let errno = |number: i32| said.contains(&format!("errno = {number},"));
+    let words = if said.contains("unable to lock file") && (errno(libc::EAGAIN) || errno(libc::EACCES)) {
+        "another program has it open: close it there, or wait, then try again"
+    } else if said.contains("already open for") || said.contains("file close degree") {
+        "this program has it open already: close it first, then try again"
+    } else if errno(libc::EROFS) {
+        "it is on a file system that can only be read: copy the file to where it can be changed"
+    } else if errno(libc::EACCES) || errno(libc::EPERM) {
+        "you may not open it so: look at who owns it, and at its permissions"
+    } else if said.contains("truncated file") {
+        "it is cut short: parts of it are missing; copy it again from where it came from"
+    } else if said.contains("file signature not found") {
+        "it is no HDF5 file"
+    } else {
+        return error;
+    };
+    Error::new(error.kind(), format!("cannot open the file: {words}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons() {
+        let check = |said: &str, expected: &str| {
+            let error = in_words(Error::new(ErrorKind::Io, format!("cannot open the file: {said}")));
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check(
+            "unable to lock file, errno = 11, error message = 'Resource temporarily unavailable'",
+            "another program",
+        );
+        check(
+            "unable to open file: name = 'a.h5', errno = 30, error message = 'Read-only file system'",
+            "can only be read",
+        );
+        check(
+            "unable to open file: name = 'a.h5', errno = 13, error message = 'Permission denied'",
+            "permissions",
+        );
+        check("truncated file: eof = 1000, sblock->base_addr = 0, stored_eof = 2048", "cut short");
+        check("file signature not found", "no HDF5 file");
+        check("something else", "something else");
+    }
 }

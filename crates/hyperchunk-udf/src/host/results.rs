@@ -13,6 +13,7 @@ use crate::error::{Result, fail};
 use crate::keys;
 use crate::profile::Profile;
 use crate::record::{Block, Record};
+use crate::settings;
 use crate::stub::RecordDigest;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -150,9 +151,9 @@ pub(super) fn read_setting(config: &Path) -> Result<(Option<Results>, bool)> {
 }
 
 fn parse_setting(text: &str) -> Result<(Option<Results>, bool)> {
-    let file: File = match toml::from_str(text) {
+    let file: File = match settings::parse(text) {
         Ok(file) => file,
-        Err(error) => fail!(Key, "{}", error.to_string().trim_end()),
+        Err(error) => fail!(Key, "{error}"),
     };
     if file.version != 1 {
         fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)

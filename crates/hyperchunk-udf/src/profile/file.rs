@@ -70,7 +70,7 @@ impl FileLimits {
 impl Profile {
     /// Applies the text of a `profile.toml`.
     pub(super) fn apply(&mut self, text: &str) -> Result<()> {
-        let file: File = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end()))?;
+        let file: File = crate::settings::parse(text).map_err(wrong)?;
         if file.version != 1 {
             fail!(Key, "version {} is not one that this version of hyperchunk reads", file.version)
         }
