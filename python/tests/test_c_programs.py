@@ -146,3 +146,20 @@ def test_a_set_gid_program_trusts_nothing_of_its_callers(
     done = run(set_gid_reader, own, "sum")
     assert done.returncode == 0, done.stderr
     assert done.stdout == run(c_reader, own, "sum").stdout
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_set_gid_program_starts_nothing_of_its_callers(
+    scene: Any, attach: Any, c_reader: Path, set_gid_reader: Path, config: Path, tmp_path: Path
+) -> None:
+    """An interpreter that the environment names would run with the rights of the program."""
+    mark, planted = tmp_path / "mark", tmp_path / "python3"
+    planted.write_text(f"#!/bin/sh\nid >> {mark}\nexit 1\n")
+    planted.chmod(0o755)
+    file = scene("a.h5")
+    attach(file, "py", 'def dynamic_dataset():\n    lib.getData("out")[0] = 7\n', "out:30x40:float", unsigned=True)
+    variables = environment(config, HYPERCHUNK_PYTHON=str(planted))
+    for program, runs in ((set_gid_reader, False), (c_reader, True)):
+        done = subprocess.run([program, file, "out"], env=variables, capture_output=True, text=True, check=False)
+        assert mark.exists() == runs, done.stderr
+        assert (done.returncode == 0) != runs, done.stderr
