@@ -73,6 +73,14 @@ PRELOAD = [
     "warnings",
     "traceback",
     "ctypes",
+    # What those would import when it is first needed.
+    "_strptime",
+    "encodings.ascii",
+    "encodings.latin_1",
+    "encodings.utf_16",
+    "gzip",
+    "logging",
+    "zoneinfo",
 ]
 
 

@@ -178,7 +178,12 @@ def main() -> None:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)
     # Long texts, such as sources and compiled forms, would hide the rest.
-    print("Dataset header:\n" + json.dumps([_shown(header) for header in headers], indent=4))
+    shown = json.dumps([_shown(header) for header in headers], indent=4, ensure_ascii=False)
+    try:
+        print("Dataset header:\n" + shown, flush=True)
+    except BrokenPipeError:
+        # Whoever reads it has read enough. The interpreter would complain about the rest when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _shown(value: Any) -> Any:

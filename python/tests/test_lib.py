@@ -295,3 +295,35 @@ def test_python_has_what_computes(scene: Any, attach: Any) -> None:
     text = python(imports, "import numpy.linalg, numpy.fft", "out[0:6] = numpy.fft.ifft(numpy.fft.fft(a)).real")
     attach(file, "py", text)
     np.testing.assert_allclose(read(file, "out"), A, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cpp", "fits"),
+    [
+        ("i4", "double", False),
+        ("i4", "float", False),
+        ("f4", "int", False),
+        ("i8", "int32_t", False),
+        ("i2", "long", False),
+        ("f8", "float", False),
+        ("i4", "int", True),
+        ("u4", "int", True),
+        ("f4", "uint32_t", True),
+        ("f8", "unsigned long long", True),
+        ("i8", "long long", True),
+        ("u2", "const short", True),
+        ("f8", "unsigned char", True),
+        ("f8", "double", True),
+    ],
+)
+def test_types_that_do_not_fit_are_errors_in_cpp(kind: str, cpp: str, fits: bool, scene: Any, attach: Any) -> None:
+    file = scene(a=np.ones(4, kind))
+    text = f"""extern "C" void dynamic_dataset() {{
+        auto out = lib.getData<double>("out");
+        out[0] = lib.getData<{cpp}>("a") != nullptr;
+    }}"""
+    attach(file, "cpp", text, "out:4:double")
+    if fits:
+        assert read(file, "out")[0] == 1
+    else:
+        assert "elements of another type than T" in failure(file, "out")

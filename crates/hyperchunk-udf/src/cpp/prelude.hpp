@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <type_traits>
 #include <vector>
 
 // WebAssembly has no exceptions.
@@ -62,6 +63,25 @@ static const slot &find(const char *name) {
     HYPERCHUNK_FAIL(message);
 }
 
+// What a number is: the letter or digit that tells its type's name from others, or one for any number of its size, as unsigned integers
+// look at bits. 0 for what may look at any bytes.
+template <class T> static constexpr char type_of() {
+    if (!std::is_arithmetic<T>::value || sizeof(T) == 1 || sizeof(T) > 8) return 0;
+    if (std::is_floating_point<T>::value) return sizeof(T) == 4 ? 'f' : 'd';
+    if (std::is_unsigned<T>::value) return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? 'W' : 'L';
+    return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? '3' : '6';
+}
+
+static void *typed(const char *name, char type) {
+    const slot &s = find(name);
+    const char *t = s.datatype + (*s.datatype == 'u');
+    const char is = *t == 'i' ? t[3] : *t;
+    if (type && is != type && is != 's' && is != 'c' && !(type == 'W' && (is == '3' || is == 'f')) &&
+        !(type == 'L' && (is == '6' || is == 'd')))
+        HYPERCHUNK_FAIL("lib.getData<T>: a dataset has elements of another type than T");
+    return s.data;
+}
+
 // Of a fixed string that fills its size, a copy that lives for the next 64.
 static const char *terminated(const char *text, size_t size) {
     if (memchr(text, 0, size)) return text;
@@ -87,7 +107,9 @@ static void print(char *to, size_t size, const char *format, va_list list) {
 
 class UserDefinedLibrary {
   public:
-    template <class T> T *getData(const char *name) { return static_cast<T *>(hyperchunk::find(name).data); }
+    template <class T> T *getData(const char *name) {
+        return static_cast<T *>(hyperchunk::typed(name, hyperchunk::type_of<typename std::remove_cv<T>::type>()));
+    }
     template <class T> T *getData(const std::string &name) { return getData<T>(name.c_str()); }
     std::vector<size_t> getDims(const char *name) {
         const hyperchunk::slot &s = hyperchunk::find(name);

@@ -13,7 +13,11 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
     let (kind, text) = match (stop, exit) {
         (Some((StopReason::DeniedCall, number)), _) => (
             ErrorKind::Violation,
-            format!("stopped: tried system call {} (not allowed by profile {name})", call(number)),
+            format!(
+                "stopped: tried system call {} (not allowed by profile {name}{})",
+                call(number),
+                way_out(number, name)
+            ),
         ),
         (Some((StopReason::ExecutableMemory, number)), _) => {
             let call = call(number);
@@ -60,6 +64,21 @@ pub(super) fn of(exit: Exit, stop: Option<(StopReason, i32)>, profile: &Profile,
     let said =
         if printed.is_empty() { String::new() } else { format!(" [it printed: {}]", escape(printed, 300)) };
     Error::new(kind, text + &said)
+}
+
+/// What allows what a call is for; nothing where nothing does, and for strangers.
+fn way_out(number: i32, profile: &str) -> &'static str {
+    if profile == "untrusted" {
+        return "";
+    }
+    match call(number).as_str() {
+        "socket" | "connect" => {
+            "; for the network, `lib.connect` and `connect` below [grant] in its profile.toml"
+        }
+        "openat" | "open" | "stat" | "newfstatat" => "; for files, `read` below [grant] in its profile.toml",
+        "clone" | "clone3" => "; for threads, `syscalls = [\"threads\"]` below [grant] in its profile.toml",
+        _ => "",
+    }
 }
 
 fn call(number: i32) -> String {
