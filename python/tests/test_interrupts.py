@@ -43,8 +43,13 @@ def test_ctrl_c(language: str, who: str, tmp_path: Path, attach: Any, config: Pa
     reader = subprocess.Popen(
         words, env=environment(config), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    time.sleep(3)
-    assert reader.poll() is None
+    # Until it has a worker, which computes.
+    end = time.monotonic() + 60
+    while not any(task.read_text() for task in Path(f"/proc/{reader.pid}/task").glob("*/children")):
+        assert reader.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1)
     start = time.monotonic()
     reader.send_signal(signal.SIGINT)
     told, _ = reader.communicate(timeout=30)
