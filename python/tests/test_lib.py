@@ -326,4 +326,4 @@ def test_types_that_do_not_fit_are_errors_in_cpp(kind: str, cpp: str, fits: bool
     if fits:
         assert read(file, "out")[0] == 1
     else:
-        assert "elements of another type than T" in failure(file, "out")
+        assert "no dataset a has elements of the type of lib.getData<T>" in failure(file, "out")

@@ -53,33 +53,37 @@ static const table *current;
 
 static const char *bare(const char *name) { return *name == '/' ? name + 1 : name; }
 
-static const slot &find(const char *name) {
+static bool fits(const char *datatype, char type) {
+    if (*datatype == 'u') datatype++;
+    const char is = *datatype == 'i' ? datatype[3] : *datatype;
+    return is == type || is == 's' || is == 'c' || (type == 'W' && (is == '3' || is == 'f')) || (type == 'L' && (is == '6' || is == 'd'));
+}
+
+// The dataset of a name. Of numbers, those of another `type` (see type_of) are not it.
+static const slot &find(const char *name, char type = 0) {
+    const char *what = " was recorded when this function was attached";
     for (uint64_t i = 0; i < current->count; i++)
-        if (strcmp(bare(current->slots[i].name), bare(name)) == 0) return current->slots[i];
+        if (strcmp(bare(current->slots[i].name), bare(name)) == 0) {
+            if (!type || fits(current->slots[i].datatype, type)) return current->slots[i];
+            what = " has elements of the type of lib.getData<T>";
+        }
     // Neither strings nor printf: half of the size of a small function.
     char message[512] = "lib: no dataset ";
     strncat(message, name, 400);
-    strcat(message, " was recorded when this function was attached");
+    strcat(message, what);
     HYPERCHUNK_FAIL(message);
 }
 
 // What a number is: the letter or digit that tells its type's name from others, or one for any number of its size, as unsigned integers
 // look at bits. 0 for what may look at any bytes.
 template <class T> static constexpr char type_of() {
+#ifdef __wasm__
+    return 0; // A module is read by everybody: it stays small.
+#endif
     if (!std::is_arithmetic<T>::value || sizeof(T) == 1 || sizeof(T) > 8) return 0;
     if (std::is_floating_point<T>::value) return sizeof(T) == 4 ? 'f' : 'd';
     if (std::is_unsigned<T>::value) return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? 'W' : 'L';
     return sizeof(T) == 2 ? '1' : sizeof(T) == 4 ? '3' : '6';
-}
-
-static void *typed(const char *name, char type) {
-    const slot &s = find(name);
-    const char *t = s.datatype + (*s.datatype == 'u');
-    const char is = *t == 'i' ? t[3] : *t;
-    if (type && is != type && is != 's' && is != 'c' && !(type == 'W' && (is == '3' || is == 'f')) &&
-        !(type == 'L' && (is == '6' || is == 'd')))
-        HYPERCHUNK_FAIL("lib.getData<T>: a dataset has elements of another type than T");
-    return s.data;
 }
 
 // Of a fixed string that fills its size, a copy that lives for the next 64.
@@ -108,7 +112,7 @@ static void print(char *to, size_t size, const char *format, va_list list) {
 class UserDefinedLibrary {
   public:
     template <class T> T *getData(const char *name) {
-        return static_cast<T *>(hyperchunk::typed(name, hyperchunk::type_of<typename std::remove_cv<T>::type>()));
+        return static_cast<T *>(hyperchunk::find(name, hyperchunk::type_of<typename std::remove_cv<T>::type>()).data);
     }
     template <class T> T *getData(const std::string &name) { return getData<T>(name.c_str()); }
     std::vector<size_t> getDims(const char *name) {
