@@ -132,7 +132,7 @@ def test_a_policy(site: Path, ada: Person, adas: Any, at_site: Command, attach: 
     assert at_site("trust", "rm", ada.fingerprint).returncode == 0
 
     policy(site, 'languages = ["lua"]')
-    refused(native, "profile default does not run c++")
+    refused(native, "lets no profile run c++")
     policy(site, "wall = 3")
     for path in (native, lua):
         refused(path, "policy.toml", "wall")
