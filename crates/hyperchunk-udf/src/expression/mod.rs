@@ -17,6 +17,7 @@ mod lower;
 mod number;
 mod parse;
 mod plan;
+mod quotient;
 mod record;
 mod run;
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) fn each_by<const WIDEST: bool, I: Iterator>(items: I, action: impl Fn
 
 /// Not on processors that only have the first of them: those slow down for as long as registers of 512 bits are in use.
 #[cfg(target_arch = "x86_64")]
-fn has_avx512() -> bool {
+pub(super) fn has_avx512() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl") && has!("avx512vbmi2")
 }

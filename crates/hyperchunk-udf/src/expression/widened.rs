@@ -3,6 +3,7 @@
 use super::kernels::{Room, map2, map2_by, no_such};
 use super::lanes::Lane;
 use super::plan::{Basic, Step};
+use super::quotient::quotients;
 use crate::error::Result;
 
 /// The nearest `float32`, and a plain NaN for a NaN: LuaJIT would take others for values of its own.
@@ -30,9 +31,9 @@ fn basic(operator: Basic, a: f64, b: f64) -> f64 {
 pub(super) fn wide<T: Lane + Into<f64>>(step: Step, a: &[u8], b: &[u8], out: &mut Room) -> Result<()> {
     macro_rules! ratio {
         ($over:ident, $under:ident) => {
-            map2_by::<true, _, _, _>(a, b, out, |a: T, b: T| {
+            quotients(a, b, out, |a: T, b: T| {
                 let (a, b) = (a.into(), b.into());
-                plain_float(basic(Basic::$over, a, b) / basic(Basic::$under, a, b))
+                (basic(Basic::$over, a, b), basic(Basic::$under, a, b))
             })
         };
     }

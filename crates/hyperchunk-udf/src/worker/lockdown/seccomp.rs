@@ -8,10 +8,12 @@
 //!   one, as those of the [two phases](Phase) are, the kernel would take the strictest verdict, and the trap would win.
 //! - The last, the *allow-list*, decides what passes: allow, or else trap.
 //!
+//! What they decide by number alone is [found by halving](super::decision); they are only asked of the rest.
+//!
 //! Filters see numbers only. Where an argument points to memory (a path, the flags of `clone3`) a filter that trusted
 //! it could be raced, so such calls are allowed or denied whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_long};
 use std::process;
 
@@ -20,6 +22,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
+use super::decision::{self, Outcome};
 use super::{Access, CONTROL_SOCKET, Runtime, calls};
 use crate::error::{Error, ErrorKind, Result, fail};
 
@@ -32,13 +35,13 @@ const ARCH: TargetArch = TargetArch::aarch64;
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
     // Only a driver has threads already.
     let flags = if runtime == Runtime::Cuda { EVERY_THREAD } else { 0 };
-    install(&chained(programs(runtime, Phase::First, access)?)?, flags)
+    install(&program(runtime, Phase::First, access)?, flags)
 }
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
     let flags = if access.threads { EVERY_THREAD } else { 0 };
-    install(&chained(programs(runtime, Phase::Final, access)?)?, flags)
+    install(&program(runtime, Phase::Final, access)?, flags)
 }
 
 /// Which of the two sets of filters; only a C++ object and WebAssembly have a second one.
@@ -80,28 +83,98 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     Ok(joined)
 }
 
-/// The filters for `runtime`, in the order in which they are asked.
-pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
-    build(runtime, phase, access)
-        .map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
+/// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps.
+pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
+    let mut filters = told(filters(runtime, phase, access))?;
+    let numbers: BTreeSet<u32> = filters
+        .iter()
+        .flat_map(|filter| filter.table.0.keys())
+        .filter_map(|n| u32::try_from(*n).ok())
+        .collect();
+    let mut runs = vec![(0, outcome(&filters, 0))];
+    for number in numbers {
+        runs.extend([number, number + 1].map(|n| (n, outcome(&filters, n))));
+    }
+    if phase == Phase::First {
+        runs.extend(FOREIGN.map(|first| (first, Outcome::Verdict(libc::SECCOMP_RET_KILL_PROCESS))));
+    }
+    runs.dedup_by_key(|(first, _)| *first);
+    for filter in &mut filters {
+        filter.table.0.retain(|number, _| {
+            u32::try_from(*number).is_ok_and(|n| {
+                runs.binary_search_by_key(&n, |run| run.0).is_ok_and(|at| is_asked(runs.get(at)))
+            })
+        });
+    }
+    filters.retain(|filter| !filter.listed || !filter.table.0.is_empty());
+    let arguments = filters.into_iter().map(Filter::compile).collect::<Result<Vec<_>, _>>();
+    decision::by_number(runs, chained(told(arguments)?)?)
 }
 
-fn build(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>, BackendError> {
-    let mut programs = Vec::new();
+fn is_asked(run: Option<&decision::Run>) -> bool {
+    run.is_some_and(|(_, outcome)| *outcome == Outcome::Arguments)
+}
+
+/// What these filters say of a number.
+fn outcome(filters: &[Filter], number: u32) -> Outcome {
+    for filter in filters {
+        let verdict = match (filter.table.0.get(&i64::from(number)), filter.listed) {
+            (Some(rules), _) if !rules.is_empty() => return Outcome::Arguments,
+            (Some(_), true) | (None, false) => &filter.verdict,
+            _ => &SeccompAction::Allow,
+        };
+        if *verdict != SeccompAction::Allow {
+            return Outcome::Verdict(u32::from(verdict.clone()));
+        }
+    }
+    Outcome::Verdict(libc::SECCOMP_RET_ALLOW)
+}
+
+/// The filters for `runtime` as programs of their own, in the order in which they are asked.
+#[cfg(test)]
+pub(super) fn programs(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<BpfProgram>> {
+    let filters = told(filters(runtime, phase, access))?;
+    let foreign = FOREIGN.filter(|_| phase == Phase::First).map(decision::kill_from);
+    let programs = foreign.into_iter().map(Ok).chain(filters.into_iter().map(Filter::compile));
+    told(programs.collect())
+}
+
+fn told<T>(result: Result<T, BackendError>) -> Result<T> {
+    result.map_err(|error| Error::new(ErrorKind::Worker, format!("lockdown: system call filter: {error}")))
+}
+
+/// One that knows two verdicts: `verdict` on what is in its table, or on what is not, and else to allow.
+struct Filter {
+    table: Table,
+    listed: bool,
+    verdict: SeccompAction,
+}
+
+impl Filter {
+    fn compile(self) -> Result<BpfProgram, BackendError> {
+        let (no, yes) = (SeccompAction::Allow, self.verdict);
+        let (otherwise, listed) = if self.listed { (no, yes) } else { (yes, no) };
+        SeccompFilter::new(self.table.0, otherwise, listed, ARCH)?.try_into()
+    }
+}
+
+/// The filters for `runtime`, in the order in which they are asked.
+fn filters(runtime: Runtime, phase: Phase, access: Access) -> Result<Vec<Filter>, BackendError> {
+    let mut filters = Vec::new();
     let mut answers = answered(runtime, phase, access)?;
     if phase == Phase::Final {
         // Those of the first phase are still in force.
         let before = answered(runtime, Phase::First, access)?;
         answers.retain(|errno, table| before.get(errno) != Some(table));
     } else {
-        programs.extend(no_foreign_numbers());
-        programs.push(never(runtime).verdict(SeccompAction::KillProcess)?);
+        filters.push(Filter { table: never(runtime), listed: true, verdict: SeccompAction::KillProcess });
     }
     for (errno, table) in answers {
-        programs.push(table.verdict(SeccompAction::Errno(errno.unsigned_abs()))?);
+        filters.push(Filter { table, listed: true, verdict: SeccompAction::Errno(errno.unsigned_abs()) });
     }
-    programs.push(allow_list(runtime, phase, access)?.or_else(SeccompAction::Trap)?);
-    Ok(programs)
+    let table = allow_list(runtime, phase, access)?;
+    filters.push(Filter { table, listed: false, verdict: SeccompAction::Trap });
+    Ok(filters)
 }
 
 fn never(runtime: Runtime) -> Table {
@@ -377,16 +450,6 @@ impl Table {
         self.0.insert(call, rules);
         Ok(())
     }
-
-    /// The filter that gives the calls in this table `verdict` and lets all others pass.
-    fn verdict(self, verdict: SeccompAction) -> Result<BpfProgram, BackendError> {
-        SeccompFilter::new(self.0, SeccompAction::Allow, verdict, ARCH)?.try_into()
-    }
-
-    /// The filter that lets the calls in this table pass and gives all others `verdict`.
-    fn or_else(self, verdict: SeccompAction) -> Result<BpfProgram, BackendError> {
-        SeccompFilter::new(self.0, verdict, SeccompAction::Allow, ARCH)?.try_into()
-    }
 }
 
 /// A condition on the argument at an index.
@@ -431,28 +494,9 @@ fn is_null(index: u8) -> Condition {
     Condition(index, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }
 
-/// Kills at every call of the x32 interface, which has the architecture of x86_64 and numbers of its own.
-/// (A 32-bit call has another architecture, at which each filter of `seccompiler` kills.)
-#[cfg(target_arch = "x86_64")]
-fn no_foreign_numbers() -> Vec<BpfProgram> {
-    const LOAD_WORD: u16 = 0x20;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
-    const NUMBER_OFFSET: u32 = 0;
-    const X32_BIT: u32 = 0x4000_0000;
-    let step = |code, k| sock_filter { code, jt: 0, jf: 0, k };
-    vec![vec![
-        step(LOAD_WORD, NUMBER_OFFSET),
-        sock_filter { code: JUMP_IF_AT_LEAST, jt: 0, jf: 1, k: X32_BIT },
-        step(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
-        step(RETURN, libc::SECCOMP_RET_ALLOW),
-    ]]
-}
-
-#[cfg(target_arch = "aarch64")]
-fn no_foreign_numbers() -> Vec<BpfProgram> {
-    Vec::new()
-}
+/// The first number of the x32 interface, which has the architecture of x86_64 and numbers of its own: all are killed at.
+/// (A 32-bit call has another architecture.)
+const FOREIGN: Option<u32> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
 /// Installs a filter in the calling thread. The crate's own function would need `prctl` in the loading phase too.
 fn install(program: &[sock_filter], flags: c_int) -> Result<()> {
