@@ -22,8 +22,10 @@ pub const ARGUMENTS: &[&str] = &[
     "-ffp-contract=off",
     "-fvisibility=hidden",
     "-fno-plt",
+    "-ffunction-sections",
     "-fno-ident",
     "-Wno-unused-function",
+    "-Wno-attributes",
     "-fmax-errors=5",
     "-fno-diagnostics-show-caret",
     "-fdiagnostics-color=never",
@@ -52,6 +54,9 @@ const fn concat_target() -> &'static str {
         "unsupported"
     }
 }
+
+/// Put before the whole text, it leaves the function's second form away, with registers of twice the width.
+pub const NARROW: &str = "#define HYPERCHUNK_NARROW 1\n";
 
 /// The whole text that is compiled for `source`, which uses the datasets `slots`.
 pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> String {

@@ -53,6 +53,9 @@ class Table(ctypes.Structure):
         ("file_path", ctypes.c_char_p),
         ("connect", ctypes.c_void_p),
         ("starts", ctypes.POINTER(ctypes.POINTER(ctypes.c_uint64))),
+        ("seed", ctypes.c_int64),
+        ("clock", ctypes.c_void_p),
+        ("wide", ctypes.c_uint64),
     )
 
 
@@ -71,9 +74,9 @@ def run_cpp(path: Path, lib: Lib) -> None:
         slot.name, slot.datatype, slot.rank = name.encode(), b"double", 1
         slot.data, slot.dims = data.buffer_info()[0], shape
     starts = (ctypes.POINTER(ctypes.c_uint64) * 2)(*[(ctypes.c_uint64 * 1)(0) for _ in dims])
-    table = Table(2, slots, b"file", None, starts)
+    table = Table(2, slots, b"file", None, starts, -1, None, 0)
     text = ctypes.create_string_buffer(1024)
-    if ctypes.CDLL(str(path)).hyperchunk_run_2(ctypes.byref(table), text, 1024):
+    if ctypes.CDLL(str(path)).hyperchunk_run_3(ctypes.byref(table), text, 1024):
         print(text.value.decode())
 
 

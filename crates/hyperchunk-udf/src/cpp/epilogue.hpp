@@ -1,9 +1,18 @@
 
+namespace hyperchunk {
+#if defined(__x86_64__) && !defined(HYPERCHUNK_NARROW)
+__attribute__((target("avx2"), noinline)) static void wide() { dynamic_dataset(); }
+static void run() { current->wide ? wide() : dynamic_dataset(); }
+#else
+static void run() { dynamic_dataset(); }
+#endif
+} // namespace hyperchunk
+
 extern "C" __attribute__((visibility("default"))) int
-hyperchunk_run_2(const hyperchunk::table *table, char *message, size_t size) {
+hyperchunk_run_3(const hyperchunk::table *table, char *message, size_t size) {
     hyperchunk::current = table;
     try {
-        dynamic_dataset();
+        hyperchunk::run();
         return 0;
     } catch (const std::exception &error) {
         snprintf(message, size, "%s", error.what());

@@ -48,6 +48,7 @@ struct table {
     const uint64_t *const *starts; // where in its dataset each slot's block begins
     int64_t seed;                  // -1 without one
     double (*clock)(char *message, size_t size);
+    uint64_t wide; // whether the processor has AVX2
 };
 static const table *current;
 
@@ -184,3 +185,8 @@ class UserDefinedLibrary {
 #endif
 };
 static UserDefinedLibrary lib;
+
+#if defined(__x86_64__) && !defined(HYPERCHUNK_NARROW)
+// Compiled twice: for every processor, and with registers of twice the width.
+extern "C" __attribute__((always_inline)) void dynamic_dataset();
+#endif

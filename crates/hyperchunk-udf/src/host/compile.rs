@@ -6,7 +6,7 @@ use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
-use crate::cpp::{OBJECT, SOURCE, TARGET, assemble};
+use crate::cpp::{NARROW, OBJECT, SOURCE, TARGET, assemble};
 use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -77,9 +77,17 @@ pub fn compile_cpp<'a>(
     };
     let folder = Scratch::new()?;
     let path = folder.0.join(SOURCE);
-    std::fs::write(&path, assemble(source, slots)).map_err(|e| Error::io(path.display(), &e))?;
     let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
-    let object = run(programs, &arguments, LIMIT, &folder.0.join(OBJECT))?;
+    let compile = |text: &str| {
+        std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
+        run(programs, &arguments, LIMIT, &folder.0.join(OBJECT))
+    };
+    let text = assemble(source, slots);
+    let object = match compile(&text) {
+        // It may be a function that cannot be put into another one, as one that calls itself. If not, this fails alike.
+        Err(error) if error.kind() == ErrorKind::Failed => compile(&format!("{NARROW}{text}"))?,
+        done => done?,
+    };
     Ok(Compiled { target: TARGET.into(), object })
 }
 

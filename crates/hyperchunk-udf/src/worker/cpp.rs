@@ -30,6 +30,7 @@ struct CppTable {
     /// −1 without one.
     seed: i64,
     clock: Clock,
+    wide: u64,
 }
 
 /// Gives seconds since 1970, or −1 and a text.
@@ -73,6 +74,14 @@ impl CppRuntime {
         NO_CLOCK.get_or_init(|| setup.no_clock.clone());
         Ok(CppRuntime { run: None, legacy: None, names, file_path: c(&setup.file_path)?, seed: setup.seed })
     }
+}
+
+/// Whether the functions' second form, with AVX2, runs on this processor.
+fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 /// `lib.connect` of the prelude.
@@ -147,8 +156,8 @@ impl Runtime for CppRuntime {
             self.legacy = Some(LegacyObject::new(handle)?);
             return lockdown::end_loading(lockdown::Runtime::Cpp, &setup.grants);
         }
-        // The second takes a table of which the first, made by older versions, knows the beginning.
-        let symbol = [c"hyperchunk_run_2", c"hyperchunk_run"]
+        // Each takes a table of which those of older versions know the beginning.
+        let symbol = [c"hyperchunk_run_3", c"hyperchunk_run_2", c"hyperchunk_run"]
             .into_iter()
             // SAFETY: a live handle and a NUL-terminated name.
             .map(|name| unsafe { libc::dlsym(handle, name.as_ptr()) })
@@ -197,6 +206,7 @@ impl Runtime for CppRuntime {
             starts: starts.as_ptr(),
             seed: self.seed.and_then(|seed| i64::try_from(seed).ok()).unwrap_or(-1),
             clock,
+            wide: u64::from(is_wide()),
         };
         let mut text = [0u8; 1024];
         let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };
