@@ -4,8 +4,9 @@
     .venv/bin/python bench/live_datasets.py -h    # sizes and rounds
 
 CPU is that of this process and of its workers, so nothing hides in a child. Every round reads the plain dataset and
-each variant in turn; the table has medians of times, and of the rounds' ratios. The destination is a new NumPy array each time. The
-reader is h5py with the plugin, and for some variants `hyperchunk.open` (`, open`), against the same plain read of h5py.
+each variant in turn; the table has medians of times, and of the rounds' ratios. The destination is a new NumPy array
+each time. The reader is h5py with the plugin, and for some variants `hyperchunk.open` (`, open`), against the same
+plain read of h5py.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
 
 
 def ratio(live: list[tuple[float, float]], plain: list[tuple[float, float]], column: int) -> float:
-    """The median of each round's ratio: both reads of a round meet the machine in the same state, which changes from second to second."""
+    """The median of the rounds' ratios: both reads of a round meet the machine in one state."""
     return statistics.median(one[column] / other[column] for one, other in zip(live, plain, strict=True))
 
 

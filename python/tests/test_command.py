@@ -232,6 +232,18 @@ def test_keys(tmp_path: Path) -> None:
     assert seed not in shown.stdout + made.stdout
 
 
+def test_trust_in_ones_own_key_takes_rights_away(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    fingerprint = run_with(folder, "key", "new").stdout.splitlines()[0]
+    public = folder / "hyperchunk" / "keys" / "self.pub"
+    added = run_with(folder, "trust", "add", "--profile", "default", str(public))
+    assert (added.returncode, "no longer has the rights of profile self" in added.stdout) == (0, True)
+    assert "\tdefault\t" in run_with(folder, "trust", "ls").stdout
+    assert f"hyperchunk trust rm {fingerprint}" in added.stdout
+    assert run_with(folder, "trust", "rm", fingerprint).returncode == 0
+    assert "\tself\t" in run_with(folder, "trust", "ls").stdout
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660])
 def test_a_private_key_that_others_can_read_is_not_used(
     mode: int, scene: Any, source: Any, command: Any, config: Path

@@ -202,11 +202,13 @@ def test_largest_shapes_that_cannot_be(options: dict[str, Any], message: str, tm
         attach(file, "lua", elementwise("lua", "1", inputs=["a"]), options.pop("outputs"), **options)
 
 
-def test_what_does_not_grow(scene: Any, attach: Any) -> None:
+def test_what_does_not_grow(scene: Any, attach: Any, command: Any) -> None:
     file = scene()
     attach(file, "lua", ndvi("lua"), chunks="auto")
     with pytest.raises(hyperchunk.exceptions.InvalidRecordError, match="maxshape"):
         hyperchunk.udf.extend(file, "NDVI")
+    assert command("udf", "extend", str(file)).stdout.startswith("no live dataset of this file grows")
+    assert command("udf", "convert", str(file)).stdout.startswith("no dataset of this file was written by HDF5-UDF")
 
 
 def test_the_command(tmp_path: Path, command: Any, source: Any) -> None:
@@ -217,7 +219,7 @@ def test_the_command(tmp_path: Path, command: Any, source: Any) -> None:
     assert command("udf", "attach", file, "two", "--expression", "a * 2").returncode == 0
     series(file, 5, "a")
     done = command("udf", "extend", file)
-    assert done.stdout == "/out: 10x6, 1 new chunks\n"
+    assert done.stdout == "/out: 10x6, 1 new chunk\n"
     assert command("udf", "extend", f"{file}:/out", "--to", "9x6").returncode != 0
     assert "grows to  *x6" in command("udf", "show", f"{file}:/out").stdout
     assert "may grow to *x6" in command("udf", "explain", f"{file}:/out").stdout

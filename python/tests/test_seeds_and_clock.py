@@ -160,12 +160,15 @@ def test_the_clock_is_declared_and_granted(language: str, empty: Path, tmp_path:
     assert str(config / "hyperchunk" / "profiles" / "self" / "profile.toml") in failure(empty, "out")
     with hyperchunk.open(empty) as opened, pytest.raises(hyperchunk.HyperchunkError, match="does not grant the clock"):
         opened["out"][...]
+    assert "fails when it asks for the clock: profile self does not" in hyperchunk.udf.explain(empty, "out")
     grant(config, "self")
     before = time.time()
     now = both_times(empty)
     assert before - 1 <= now[0] <= now[1] <= time.time() + 1
     assert now[0] < now[1]
-    assert "read the clock" in hyperchunk.udf.explain(empty, "out")
+    explained = hyperchunk.udf.explain(empty, "out")
+    assert "read the clock" in explained
+    assert "fails" not in explained
 
 
 def both_times(file: Path) -> tuple[float, float]:

@@ -132,6 +132,9 @@ pub(crate) fn convert(library: &'static Library, target: &str, dry_run: bool) ->
         }
     };
     let (file, options) = (Path::new(file), edit::Options { dry_run, ..edit::Options::default() });
+    if names.is_empty() {
+        say!("no dataset of this file was written by HDF5-UDF");
+    }
     let (mut done, mut failed) = (Vec::new(), 0);
     for name in &names {
         // One source may have had several outputs.

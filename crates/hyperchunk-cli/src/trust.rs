@@ -79,6 +79,12 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             }
             trust::add(&listed, even_if_revoked)?;
             say!("{} is in profile {profile}", label(&listed));
+            if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == listed.fingerprint) {
+                say!(
+                    "it is your own key, and no longer has the rights of profile self; to take that back: hyperchunk trust rm {}",
+                    listed.fingerprint
+                );
+            }
             say!("{}", about(&Profile::named(&profile)?));
         }
         Command::Ls { json } => ls(json)?,

@@ -267,7 +267,8 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
         if record.blockwise {
-            format!("{} chunks of {}", one.chunks, shape(&record.chunk))
+            let chunks = if one.chunks == 1 { "chunk" } else { "chunks" };
+            format!("{} {chunks} of {}", one.chunks, shape(&record.chunk))
         } else {
             "one chunk".to_owned()
         },
@@ -443,9 +444,13 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
             (target, entries.into_iter().filter(grows).map(|e| e.path).collect())
         }
     };
+    if names.is_empty() {
+        say!("no live dataset of this file grows (attach it with --maxshape)");
+    }
     for name in names {
         let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
-        say!("{}: {}, {} new chunks", escape(&name, 200), shape(&one.dims), one.new_chunks);
+        let chunks = if one.new_chunks == 1 { "chunk" } else { "chunks" };
+        say!("{}: {}, {} new {chunks}", escape(&name, 200), shape(&one.dims), one.new_chunks);
     }
     Ok(())
 }

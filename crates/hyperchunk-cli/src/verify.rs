@@ -116,7 +116,7 @@ fn explain(
         put!(out, "  Its random numbers are made from the seed {seed}, and so the same for everybody.");
     }
     if record.needs.clock {
-        put!(out, "  It reads the clock, where its profile grants that.");
+        put!(out, "  It reads the clock, which its profile has to grant.");
     }
     match (&record.signature, signer) {
         (Some(s), Some(f)) => {
@@ -180,8 +180,14 @@ fn explain(
             ),
         }
     }
+    let no_clock = record.needs.no_clock(&profile).filter(|_| record.needs.clock);
     match edit::runs_here(library, file, entry) {
-        Ok((_, layers)) => put!(out, "  It runs here, contained by {layers}."),
+        Ok((_, layers)) => {
+            put!(out, "  It runs here, contained by {layers}.");
+            if let Some(why) = no_clock {
+                put!(out, "  But it fails when it asks for the clock: {why}.");
+            }
+        }
         Err(error) => put!(out, "  It does not run here: {error}"),
     }
     Ok(())

@@ -43,7 +43,7 @@ impl Needs {
     }
 
     /// Why the function does not get the clock, if it does not.
-    pub(crate) fn no_clock(&self, profile: &Profile) -> Option<String> {
+    pub fn no_clock(&self, profile: &Profile) -> Option<String> {
         let name = &profile.name;
         match (self.clock, profile.grants.clock) {
             (true, true) => None,
