@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from fresh import read
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is one of x86_64's")
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is one of x86_64's"),
+    pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump"),
+]
 
 FUNCTION = """
-static void compute({type} *out, const {type} *a, const {type} *b, size_t n) {{
+__attribute__((always_inline)) static inline void compute({type} *out, const {type} *a, const {type} *b, size_t n) {{
     {loops}
 }}
 extern "C" void dynamic_dataset() {{
@@ -45,16 +48,18 @@ TYPES = {"float": "f4", "double": "f8", "int32_t": "i4", "uint8_t": "u1", "int64
 NAMES = {"f4": "float", "f8": "double", "i4": "int32", "u1": "uint8", "i8": "int64"}
 
 
-def object_of(file: Path, name: str, to: Path) -> Path:
-    """The compiled form in a record."""
+def is_wide(file: Path, name: str, folder: Path) -> bool:
+    """Whether the compiled form in a record uses registers of 32 bytes."""
     with h5py.File(file) as opened:
         record = json.loads(opened[name].attrs["hyperchunk_udf"])
-    to.write_bytes(zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15))
-    return to
+    path = folder / "object"
+    path.write_bytes(zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15))
+    done = subprocess.run(["objdump", "-d", path], capture_output=True, text=True, check=True)
+    return "%ymm" in done.stdout
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_both_forms_compute_the_same(kind: str, scene: Any, attach: Any) -> None:
+def test_both_forms_compute_the_same(kind: str, scene: Any, attach: Any, tmp_path: Path) -> None:
     dtype = np.dtype(TYPES[kind])
     rng = np.random.default_rng(7)
     if dtype.kind == "f":
@@ -67,6 +72,7 @@ def test_both_forms_compute_the_same(kind: str, scene: Any, attach: Any) -> None
         file = scene(a=a, b=b)
         text = FUNCTION.format(type=kind, loops="\n    out += n;\n    ".join(LOOPS), **words)
         attach(file, "cpp", text, f"out:{len(LOOPS)}x1003:{NAMES[dtype.str[1:]]}")
+        assert is_wide(file, "out", tmp_path) == (words is WIDE)
         outputs.append(read(file, "out").copy())
         file.unlink()
     wide, narrow = outputs
@@ -76,16 +82,39 @@ def test_both_forms_compute_the_same(kind: str, scene: Any, attach: Any) -> None
             np.testing.assert_array_equal(wide[0], (a - b) / (a + b))
 
 
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs objdump")
-def test_the_wide_form_is_there(scene: Any, attach: Any, tmp_path: Path) -> None:
-    for form, words in {"wide": WIDE, "narrow": NARROW}.items():
-        file = scene(a=np.ones(9, "f4"), b=np.ones(9, "f4"))
-        attach(file, "cpp", FUNCTION.format(type="float", loops=LOOPS[0], **words), "out:9:float")
-        done = subprocess.run(
-            ["objdump", "-d", object_of(file, "out", tmp_path / form)], capture_output=True, text=True, check=True
-        )
-        assert ("%ymm" in done.stdout) == (form == "wide")
-        file.unlink()
+BY_VALUE = """
+typedef float v8 __attribute__(({attribute}(32)));
+struct S {{ v8 x; }};
+__attribute__((noinline)) static {type} twice({type} a) {{ asm volatile(""); return {twice}; }}
+extern "C" void dynamic_dataset() {{
+    auto out = lib.getData<float>("out");
+    v8 a = {{1, 2, 3, 4, 5, 6, 7, 8}};
+    auto b = twice({given});
+    memcpy(out, &b, 32);
+}}
+"""
+PLAIN = {"type": "v8", "twice": "a + a", "given": "a"}
+IN_A_STRUCTURE = {"type": "S", "twice": "S{a.x + a.x}", "given": "S{a}"}
+
+
+@pytest.mark.parametrize("how", [PLAIN, IN_A_STRUCTURE], ids=["plain", "in a structure"])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_vectors_are_given_as_every_function_takes_them(
+    hidden: bool, how: dict[str, str], scene: Any, attach: Any, tmp_path: Path
+) -> None:
+    """Functions with AVX2 give vectors of 32 bytes in a register, and others take them from memory."""
+    file = scene()
+    text = BY_VALUE.format(attribute="JOINED(vector, _size)" if hidden else "vector_size", **how)
+    attach(file, "cpp", f"#define JOINED(a, b) a##b\n{text}", "out:8:float")
+    assert read(file, "out").tolist() == [2, 4, 6, 8, 10, 12, 14, 16]
+    assert not is_wide(file, "out", tmp_path)
+
+
+def test_sums_in_any_order_have_one_form(scene: Any, attach: Any, tmp_path: Path) -> None:
+    file = scene(a=np.ones(9, "f4"), b=np.ones(9, "f4"))
+    text = FUNCTION.format(type="float", loops=LOOPS[3], **WIDE)
+    attach(file, "cpp", f'#pragma GCC optimize("fast-math")\n{text}', "out:9:float")
+    assert not is_wide(file, "out", tmp_path)
 
 
 ODD = {

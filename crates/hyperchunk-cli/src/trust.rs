@@ -77,9 +77,10 @@ pub(crate) fn run(command: Command, library: Option<&Path>) -> Outcome {
             if let Some(name) = name {
                 listed.name = name;
             }
+            let own = keys::own_public_key()?.map(|own| Fingerprint::of(&own.key));
             trust::add(&listed, even_if_revoked)?;
             say!("{} is in profile {profile}", label(&listed));
-            if keys::own_public_key()?.is_some_and(|own| Fingerprint::of(&own.key) == listed.fingerprint) {
+            if own == Some(listed.fingerprint) {
                 say!(
                     "it is your own key, and no longer has the rights of profile self; to take that back: hyperchunk trust rm {}",
                     listed.fingerprint

@@ -58,6 +58,19 @@ const fn concat_target() -> &'static str {
 /// Put before the whole text, it leaves the function's second form away, with registers of twice the width.
 pub const NARROW: &str = "#define HYPERCHUNK_NARROW 1\n";
 
+/// Whether a source may have the second form. Vectors that are wider than the registers of every processor are given to functions in another
+/// way there, while those that are not put into it stay as they are; and where a source lets the compiler change the order of sums, each
+/// width has an order of its own.
+pub fn may_be_wide(source: &str) -> bool {
+    const WORDS: [&str; 6] = ["vector_size", "ext_vector_type", "__m256", "__m512", "optimize", "Ofast"];
+    !WORDS.iter().any(|word| source.contains(word))
+}
+
+/// Whether the compiler has noticed such a vector.
+pub fn has_wide_vectors(said: &str) -> bool {
+    said.contains("changes the ABI") || said.contains("ABI for passing")
+}
+
 /// The whole text that is compiled for `source`, which uses the datasets `slots`.
 pub fn assemble<'a>(source: &str, slots: impl IntoIterator<Item = (&'a str, &'a Datatype)>) -> String {
     let slots: Vec<_> = slots.into_iter().collect();

@@ -1,10 +1,10 @@
 
 namespace hyperchunk {
 #if defined(__x86_64__) && !defined(HYPERCHUNK_NARROW)
-__attribute__((target("avx2"), noinline)) static void wide() { dynamic_dataset(); }
-static void run() { current->wide ? wide() : dynamic_dataset(); }
+__attribute__((target("avx2"), noinline)) static void hyperchunk_wide() { dynamic_dataset(); }
+static void hyperchunk_each() { current->wide ? hyperchunk_wide() : dynamic_dataset(); }
 #else
-static void run() { dynamic_dataset(); }
+static void hyperchunk_each() { dynamic_dataset(); }
 #endif
 } // namespace hyperchunk
 
@@ -12,7 +12,7 @@ extern "C" __attribute__((visibility("default"))) int
 hyperchunk_run_3(const hyperchunk::table *table, char *message, size_t size) {
     hyperchunk::current = table;
     try {
-        hyperchunk::run();
+        hyperchunk::hyperchunk_each();
         return 0;
     } catch (const std::exception &error) {
         snprintf(message, size, "%s", error.what());

@@ -3,7 +3,8 @@
 //! Processors divide eight `f64` in 16 to 24 cycles, one after another; an estimate of the divisor's inverse and five
 //! multiplications take half as long. They leave a quotient that is at most two units of its last place, the 53rd, from the divided one.
 //! Both are the same `float32`, of 24 places, unless a middle between two of those lies that near: then, and wherever one of
-//! them is not of the usual size, all eight are divided. So the results are those of a division, bit for bit.
+//! them is not of the usual size, all eight are divided. So the results are those of a division, bit for bit, of sums, differences and
+//! products of `f32` and of 16 bits: those of any `f64` may be too small for the steps between.
 
 use super::kernels::{Room, map2_by};
 use super::lanes::Lane;
@@ -152,7 +153,7 @@ mod wide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::lanes::{as_room, bytes, bytes_mut};
+    use crate::expression::lanes::{bytes, bytes_mut};
 
     /// Quotients of these pairs are those of a division, bit for bit.
     fn check(pairs: &[(f64, f64)]) {
@@ -258,10 +259,12 @@ mod tests {
         for length in 0..40 {
             check(&vec![(2.0, 7.0); length]);
         }
-        let mut short = [0_u8; 8];
-        assert!(quotients(&[0; 16], &[0; 16], as_room(&mut short), |a: u64, _: u64| (a as f64, 1.0)).is_ok());
-        assert!(
-            quotients(&[0; 24], &[0; 16], as_room(&mut short), |a: u64, _: u64| (a as f64, 1.0)).is_err()
-        );
+        let (words, mut room) = ([0_u64; 3], [0_u64; 1]);
+        let mut given = |a: usize, b: usize| {
+            let out = bytes_mut(&mut room, 8).unwrap();
+            quotients(bytes(&words, a).unwrap(), bytes(&words, b).unwrap(), out, |_: u64, _: u64| (1.0, 1.0))
+        };
+        assert!(given(16, 16).is_ok());
+        assert!(given(24, 16).is_err() && given(16, 8).is_err());
     }
 }

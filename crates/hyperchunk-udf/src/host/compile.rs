@@ -6,7 +6,7 @@ use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
-use crate::cpp::{NARROW, OBJECT, SOURCE, TARGET, assemble};
+use crate::cpp::{NARROW, OBJECT, SOURCE, TARGET, assemble, has_wide_vectors, may_be_wide};
 use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -80,13 +80,20 @@ pub fn compile_cpp<'a>(
     let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
     let compile = |text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
-        run(programs, &arguments, LIMIT, &folder.0.join(OBJECT))
+        run_told(programs, &arguments, LIMIT, &folder.0.join(OBJECT))
     };
     let text = assemble(source, slots);
-    let object = match compile(&text) {
-        // It may be a function that cannot be put into another one, as one that calls itself. If not, this fails alike.
-        Err(error) if error.kind() == ErrorKind::Failed => compile(&format!("{NARROW}{text}"))?,
-        done => done?,
+    let narrow = || compile(&format!("{NARROW}{text}"));
+    let (object, _) = if may_be_wide(source) {
+        match compile(&text) {
+            Ok((_, said)) if has_wide_vectors(&said) => narrow()?,
+            // It may be a function that cannot be put into another one, as one that calls itself, or one that is too large for that.
+            // If not, this fails alike.
+            Err(error) if matches!(error.kind(), ErrorKind::Failed | ErrorKind::Limit) => narrow()?,
+            done => done?,
+        }
+    } else {
+        narrow()?
     };
     Ok(Compiled { target: TARGET.into(), object })
 }
@@ -151,6 +158,16 @@ fn zig_cache() -> Result<PathBuf> {
 
 /// Runs a compiler in the worker; returns what it wrote to `result`.
 fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path) -> Result<Vec<u8>> {
+    run_told(programs, arguments, limit, result).map(|(object, _)| object)
+}
+
+/// As [`run`], with what it printed.
+fn run_told(
+    programs: &Programs,
+    arguments: &[&OsStr],
+    limit: Duration,
+    result: &Path,
+) -> Result<(Vec<u8>, String)> {
     let (mut printed, pipe) = Printed::new()?;
     let worker = programs.worker()?;
     let mut process = process::spawn(&worker, arguments, &[], pipe.as_fd(), pipe.as_fd(), &[])?;
@@ -173,7 +190,7 @@ fn run(programs: &Programs, arguments: &[&OsStr], limit: Duration, result: &Path
     if object.len() > MAX_COMPILED {
         fail!(Limit, "the compiled form is larger than {} MiB", MAX_COMPILED >> 20)
     }
-    Ok(object)
+    Ok((object, text))
 }
 
 /// The compiler's errors, each on one line, without its notes.
