@@ -267,8 +267,7 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
         shape(&record.output.dims),
         if record.inputs.is_empty() { "none".to_owned() } else { list(&record.inputs) },
         if record.blockwise {
-            let chunks = if one.chunks == 1 { "chunk" } else { "chunks" };
-            format!("{} {chunks} of {}", one.chunks, shape(&record.chunk))
+            format!("{} {} of {}", one.chunks, chunks(one.chunks), shape(&record.chunk))
         } else {
             "one chunk".to_owned()
         },
@@ -277,6 +276,11 @@ pub(crate) fn describe_attached(one: &edit::Attached, dry_run: bool) -> String {
             None => "not signed".to_owned(),
         },
     )
+}
+
+/// The word for so many.
+fn chunks(number: u64) -> &'static str {
+    if number == 1 { "chunk" } else { "chunks" }
 }
 
 /// A largest shape, with `*` where there is no bound.
@@ -449,8 +453,8 @@ fn extend(library: &'static Library, target: &str, to: Option<&str>) -> Outcome 
     }
     for name in names {
         let one = edit::extend(library, Path::new(file), &name, to.as_deref())?;
-        let chunks = if one.new_chunks == 1 { "chunk" } else { "chunks" };
-        say!("{}: {}, {} new {chunks}", escape(&name, 200), shape(&one.dims), one.new_chunks);
+        let word = chunks(one.new_chunks);
+        say!("{}: {}, {} new {word}", escape(&name, 200), shape(&one.dims), one.new_chunks);
     }
     Ok(())
 }

@@ -99,20 +99,17 @@ pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<
         runs.extend(FOREIGN.map(|first| (first, Outcome::Verdict(libc::SECCOMP_RET_KILL_PROCESS))));
     }
     runs.dedup_by_key(|(first, _)| *first);
+    let asked: BTreeSet<i64> = runs
+        .iter()
+        .filter(|(_, outcome)| *outcome == Outcome::Arguments)
+        .map(|(number, _)| i64::from(*number))
+        .collect();
     for filter in &mut filters {
-        filter.table.0.retain(|number, _| {
-            u32::try_from(*number).is_ok_and(|n| {
-                runs.binary_search_by_key(&n, |run| run.0).is_ok_and(|at| is_asked(runs.get(at)))
-            })
-        });
+        filter.table.0.retain(|number, _| asked.contains(number));
     }
     filters.retain(|filter| !filter.listed || !filter.table.0.is_empty());
     let arguments = filters.into_iter().map(Filter::compile).collect::<Result<Vec<_>, _>>();
     decision::by_number(runs, chained(told(arguments)?)?)
-}
-
-fn is_asked(run: Option<&decision::Run>) -> bool {
-    run.is_some_and(|(_, outcome)| *outcome == Outcome::Arguments)
 }
 
 /// What these filters say of a number.

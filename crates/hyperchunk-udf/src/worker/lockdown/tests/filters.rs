@@ -124,8 +124,7 @@ fn filters_fit_the_kernel() {
         for phase in [Phase::First, Phase::Final] {
             let length = program(runtime, phase, Access::default()).unwrap().len();
             let chain = chained(programs(runtime, phase, Access::default()).unwrap()).unwrap().len();
-            println!("{runtime:?} {phase:?} {length} {chain}");
-            assert!((1..4096).contains(&length));
+            assert!(length < chain && chain < 4096, "{runtime:?} {phase:?}: {length} for {chain}");
         }
     }
 }
