@@ -10,7 +10,6 @@ import ctypes
 import json
 import os
 import sys
-import threading
 import time
 import zlib
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 from hyperchunk import store
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from hostile import cases, jail, places, records
+from hostile import cases, jail, lanes, places, records
 
 TIME = "1s"
 DATA = np.arange(48, dtype="f4").reshape(8, 6)
@@ -191,11 +190,7 @@ def main(*only: str) -> None:
         for name, record in jobs[number::3]:
             results[name] = attack(name, record)
 
-    threads = [threading.Thread(target=some, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    lanes.side_by_side(some, range(3))
     some_left = left()
     report = {
         "process": os.getpid(),

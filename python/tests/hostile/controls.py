@@ -8,11 +8,10 @@ import select
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
-from hostile import cases, jail, places
+from hostile import cases, jail, lanes, places
 
 ENDLESS = {name for name, (cause, _) in {**cases.PYTHON, **cases.CPP}.items() if cause == cases.LATE}
 SURVIVES = 1.0
@@ -24,11 +23,7 @@ def run(chosen: list[cases.Case], built: bytes) -> dict[str, Any]:
     jail.require_confined()
     results: dict[str, Any] = {}
     listener = socket.create_server(("127.0.0.1", 4242))
-    threads = [threading.Thread(target=_some, args=(chosen[n::3], built, results)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    lanes.side_by_side(lambda n: _some(chosen[n::3], built, results), range(3))
     results["connections"] = 0
     while select.select([listener], [], [], 0)[0]:
         listener.accept()[0].close()

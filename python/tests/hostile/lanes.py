@@ -7,8 +7,9 @@ import os
 import selectors
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,28 +41,34 @@ def reader_environment() -> dict[str, str]:
 def run(rows: list[Row], *, lanes: int = 6) -> dict[str, Row]:
     """Reads all rows (name, file, dataset and more) in a few processes; what became of each, by name."""
     results: dict[str, Row] = {}
+    # Here, as lanes that find none would all make it, one over the other.
+    good = places.good_file()
 
     def work(number: int) -> None:
         left = rows[number::lanes]
         while left:
-            left = _one_host(number, left, results)
+            left = _one_host(number, left, good, results)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(lanes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(work, range(lanes))
     return results
 
 
-def _one_host(lane: int, batch: list[Row], results: dict[str, Row]) -> list[Row]:
+def side_by_side(work: Callable[[Any], object], items: Iterable[Any]) -> None:
+    """Calls `work` with each, all at once in threads, and raises what one of them raised: a plain thread prints it."""
+    rest = list(items)
+    with ThreadPoolExecutor(len(rest)) as pool:
+        for _ in pool.map(work, rest):
+            pass
+
+
+def _one_host(lane: int, batch: list[Row], good: Path, results: dict[str, Row]) -> list[Row]:
     """Runs a host until it is through or gone; what is left to do."""
     listed = WORK / f"lane-{lane}.json"
     listed.write_text(json.dumps(batch))
     ours, theirs = os.pipe()
     printed = (WORK / f"lane-{lane}.out").open("w+b")
 
-    command = [sys.executable, "-I", Path(__file__).with_name("host.py"), listed, places.good_file(), theirs]
+    command = [sys.executable, "-I", Path(__file__).with_name("host.py"), listed, good, theirs]
     host = subprocess.Popen(
         list(map(str, command)),
         stdout=printed,

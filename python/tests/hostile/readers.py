@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hostile import cases, places, records
+from hostile import cases, lanes, places, records
 from hostile.records import Slot, make, sign, store
 from hostile.scene import is_alive, read, refused, scenario, simple, workers_of, write
 
@@ -259,11 +258,7 @@ def workers_that_ended_while_idle(folder: Path) -> None:
         }[language]
         path = write(folder, make(source, language, Slot("out", "double", (1,))), f"{language}.h5")
         before = below()
-        threads = [threading.Thread(target=lambda path=path: open_and_read(path)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        lanes.side_by_side(open_and_read, [path] * 4)
         for pid in workers(below() - before):
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.2)

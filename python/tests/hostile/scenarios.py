@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ import hyperchunk
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from hostile import cases, jail, places, records
+from hostile import cases, jail, lanes, places, records
 from hostile import readers as readers  # adds its scenarios
 from hostile.records import Slot, make, sign, store
 from hostile.scene import SCENARIOS, is_alive, read, refused, scenario, simple, workers_of, write
@@ -514,11 +515,7 @@ def threads(folder: Path) -> None:
             elif read(good[n]) != [n]:
                 failures.append(f"{n} was wrong")
 
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(5)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
+    lanes.side_by_side(work, range(5))
     assert not failures
 
 
@@ -705,23 +702,9 @@ def main(*arguments: str) -> None:
             os._exit(1)
         return
     places.make()
-    results: dict[str, Any] = {}
     names = [n for n in SCENARIOS if not arguments or any(part in n for part in arguments)]
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with lock:
-                if not names:
-                    return
-                name = names.pop(0)
-            results[name] = run_one(name, jail.WORK / f"s-{name}")
-
-    workers = [threading.Thread(target=work) for _ in range(3)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
+    with ThreadPoolExecutor(3) as pool:
+        results = dict(zip(names, pool.map(lambda name: run_one(name, jail.WORK / f"s-{name}"), names), strict=True))
     print(json.dumps(results))
 
 
