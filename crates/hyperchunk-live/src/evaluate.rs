@@ -5,7 +5,7 @@ use crate::{expression, inputs, stored, texts};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::error::{Error, ErrorKind, Result};
 use hyperchunk_udf::expression::as_room;
-use hyperchunk_udf::host::{Active, Calls, Reader, Session, SessionKey, Strings};
+use hyperchunk_udf::host::{Active, Calls, Owner, Reader, Session, SessionKey, Strings};
 use hyperchunk_udf::legacy::{Legacy, is_legacy};
 use hyperchunk_udf::record::{Block, Slot};
 use hyperchunk_udf::stored::Decodes;
@@ -58,7 +58,8 @@ fn compute(file: &File, plan: &Plan, (offset, shape): (&[u64], &[u64]), to: &mut
         return expression::compute(file, plan, program, (offset, shape), to);
     }
     calls(file, plan).compute((offset, shape), &Inputs { file, plan }, |session| {
-        plan.record.place_block(shape, as_room(to), |from, to| session.take_output(0, from, to))
+        plan.record
+            .place_block(shape, as_room(to), |from, to| session.take_output(0, from, to, Owner::Program))
     })
 }
 

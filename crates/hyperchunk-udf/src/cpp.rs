@@ -37,6 +37,28 @@ pub const ARGUMENTS: &[&str] = &[
     "-s",
 ];
 
+/// With these, loops ask for what they go through two kilobytes before they need it, as memory that is mapped lies in pages, and a
+/// processor's own guesses end with each: NDVI takes a twelfth less time. GCC's own choice of loops is for other processors, and of
+/// elements for caches. Other compilers ignore the first and the others; a GCC that does not know one of them is an error, see
+/// [`knows_no_option`].
+#[cfg(target_arch = "x86_64")]
+pub const AHEAD: &[&str] = &[
+    "-fprefetch-loop-arrays",
+    "--param=min-insn-to-prefetch-ratio=4",
+    "--param=prefetch-latency=1300",
+    "--param=simultaneous-prefetches=200",
+];
+/// Was not measured on others.
+#[cfg(not(target_arch = "x86_64"))]
+pub const AHEAD: &[&str] = &[];
+/// The compiler's argument that leaves [`AHEAD`] away.
+pub const PLAINLY: &str = "plainly";
+
+/// Whether the compiler knows one of [`AHEAD`] no more.
+pub fn knows_no_option(said: &str) -> bool {
+    said.contains("--param") || said.contains("-fprefetch-loop-arrays")
+}
+
 /// What a compiled form made here runs on.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub const TARGET: &str = concat_target();

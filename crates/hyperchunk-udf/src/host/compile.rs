@@ -6,7 +6,9 @@ use super::printed::Printed;
 use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
-use crate::cpp::{NARROW, OBJECT, SOURCE, TARGET, assemble, has_wide_vectors, may_be_wide};
+use crate::cpp::{
+    NARROW, OBJECT, PLAINLY, SOURCE, TARGET, assemble, has_wide_vectors, knows_no_option, may_be_wide,
+};
 use crate::cuda;
 use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
@@ -80,7 +82,14 @@ pub fn compile_cpp<'a>(
     let arguments = ["compile".as_ref(), compiler.as_os_str(), folder.0.as_os_str()];
     let compile = |text: &str| {
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
-        run_told(programs, &arguments, LIMIT, &folder.0.join(OBJECT))
+        let object = folder.0.join(OBJECT);
+        match run_told(programs, &arguments, LIMIT, &object) {
+            Err(error) if knows_no_option(&error.to_string()) => {
+                let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
+                run_told(programs, &plainly, LIMIT, &object)
+            }
+            done => done,
+        }
     };
     let text = assemble(source, slots);
     let narrow = || compile(&format!("{NARROW}{text}"));

@@ -34,3 +34,4 @@ pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::probe;
 pub use session::{Job, JobSlot, Session, Source};
+pub use written::Owner;

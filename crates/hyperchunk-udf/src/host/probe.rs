@@ -2,6 +2,7 @@
 
 use super::locate::Programs;
 use super::session::{Job, JobSlot, Session, Source};
+use super::written::Owner;
 use crate::backend::Backend;
 use crate::datatype::ElementType;
 use crate::error::{Error, ErrorKind, Result};
@@ -64,7 +65,7 @@ pub fn probe(backend: Backend, profile: &Profile, programs: &Programs) -> Result
     let mut session = Session::start(&job, programs)?;
     session.call([(0, (vec![0], vec![1]))])?;
     let mut out = [std::mem::MaybeUninit::new(0)];
-    session.take_output(0, 0, &mut out);
+    session.take_output(0, 0, &mut out, Owner::Program);
     // SAFETY: initialised above, whatever take_output did.
     if unsafe { out[0].assume_init() } != 7 {
         return Err(Error::new(ErrorKind::Worker, "it ran and gave a wrong value"));

@@ -7,7 +7,7 @@ use super::locate::Programs;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use super::processor;
-use super::written::Written;
+use super::written::{Owner, Written};
 use super::{verdict, zygote};
 use crate::backend::Backend;
 use crate::datatype::Datatype;
@@ -474,9 +474,15 @@ impl Session {
 
     /// Fills `to` from an output, from byte `from` on, and clears what it has taken, so that the next call begins with
     /// zeros. The worker could still write the shared memory, so it is read once, here.
-    pub fn take_output(&mut self, slot: usize, from: u64, to: &mut [MaybeUninit<u8>]) -> Option<()> {
+    pub fn take_output(
+        &mut self,
+        slot: usize,
+        from: u64,
+        to: &mut [MaybeUninit<u8>],
+        owner: Owner,
+    ) -> Option<()> {
         let region = self.regions.get(slot).filter(|r| r.output)?;
-        self.written.get_mut(slot)?.take(&self.arena, region, from, to)
+        self.written.get_mut(slot)?.take(&self.arena, region, from, to, owner)
     }
 
     /// The first bytes of an output, which stay there.
@@ -508,7 +514,7 @@ impl Session {
         // SAFETY: of the same layout; take_output() writes nothing but initialised bytes.
         let to =
             unsafe { std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<MaybeUninit<u8>>(), to.len()) };
-        self.take_output(slot, from, to)
+        self.take_output(slot, from, to, Owner::Program)
     }
 
     /// Whether the last call failed because the worker had ended by itself, so that a new one may be tried.

@@ -9,10 +9,24 @@ const PIECE: usize = 32 << 10;
 /// Bytes that are looked at for whether anything was written: they and zeros to compare them with are in the nearest cache.
 const LOOK: usize = 8 << 10;
 static ZEROS: [u8; LOOK] = [0; LOOK];
+/// So many pieces of `LOOK` that are not zeros are too much to write.
+const MUCH: usize = 4;
 /// After so many outputs in a row without anything in them, their memory is given back, and from then on the kernel tells whether
 /// there is any: looking takes as long as copying. Giving back and taking again takes as long as ten looks, so this is waited for
 /// so many times longer after each time that it was for nothing.
 const NOTHING: u32 = 8;
+/// The same of the memory of chunks, which is given back from so many such outputs on: see `clear`. Taking pages again takes four times
+/// as long as clearing them.
+const SOME: u32 = 2;
+
+/// Whose memory an output is copied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Made for it, on the heap. Its pages may be given back to the kernel.
+    Chunk,
+    /// The reading program's: a device may know where its pages are.
+    Program,
+}
 
 /// What is known of an output.
 #[derive(Debug)]
@@ -23,11 +37,15 @@ pub(super) struct Written {
     enough: u32,
     /// Its memory was given back since it was last written.
     given_back: bool,
+    /// So many are enough for the memory of a chunk.
+    enough_for_chunk: u32,
+    /// Some of that was given back since it was last written.
+    chunk_gave: bool,
 }
 
 impl Default for Written {
     fn default() -> Self {
-        Written { nothing: 0, enough: NOTHING, given_back: false }
+        Written { nothing: 0, enough: NOTHING, given_back: false, enough_for_chunk: SOME, chunk_gave: false }
     }
 }
 
@@ -39,25 +57,40 @@ impl Written {
         region: &Region,
         from: u64,
         to: &mut [MaybeUninit<u8>],
+        owner: Owner,
     ) -> Option<()> {
         let bytes = to.len() as u64;
         let inside = from.checked_add(bytes)? <= region.bytes;
         let offset = region.offset.checked_add(from)?;
         let pointer = arena.map.at(offset, bytes).filter(|_| inside)?;
-        if self.is_untouched(arena, offset, bytes) {
-            to.fill(MaybeUninit::new(0));
+        let untouched = self.is_untouched(arena, offset, bytes);
+        // SAFETY: at() has checked the range, which is not the caller's memory, and the worker is idle.
+        let zeros = if untouched { to.len() } else { unsafe { take(pointer, to) } };
+        if zeros < to.len() {
+            self.begin_again();
             return Some(());
         }
-        // SAFETY: at() has checked the range, which is not the caller's memory, and the worker is idle.
-        if unsafe { take(pointer, to) } {
-            self.nothing = 0;
-        } else if bytes == region.bytes {
+        let may_give_back = owner == Owner::Chunk && self.nothing >= self.enough_for_chunk;
+        self.chunk_gave |= clear(to, may_give_back);
+        if bytes == region.bytes {
             self.nothing = self.nothing.saturating_add(1);
             // The rest of the last page is its own as well.
             let pages = region.bytes.next_multiple_of(PAGE);
-            self.given_back = self.nothing >= self.enough && arena.give_back(region.offset, pages);
+            self.given_back =
+                untouched || self.nothing >= self.enough && arena.give_back(region.offset, pages);
         }
         Some(())
+    }
+
+    /// There is something in it.
+    fn begin_again(&mut self) {
+        self.nothing = 0;
+        if std::mem::take(&mut self.given_back) {
+            self.enough = self.enough.saturating_mul(NOTHING);
+        }
+        if std::mem::take(&mut self.chunk_gave) {
+            self.enough_for_chunk = self.enough_for_chunk.saturating_mul(NOTHING);
+        }
     }
 
     /// Clears all of an output.
@@ -75,19 +108,57 @@ impl Written {
     fn is_untouched(&mut self, arena: &Shared, offset: u64, bytes: u64) -> bool {
         let untouched = self.given_back && arena.is_untouched(offset, bytes);
         if self.given_back && !untouched {
-            *self = Written { nothing: 0, enough: self.enough.saturating_mul(NOTHING), given_back: false };
+            self.begin_again();
         }
         untouched
     }
 }
 
-/// Copies what is there, clears it, and returns whether there was anything.
+/// Makes it zeros. Where it is already, as memory is that had zeros before, looking takes a half of writing. Where much of it is
+/// not, the kernel may be given the pages back, and true is returned: from then on they are its one page of zeros, which is in the
+/// nearest cache for all who look.
+fn clear(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
+    let (mut written, mut given, mut rest) = (0, false, to);
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at_mut(LOOK.min(rest.len()));
+        if !is_zero(piece) {
+            written += 1;
+            // Not for the few words that an allocator leaves. Only once: memory of some kinds keeps what it has.
+            if may_give_back && written == MUCH {
+                given = give_back(behind);
+            }
+            piece.fill(MaybeUninit::new(0));
+        }
+        rest = behind;
+    }
+    given
+}
+
+fn is_zero(piece: &[MaybeUninit<u8>]) -> bool {
+    // Nobody may have written it: some value is compared then, and what comes of it are zeros, whatever it is.
+    let there = std::hint::black_box(piece.as_ptr());
+    // SAFETY: the slice's own memory, and no longer than the zeros.
+    unsafe { libc::memcmp(there.cast(), ZEROS.as_ptr().cast(), piece.len().min(LOOK)) == 0 }
+}
+
+/// Tells the kernel that the whole pages in it are not needed; they have any values afterwards. Returns whether there are any.
+fn give_back(memory: &mut [MaybeUninit<u8>]) -> bool {
+    const PAGE_BYTES: usize = PAGE as usize;
+    let skipped = memory.as_ptr().align_offset(PAGE_BYTES);
+    let pages = memory.len().saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
+    let start = memory.as_mut_ptr().wrapping_add(skipped);
+    // SAFETY: whole pages of the slice's own memory, whose values nobody needs.
+    pages > 0 && unsafe { libc::madvise(start.cast(), pages, libc::MADV_DONTNEED) } == 0
+}
+
+/// Copies what is there and clears it. Returns after how many bytes the first is that was copied: those before are zeros, and if those are
+/// all, `to` was not written.
 ///
 /// # Safety
 /// So many bytes can be read and written there, and are not those of `to`. If somebody else writes them at the same time, what comes of
 /// it are zeros or what was copied.
-unsafe fn take(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> bool {
-    let (mut done, mut any) = (0, false);
+unsafe fn take(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
+    let (mut done, mut zeros) = (0, 0);
     while let Some(rest) = to.get_mut(done..).filter(|rest| !rest.is_empty()) {
         // SAFETY: inside, by the caller's promise; nothing is longer than the zeros that it is compared with.
         unsafe {
@@ -95,18 +166,25 @@ unsafe fn take(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> bool {
             let looked = rest.len().min(LOOK);
             // What a function has not written need neither be copied nor cleared.
             if libc::memcmp(source.cast_const().cast(), ZEROS.as_ptr().cast(), looked) == 0 {
-                std::ptr::write_bytes(rest.as_mut_ptr(), 0, looked);
+                // All of them may be zeros.
+                if zeros == done {
+                    zeros += looked;
+                } else {
+                    std::ptr::write_bytes(rest.as_mut_ptr(), 0, looked);
+                }
                 done += looked;
             } else {
                 let copied = rest.len().min(PIECE);
                 std::ptr::copy_nonoverlapping(source.cast_const(), rest.as_mut_ptr().cast(), copied);
                 std::ptr::write_bytes(source, 0, copied);
                 done += copied;
-                any = true;
             }
         }
     }
-    any
+    if zeros < done {
+        to.get_mut(..zeros).unwrap_or_default().fill(MaybeUninit::new(0));
+    }
+    zeros
 }
 
 #[cfg(test)]
@@ -159,7 +237,7 @@ mod tests {
         /// Takes a part, which is what the worker wrote there, and zeros from then on.
         fn check(&mut self, from: u64, bytes: u64) {
             let mut to = vec![MaybeUninit::new(0x55_u8); index(bytes)];
-            self.written.take(&self.arena, &self.region, from, &mut to).unwrap();
+            self.written.take(&self.arena, &self.region, from, &mut to, Owner::Chunk).unwrap();
             // SAFETY: initialised above.
             let to: Vec<u8> = to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect();
             let left = &mut self.left[index(from)..index(from + bytes)];
@@ -199,11 +277,20 @@ mod tests {
         assert!(
             scene
                 .written
-                .take(&scene.arena, &scene.region, 1, &mut vec![MaybeUninit::new(0); index(BYTES)])
+                .take(
+                    &scene.arena,
+                    &scene.region,
+                    1,
+                    &mut vec![MaybeUninit::new(0); index(BYTES)],
+                    Owner::Chunk
+                )
                 .is_none()
         );
         assert!(
-            scene.written.take(&scene.arena, &scene.region, u64::MAX, &mut [MaybeUninit::new(0)]).is_none()
+            scene
+                .written
+                .take(&scene.arena, &scene.region, u64::MAX, &mut [MaybeUninit::new(0)], Owner::Chunk)
+                .is_none()
         );
     }
 
@@ -240,6 +327,70 @@ mod tests {
                 scene.left.fill(0);
             }
             scene.check(0, BYTES);
+        }
+    }
+
+    /// Clears a part of a memory full of something, and nothing beside it; the kernel gets pages of it or not.
+    fn check_clear(memory: &mut [MaybeUninit<u8>], from: usize, bytes: usize, may: bool, gives: bool) {
+        memory.fill(MaybeUninit::new(0x55));
+        assert_eq!(clear(&mut memory[from..from + bytes], may), gives, "{bytes} bytes from {from} on");
+        // SAFETY: initialised above.
+        let value = |at: usize| unsafe { memory[at].assume_init() };
+        for at in 0..memory.len() {
+            let expected = if (from..from + bytes).contains(&at) { 0 } else { 0x55 };
+            assert_eq!(value(at), expected, "at {at}, {bytes} bytes from {from} on");
+        }
+        assert!(!clear(&mut memory[from..from + bytes], may), "given back twice");
+    }
+
+    #[test]
+    fn memory_is_cleared_with_pages_given_back_and_without() {
+        let page = index(PAGE);
+        let mut heap = vec![MaybeUninit::new(0); 40 * page];
+        for from in [0, 1, 16, page - 1, page, page + 1] {
+            for bytes in [0, 1, LOOK, MUCH * LOOK, 20 * page - 1, 30 * page + 7] {
+                check_clear(&mut heap, from, bytes, true, bytes > 15 * page);
+                check_clear(&mut heap, from, bytes, false, false);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_keeps_what_it_has_is_written() {
+        let arena = Shared::new(40 * PAGE, true).unwrap();
+        let start = arena.map.at(0, 40 * PAGE).unwrap();
+        // SAFETY: all of the map, which nobody else looks at.
+        let memory = unsafe { std::slice::from_raw_parts_mut(start.cast(), index(40 * PAGE)) };
+        check_clear(memory, 5, 30 * index(PAGE), true, true);
+    }
+
+    #[test]
+    fn pages_of_chunks_are_given_back_after_some_zeros_and_later_after_each_time_for_nothing() {
+        let bytes = 64 * PAGE;
+        let arena = Shared::new(bytes, true).unwrap();
+        let region = Region { segment: 0, offset: 0, bytes, output: true };
+        let mut written = Written::default();
+        let taken = |written: &mut Written, owner| {
+            let mut to = vec![MaybeUninit::new(0x55_u8); index(bytes)];
+            written.take(&arena, &region, 0, &mut to, owner).unwrap();
+            // SAFETY: initialised above.
+            to.into_iter().map(|byte| unsafe { byte.assume_init() }).collect::<Vec<_>>()
+        };
+        let zeros = vec![0; index(bytes)];
+        for _ in 0..20 {
+            assert_eq!(taken(&mut written, Owner::Program), zeros);
+            assert!(!written.chunk_gave);
+        }
+        for expected in [SOME, SOME * NOTHING] {
+            // SAFETY: inside; nobody else looks now.
+            unsafe { *arena.map.at(7, 1).unwrap() = 9 };
+            assert_eq!(taken(&mut written, Owner::Chunk)[7], 9);
+            assert_eq!(written.enough_for_chunk, expected);
+            for round in 0..=expected {
+                assert!(!written.chunk_gave, "in round {round}");
+                assert_eq!(taken(&mut written, Owner::Chunk), zeros);
+            }
+            assert!(written.chunk_gave);
         }
     }
 }

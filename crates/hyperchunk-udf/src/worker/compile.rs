@@ -6,7 +6,7 @@
 
 use super::lockdown;
 use crate::cpp::wasm::Language;
-use crate::cpp::{ARGUMENTS, OBJECT, SOURCE};
+use crate::cpp::{AHEAD, ARGUMENTS, OBJECT, PLAINLY, SOURCE};
 use crate::error::{Error, ErrorKind, Result, fail};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -72,7 +72,10 @@ struct Plan {
 impl Plan {
     fn of(arguments: &[OsString]) -> Result<Self> {
         match arguments {
-            [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch))),
+            [compiler, scratch] => Ok(Plan::native(compiler, Path::new(scratch), AHEAD)),
+            [compiler, scratch, word] if word == PLAINLY => {
+                Ok(Plan::native(compiler, Path::new(scratch), &[]))
+            }
             [zig, scratch, cache, language] => {
                 let Some(language) = language.to_str().and_then(Language::named) else {
                     fail!(Worker, "compile: no such language")
@@ -81,13 +84,13 @@ impl Plan {
             }
             _ => fail!(
                 Worker,
-                "usage: compile COMPILER FOLDER | compile ZIG FOLDER CACHE LANGUAGE | compile cuda NVRTC FOLDER"
+                "usage: compile COMPILER FOLDER [plainly] | compile ZIG FOLDER CACHE LANGUAGE | compile cuda NVRTC FOLDER"
             ),
         }
     }
 
-    fn native(compiler: &OsString, scratch: &Path) -> Self {
-        let arguments = ARGUMENTS.iter().copied().chain(["-o", OBJECT, SOURCE]);
+    fn native(compiler: &OsString, scratch: &Path, more: &[&str]) -> Self {
+        let arguments = ARGUMENTS.iter().chain(more).copied().chain(["-o", OBJECT, SOURCE]);
         Plan {
             words: std::iter::once(compiler.clone()).chain(arguments.map(OsString::from)).collect(),
             environment: environment(scratch),
@@ -119,4 +122,27 @@ impl Plan {
 fn environment(scratch: &Path) -> Vec<Vec<u8>> {
     let temporary = [b"TMPDIR=", scratch.as_os_str().as_bytes()].concat();
     vec![b"PATH=/usr/local/bin:/usr/bin:/bin".to_vec(), b"LC_ALL=C.UTF-8".to_vec(), temporary]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the compiler is told behind its name.
+    fn check(words: &[&str], has: bool) {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let plan = Plan::of(&words).unwrap();
+        let told = |argument: &str| plan.words.iter().any(|word| word == argument);
+        assert_eq!(plan.words[0], words[0]);
+        assert!(ARGUMENTS.iter().all(|argument| told(argument)));
+        assert!(AHEAD.iter().all(|argument| told(argument) == has));
+    }
+
+    #[test]
+    fn a_compiler_that_knows_an_option_no_more_is_not_told_it() {
+        check(&["/usr/bin/g++", "/tmp/x"], true);
+        check(&["/usr/bin/g++", "/tmp/x", PLAINLY], false);
+        let words = ["/usr/bin/g++", "/tmp/x", "else"].map(OsString::from);
+        assert_eq!(Plan::of(&words).err().unwrap().kind(), ErrorKind::Worker);
+    }
 }
