@@ -6,6 +6,7 @@ mod active;
 mod block;
 pub mod code;
 mod compile;
+mod copied;
 mod identity;
 pub(crate) mod interrupt;
 mod kept;

@@ -1,5 +1,6 @@
 //! What a function has written to the memory that it shares with its host, and what it has not.
 
+use super::copied::copy_and_clear;
 use super::layout::{PAGE, Region};
 use crate::memory::Shared;
 use std::mem::MaybeUninit;
@@ -143,7 +144,8 @@ fn is_zero(piece: &[MaybeUninit<u8>]) -> bool {
 
 /// Tells the kernel that the whole pages in it are not needed; they have any values afterwards. Returns whether there are any.
 fn give_back(memory: &mut [MaybeUninit<u8>]) -> bool {
-    const PAGE_BYTES: usize = PAGE as usize;
+    const PAGE_BYTES: usize = 4096;
+    const _: () = assert!(PAGE_BYTES as u64 == PAGE);
     let skipped = memory.as_ptr().align_offset(PAGE_BYTES);
     let pages = memory.len().saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
     let start = memory.as_mut_ptr().wrapping_add(skipped);
@@ -175,8 +177,7 @@ unsafe fn take(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
                 done += looked;
             } else {
                 let copied = rest.len().min(PIECE);
-                std::ptr::copy_nonoverlapping(source.cast_const(), rest.as_mut_ptr().cast(), copied);
-                std::ptr::write_bytes(source, 0, copied);
+                copy_and_clear(source, rest.as_mut_ptr().cast(), copied);
                 done += copied;
             }
         }
