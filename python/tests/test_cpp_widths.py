@@ -3,6 +3,7 @@
 import base64
 import json
 import platform
+import re
 import shutil
 import subprocess
 import zlib
@@ -48,14 +49,34 @@ TYPES = {"float": "f4", "double": "f8", "int32_t": "i4", "uint8_t": "u1", "int64
 NAMES = {"f4": "float", "f8": "double", "i4": "int32", "u1": "uint8", "i8": "int64"}
 
 
-def is_wide(file: Path, name: str, folder: Path) -> bool:
-    """Whether the compiled form in a record uses registers of 32 bytes."""
+def disassembled(file: Path, name: str, folder: Path) -> str:
+    """The compiled form in a record, as text."""
     with h5py.File(file) as opened:
         record = json.loads(opened[name].attrs["hyperchunk_udf"])
     path = folder / "object"
     path.write_bytes(zlib.decompress(base64.b64decode(record["compiled"]["deflate"]), -15))
     done = subprocess.run(["objdump", "-d", path], capture_output=True, text=True, check=True)
-    return "%ymm" in done.stdout
+    return done.stdout
+
+
+def is_wide(file: Path, name: str, folder: Path) -> bool:
+    """Whether the compiled form in a record uses registers of 32 bytes."""
+    return "%ymm" in disassembled(file, name, folder)
+
+
+def test_loops_ask_for_what_they_go_through_before_they_need_it(scene: Any, attach: Any, tmp_path: Path) -> None:
+    data = np.linspace(0, 1, 5000, dtype="f4")
+    asked = []
+    for loop in (LOOPS[0], "out[0] = a[0] / b[0];"):
+        file = scene(a=data, b=1 - data)
+        attach(file, "cpp", FUNCTION.format(type="float", loops=loop, **WIDE), "out:5000:float")
+        # One to four kilobytes ahead.
+        asked.append(len(re.findall(r"prefetcht0 +0x[4-9a-f][0-9a-f]{2}\(", disassembled(file, "out", tmp_path))))
+        if loop == LOOPS[0]:
+            np.testing.assert_array_equal(read(file, "out"), (data - (1 - data)) / (data + (1 - data)))
+        file.unlink()
+    # Both inputs; the texts around a function have loops, too.
+    assert asked[0] >= asked[1] + 2
 
 
 @pytest.mark.parametrize("kind", TYPES)
