@@ -40,7 +40,7 @@ pub const ARGUMENTS: &[&str] = &[
 /// With these, loops ask for what they go through two kilobytes before they need it, as a processor's own guesses end with each page: NDVI
 /// takes a twelfth less time, and a mean of neighbours, a sum or rows of 40 elements an eighth to a fourth. What is gone through in steps that
 /// are not known, as a column, is not asked for: it took half as much again. GCC's own choice of loops is for other processors.
-/// Other compilers ignore these; a GCC that does not know one of them says so, see [`knows_no_option`].
+/// Other compilers ignore these; a GCC that does not know one of them says so, see [`rejects_ahead`].
 #[cfg(target_arch = "x86_64")]
 pub const AHEAD: &[&str] = &[
     "-fprefetch-loop-arrays",
@@ -55,9 +55,10 @@ pub const AHEAD: &[&str] = &[];
 /// The compiler's argument that leaves [`AHEAD`] away.
 pub const PLAINLY: &str = "plainly";
 
-/// Whether the compiler knows one of [`AHEAD`] no more.
-pub fn knows_no_option(said: &str) -> bool {
-    said.contains("--param") || said.contains("-fprefetch-loop-arrays")
+/// Whether it is said of the compiler, and not of the source, that it does not know one of [`AHEAD`].
+pub fn rejects_ahead(said: &str) -> bool {
+    let of_option = |text: &str| text.contains("--param") || text.contains("-fprefetch-loop-arrays");
+    !AHEAD.is_empty() && said.split("; ").any(|one| of_option(one) && !one.contains(SOURCE))
 }
 
 /// What a compiled form made here runs on.
@@ -107,4 +108,25 @@ pub(crate) fn with_sizes(slots: &[(&str, &Datatype)], (mut text, types): (String
         text.push_str(&format!("static_assert(sizeof({name}) == {}, \"layout\");\n", datatype.size()));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn what_the_compiler_does_not_know_is_told_from_what_a_source_says() {
+        for (said, rejects) in [
+            ("it does not compile: cc1plus: error: invalid '--param' name 'prefetch-latency'", true),
+            (
+                "it does not compile: g++: error: unrecognized command-line option '-fprefetch-loop-arrays'",
+                true,
+            ),
+            ("it does not compile: udf.cpp:1:2: error: #error --param", false),
+            ("it does not compile: udf.cpp:1:2: error: 'x' was not declared in this scope", false),
+        ] {
+            assert_eq!(rejects_ahead(said), rejects, "{said}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ pub struct Map {
 unsafe impl Send for Map {}
 
 /// Bytes of a page of this machine.
-fn page() -> usize {
+pub(crate) fn page() -> usize {
     // SAFETY: no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

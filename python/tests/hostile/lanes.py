@@ -54,8 +54,10 @@ def run(rows: list[Row], *, lanes: int = 6) -> dict[str, Row]:
 
 
 def side_by_side(work: Callable[[Any], object], items: Iterable[Any]) -> None:
-    """Calls `work` with each, all at once in threads, and raises what one of them raised: a plain thread prints it."""
+    """Calls `work` with each, in as many threads, and raises what the first raised: a plain thread prints it."""
     rest = list(items)
+    if not rest:
+        return
     with ThreadPoolExecutor(len(rest)) as pool:
         for _ in pool.map(work, rest):
             pass

@@ -118,7 +118,6 @@ def main(*only: str) -> None:
         paths = list(pool.map(lambda n: attach(n, *chosen[n][:2]), chosen))
     rows: list[Any] = [{"name": n, "file": str(p), "dataset": "out"} for n, p in zip(chosen, paths, strict=True)]
     rows += [{"name": n, "file": str(of_others(n)), "dataset": "out"} for n in cases.OTHERS]
-    places.good_file()
     results = lanes.run(rows, lanes=4)
     report = {
         "cases": results,

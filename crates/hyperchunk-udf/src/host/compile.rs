@@ -7,7 +7,7 @@ use super::process::{self, Exit};
 use crate::backend::Backend;
 use crate::cpp::wasm::{Language, MODULE};
 use crate::cpp::{
-    NARROW, OBJECT, PLAINLY, SOURCE, TARGET, assemble, has_wide_vectors, knows_no_option, may_be_wide,
+    NARROW, OBJECT, PLAINLY, SOURCE, TARGET, assemble, has_wide_vectors, may_be_wide, rejects_ahead,
 };
 use crate::cuda;
 use crate::datatype::Datatype;
@@ -84,7 +84,7 @@ pub fn compile_cpp<'a>(
         std::fs::write(&path, text).map_err(|e| Error::io(path.display(), &e))?;
         let object = folder.0.join(OBJECT);
         match run_told(programs, &arguments, LIMIT, &object) {
-            Err(error) if knows_no_option(&error.to_string()) => {
+            Err(error) if error.kind() == ErrorKind::Failed && rejects_ahead(&error.to_string()) => {
                 let plainly: Vec<_> = arguments.into_iter().chain([PLAINLY.as_ref()]).collect();
                 run_told(programs, &plainly, LIMIT, &object)
             }

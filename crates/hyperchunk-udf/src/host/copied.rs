@@ -3,8 +3,8 @@
 /// Copies `bytes` from `source` to `to`, and makes those of `source` zeros.
 ///
 /// # Safety
-/// So many bytes can be read and written at `source`, and written at `to`; the two do not overlap. If somebody else writes `source` at the same
-/// time, what is lost of it is lost.
+/// So many bytes can be read and written at `source`, and written at `to`; the two do not overlap. What somebody
+/// else writes to `source` between the copy and the clearing is lost.
 pub(super) unsafe fn copy_and_clear(source: *mut u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise; the processor has what is used.
     unsafe {
@@ -73,6 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_copied_is_cleared_and_nothing_else() {
+        // The first is the pass of lines where the processor has AVX-512.
         for take in [copy_and_clear, one_after_the_other] {
             for bytes in [0, 1, 63, 64, 65, 128, 4095, 10_000] {
                 for (from, at) in [(0, 0), (1, 0), (0, 1), (16, 48), (63, 64)] {

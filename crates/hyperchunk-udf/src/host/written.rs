@@ -2,10 +2,10 @@
 
 use super::copied::copy_and_clear;
 use super::layout::{PAGE, Region};
-use crate::memory::Shared;
+use crate::memory::{Shared, page};
 use std::mem::MaybeUninit;
 
-/// Bytes that are copied at a time, and cleared while they are in a near cache.
+/// Bytes that are copied at a time and cleared.
 const PIECE: usize = 32 << 10;
 /// Bytes that are looked at for whether anything was written: they and zeros to compare them with are in the nearest cache.
 const LOOK: usize = 8 << 10;
@@ -16,7 +16,7 @@ const MUCH: usize = 4;
 /// there is any: looking takes as long as copying. Giving back and taking again takes as long as ten looks, so this is waited for
 /// so many times longer after each time that it was for nothing.
 const NOTHING: u32 = 8;
-/// The same of the memory of chunks, which is given back from so many such outputs on: see `clear`. Taking pages again takes four times
+/// The same of the memory of chunks, which is given back from so many such outputs on: see `make_zeros`. Taking pages again takes four times
 /// as long as clearing them.
 const SOME: u32 = 2;
 
@@ -29,6 +29,8 @@ pub enum Owner {
     Program,
 }
 
+const HUGE_PAGE: usize = 2 << 20;
+
 /// What is known of an output.
 #[derive(Debug)]
 pub(super) struct Written {
@@ -38,15 +40,24 @@ pub(super) struct Written {
     enough: u32,
     /// Its memory was given back since it was last written.
     given_back: bool,
+    /// The same of what chunks got, whoever wrote the zeros.
+    zeros: u32,
     /// So many are enough for the memory of a chunk.
     enough_for_chunk: u32,
-    /// Some of that was given back since it was last written.
-    chunk_gave: bool,
+    /// Some of that was given back since a chunk got something else.
+    chunk_given_back: bool,
 }
 
 impl Default for Written {
     fn default() -> Self {
-        Written { nothing: 0, enough: NOTHING, given_back: false, enough_for_chunk: SOME, chunk_gave: false }
+        Written {
+            nothing: 0,
+            zeros: 0,
+            enough: NOTHING,
+            given_back: false,
+            enough_for_chunk: SOME,
+            chunk_given_back: false,
+        }
     }
 }
 
@@ -66,14 +77,19 @@ impl Written {
         let pointer = arena.map.at(offset, bytes).filter(|_| inside)?;
         let untouched = self.is_untouched(arena, offset, bytes);
         // SAFETY: at() has checked the range, which is not the caller's memory, and the worker is idle.
-        let zeros = if untouched { to.len() } else { unsafe { take(pointer, to) } };
+        let zeros = if untouched { to.len() } else { unsafe { copy_out(pointer, to) } };
         if zeros < to.len() {
             self.begin_again();
+            self.zeros = 0;
+            if std::mem::take(&mut self.chunk_given_back) {
+                self.enough_for_chunk = self.enough_for_chunk.saturating_mul(NOTHING);
+            }
             return Some(());
         }
-        let may_give_back = owner == Owner::Chunk && self.nothing >= self.enough_for_chunk;
-        self.chunk_gave |= clear(to, may_give_back);
+        let may_give_back = owner == Owner::Chunk && self.zeros >= self.enough_for_chunk;
+        self.chunk_given_back |= make_zeros(to, may_give_back);
         if bytes == region.bytes {
+            self.zeros = self.zeros.saturating_add(1);
             self.nothing = self.nothing.saturating_add(1);
             // The rest of the last page is its own as well.
             let pages = region.bytes.next_multiple_of(PAGE);
@@ -83,14 +99,11 @@ impl Written {
         Some(())
     }
 
-    /// There is something in it.
+    /// The function has written it.
     fn begin_again(&mut self) {
         self.nothing = 0;
         if std::mem::take(&mut self.given_back) {
             self.enough = self.enough.saturating_mul(NOTHING);
-        }
-        if std::mem::take(&mut self.chunk_gave) {
-            self.enough_for_chunk = self.enough_for_chunk.saturating_mul(NOTHING);
         }
     }
 
@@ -118,7 +131,7 @@ impl Written {
 /// Makes it zeros. Where it is already, as memory is that had zeros before, looking takes a half of writing. Where much of it is
 /// not, the kernel may be given the pages back, and true is returned: from then on they are its one page of zeros, which is in the
 /// nearest cache for all who look.
-fn clear(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
+fn make_zeros(to: &mut [MaybeUninit<u8>], may_give_back: bool) -> bool {
     let (mut written, mut given, mut rest) = (0, false, to);
     while !rest.is_empty() {
         let (piece, behind) = rest.split_at_mut(LOOK.min(rest.len()));
@@ -142,24 +155,27 @@ fn is_zero(piece: &[MaybeUninit<u8>]) -> bool {
     unsafe { libc::memcmp(there.cast(), ZEROS.as_ptr().cast(), piece.len().min(LOOK)) == 0 }
 }
 
-/// Tells the kernel that the whole pages in it are not needed; they have any values afterwards. Returns whether there are any.
+/// Tells the kernel that the whole pages in it are not needed; they have any values afterwards. Returns whether it took any.
 fn give_back(memory: &mut [MaybeUninit<u8>]) -> bool {
-    const PAGE_BYTES: usize = 4096;
-    const _: () = assert!(PAGE_BYTES as u64 == PAGE);
-    let skipped = memory.as_ptr().align_offset(PAGE_BYTES);
-    let pages = memory.len().saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
+    let page = page();
+    let mut skipped = memory.as_ptr().align_offset(page);
+    // Some kernels take all of a huge page that begins there, and what follows is not ours.
+    if memory.as_ptr().addr().wrapping_add(skipped).is_multiple_of(HUGE_PAGE) {
+        skipped = skipped.saturating_add(page);
+    }
+    let pages = memory.len().saturating_sub(skipped) / page * page;
     let start = memory.as_mut_ptr().wrapping_add(skipped);
     // SAFETY: whole pages of the slice's own memory, whose values nobody needs.
     pages > 0 && unsafe { libc::madvise(start.cast(), pages, libc::MADV_DONTNEED) } == 0
 }
 
-/// Copies what is there and clears it. Returns after how many bytes the first is that was copied: those before are zeros, and if those are
-/// all, `to` was not written.
+/// Copies what is there and clears it. Returns how many bytes at its start were zeros: if all were, `to` was not written, and the caller
+/// has to.
 ///
 /// # Safety
 /// So many bytes can be read and written there, and are not those of `to`. If somebody else writes them at the same time, what comes of
 /// it are zeros or what was copied.
-unsafe fn take(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
+unsafe fn copy_out(source: *mut u8, to: &mut [MaybeUninit<u8>]) -> usize {
     let (mut done, mut zeros) = (0, 0);
     while let Some(rest) = to.get_mut(done..).filter(|rest| !rest.is_empty()) {
         // SAFETY: inside, by the caller's promise; nothing is longer than the zeros that it is compared with.
@@ -332,16 +348,16 @@ mod tests {
     }
 
     /// Clears a part of a memory full of something, and nothing beside it; the kernel gets pages of it or not.
-    fn check_clear(memory: &mut [MaybeUninit<u8>], from: usize, bytes: usize, may: bool, gives: bool) {
+    fn check_zeros(memory: &mut [MaybeUninit<u8>], from: usize, bytes: usize, may: bool, gives: bool) {
         memory.fill(MaybeUninit::new(0x55));
-        assert_eq!(clear(&mut memory[from..from + bytes], may), gives, "{bytes} bytes from {from} on");
+        assert_eq!(make_zeros(&mut memory[from..from + bytes], may), gives, "{bytes} bytes from {from} on");
         // SAFETY: initialised above.
         let value = |at: usize| unsafe { memory[at].assume_init() };
         for at in 0..memory.len() {
             let expected = if (from..from + bytes).contains(&at) { 0 } else { 0x55 };
             assert_eq!(value(at), expected, "at {at}, {bytes} bytes from {from} on");
         }
-        assert!(!clear(&mut memory[from..from + bytes], may), "given back twice");
+        assert!(!make_zeros(&mut memory[from..from + bytes], may), "given back twice");
     }
 
     #[test]
@@ -350,8 +366,8 @@ mod tests {
         let mut heap = vec![MaybeUninit::new(0); 40 * page];
         for from in [0, 1, 16, page - 1, page, page + 1] {
             for bytes in [0, 1, LOOK, MUCH * LOOK, 20 * page - 1, 30 * page + 7] {
-                check_clear(&mut heap, from, bytes, true, bytes > 15 * page);
-                check_clear(&mut heap, from, bytes, false, false);
+                check_zeros(&mut heap, from, bytes, true, bytes > 15 * page);
+                check_zeros(&mut heap, from, bytes, false, false);
             }
         }
     }
@@ -362,7 +378,7 @@ mod tests {
         let start = arena.map.at(0, 40 * PAGE).unwrap();
         // SAFETY: all of the map, which nobody else looks at.
         let memory = unsafe { std::slice::from_raw_parts_mut(start.cast(), index(40 * PAGE)) };
-        check_clear(memory, 5, 30 * index(PAGE), true, true);
+        check_zeros(memory, 5, 30 * index(PAGE), true, true);
     }
 
     #[test]
@@ -380,7 +396,7 @@ mod tests {
         let zeros = vec![0; index(bytes)];
         for _ in 0..20 {
             assert_eq!(taken(&mut written, Owner::Program), zeros);
-            assert!(!written.chunk_gave);
+            assert!(!written.chunk_given_back);
         }
         for expected in [SOME, SOME * NOTHING] {
             // SAFETY: inside; nobody else looks now.
@@ -388,10 +404,10 @@ mod tests {
             assert_eq!(taken(&mut written, Owner::Chunk)[7], 9);
             assert_eq!(written.enough_for_chunk, expected);
             for round in 0..=expected {
-                assert!(!written.chunk_gave, "in round {round}");
+                assert!(!written.chunk_given_back, "in round {round}");
                 assert_eq!(taken(&mut written, Owner::Chunk), zeros);
             }
-            assert!(written.chunk_gave);
+            assert!(written.chunk_given_back);
         }
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_knows_an_option_no_more_is_not_told_it() {
+    fn a_compiler_that_rejects_an_option_is_not_told_it() {
         check(&["/usr/bin/g++", "/tmp/x"], true);
         check(&["/usr/bin/g++", "/tmp/x", PLAINLY], false);
         let words = ["/usr/bin/g++", "/tmp/x", "else"].map(OsString::from);
