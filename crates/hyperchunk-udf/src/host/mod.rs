@@ -22,6 +22,7 @@ pub mod results;
 mod session;
 pub mod texts;
 mod verdict;
+mod worker;
 mod written;
 mod zygote;
 

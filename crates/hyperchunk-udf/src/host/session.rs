@@ -5,8 +5,9 @@ use super::interrupt;
 use super::layout::{Region, lay_out, set_up};
 use super::locate::Programs;
 use super::printed::Printed;
-use super::process::{self, Exit, Process};
+use super::process::Exit;
 use super::processor;
+use super::worker::Worker;
 use super::written::{Owner, Written};
 use super::{verdict, zygote};
 use crate::backend::Backend;
@@ -22,7 +23,7 @@ use crate::socket::{self, Received};
 use crate::stored::Decodes;
 use crate::worker::lockdown::{Layers, StatusPage, StopReason};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -96,15 +97,13 @@ impl Job<'_> {
 /// A worker, locked down and loaded.
 #[derive(Debug)]
 pub struct Session {
-    process: Process,
-    socket: OwnedFd,
+    worker: Worker,
     arena: Shared,
     inputs: Option<Shared>,
     slots: Vec<JobSlot>,
     regions: Vec<Region>,
     /// What is known of each slot's memory.
     written: Vec<Written>,
-    printed: [Printed; 2],
     profile: Profile,
     layers: Layers,
     landlock_abi: u32,
@@ -121,7 +120,6 @@ pub struct Session {
     partial: bool,
     cpu: Option<usize>,
     cpu_allowed: Instant,
-    owner: u32,
     ended_idle: bool,
     locked_down: bool,
     broker: Option<Broker>,
@@ -197,45 +195,20 @@ impl Session {
         )?;
         let compiled = job.compiled.map(|c| memory::constant(c, true)).transpose()?;
         let code = code.map(|c| memory::constant(c, false)).transpose()?;
-        if !job.backend.has_worker() {
-            fail!(Worker, "no worker runs {}", job.backend.short_name())
-        }
         let (granted, name) = (&job.profile.grants.connect, &job.profile.name);
         let broker = match granted.is_empty() {
             true => None,
             false => Some(Broker::new(programs.worker()?, granted, name)),
         };
-        let (socket, theirs) = socket::pair()?;
-        let (out, out_theirs) = Printed::new()?;
-        let (err, err_theirs) = Printed::new()?;
-        let more = match job.backend {
-            Backend::Cuda => process::gpu_environment(programs, job.takes_stored())?,
-            _ => Vec::new(),
-        };
-        let process = match job.backend {
-            Backend::Python => {
-                zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
-            }
-            backend => process::spawn(
-                &if backend == Backend::Wasm { programs.wasm_worker()? } else { programs.worker()? },
-                &["serve".as_ref()],
-                &[theirs.as_fd()],
-                out_theirs.as_fd(),
-                err_theirs.as_fd(),
-                &more.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect::<Vec<_>>(),
-            )?,
-        };
-        drop((theirs, out_theirs, err_theirs));
+        let worker = Worker::start(programs, job.backend, job.takes_stored())?;
         let mut session = Session {
-            process,
-            socket,
+            worker,
             arena,
             inputs,
             places: Vec::with_capacity(regions.len()),
             written: regions.iter().map(|_| Written::default()).collect(),
             regions,
             slots: job.slots.clone(),
-            printed: [out, err],
             profile: job.profile.clone(),
             layers: Layers(0),
             landlock_abi: 0,
@@ -250,7 +223,6 @@ impl Session {
             partial: false,
             cpu: None,
             cpu_allowed: Instant::now(),
-            owner: std::process::id(),
             ended_idle: false,
             locked_down: false,
             broker,
@@ -266,7 +238,7 @@ impl Session {
             }
         }
         fds.extend(compiled.iter().chain(&code).map(|c| c.as_fd()));
-        let sent = socket::send_now(session.socket.as_fd(), b"setup", &fds);
+        let sent = socket::send_now(session.worker.socket.as_fd(), b"setup", &fds);
         drop(fds);
         session.told(sent)?;
         session.follow_caller(processor::current());
@@ -275,7 +247,7 @@ impl Session {
     }
 
     fn handshake(&mut self) -> Result<()> {
-        socket::set_timeout(self.socket.as_fd(), interrupt::LOOK)?;
+        socket::set_timeout(self.worker.socket.as_fd(), interrupt::LOOK)?;
         match self.receive(START)? {
             Answer::Ready { layers, landlock_abi, inputs_at, decodes } => {
                 self.inputs_at = inputs_at;
@@ -288,7 +260,7 @@ impl Session {
         let require = self.profile.require;
         let missing = Layers((Layers::MANDATORY | require.layers).0 & !self.layers.0);
         if self.landlock_abi < require.landlock {
-            self.process.kill();
+            self.worker.process.kill();
             fail!(
                 Refused,
                 "refused to run: profile {} requires Landlock {}, and this kernel has version {}. Options: hyperchunk doctor",
@@ -298,7 +270,7 @@ impl Session {
             )
         }
         if missing != Layers::NONE {
-            self.process.kill();
+            self.worker.process.kill();
             fail!(
                 Refused,
                 "refused to run: profile {} requires {}, which this system does not give. Options: hyperchunk doctor",
@@ -367,13 +339,13 @@ impl Session {
             self.roam();
         }
         if start.duration_since(self.cpu_allowed) > Duration::from_millis(250) || self.seq == 1 {
-            if self.process.is_there() {
-                self.process.allow_cpu(self.profile.limits.cpu_s);
+            if self.worker.process.is_there() {
+                self.worker.process.allow_cpu(self.profile.limits.cpu_s);
             }
             self.cpu_allowed = start;
         }
         protocol::encode_call(self.seq, &self.places, &mut self.outgoing);
-        let sent = socket::send_now(self.socket.as_fd(), &self.outgoing, &[]);
+        let sent = socket::send_now(self.worker.socket.as_fd(), &self.outgoing, &[]);
         self.told(sent)?;
         let answer = self.wait(start, together);
         // One slow call may be the machine's fault.
@@ -390,7 +362,7 @@ impl Session {
             }
             other => return Err(self.unexpected(&other)),
         }
-        if Printed::forward(&mut self.printed, self.socket.as_fd()) {
+        if Printed::forward(&mut self.worker.printed, self.worker.socket.as_fd()) {
             // Nothing but the message of a call that was seen to be done without it.
             match self.receive(Duration::from_secs(1))? {
                 Answer::Done(seq) if seq == self.seq => {}
@@ -417,7 +389,7 @@ impl Session {
     pub(super) fn lend(&mut self, memory: BorrowedFd<'_>, bytes: u64) -> Result<Option<String>> {
         let asked = protocol::encode_lending(Asked::Lend(bytes));
         for (bytes, fds) in [(asked.as_slice(), [].as_slice()), (b"memory", &[memory])] {
-            let sent = socket::send_now(self.socket.as_fd(), bytes, fds);
+            let sent = socket::send_now(self.worker.socket.as_fd(), bytes, fds);
             self.told(sent)?;
         }
         self.receive_lent()
@@ -428,7 +400,8 @@ impl Session {
     /// # Errors
     /// `Worker`, `Limit`; the session is then over.
     pub(super) fn take_back(&mut self) -> Result<()> {
-        let sent = socket::send_now(self.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[]);
+        let sent =
+            socket::send_now(self.worker.socket.as_fd(), &protocol::encode_lending(Asked::TakeBack), &[]);
         self.told(sent)?;
         match self.receive_lent()? {
             None => Ok(()),
@@ -534,7 +507,7 @@ impl Session {
 
     /// The process that runs the function.
     pub fn pid(&self) -> i32 {
-        self.process.pid
+        self.worker.process.pid
     }
 
     /// Bytes of memory that it shares with this process.
@@ -544,16 +517,12 @@ impl Session {
 
     /// Whether this process started it. After a fork the child must start its own.
     pub fn is_ours(&self) -> bool {
-        self.owner == std::process::id()
+        self.worker.is_ours()
     }
 
     /// Whether the worker has ended by itself, as it does when nobody calls for a while.
     pub fn is_over(&self) -> bool {
-        use std::os::fd::AsRawFd as _;
-        // Not what may be there to be read: the word of an earlier call.
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-        // SAFETY: one live pollfd, no waiting.
-        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+        self.worker.is_over()
     }
 
     /// Clears the outputs that the last call left: those that nobody took, and what it wrote past its block.
@@ -628,13 +597,13 @@ impl Session {
         let Some(broker) = &mut self.broker else {
             return Err(self.unexpected(&Answer::Connect(escape(asked, 80))));
         };
-        let made = broker.connect(asked, left).inspect_err(|_| self.process.kill())?;
+        let made = broker.connect(asked, left).inspect_err(|_| self.worker.process.kill())?;
         let (text, fd) = match made {
             Ok(fd) => (protocol::encode_connection(None), Some(fd)),
             Err(error) => (protocol::encode_connection(Some(error.message())), None),
         };
         let fds: Vec<BorrowedFd<'_>> = fd.iter().map(|f| f.as_fd()).collect();
-        let sent = socket::send_now(self.socket.as_fd(), &text, &fds);
+        let sent = socket::send_now(self.worker.socket.as_fd(), &text, &fds);
         self.told(sent).inspect_err(|_| self.ended_idle = false)
     }
 
@@ -643,7 +612,7 @@ impl Session {
         match sent {
             Ok(true) => Ok(()),
             Ok(false) => {
-                self.process.kill();
+                self.worker.process.kill();
                 fail!(Worker, "stopped: it does not take what it is sent")
             }
             Err(_) => {
@@ -656,26 +625,26 @@ impl Session {
     }
 
     fn receive(&mut self, limit: Duration) -> Result<Answer> {
-        match socket::receive_within(self.socket.as_fd(), &mut self.message, limit, interrupt::LOOK)? {
+        match socket::receive_within(self.worker.socket.as_fd(), &mut self.message, limit, interrupt::LOOK)? {
             Received::Packet(n) => protocol::decode_answer(self.message.get(..n).unwrap_or_default())
-                .inspect_err(|_| self.process.kill()),
+                .inspect_err(|_| self.worker.process.kill()),
             Received::Closed => Err(self.ended()),
             Received::Interrupted => {
-                self.process.kill();
+                self.worker.process.kill();
                 fail!(Failed, "interrupted")
             }
             Received::TimedOut => {
                 if self.locked_down {
                     return Err(self.too_slow());
                 }
-                self.process.kill();
+                self.worker.process.kill();
                 fail!(Limit, "the worker did not get ready within {} s", limit.as_secs())
             }
         }
     }
 
     fn too_slow(&self) -> Error {
-        self.process.kill();
+        self.worker.process.kill();
         let (seconds, profile) = (self.profile.limits.wall_s, &self.profile.name);
         let text = if self.wall == Duration::from_secs(seconds) {
             format!("stopped: it ran longer than the limit of {seconds} s (profile {profile}, `wall_s`)")
@@ -686,10 +655,10 @@ impl Session {
     }
 
     fn unexpected(&mut self, answer: &Answer) -> Error {
-        self.process.kill();
+        self.worker.process.kill();
         match answer {
             Answer::Failed(text) => {
-                let printed = self.printed.iter_mut().map(Printed::take).collect::<String>();
+                let printed = self.worker.printed.iter_mut().map(Printed::take).collect::<String>();
                 let hint = if printed.is_empty() {
                     String::new()
                 } else {
@@ -704,12 +673,12 @@ impl Session {
 
     /// Why the worker is gone.
     fn ended(&mut self) -> Error {
-        let exit = match self.process.wait(Duration::from_secs(1)) {
-            None => zygote::exit_of(self.process.pid).unwrap_or(Exit::Unknown),
+        let exit = match self.worker.process.wait(Duration::from_secs(1)) {
+            None => zygote::exit_of(self.worker.process.pid).unwrap_or(Exit::Unknown),
             Some(exit) => exit,
         };
         self.ended_idle = exit == Exit::Status(0);
-        let printed = self.printed.iter_mut().map(Printed::take).collect::<String>();
+        let printed = self.worker.printed.iter_mut().map(Printed::take).collect::<String>();
         verdict::of(exit, self.stopped_for(), &self.profile, &printed)
     }
 
@@ -730,33 +699,20 @@ impl Session {
 
     /// Puts the worker on the processor of the caller.
     fn follow_caller(&mut self, cpu: Option<usize>) {
-        if cpu.is_none() || self.cpu == cpu || !self.process.is_there() {
+        if cpu.is_none() || self.cpu == cpu || !self.worker.process.is_there() {
             return;
         }
-        self.process.set_affinity(&processor::only(cpu));
+        self.worker.process.set_affinity(&processor::only(cpu));
         self.cpu = cpu;
     }
 
     /// Lets the worker run on every processor that the caller may use.
     fn roam(&mut self) {
         if self.cpu.take().is_some()
-            && self.process.is_there()
+            && self.worker.process.is_there()
             && let Some(all) = processor::allowed()
         {
-            self.process.set_affinity(&all);
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if !self.is_ours() {
-            return;
-        }
-        self.process.kill();
-        self.process.wait(Duration::from_secs(1));
-        if !self.process.is_child() {
-            zygote::forget(self.process.pid);
+            self.worker.process.set_affinity(&all);
         }
     }
 }

@@ -83,17 +83,27 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
     Ok(joined)
 }
 
-/// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps.
+/// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps. That of the last phase leaves to that of the first,
+/// which stays in force, what that decides as strictly.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
-    let mut filters = told(filters(runtime, phase, access))?;
+    let mut filters = told(self::filters(runtime, phase, access))?;
+    let in_force = match phase {
+        Phase::First => Vec::new(),
+        Phase::Final => told(self::filters(runtime, Phase::First, access))?,
+    };
     let numbers: BTreeSet<u32> = filters
         .iter()
+        .chain(&in_force)
         .flat_map(|filter| filter.table.0.keys())
         .filter_map(|n| u32::try_from(*n).ok())
         .collect();
-    let mut runs = vec![(0, outcome(&filters, 0))];
+    let outcome = |number| match phase {
+        Phase::Final if is_decided(&in_force, &filters, number) => Outcome::Verdict(libc::SECCOMP_RET_ALLOW),
+        _ => outcome(&filters, number),
+    };
+    let mut runs = vec![(0, outcome(0))];
     for number in numbers {
-        runs.extend([number, number + 1].map(|n| (n, outcome(&filters, n))));
+        runs.extend([number, number + 1].map(|n| (n, outcome(n))));
     }
     if phase == Phase::First {
         runs.extend(FOREIGN.map(|first| (first, Outcome::Verdict(libc::SECCOMP_RET_KILL_PROCESS))));
@@ -110,6 +120,30 @@ pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<
     filters.retain(|filter| !filter.listed || !filter.table.0.is_empty());
     let arguments = filters.into_iter().map(Filter::compile).collect::<Result<Vec<_>, _>>();
     decision::by_number(runs, chained(told(arguments)?)?)
+}
+
+/// Whether filters that are in force are at least as strict on a number as others that would come to them, whatever the arguments. Of two
+/// verdicts, the kernel takes that with the smaller action.
+fn is_decided(in_force: &[Filter], filters: &[Filter], number: u32) -> bool {
+    let action = |verdict: u32| (verdict & libc::SECCOMP_RET_ACTION_FULL).cast_signed();
+    match (outcome(in_force, number), outcome(filters, number)) {
+        (Outcome::Verdict(before), Outcome::Verdict(now)) => before == now || action(before) < action(now),
+        // None of those that come kills.
+        (Outcome::Verdict(before), Outcome::Arguments) => action(before) <= action(libc::SECCOMP_RET_TRAP),
+        (Outcome::Arguments, Outcome::Verdict(now)) => now == libc::SECCOMP_RET_ALLOW,
+        (Outcome::Arguments, Outcome::Arguments) => rules(in_force, number).eq(rules(filters, number)),
+    }
+}
+
+/// What each filter has for a number, and its verdict, for those that say anything of it.
+fn rules(
+    filters: &[Filter],
+    number: u32,
+) -> impl Iterator<Item = (Option<&Vec<SeccompRule>>, bool, &SeccompAction)> {
+    filters.iter().filter_map(move |filter| {
+        let found = filter.table.0.get(&i64::from(number));
+        (found.is_some() || !filter.listed).then_some((found, filter.listed, &filter.verdict))
+    })
 }
 
 /// What these filters say of a number.

@@ -70,7 +70,8 @@ fn verdict(program: &[sock_filter], call: &Call) -> u32 {
 
 /// The strictest of several, as the kernel orders them.
 fn strictest(programs: &[BpfProgram], call: &Call) -> u32 {
-    let verdicts = programs.iter().map(|program| verdict(program, call));
+    // Of two with the same action, the kernel takes that of the filter that came last.
+    let verdicts = programs.iter().rev().map(|program| verdict(program, call));
     verdicts.min_by_key(|verdict| (verdict & libc::SECCOMP_RET_ACTION_FULL).cast_signed()).unwrap()
 }
 
@@ -104,14 +105,18 @@ fn one_filter_decides_as_several() {
     ];
     for runtime in RUNTIMES {
         for access in grants {
+            let mut several = Vec::new();
+            let mut installed = Vec::new();
             for phase in [Phase::First, Phase::Final] {
-                let several = programs(runtime, phase, access).unwrap();
-                let one = program(runtime, phase, access).unwrap();
-                let chain = chained(several.clone()).unwrap();
+                let of_phase = programs(runtime, phase, access).unwrap();
+                let chain = chained(of_phase.clone()).unwrap();
+                let alone = of_phase.clone();
+                several.extend(of_phase);
+                installed.push(program(runtime, phase, access).unwrap());
                 for call in calls() {
-                    let expected = strictest(&several, &call);
-                    assert_eq!(verdict(&one, &call), expected, "{runtime:?} {phase:?} {access:?} {call:?}");
-                    assert_eq!(verdict(&chain, &call), expected, "{runtime:?} {phase:?} {access:?} {call:?}");
+                    let about = || format!("{runtime:?} {phase:?} {access:?} {call:?}");
+                    assert_eq!(verdict(&chain, &call), strictest(&alone, &call), "{}", about());
+                    assert_eq!(strictest(&installed, &call), strictest(&several, &call), "{}", about());
                 }
             }
         }
@@ -121,10 +126,12 @@ fn one_filter_decides_as_several() {
 #[test]
 fn filters_fit_the_kernel() {
     for runtime in RUNTIMES {
-        for phase in [Phase::First, Phase::Final] {
+        let lengths = [Phase::First, Phase::Final].map(|phase| {
             let length = program(runtime, phase, Access::default()).unwrap().len();
             let chain = chained(programs(runtime, phase, Access::default()).unwrap()).unwrap().len();
             assert!(length < chain && chain < 4096, "{runtime:?} {phase:?}: {length} for {chain}");
-        }
+            length
+        });
+        assert!(lengths[1] * 4 < lengths[0], "{runtime:?}: {lengths:?}");
     }
 }

@@ -1,0 +1,80 @@
+//! The process of a worker, and what it is talked to through.
+
+use super::locate::Programs;
+use super::printed::Printed;
+use super::process::{self, Process};
+use super::zygote;
+use crate::backend::Backend;
+use crate::error::{Result, fail};
+use crate::socket;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+/// A process that runs functions. It ends with this.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) process: Process,
+    pub(super) socket: OwnedFd,
+    /// What the function prints.
+    pub(super) printed: [Printed; 2],
+    owner: u32,
+}
+
+impl Worker {
+    /// Starts the process. `decompresses`: it may be given inputs as they are stored.
+    ///
+    /// # Errors
+    /// `Worker`, `Io`.
+    pub(super) fn start(programs: &Programs, backend: Backend, decompresses: bool) -> Result<Self> {
+        if !backend.has_worker() {
+            fail!(Worker, "no worker runs {}", backend.short_name())
+        }
+        let (socket, theirs) = socket::pair()?;
+        let (out, out_theirs) = Printed::new()?;
+        let (err, err_theirs) = Printed::new()?;
+        let more = match backend {
+            Backend::Cuda => process::gpu_environment(programs, decompresses)?,
+            _ => Vec::new(),
+        };
+        let process = match backend {
+            Backend::Python => {
+                zygote::fork(programs, theirs.as_fd(), out_theirs.as_fd(), err_theirs.as_fd())?
+            }
+            backend => process::spawn(
+                &if backend == Backend::Wasm { programs.wasm_worker()? } else { programs.worker()? },
+                &["serve".as_ref()],
+                &[theirs.as_fd()],
+                out_theirs.as_fd(),
+                err_theirs.as_fd(),
+                &more.iter().map(|(name, value)| (name.as_str(), value.as_os_str())).collect::<Vec<_>>(),
+            )?,
+        };
+        Ok(Worker { process, socket, printed: [out, err], owner: std::process::id() })
+    }
+
+    /// Whether this process started it. After a fork the child must start its own.
+    pub(super) fn is_ours(&self) -> bool {
+        self.owner == std::process::id()
+    }
+
+    /// Whether it has ended by itself, as it does when nobody calls for a while.
+    pub(super) fn is_over(&self) -> bool {
+        // Not what may be there to be read: the word of an earlier call.
+        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+        // SAFETY: one live pollfd, no waiting.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.is_ours() {
+            return;
+        }
+        self.process.kill();
+        self.process.wait(Duration::from_secs(1));
+        if !self.process.is_child() {
+            zygote::forget(self.process.pid);
+        }
+    }
+}
