@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Spoken by both sides; a worker of another version is refused.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 /// No message is longer.
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Machine code of a module travels in pieces of so many bytes.
@@ -88,6 +88,8 @@ pub struct Setup {
     pub no_clock: Option<String>,
     /// Whether inputs may come as they are stored.
     pub stored: bool,
+    /// Whether the processor has AVX2: a new process that asks it is held up each time by what runs a virtual machine.
+    pub wide: bool,
 }
 
 /// What a worker is to do with the compiled form that it gets.

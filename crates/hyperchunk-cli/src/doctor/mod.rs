@@ -8,7 +8,7 @@ use hyperchunk_udf::audit;
 use hyperchunk_udf::backend::Backend;
 use hyperchunk_udf::host::results::Results;
 use hyperchunk_udf::host::{Kept, code};
-use hyperchunk_udf::host::{Programs, probe};
+use hyperchunk_udf::host::{Probed, Programs, probe};
 use hyperchunk_udf::keys;
 use hyperchunk_udf::profile::Profile;
 use hyperchunk_udf::signature::Fingerprint;
@@ -65,8 +65,13 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         }
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
             let line = match probe(backend, &profile, &programs) {
-                Ok((Layers::NONE, _)) => "runs, contained by nothing: this was built to measure".to_owned(),
-                Ok((layers, abi)) => format!("runs, contained by {layers} (Landlock {abi})"),
+                Ok(Probed { layers: Layers::NONE, .. }) => {
+                    "runs, contained by nothing: this was built to measure".to_owned()
+                }
+                Ok(Probed { layers, landlock_abi, start }) => format!(
+                    "runs, contained by {layers} (Landlock {landlock_abi}); a worker starts in {:.1} ms",
+                    1e3 * start.as_secs_f64()
+                ),
                 Err(error) => {
                     failures += usize::from(profile.allow(backend, None).is_ok());
                     format!("does not run: {error}")

@@ -62,8 +62,8 @@ pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Resul
     if !backend.has_worker() {
         return Ok((profile, "its own nature: it is no program, and can only compute".into()));
     }
-    let (layers, landlock) = probe(backend, &profile, &Programs::find()?)?;
-    Ok((profile, format!("{layers} (Landlock {landlock})")))
+    let probed = probe(backend, &profile, &Programs::find()?)?;
+    Ok((profile, format!("{} (Landlock {})", probed.layers, probed.landlock_abi)))
 }
 
 /// The key that a user names, about to be listed in `profile`: a key file of ours or of HDF5-UDF, a fingerprint, or

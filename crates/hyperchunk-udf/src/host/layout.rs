@@ -1,5 +1,6 @@
 //! Where the data of a job lies in the memory that host and worker share.
 
+use super::processor;
 use super::session::{Job, JobSlot, Source};
 use crate::error::{Result, fail};
 use crate::protocol::{PROTOCOL, STATUS_BYTES, Segment, Setup, SetupSlot, Task};
@@ -101,5 +102,6 @@ pub(super) fn set_up(
         seed: job.needs.seed,
         no_clock: job.needs.no_clock(job.profile),
         stored: job.takes_stored(),
+        wide: processor::is_wide(),
     }
 }

@@ -34,6 +34,6 @@ pub use kept::Kept;
 pub(crate) use kept::folders as kept_folders;
 pub use locate::{Programs, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
-pub use probe::probe;
+pub use probe::{Probed, probe};
 pub use session::{Job, JobSlot, Session, Source};
 pub use written::Owner;

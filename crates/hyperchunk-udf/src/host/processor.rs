@@ -11,6 +11,14 @@ pub(super) fn current() -> Option<usize> {
     (cpu < 8 * size_of::<libc::cpu_set_t>()).then_some(cpu)
 }
 
+/// Whether the second form of functions in C++, with AVX2, runs on the processors of this machine.
+pub(super) fn is_wide() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
 /// The processors that this thread may use.
 pub(super) fn allowed() -> Option<libc::cpu_set_t> {
     // SAFETY: the set is live and of that size.

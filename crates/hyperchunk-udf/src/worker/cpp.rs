@@ -48,6 +48,8 @@ pub struct CppRuntime {
     file_path: CString,
     /// Of the block, where the record has one.
     seed: Option<u64>,
+    /// Whether the function's second form, with AVX2, runs on this processor.
+    wide: bool,
 }
 
 /// Why there is no clock: none of the worker's functions is called before it is set.
@@ -72,16 +74,15 @@ impl CppRuntime {
             .map(|s| Ok((c(&s.name)?, c(Datatype::parse(&s.datatype)?.told_name())?)))
             .collect::<Result<_>>()?;
         NO_CLOCK.get_or_init(|| setup.no_clock.clone());
-        Ok(CppRuntime { run: None, legacy: None, names, file_path: c(&setup.file_path)?, seed: setup.seed })
+        Ok(CppRuntime {
+            run: None,
+            legacy: None,
+            names,
+            file_path: c(&setup.file_path)?,
+            seed: setup.seed,
+            wide: setup.wide,
+        })
     }
-}
-
-/// Whether the functions' second form, with AVX2, runs on this processor.
-fn is_wide() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return std::arch::is_x86_feature_detected!("avx2");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
 }
 
 /// `lib.connect` of the prelude.
@@ -206,7 +207,7 @@ impl Runtime for CppRuntime {
             starts: starts.as_ptr(),
             seed: self.seed.and_then(|seed| i64::try_from(seed).ok()).unwrap_or(-1),
             clock,
-            wide: u64::from(is_wide()),
+            wide: u64::from(self.wide),
         };
         let mut text = [0u8; 1024];
         let Some(run) = self.run else { fail!(Worker, "called before it was loaded") };

@@ -86,7 +86,7 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
 /// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps. That of the last phase leaves to that of the first,
 /// which stays in force, what that decides as strictly.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
-    let mut filters = told(self::filters(runtime, phase, access))?;
+    let mut filters = told(filters(runtime, phase, access))?;
     let in_force = match phase {
         Phase::First => Vec::new(),
         Phase::Final => told(self::filters(runtime, Phase::First, access))?,

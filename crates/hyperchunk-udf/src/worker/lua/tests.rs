@@ -77,6 +77,7 @@ fn setup(source: &str, jit: bool, data: &[Data]) -> Setup {
         seed: None,
         no_clock: None,
         stored: false,
+        wide: false,
     }
 }
 
