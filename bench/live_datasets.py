@@ -47,8 +47,14 @@ VARIANTS = [
 ]
 
 
-# Those that `hyperchunk.open` reads, too.
-OPENED = ("NDVI C++ auto", "NDVI Lua auto", "NDVI wasm auto", "NDVI NumPy auto", "NDVI expression")
+# Those that `hyperchunk.open` reads, too, on all processors: what we want the ratio of wall times to be at most.
+OPENED = {
+    "NDVI C++ auto": 1.3,
+    "NDVI Lua auto": 1.3,
+    "NDVI wasm auto": 1.3,
+    "NDVI NumPy auto": None,
+    "NDVI expression": None,
+}
 
 # What starting a worker is measured with: 16 elements. An expression has none: its first read is what all do beside.
 SMALL = {"expression": "small.expr", "C++": "empty.cpp", "Lua": "empty.lua", "wasm": "empty.cpp", "NumPy": "empty.py"}
@@ -153,7 +159,8 @@ def measure(path: Path, size: int, rounds: int) -> list[dict[str, object]]:
                 "wall_ratio": ratio(live, plain, 1),
                 "slice_ms": 1e3 * cut[0],
                 "slice_gain": cost[0] / cut[0],
-                "limit": limit,
+                "limit": None if suffix else limit,
+                "wall_limit": OPENED[label] if suffix else None,
             }
         )
     return rows
@@ -283,7 +290,7 @@ def report(
 ) -> None:
     """The table, for people."""
     print(f"\n{arguments.size} x {arguments.size} float32, medians of {arguments.rounds} rounds, warm page cache\n")
-    names = ("plain ms", "CPU ms", "x plain", "limit", "wall x", "slice ms", "gain")
+    names = ("plain ms", "CPU ms", "x plain", "limit", "wall x", "limit", "slice ms", "gain")
     print(f"{'variant':24}" + "".join(f" {name:>8}" for name in names))
     for row in rows:
         figures = (
@@ -292,6 +299,7 @@ def report(
             f"{row['cpu_ratio']:.2f}",
             "" if row["limit"] is None else f"{row['limit']}",
             f"{row['wall_ratio']:.2f}",
+            "" if row["wall_limit"] is None else f"{row['wall_limit']}",
             f"{row['slice_ms']:.3f}",
             f"{row['slice_gain']:.0f}",
         )
