@@ -78,6 +78,18 @@ def test_a_key_by_fingerprint_and_by_what_it_signed(ada: Person, adas: Any, comm
     assert command("trust", "revoke", "nonsense").returncode == 1
 
 
+def test_a_fingerprint_is_no_option_whatever_it_begins_with(command: Any) -> None:
+    fingerprint = "-" + 42 * "A"
+    done = command("trust", "add", fingerprint, "--profile", "default", "--name", "Eve")
+    assert done.returncode == 0, done.stderr
+    assert f"SHA256:{fingerprint}\tdefault\tEve" in command("trust", "ls").stdout
+    for words in (["move", fingerprint, "untrusted"], ["rm", fingerprint], ["revoke", fingerprint]):
+        done = command("trust", *words)
+        assert done.returncode == 0, done.stderr
+    assert command("trust", "add", "--help").returncode == 0
+    assert command("trust", "rm", "--nonsense").returncode == 1
+
+
 def test_a_key_in_two_profiles_runs_nothing(ada: Person, adas: Any, command: Any, profile: Any, config: Path) -> None:
     path = adas()
     profile("lab", "")

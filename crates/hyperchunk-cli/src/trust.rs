@@ -23,6 +23,7 @@ pub(crate) enum Command {
     #[command(after_help = ADD_HELP)]
     Add {
         /// A public key file (ours, or HDF5-UDF's), a fingerprint, or FILE:/DATASET for the key that signed it.
+        #[arg(allow_hyphen_values = true)] // as one in 64 begins, without `SHA256:`
         key: String,
         /// The profile: untrusted, default, or one of yours.
         #[arg(long)]
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     /// Put a listed key into another profile.
     Move {
         /// The key's fingerprint.
+        #[arg(allow_hyphen_values = true)]
         fingerprint: String,
         /// The profile.
         profile: String,
@@ -50,11 +52,13 @@ pub(crate) enum Command {
     /// Take all trust from a key: what it signed is refused from now on, even as a stranger's.
     Revoke {
         /// The key's fingerprint.
+        #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
     /// Take a key out of every profile. It is then a stranger's.
     Rm {
         /// The key's fingerprint.
+        #[arg(allow_hyphen_values = true)]
         fingerprint: String,
     },
     /// Make a profile of HDF5-UDF's rules (JSON). What cannot be carried over is told.

@@ -64,14 +64,17 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
             say!("{name:<10} may {grants}");
         }
         for backend in Backend::ALL.into_iter().filter(|b| b.has_worker()) {
-            let line = match probe(backend, &profile, &programs) {
+            let line = match probe(backend, &profile, &programs, true) {
                 Ok(Probed { layers: Layers::NONE, .. }) => {
                     "runs, contained by nothing: this was built to measure".to_owned()
                 }
-                Ok(Probed { layers, landlock_abi, start }) => format!(
-                    "runs, contained by {layers} (Landlock {landlock_abi}); a worker starts in {:.1} ms",
-                    1e3 * start.as_secs_f64()
-                ),
+                Ok(Probed { layers, landlock_abi, start }) => {
+                    let time = start.map(|t| format!("; a worker starts in {:.1} ms", 1e3 * t.as_secs_f64()));
+                    format!(
+                        "runs, contained by {layers} (Landlock {landlock_abi}){}",
+                        time.unwrap_or_default()
+                    )
+                }
                 Err(error) => {
                     failures += usize::from(profile.allow(backend, None).is_ok());
                     format!("does not run: {error}")

@@ -62,7 +62,7 @@ pub fn runs_here(library: &'static Library, path: &Path, entry: &Entry) -> Resul
     if !backend.has_worker() {
         return Ok((profile, "its own nature: it is no program, and can only compute".into()));
     }
-    let probed = probe(backend, &profile, &Programs::find()?)?;
+    let probed = probe(backend, &profile, &Programs::find()?, false)?;
     Ok((profile, format!("{} (Landlock {})", probed.layers, probed.landlock_abi)))
 }
 

@@ -100,8 +100,13 @@ impl LuaRuntime {
         let slots = Rc::new(RefCell::new(Slots::new(&types)));
         let me = LuaRuntime { lua, jit: setup.jit, entry: None, slots };
         me.prelude(setup, &types).map_err(|e| failed(&e))?;
-        me.lua.gc_restart();
+        me.collect().map_err(|e| failed(&e))?;
         Ok(me)
+    }
+
+    /// Collects from now on, for the first time when as much again is there as the prelude left.
+    fn collect(&self) -> mlua::Result<()> {
+        self.lua.globals().get::<Function>("collectgarbage")?.call::<()>(("restart", -1))
     }
 
     fn prelude(&self, setup: &Setup, types: &[Datatype]) -> mlua::Result<()> {

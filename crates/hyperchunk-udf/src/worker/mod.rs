@@ -336,14 +336,35 @@ fn read_setup(mut fds: Vec<OwnedFd>) -> Result<(Setup, Vec<OwnedFd>)> {
     let rest = fds.split_off(1);
     let Some(first) = fds.pop() else { fail!(Worker, "no set-up") };
     let text = read_compiled(first)?;
-    let setup: Setup = serde_json::from_slice(&text)
-        .map_err(|e| Error::new(ErrorKind::Worker, format!("the set-up: {e}")))?;
-    if setup.protocol != PROTOCOL {
+    Ok((parse_setup(&text)?, rest))
+}
+
+/// A set-up of this version: others may have other fields, and are told apart before these are looked for.
+fn parse_setup(text: &[u8]) -> Result<Setup> {
+    #[derive(serde::Deserialize)]
+    struct Spoken {
+        protocol: u32,
+    }
+    let unusable = |e: serde_json::Error| Error::new(ErrorKind::Worker, format!("the set-up: {e}"));
+    let Spoken { protocol } = serde_json::from_slice(text).map_err(unusable)?;
+    if protocol != PROTOCOL {
         fail!(
             Worker,
-            "the host speaks protocol {} and this worker {PROTOCOL}; reinstall hyperchunk",
-            setup.protocol
+            "the reading program has a hyperchunk of protocol {protocol} and its worker one of {PROTOCOL}: one of them was updated meanwhile. Start the program anew, or reinstall hyperchunk"
         )
     }
-    Ok((setup, rest))
+    serde_json::from_slice(text).map_err(unusable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_told_before_what_it_lacks() {
+        let said = |text: &[u8]| parse_setup(text).unwrap_err().to_string();
+        assert!(said(br#"{"protocol":1,"other":true}"#).contains("protocol 1"));
+        assert!(said(format!("{{\"protocol\":{PROTOCOL}}}").as_bytes()).contains("missing field"));
+        assert!(said(b"").contains("the set-up"));
+    }
 }

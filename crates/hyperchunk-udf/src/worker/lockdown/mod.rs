@@ -173,7 +173,7 @@ fn has_coarse_clocks(policy: &Policy) -> bool {
 }
 
 /// Ends the loading phase of [`Runtime::Cpp`] or [`Runtime::Wasm`]: from here on no file can be opened or looked at and no memory made
-/// executable. A process that was restricted for another runtime must not call it.
+/// executable. In a process that was restricted for another runtime, or with other grants, it is an error.
 ///
 /// The object's constructors ran before this call, with the rights of the loading phase, and could stay there by never
 /// returning. So the loading phase must hold as a sandbox by itself (it does; what it lacks is listed in

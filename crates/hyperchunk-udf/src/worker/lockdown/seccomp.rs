@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_long};
 use std::process;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -35,11 +36,19 @@ const ARCH: TargetArch = TargetArch::aarch64;
 pub(super) fn restrict(runtime: Runtime, access: Access) -> Result<()> {
     // Only a driver has threads already.
     let flags = if runtime == Runtime::Cuda { EVERY_THREAD } else { 0 };
-    install(&program(runtime, Phase::First, access)?, flags)
+    install(&program(runtime, Phase::First, access)?, flags)?;
+    let _ = FIRST.set((runtime, access));
+    Ok(())
 }
+
+/// What the first phase's filter was made for: that of the last is only what is to come to it.
+static FIRST: OnceLock<(Runtime, Access)> = OnceLock::new();
 
 /// Installs the filters that end the loading phase: for every thread, should constructors have started some.
 pub(super) fn end_loading(runtime: Runtime, access: Access) -> Result<()> {
+    if FIRST.get() != Some(&(runtime, access)) {
+        fail!(Worker, "lockdown: the loading phase of {runtime:?} with these grants was never begun")
+    }
     let flags = if access.threads { EVERY_THREAD } else { 0 };
     install(&program(runtime, Phase::Final, access)?, flags)
 }
