@@ -95,24 +95,24 @@ pub(super) fn chained(programs: Vec<BpfProgram>) -> Result<BpfProgram> {
 /// The filter for `runtime`: what [`chained`] makes of its [`filters`], in fewer steps. That of the last phase leaves to that of the first,
 /// which stays in force, what that decides as strictly.
 pub(super) fn program(runtime: Runtime, phase: Phase, access: Access) -> Result<BpfProgram> {
-    let mut filters = told(filters(runtime, phase, access))?;
     let in_force = match phase {
         Phase::First => Vec::new(),
-        Phase::Final => told(self::filters(runtime, Phase::First, access))?,
+        Phase::Final => told(filters(runtime, Phase::First, access))?,
     };
+    let mut filters = told(filters(runtime, phase, access))?;
     let numbers: BTreeSet<u32> = filters
         .iter()
         .chain(&in_force)
         .flat_map(|filter| filter.table.0.keys())
         .filter_map(|n| u32::try_from(*n).ok())
         .collect();
-    let outcome = |number| match phase {
-        Phase::Final if is_decided(&in_force, &filters, number) => Outcome::Verdict(libc::SECCOMP_RET_ALLOW),
-        _ => outcome(&filters, number),
+    let run = |number| match is_decided(&in_force, &filters, number) {
+        true => (number, Outcome::Verdict(libc::SECCOMP_RET_ALLOW)),
+        false => (number, outcome(&filters, number)),
     };
-    let mut runs = vec![(0, outcome(0))];
+    let mut runs = vec![run(0)];
     for number in numbers {
-        runs.extend([number, number + 1].map(|n| (n, outcome(n))));
+        runs.extend([number, number + 1].map(run));
     }
     if phase == Phase::First {
         runs.extend(FOREIGN.map(|first| (first, Outcome::Verdict(libc::SECCOMP_RET_KILL_PROCESS))));
