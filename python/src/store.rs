@@ -9,11 +9,11 @@ use crate::node::Options;
 use hyperchunk::Result;
 use hyperchunk::model::Dataspace;
 use hyperchunk::select::Axis;
-use hyperchunk::store::commit::{CommitOptions, commit};
+use hyperchunk::store::commit::{CommitOptions, commit_all};
 use hyperchunk::store::link::Linking;
 use hyperchunk::store::{
-    self, Begun, Definition, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session, SiteBuf, Slab,
-    StoreId, Ticket, WriterOptions,
+    self, Begun, Definition, FileStamp, Fresh, Known, LogWriter, Marker, Mode, Report, Segments, Session,
+    SiteBuf, Slab, StoreId, Ticket, WriterOptions,
 };
 use hyperchunk::write::{NewLayout, Sync};
 use hyperchunk_live::observe::{self, Analyses};
@@ -23,16 +23,28 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// A store: its id, its newest epoch, and the inode, size and time of modification of its file.
+type StoreKnown = (String, u64, Option<(u64, u64, u64)>);
+
+fn known_of(known: &Known) -> StoreKnown {
+    let seen = known.seen.map(|seen| (seen.inode, seen.size, seen.modified));
+    (known.store.to_string(), known.epoch, seen)
+}
+
 /// Where a store is: at a path, or at a URL that is reached so.
 fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
     Ok(SiteBuf::new(path, &remote))
 }
 
-/// What a dataset of a store is.
+/// The definition of a dataset of a store, and its path.
 #[pyclass(frozen, module = "hyperchunk._core")]
 #[derive(Debug)]
-pub(crate) struct StoreDefinition(pub(crate) Definition);
+pub(crate) struct StoreDefinition {
+    pub(crate) definition: Definition,
+    /// Where it is now: it may have been moved since it was defined.
+    path: Vec<u8>,
+}
 
 #[pymethods]
 impl StoreDefinition {
@@ -51,65 +63,67 @@ impl StoreDefinition {
             return Err(PyValueError::new_err("a dataset of a store has dimensions"));
         };
         let chunk = if let NewLayout::Chunked(chunk) = options.layout { Some(chunk) } else { None };
-        Ok(Self(Definition {
+        let definition = Definition {
             max,
             chunk,
             pipeline: options.pipeline,
             fill: options.fill,
             incarnation,
-            ..Definition::new(path, options.datatype, dims)
-        }))
+            ..Definition::new(path.clone(), options.datatype, dims)
+        };
+        Ok(Self { definition, path })
     }
 
-    /// From its bytes.
+    /// From its bytes, for a dataset at a path.
     #[staticmethod]
-    fn decode(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Definition::decode(bytes).map(Self).map_err(|e| to_python(py, &e))
+    fn decode(py: Python<'_>, path: Vec<u8>, bytes: &[u8]) -> PyResult<Self> {
+        let definition = Definition::decode(bytes).map_err(|e| to_python(py, &e))?;
+        Ok(Self { definition, path })
     }
 
     /// Its bytes.
     fn encode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.0.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(|e| to_python(py, &e))
+        self.definition.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(|e| to_python(py, &e))
     }
 
     /// The name of the external file that marks it in a skeleton.
     fn marker(&self, py: Python<'_>) -> PyResult<String> {
-        let dataset = self.0.id().map_err(|e| to_python(py, &e))?;
+        let dataset = self.definition.id().map_err(|e| to_python(py, &e))?;
         Ok(Marker { dataset, epoch: 0 }.entry(false).name.to_string())
     }
 
-    /// The path that it was made with.
+    /// Its path.
     #[getter]
     fn path(&self) -> &[u8] {
-        &self.0.path
+        &self.path
     }
 
     /// Its first extent.
     #[getter]
     fn shape(&self) -> Vec<u64> {
-        self.0.dims.clone()
+        self.definition.dims.clone()
     }
 
     /// How far each dimension may grow.
     #[getter]
     fn max_shape(&self) -> Vec<Option<u64>> {
-        self.0.max.clone()
+        self.definition.max.clone()
     }
 
     /// The extent of its chunks.
     #[getter]
     fn chunks(&self) -> Option<Vec<u64>> {
-        self.0.chunk.clone()
+        self.definition.chunk.clone()
     }
 
     /// The type of its elements.
     #[getter]
     fn datatype(&self) -> Datatype {
-        Datatype(self.0.datatype.clone())
+        Datatype(self.definition.datatype.clone())
     }
 
     fn __repr__(&self) -> String {
-        format!("<definition of {}>", String::from_utf8_lossy(&self.0.path))
+        format!("<definition of {}>", String::from_utf8_lossy(&self.path))
     }
 }
 
@@ -131,7 +145,7 @@ struct Writing {
     /// Whether those that the store has do not run.
     alone: bool,
     /// The store, and its newest epoch.
-    known: Option<(String, u64)>,
+    known: Option<StoreKnown>,
 }
 
 pub(crate) fn sync(name: &str) -> PyResult<Sync> {
@@ -209,10 +223,11 @@ impl StoreWriter {
             }
         };
         options.known = match given.known {
-            Some((store, epoch)) => {
+            Some((store, epoch, seen)) => {
                 let store =
                     StoreId::from_hex(&store).ok_or_else(|| PyValueError::new_err("the id of a store"))?;
-                Some(Known { store, epoch })
+                let seen = seen.map(|(inode, size, modified)| FileStamp { inode, size, modified });
+                Some(Known { store, epoch, seen })
             }
             None => None,
         };
@@ -257,9 +272,16 @@ impl StoreWriter {
         self.log.fragments()
     }
 
+    /// The datasets of the epoch that it adds to; None if it adds to none.
+    fn base_datasets(&self, py: Python<'_>) -> PyResult<Option<Vec<StoreDefinition>>> {
+        let found = self.run(py, LogWriter::base_datasets)?;
+        let defined = |(path, definition)| StoreDefinition { definition, path };
+        Ok(found.map(|datasets| datasets.into_iter().map(defined).collect()))
+    }
+
     /// Says what a dataset is; returns its number.
     fn define(&self, py: Python<'_>, definition: &StoreDefinition) -> PyResult<u32> {
-        self.run(py, |writer| writer.define(&definition.0))
+        self.run(py, |writer| writer.define(&definition.definition))
     }
 
     /// The extent of a dataset.
@@ -394,7 +416,7 @@ const LONGEST_REPORT: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct FreshStore(Fresh);
 
-/// Makes a store; returns its id and its epoch, and what makes the first commit quick in this process.
+/// Makes a store; returns what its writers must know, and what makes the first commit quick in this process.
 #[pyfunction]
 #[pyo3(signature = (path, definitions, image, replaces, sync, network = None))]
 pub(crate) fn store_create(
@@ -405,12 +427,12 @@ pub(crate) fn store_create(
     replaces: bool,
     sync: &str,
     network: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(String, u64, FreshStore)> {
+) -> PyResult<(StoreKnown, FreshStore)> {
     let (sync, site) = (self::sync(sync)?, site(&path, network)?);
-    let definitions: Vec<Definition> = definitions.iter().map(|definition| definition.0.clone()).collect();
+    let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
     let made = py.detach(|| store::create(&site, &definitions, image.as_deref(), replaces, sync));
     let fresh = made.map_err(|e| opening(py, &e))?;
-    Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
+    Ok((known_of(&fresh.known), FreshStore(fresh)))
 }
 
 /// A store that is about to be made: its writers may begin.
@@ -418,7 +440,7 @@ pub(crate) fn store_create(
 #[derive(Debug)]
 pub(crate) struct StoreBegun {
     begun: Option<Begun>,
-    known: (String, u64),
+    known: StoreKnown,
 }
 
 #[pymethods]
@@ -434,15 +456,12 @@ impl StoreBegun {
     ) -> PyResult<Option<Self>> {
         let site = site(&path, network)?;
         let begun = py.detach(|| store::begin(&site, replaces)).map_err(|e| opening(py, &e))?;
-        Ok(begun.map(|begun| Self {
-            known: (begun.known.store.to_string(), begun.known.epoch),
-            begun: Some(begun),
-        }))
+        Ok(begun.map(|begun| Self { known: known_of(&begun.known), begun: Some(begun) }))
     }
 
-    /// Its id and its epoch.
+    /// What its writers must know.
     #[getter]
-    fn known(&self) -> (String, u64) {
+    fn known(&self) -> StoreKnown {
         self.known.clone()
     }
 
@@ -453,14 +472,13 @@ impl StoreBegun {
         definitions: Vec<PyRef<'_, StoreDefinition>>,
         image: Option<Vec<u8>>,
         sync: &str,
-    ) -> PyResult<(String, u64, FreshStore)> {
+    ) -> PyResult<(StoreKnown, FreshStore)> {
         let sync = self::sync(sync)?;
         let begun = self.begun.take().ok_or_else(|| PyValueError::new_err("the store is made already"))?;
-        let definitions: Vec<Definition> =
-            definitions.iter().map(|definition| definition.0.clone()).collect();
+        let definitions: Vec<Definition> = definitions.iter().map(|one| one.definition.clone()).collect();
         let made = py.detach(|| begun.create(&definitions, image.as_deref(), sync));
         let fresh = made.map_err(|e| opening(py, &e))?;
-        Ok((fresh.known.store.to_string(), fresh.known.epoch, FreshStore(fresh)))
+        Ok((known_of(&fresh.known), FreshStore(fresh)))
     }
 }
 
@@ -468,6 +486,8 @@ impl StoreBegun {
 type Found = (String, String, Vec<u64>, Vec<u64>, String, String);
 /// An epoch: number, writers, conflicts, writers that are left, datasets that are linked, and why others are not.
 type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>);
+/// An epoch, if one was made; and the logs that were set aside, with the reasons.
+type Outcome = (Option<Made>, Vec<(String, String)>);
 
 /// How an epoch is made, by keywords.
 #[derive(FromPyObject)]
@@ -476,6 +496,7 @@ struct Committing<'py> {
     tickets: Option<Vec<Vec<u8>>>,
     fresh: Option<PyRef<'py, FreshStore>>,
     conflicts_are_errors: bool,
+    data_only: bool,
     salvage: bool,
     flushed: bool,
     link: String,
@@ -486,7 +507,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Makes an epoch; None if there is nothing new.
+/// Makes an epoch, if there is anything new.
 #[pyfunction]
 #[pyo3(signature = (path, *, network = None, **keywords))]
 pub(crate) fn store_commit(
@@ -494,7 +515,7 @@ pub(crate) fn store_commit(
     path: PathBuf,
     network: Option<&Bound<'_, PyDict>>,
     keywords: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Option<Made>> {
+) -> PyResult<Outcome> {
     let missing = || PyValueError::new_err("the options are missing");
     let given = keywords.ok_or_else(missing)?.extract::<Committing<'_>>()?;
     let mut options = CommitOptions::default();
@@ -507,9 +528,10 @@ pub(crate) fn store_commit(
         }
         options.fresh = given.fresh.as_ref().map(|fresh| fresh.0.clone());
         if options.tickets.is_empty() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
     }
+    options.data_only = given.data_only;
     options.conflicts_are_errors = given.conflicts_are_errors;
     options.salvage = given.salvage;
     options.flushed = given.flushed;
@@ -524,8 +546,10 @@ pub(crate) fn store_commit(
         }
     };
     let site = site(&path, network)?;
-    let made = py.detach(|| commit(&site, &options)).map_err(|e| opening(py, &e))?;
-    Ok(made.map(|made| {
+    let outcome = py.detach(|| commit_all(&site, &options)).map_err(|e| opening(py, &e))?;
+    let aside = outcome.set_aside.iter().map(|aside| (aside.writer.to_string(), aside.error().to_string()));
+    let aside = aside.collect();
+    let made = outcome.made.map(|made| {
         let conflicts = made.manifest.conflicts.iter().map(|conflict| {
             let (start, count) = (conflict.slab.start.clone(), conflict.slab.count.clone());
             let (kept, other) = (conflict.kept.to_string(), conflict.other.to_string());
@@ -546,11 +570,12 @@ pub(crate) fn store_commit(
             linked,
             unlinked,
         )
-    }))
+    });
+    Ok((made, aside))
 }
 
-/// A store and its newest epoch, if it has one; the definitions of its datasets.
-type LookedUp = (Option<(String, u64)>, Vec<Py<PyBytes>>);
+/// A store and its newest epoch, if it has one; the paths and definitions of its datasets.
+type LookedUp = (Option<StoreKnown>, Vec<(Py<PyBytes>, Py<PyBytes>)>);
 
 /// What a writer of a store must know.
 #[pyfunction]
@@ -563,11 +588,11 @@ pub(crate) fn store_look_up(
     let site = site(&path, network)?;
     let (known, found) = py.detach(|| store::attach(&site)).map_err(|e| opening(py, &e))?;
     let mut definitions = Vec::new();
-    for definition in &found {
+    for (path, definition) in &found {
         let bytes = definition.encode().map_err(|e| to_python(py, &e))?;
-        definitions.push(PyBytes::new(py, &bytes).unbind());
+        definitions.push((PyBytes::new(py, path).unbind(), PyBytes::new(py, &bytes).unbind()));
     }
-    Ok((known.map(|known| (known.store.to_string(), known.epoch)), definitions))
+    Ok((known.as_ref().map(known_of), definitions))
 }
 
 /// A batch: its first row, how many it has, where it is, and how long its metadata and its body are.

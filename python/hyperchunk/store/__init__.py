@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from hyperchunk.store.analysis import Analysis, Report, Results, StoredAnalysis
 from hyperchunk.store.following import Seen
-from hyperchunk.store.handle import Conflict, Epoch, Store, create, open
+from hyperchunk.store.handle import Conflict, Epoch, Store, StoreWarning, create, open
 from hyperchunk.store.parallel import commit_all, create_all, to_hyperchunk
 from hyperchunk.store.schema import Dataset
 from hyperchunk.store.tables import Fragments, fragments
@@ -30,6 +30,7 @@ __all__ = [
     "Results",
     "Seen",
     "Store",
+    "StoreWarning",
     "StoredAnalysis",
     "StoredDataset",
     "Writer",

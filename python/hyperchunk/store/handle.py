@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,6 +27,10 @@ from hyperchunk.store.writer import Writer
 if TYPE_CHECKING:
     from hyperchunk.dataset import Dataset as ReadDataset
     from hyperchunk.layouts import Restructured
+
+
+class StoreWarning(UserWarning):
+    """A commit made an epoch that lacks something: a log was set aside, or writers did not agree."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Epoch:
     #: Datasets that plain HDF5 reads, and, with the reason, those that it does not.
     linked: list[str]
     unlinked: dict[str, str]
+    #: Writers whose logs cannot be committed because of what they hold, with the reasons.
+    set_aside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,9 @@ class Store:
 
     #: The HDF5 file: a path, or the URL of an object.
     path: str
-    _known: tuple[str, int] | None = None
-    _definitions: tuple[bytes, ...] = ()
+    _known: schema.Known | None = None
+    # Paths and definitions of the datasets when it was made or opened.
+    _definitions: tuple[tuple[bytes, bytes], ...] = ()
     _options: dict[str, Any] = field(default_factory=dict)
     # The records of analyses that its writers run, beside those that the store has.
     _analyses: tuple[bytes, ...] = ()
@@ -128,13 +136,19 @@ class Store:
         options |= self._options | given
         known, network = self._known, self._network
         core = _core.StoreWriter.create(self.path, truncates=False, known=known, network=network, **options)
-        return Writer(self, core, [_core.StoreDefinition.decode(bytes) for bytes in self._definitions])
+        # Others may have committed since: the newest epoch says what there is.
+        committed = core.base_datasets()
+        return Writer(self, core, self._defined() if committed is None else committed)
+
+    def _defined(self) -> list[_core.StoreDefinition]:
+        return [_core.StoreDefinition.decode(path, definition) for path, definition in self._definitions]
 
     def commit(
         self,
         tickets: Iterable[bytes] | None = None,
         *,
-        conflicts: str = "report",
+        on_conflict: Literal["error", "warn"] = "error",
+        data_only: bool = False,
         salvage: bool = False,
         flushed: bool = False,
         link: str = "absolute",
@@ -143,23 +157,29 @@ class Store:
         """Makes an epoch of what was written: of the writers that gave `tickets`, or of all that are done. None if
         there is nothing new. Anybody may do it, in any process.
 
-        ``conflicts="error"`` refuses if two writers wrote different things to one place; else the result names them.
+        If two writers wrote different things to one place, nothing is committed, and the error names the dataset, the
+        place and both writers; with ``on_conflict="warn"`` the epoch is made, the writer of the higher priority or id
+        counts, and a warning and :attr:`Epoch.conflicts` name them. A log that cannot be committed because of what it
+        holds is set aside with a warning, and the others are committed; of such logs, `data_only` takes the raw data.
         `flushed` takes writers that go on, up to their last flush; `salvage` those that were stopped, up to the last
         thing that is whole. `link` says how plain HDF5 finds the data: by ``"absolute"`` names, ``"relative"`` ones
         (``HDF5_EXTFILE_PREFIX='${ORIGIN}'``), or ``"none"``."""
-        if conflicts not in ("report", "error"):
-            raise ValueError(f"conflicts must be 'report' or 'error', not {conflicts!r}")
-        made = _core.store_commit(
+        if on_conflict not in ("error", "warn"):
+            raise ValueError(f"on_conflict must be 'error' or 'warn', not {on_conflict!r}")
+        made, set_aside = _core.store_commit(
             self.path,
             network=self._network,
             tickets=None if tickets is None else [bytes(ticket) for ticket in tickets],
             fresh=self._fresh,
-            conflicts_are_errors=conflicts == "error",
+            conflicts_are_errors=on_conflict == "error",
+            data_only=data_only,
             salvage=salvage,
             flushed=flushed,
             link=link,
             sync=sync or self._options.get("sync", "epoch"),
         )
+        for reason in dict(set_aside).values():
+            warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
             return None
         number, writers, found, left, linked, unlinked = made
@@ -167,7 +187,12 @@ class Store:
             Conflict(path, what, tuple(start), tuple(count), kept, other)
             for path, what, start, count, kept, other in found
         ]
-        return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked))
+        for conflict in conflicts_found:
+            place = f" at {conflict.start}, {conflict.count} elements" if conflict.start else ""
+            other = f"writer {conflict.other}" if conflict.other.strip("0") else "an earlier epoch"
+            message = f"{conflict.path}{place}: {conflict.what}: writer {conflict.kept} counts, {other} does not"
+            warnings.warn(f"{self.path}: {message}", StoreWarning, stacklevel=2)
+        return Epoch(number, writers, conflicts_found, left, linked, dict(unlinked), dict(set_aside))
 
     def fragments(self, table: str = "/", epoch: int | None = None) -> Fragments:
         """The Arrow files that are a table (:func:`fragments`)."""
@@ -206,7 +231,7 @@ class Store:
         values does nothing."""
         if predicate is None:
             path, predicate = _core.predicate_of_dataset(path)
-        definitions = [_core.StoreDefinition.decode(bytes) for bytes in self._definitions]
+        definitions = self._defined()
         named = {os.fsdecode(definition.path): definition for definition in definitions}
         name = "/" + path.strip("/")
         if name not in named and not path.startswith("/"):
@@ -329,7 +354,7 @@ def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | Non
 
 
 # What this process made.
-_MADE: WeakValueDictionary[tuple[str, tuple[str, int] | None], Store] = WeakValueDictionary()
+_MADE: WeakValueDictionary[tuple[str, schema.Known | None], Store] = WeakValueDictionary()
 
 
 def create(
@@ -389,7 +414,7 @@ def create(
     target = _target(path)
     reach = _reach(storage_options, network)
     how = _network(target, **reach)
-    encoded = tuple(definition.encode() for definition in definitions)
+    encoded = tuple((definition.path, definition.encode()) for definition in definitions)
     options = {"checksum": checksum, "statistics": statistics, "sync": sync, "codec": codec, "segments": segments}
     image = None
     if more:
@@ -406,10 +431,10 @@ def create(
     if _tell is not None and begun is not None:
         _tell(Store(target, begun.known, encoded, options, given, None, reach))
     if begun is not None:
-        identity, epoch, fresh = begun.create(definitions, image, sync)
+        known, fresh = begun.create(definitions, image, sync)
     else:
-        identity, epoch, fresh = _core.store_create(target, definitions, image, overwrite, sync, how)
-    made = Store(target, (identity, epoch), encoded, options, given, fresh, reach)
+        known, fresh = _core.store_create(target, definitions, image, overwrite, sync, how)
+    made = Store(target, known, encoded, options, given, fresh, reach)
     if _tell is not None and begun is None:
         _tell(made)
     _MADE[made.path, made._known] = made

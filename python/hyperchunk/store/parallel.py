@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hyperchunk.file import is_url
+from hyperchunk.store import schema
 from hyperchunk.store.handle import Epoch, Store, create
 from hyperchunk.store.schema import Dataset
 
 if TYPE_CHECKING:
     from hyperchunk.store.writer import Writer
 
-_WRITERS: dict[tuple[str, tuple[str, int] | None, int], Writer] = {}
+_WRITERS: dict[tuple[str, schema.Known | None, int], Writer] = {}
 _LOCK = threading.Lock()
 
 

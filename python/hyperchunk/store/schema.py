@@ -13,6 +13,9 @@ from hyperchunk.dtypes import Description, Dtype
 from hyperchunk.write import creation
 from hyperchunk.write.file import WritableFile
 
+#: A store: its id, its newest epoch, and the inode, size in bytes and time of modification in ns of its file.
+Known = tuple[str, int, tuple[int, int, int] | None]
+
 
 class Dataset:
     """What a dataset of a store will be: for :func:`hyperchunk.store.create`.

@@ -175,8 +175,9 @@ def test_conflicts_are_named(bucket: Path, reach: Reach) -> None:
     run = create(bucket, reach())
     tickets = [write(run, range(2, 4), seed) for seed in (1, 2)]
     with pytest.raises(errors.HyperchunkError, match="nothing was committed"):
-        run.commit(tickets, conflicts="error")
-    epoch = run.commit(tickets)
+        run.commit(tickets)
+    with pytest.warns(hyperchunk.store.StoreWarning, match="/rows"):
+        epoch = run.commit(tickets, on_conflict="warn")
     assert epoch is not None
     (conflict,) = epoch.conflicts
     assert (conflict.path, conflict.start, conflict.count) == ("/rows", (2, 0), (2, COLUMNS))

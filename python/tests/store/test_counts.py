@@ -53,14 +53,15 @@ def calls_of(folder: Path, ranks: int, datasets: int) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not here")
 @pytest.mark.parametrize(("ranks", "datasets"), [(4, 1), (4, 10), (4, 100), (8, 10)])
-def test_a_rank_makes_its_log_and_nothing_else(tmp_path: Path, ranks: int, datasets: int) -> None:
+def test_a_rank_looks_at_the_file_and_makes_its_log(tmp_path: Path, ranks: int, datasets: int) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
     calls = calls_of(folder, ranks, datasets)
     logs = [call for call in calls if ".log" in call]
     assert len(logs) == ranks, logs
     # The commit: the file as it is, the manifest, whether there is a later one, the new file and its name.
-    assert len(calls) - ranks <= 5, [call for call in calls if call not in logs]
+    # A rank makes its log, and looks at the file once: another epoch may be there.
+    assert len(calls) - 2 * ranks <= 5, [call for call in calls if call not in logs]
     assert len(list((folder / "run.h5.d").iterdir())) == ranks + 1, "writers + 2 files, with the skeleton"
     with h5py.File(folder / "run.h5") as file:
         for number in range(datasets):

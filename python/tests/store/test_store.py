@@ -120,8 +120,10 @@ def test_writers_that_do_not_agree_are_named(tmp_path: Path) -> None:
     second["a"][40:] = 2
     tickets = [first.close(), second.close()]
     with pytest.raises(hyperchunk.exceptions.InvalidError, match=r"(?s)/a.*" + first.id):
-        run.commit(tickets, conflicts="error")
-    epoch = run.commit(tickets)
+        run.commit(tickets)
+    assert not list(Path(f"{path}.d").glob("*.manifest"))
+    with pytest.warns(store.StoreWarning, match="/a at"):
+        epoch = run.commit(tickets, on_conflict="warn")
     assert epoch is not None
     places = {(conflict.path, conflict.start, conflict.count) for conflict in epoch.conflicts}
     assert places == {("/a", (40,), (20,))}

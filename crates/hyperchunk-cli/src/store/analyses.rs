@@ -396,7 +396,7 @@ fn find(file: &Path, name: &str) -> Result<Analysis, Box<dyn std::error::Error>>
 fn announce(file: &Path, analysis: &Analysis, runs: bool) -> Outcome {
     let manifest = summary::epoch(file, None)?;
     let mut options = WriterOptions::default();
-    options.known = Some(Known { store: manifest.store, epoch: manifest.number });
+    options.known = Some(Known { store: manifest.store, epoch: manifest.number, seen: None });
     let names = &analysis.declaration.datasets;
     let stored = |name: &String| {
         let found = manifest.datasets.iter().find(|stored| stored.definition.path == name.as_bytes());

@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::progress::bytes;
 use crate::source::Reach;
 use clap::Args;
-use hyperchunk::store::commit::{CommitOptions, Committed};
+use hyperchunk::store::commit::{CommitOptions, Committed, SetAside};
 use hyperchunk::store::link::Links;
 use hyperchunk::store::vacuum::VacuumOptions;
 use hyperchunk::store::{self, BegunUpload, Session};
@@ -31,7 +31,9 @@ pub(crate) struct Commit {
 
 const COMMIT_HELP: &str = "\
 Takes all writers that are done. Those that are at work are left alone; so are those that were stopped: `hyperchunk store recover`
-takes them, too. Two writers that wrote different values to one place have a conflict, which is listed.
+takes them, too. If two writers wrote different values to one place, nothing is committed and the conflict is named;
+`--on-conflict warn` commits, and the version of the writer that is named last counts. A log that cannot be committed because of
+what it holds is set aside and named; the others are committed.
 
 Example:
   hyperchunk store commit run.h5";
@@ -51,9 +53,12 @@ struct How {
     /// Only writers of this session, by the name that they were given (HYPERCHUNK_SESSION).
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Commit nothing if writers wrote different things to one place.
+    /// What to do if writers wrote different things to one place: commit nothing, or commit and list the conflicts.
+    #[arg(long, value_enum, default_value = "error")]
+    on_conflict: OnConflict,
+    /// Of logs whose structure cannot be merged, take the raw data: datasets at the paths that they were made with.
     #[arg(long)]
-    strict: bool,
+    data_only: bool,
     /// How plain HDF5 finds the data.
     #[arg(long, value_enum, default_value = "absolute")]
     link: Names,
@@ -65,11 +70,18 @@ struct How {
     json: bool,
 }
 
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum OnConflict {
+    Error,
+    Warn,
+}
+
 impl How {
     fn options(&self) -> CommitOptions {
         let mut options = CommitOptions::default();
         options.session = self.session.as_deref().map(Session::named);
-        options.conflicts_are_errors = self.strict;
+        options.conflicts_are_errors = self.on_conflict == OnConflict::Error;
+        options.data_only = self.data_only;
         options.link = self.link.into();
         options.sync = if self.no_sync { Sync::Never } else { Sync::Commit };
         options
@@ -98,7 +110,7 @@ pub(super) fn recover(arguments: &Recover) -> Outcome {
 
 fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> Outcome {
     let site = reach.site(path);
-    let made = store::commit::commit(&site, options)?;
+    let store::commit::Outcome { made, set_aside, .. } = store::commit::commit_all(&site, options)?;
     if options.salvage
         && !as_json
         && let Some(bucket) = site.site().bucket()
@@ -111,7 +123,7 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
             return Err(format!("{}: there is no store: no folder {}.d", shown(path), shown(path)).into());
         }
         if as_json {
-            say!("{}", json!({ "epoch": null }));
+            say!("{}", json!({ "epoch": null, "set_aside": set_aside_json(&set_aside) }));
         } else {
             let open = status.logs.iter().filter(|log| log.waiting() > 0).count();
             let hint = if open > 0 {
@@ -121,14 +133,40 @@ fn make(path: &Path, reach: &Reach, options: &CommitOptions, as_json: bool) -> O
             };
             say!("{}: nothing new to commit{hint}", shown(path));
         }
-        return Ok(());
+        return tell_set_aside(&set_aside);
     };
     if as_json {
         say!("{}", to_json(&made));
     } else {
         print(path, &made);
     }
-    Ok(())
+    tell_set_aside(&set_aside)
+}
+
+/// Names the logs that were set aside: an error, as what they hold is not committed.
+fn tell_set_aside(set_aside: &[SetAside]) -> Outcome {
+    let mut missing = None;
+    for aside in set_aside {
+        if aside.has_data {
+            let reason = escape(&aside.reason.to_string(), 2000);
+            say!("writer {}: its raw data alone are committed, its structure is not: {reason}", aside.writer);
+        } else {
+            missing.get_or_insert(aside);
+        }
+    }
+    match missing {
+        Some(aside) => Err(aside.error().into()),
+        None => Ok(()),
+    }
+}
+
+fn set_aside_json(set_aside: &[SetAside]) -> serde_json::Value {
+    let all = set_aside.iter().map(|aside| {
+        json!({
+            "writer": aside.writer.to_string(), "reason": aside.reason.to_string(), "has_data": aside.has_data,
+        })
+    });
+    all.collect()
 }
 
 /// Names uploads that are kept.
@@ -157,6 +195,7 @@ fn to_json(made: &Committed) -> serde_json::Value {
         })).collect::<Vec<_>>(),
         "left": made.left.iter().map(|left| left.header.writer.to_string()).collect::<Vec<_>>(),
         "links": links_json(&made.links),
+        "set_aside": set_aside_json(&made.set_aside),
     })
 }
 

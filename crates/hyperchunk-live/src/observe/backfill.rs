@@ -54,7 +54,7 @@ impl<'a> Backfill<'a> {
             boxes.extend(unseen.into_iter().map(|slab| (definitions.len(), slab)));
             definitions.push(stored.definition.clone());
         }
-        let known = Known { store: manifest.store, epoch: manifest.number };
+        let known = Known { store: manifest.store, epoch: manifest.number, seen: None };
         Ok(Self { path, analysis, known, definitions, boxes })
     }
 

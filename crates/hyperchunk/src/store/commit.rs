@@ -20,6 +20,7 @@ use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use attempt::Attempt;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,6 +48,9 @@ pub struct CommitOptions {
     pub salvage: bool,
     /// Whether it is an error if writers wrote different things to the same place.
     pub conflicts_are_errors: bool,
+    /// Whether logs whose structure cannot be merged give their raw data: the datasets that they define, at the paths that
+    /// they were defined with. Else such logs are set aside as a whole.
+    pub data_only: bool,
     /// How plain libhdf5 finds the data.
     pub link: Linking,
     /// When the epoch must have reached the disk.
@@ -63,6 +67,7 @@ impl Default for CommitOptions {
             flushed: false,
             salvage: false,
             conflicts_are_errors: false,
+            data_only: false,
             link: Linking::Absolute,
             sync: Sync::Commit,
         }
@@ -83,6 +88,35 @@ pub struct Committed {
     pub damaged: Vec<WriterId>,
     /// What plain libhdf5 can read.
     pub links: Links,
+    /// Logs that are not in the epoch because of what they hold.
+    pub set_aside: Vec<SetAside>,
+}
+
+/// A log that is left out of an epoch, so that it keeps nobody else from committing. It stays where it is: a later commit
+/// tries it again.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SetAside {
+    /// Whose log it is.
+    pub writer: WriterId,
+    /// Which processes its writer belongs together with.
+    pub session: Session,
+    /// Why it cannot be committed.
+    pub reason: Error,
+    /// Whether its raw data are in the epoch, and only its structure is not ([`CommitOptions::data_only`]).
+    pub has_data: bool,
+    /// Whether it began the file anew: without it, what it hides is to be committed.
+    truncates: bool,
+}
+
+/// What became of a commit.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The epoch; `None` if nothing was committed.
+    pub made: Option<Committed>,
+    /// Logs that were set aside: those of the epoch, or of the try to make one.
+    pub set_aside: Vec<SetAside>,
 }
 
 /// A log that has something that is not committed, or may get it.
@@ -203,19 +237,52 @@ fn waiting_among(
     Ok((all, damaged))
 }
 
-/// Makes an epoch of what is new; `None` if nothing is.
+/// Makes an epoch of what is new; `None` if nothing is. As [`commit_all`], and logs that are set aside are an error if nothing
+/// else was committed, or if a ticket is of one.
 ///
 /// # Errors
-/// Corrupt or Truncated for logs, tickets and images that are damaged; Invalid if writers do not agree and that is to be an
-/// error, or if the file at `path` is no HDF5 file; Io.
+/// As [`commit_all`]; the reason why a log was set aside. What else is new is committed then.
 pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Option<Committed>> {
+    let outcome = commit_all(site, options)?;
+    let asked = |aside: &&SetAside| options.tickets.iter().any(|ticket| ticket.writer == aside.writer);
+    match outcome
+        .set_aside
+        .iter()
+        .find(asked)
+        .or(outcome.set_aside.first().filter(|_| outcome.made.is_none()))
+    {
+        Some(aside) if outcome.made.is_none() || asked(&aside) => Err(aside.error()),
+        _ => Ok(outcome.made),
+    }
+}
+
+impl SetAside {
+    /// The reason, with what can be done.
+    #[must_use]
+    pub fn error(&self) -> Error {
+        let message = format!(
+            "cannot commit the log of writer {}: {}; other writers are not affected, and `hyperchunk store recover \
+             --data-only` takes its raw data alone",
+            self.writer, self.reason
+        );
+        Error::new(self.reason.kind(), message)
+    }
+}
+
+/// Makes an epoch of what is new. A log that cannot be part of it because of what it holds is set aside.
+///
+/// # Errors
+/// Corrupt or Truncated if the newest epoch or the file at the store's path is damaged; NotFound for tickets of logs that are
+/// not there; Invalid if writers do not agree and that is to be an error, or if the file at `path` is no HDF5 file; Io.
+pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<Outcome> {
     let site = site.into().absolute()?;
     let site = site.site();
     let named = |error: Error| error.file(site.at().path().display());
     if let Some(made) = reported::reported(site, options).map_err(named)? {
-        return Ok(Some(made));
+        return Ok(Outcome { made: Some(made), set_aside: Vec::new() });
     }
     let mut made: Option<Committed> = None;
+    let mut set_aside: Vec<SetAside> = Vec::new();
     for _ in 0..TRIES {
         let number = made.as_ref().map(|made| made.manifest.number);
         if number.is_some() && Manifest::numbers(site)?.last().copied() == number {
@@ -228,8 +295,16 @@ pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<
             break;
         }
         // Else somebody went on from the epoch before this one, and did not see it.
-        let next =
-            Attempt::new(site, (base.clone(), number), options).and_then(Attempt::finish).map_err(named)?;
+        let before = std::mem::take(&mut set_aside);
+        let known: HashSet<WriterId> = before.iter().map(|aside| aside.writer).collect();
+        let attempt = Attempt::new(site, (base.clone(), number), options, before).map_err(named)?;
+        let (next, aside) = attempt.finish().map_err(named)?;
+        set_aside = aside;
+        if set_aside.iter().any(|aside| aside.truncates && !aside.has_data && !known.contains(&aside.writer))
+        {
+            continue;
+        }
+        set_aside.retain(|aside| !aside.has_data || next.is_some());
         let Some(next) = next else {
             if let (Some(base), None) = (&base, &made) {
                 repair(site, base, options.sync).map_err(named)?;
@@ -240,9 +315,23 @@ pub fn commit<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Result<
             made = Some(next);
         }
     }
-    let Some(made) = made else { return Ok(None) };
-    show(site, &made.manifest, options.sync)?;
-    Ok(Some(made))
+    if let Some(made) = &made {
+        show(site, &made.manifest, options.sync)?;
+    }
+    let set_aside = made.as_ref().map_or(set_aside, |made| made.set_aside.clone());
+    Ok(Outcome { made, set_aside })
+}
+
+/// The finished logs that a commit would set aside now. Nothing is changed.
+///
+/// # Errors
+/// As [`commit_all`].
+pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
+    let site = site.into().absolute()?;
+    let site = site.site();
+    let newest = newest(site)?;
+    let options = CommitOptions::default();
+    Ok(Attempt::new(site, newest, &options, Vec::new())?.finish()?.1)
 }
 
 /// The newest epoch, one that somebody is writing at this moment being waited for; and the number that comes next: who takes

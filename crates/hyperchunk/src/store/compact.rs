@@ -96,7 +96,7 @@ pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted
     let statistics = parts().all(|part| part.written.pieces.is_empty() || part.written.statistics.is_some());
     // What lay in Arrow files goes to one.
     let rows = parts().any(|part| part.written.pieces.may_lie_at(FRAGMENT));
-    let known = Known { store: base.store, epoch: base.number };
+    let known = Known { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions {
         session: session(),
         statistics,

@@ -5,7 +5,9 @@ use super::commit::{at, writers};
 use super::fragment;
 use super::site::{Site, SiteBuf};
 use super::skeleton::{Change, Merge, Shown};
-use super::{DatasetId, Definition, Known, Manifest, Marker, StoreId, Stored, WriterId, folder_of};
+use super::{
+    DatasetId, Definition, FileStamp, Known, Manifest, Marker, StoreId, Stored, WriterId, commit, folder_of,
+};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::HashMap;
@@ -72,7 +74,7 @@ pub fn begin<'a>(site: impl Into<Site<'a>>, replaces: bool) -> Result<Option<Beg
         return Ok(None);
     }
     site.site().at().make()?;
-    Ok(Some(Begun { site, known: Known { store: StoreId::new(), epoch: 0 } }))
+    Ok(Some(Begun { site, known: Known { store: StoreId::new(), epoch: 0, seen: None } }))
 }
 
 impl Begun {
@@ -91,7 +93,8 @@ impl Begun {
             drop(local.map(|path| std::fs::remove_dir(folder_of(path))));
         })?;
         let stamp = local.and_then(Stamp::of);
-        Ok(Fresh { known: self.known, stamp, image: image.into(), plain })
+        let known = Known { seen: local.and_then(FileStamp::of), ..self.known };
+        Ok(Fresh { known, stamp, image: image.into(), plain })
     }
 }
 
@@ -152,7 +155,8 @@ pub fn create<'a>(
         manifest.renumber();
         if manifest.publish(site, sync != Sync::Never)? {
             site.at().replace(&manifest.image, None, sync)?;
-            let known = Known { store: before.store, epoch: number };
+            let seen = site.local().and_then(FileStamp::of);
+            let known = Known { store: before.store, epoch: number, seen };
             let stamp = site.local().and_then(Stamp::of);
             return Ok(Fresh { known, stamp, image: manifest.image.into(), plain: None });
         }
@@ -169,7 +173,7 @@ fn structure(
     let mut changes = Vec::new();
     if let Some(image) = image {
         let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
-        changes.push(Change { writer: WriterId::default(), base: None, image });
+        changes.push(Change { writer: WriterId::default(), base: None, image, deletes: false });
     }
     let mut merge = Merge::new(None, &changes)?;
     let mut shown: HashMap<DatasetId, Shown> = HashMap::new();
@@ -191,21 +195,33 @@ fn structure(
     Ok((merge, shown, stored))
 }
 
-/// What a writer of the store at `path` must know, and its datasets: of the newest epoch, or, before the first one, as the file
-/// announces them.
+/// What a writer of the store at `path` must know, and its datasets with their paths: of the newest epoch, or, before the first
+/// one, as the file announces them.
 ///
 /// # Errors
 /// NotFound; those of reading the file or the newest epoch.
-pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Definition>)> {
+pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<(Vec<u8>, Definition)>)> {
     let site = site.into();
+    // Before the epoch: a commit in between is noticed then.
+    let seen = site.local().and_then(FileStamp::of);
     if let Some(newest) = Manifest::newest(site)? {
-        let definitions = newest.datasets.iter().map(|stored| stored.definition.clone()).collect();
-        return Ok((Some(Known { store: newest.store, epoch: newest.number }), definitions));
+        let known = Known { store: newest.store, epoch: newest.number, seen };
+        return Ok((Some(known), named_datasets(site, &newest)?));
     }
-    let all = Marker::all(&at(site)?)?;
-    let definitions =
-        all.iter().filter_map(|(_, _, dataset)| Marker::definition(dataset.external())).collect();
-    Ok((None, definitions))
+    let all = Marker::all(&at(site)?)?.into_iter();
+    let announced =
+        all.filter_map(|(path, _, dataset)| Some((path, Marker::definition(dataset.external())?))).collect();
+    Ok((None, announced))
+}
+
+/// The datasets of an epoch, each with a path that leads there now: they may have been moved since they were defined, also
+/// in the file at the user's path by programs without hyperchunk.
+pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<(Vec<u8>, Definition)>> {
+    let all = Marker::all(&commit::skeleton(site, epoch, true)?)?.into_iter();
+    let named = all.filter_map(|(path, marker, _)| {
+        epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
+    });
+    Ok(named.collect())
 }
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.

@@ -14,6 +14,7 @@ pub(super) const HEADER: usize = 128;
 pub(super) const TRAILER_SIZE: usize = 64;
 
 const TRUNCATES: u32 = 1;
+const EDITS_SKELETON: u32 = 2;
 const CLOSED: u32 = 1;
 
 /// What a log says of itself.
@@ -37,6 +38,9 @@ pub struct LogHeader {
     pub started: u64,
     /// Whether it began the file anew.
     pub truncates: bool,
+    /// Whether its image began as a copy of the base epoch's skeleton: links and attributes of the base that are missing in
+    /// the image were deleted. Other images hold additions only, and delete nothing.
+    pub edits_skeleton: bool,
 }
 
 impl LogHeader {
@@ -51,7 +55,8 @@ impl LogHeader {
         out.u32(self.priority.cast_unsigned());
         out.u32(self.process);
         out.u64(self.started);
-        out.u32(if self.truncates { TRUNCATES } else { 0 });
+        let truncates = if self.truncates { TRUNCATES } else { 0 };
+        out.u32(truncates | if self.edits_skeleton { EDITS_SKELETON } else { 0 });
         let mut bytes = [0; HEADER];
         bytes[..out.0.len()].copy_from_slice(&out.0);
         let checksum = XxHash3_64::oneshot(&bytes[..HEADER - 8]);
@@ -70,7 +75,7 @@ impl LogHeader {
         if XxHash3_64::oneshot(body).to_le_bytes() != checksum {
             return Err(wrong("its checksum does not hold"));
         }
-        Ok(Self {
+        let mut header = Self {
             writer: WriterId(cursor.array()?),
             store: StoreId(cursor.array()?),
             session: Session(cursor.array()?),
@@ -79,8 +84,13 @@ impl LogHeader {
             priority: cursor.u32()?.cast_signed(),
             process: cursor.u32()?,
             started: cursor.u64()?,
-            truncates: cursor.u32()? & TRUNCATES != 0,
-        })
+            truncates: false,
+            edits_skeleton: false,
+        };
+        let flags = cursor.u32()?;
+        header.truncates = flags & TRUNCATES != 0;
+        header.edits_skeleton = flags & EDITS_SKELETON != 0;
+        Ok(header)
     }
 }
 
@@ -153,6 +163,7 @@ mod tests {
             process: 4,
             started: 5,
             truncates: true,
+            edits_skeleton: true,
         };
         let bytes = header.encode();
         assert_eq!(LogHeader::decode(&bytes).unwrap(), header);

@@ -4,8 +4,9 @@ use super::bucket::log::Sent;
 use super::buffered::Buffer;
 use super::fragment;
 use super::header::{HEADER, LogHeader};
-use super::id::{DatasetId, Session, StoreId, WriterId};
+use super::id::{DatasetId, Session, WriterId};
 use super::index::{Image, Written};
+use super::known::Known;
 use super::manifest::Manifest;
 use super::observer::Observer;
 use super::own::Reading;
@@ -61,15 +62,6 @@ pub enum Segments {
     Arrow,
 }
 
-/// What a writer must know of its store. Who made the store knows it, and hands it to the others: then they need not look.
-#[derive(Debug, Clone, Default)]
-pub struct Known {
-    /// The store.
-    pub store: StoreId,
-    /// The newest epoch; 0 for none.
-    pub epoch: u64,
-}
-
 /// How a writer writes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -90,6 +82,8 @@ pub struct WriterOptions {
     pub known: Option<Known>,
     /// Where rows go.
     pub segments: Segments,
+    /// Whether the images that it will put begin as a copy of the skeleton of its base ([`LogHeader::edits_skeleton`]).
+    pub edits_skeleton: bool,
     /// So many bytes are kept in shared memory, and written to files when they are taken, when the writer flushes and when it
     /// is closed: of a writer that is killed before that, they are lost. With it nothing is written at once, whatever
     /// `sync` says.
@@ -107,6 +101,7 @@ impl Default for WriterOptions {
             priority: 0,
             known: None,
             segments: Segments::Log,
+            edits_skeleton: false,
             memory: None,
         }
     }
@@ -234,13 +229,19 @@ impl LogWriter {
             bucket.allows(options).map_err(|error| error.file(path.display()))?;
         }
         let base = match (&options.known, options.mode) {
-            (Some(known), Mode::Truncate) | (Some(known @ Known { epoch: 0, .. }), _) => {
-                (known.clone(), None)
-            }
-            (Some(known), Mode::Join) => (known.clone(), Some(Manifest::epoch(&site, known.epoch)?)),
+            (Some(known), Mode::Truncate) => (known.clone(), None),
+            (Some(known), Mode::Join) => match (known.newer(site.site())?, known.epoch) {
+                (Some(newest), _) => {
+                    let known = Known { store: newest.store, epoch: newest.number, seen: None };
+                    (known, Some(newest))
+                }
+                (None, 0) => (known.clone(), None),
+                (None, epoch) => (known.clone(), Some(Manifest::epoch(&site, epoch)?)),
+            },
             (None, mode) => {
                 let newest = Manifest::newest(&site)?;
-                let known = newest.as_ref().map(|base| Known { store: base.store, epoch: base.number });
+                let known =
+                    newest.as_ref().map(|base| Known { store: base.store, epoch: base.number, seen: None });
                 (known.unwrap_or_default(), newest.filter(|_| mode == Mode::Join))
             }
         };
@@ -257,6 +258,7 @@ impl LogWriter {
             process: std::process::id(),
             started: u64::try_from(started).unwrap_or(u64::MAX),
             truncates,
+            edits_skeleton: options.edits_skeleton && !truncates,
         };
         // First: without memory there is no writer.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
@@ -320,6 +322,15 @@ impl LogWriter {
     #[must_use]
     pub fn id(&self) -> WriterId {
         self.0.header.writer
+    }
+
+    /// The datasets of the epoch that it adds to, each with a path; `None` if it adds to none.
+    ///
+    /// # Errors
+    /// Those of reading that epoch's skeleton.
+    pub fn base_datasets(&self) -> Result<Option<Vec<(Vec<u8>, Definition)>>> {
+        let base = self.0.base.as_ref();
+        base.map(|base| super::create::named_datasets(self.site(), base)).transpose()
     }
 
     /// The epoch that it adds to.

@@ -9,6 +9,7 @@ use super::site::Site;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::Cursor;
 use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -98,6 +99,21 @@ pub struct Conflict {
     pub kept: WriterId,
     /// Whose are not.
     pub other: WriterId,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(&self.path))?;
+        if !self.slab.start.is_empty() {
+            write!(f, ", {:?} elements at {:?}", self.slab.count, self.slab.start)?;
+        }
+        write!(f, ": {} (writer {} counts, ", self.what, self.kept)?;
+        if self.other == WriterId::default() {
+            f.write_str("an earlier epoch does not)")
+        } else {
+            write!(f, "writer {} does not)", self.other)
+        }
+    }
 }
 
 impl Manifest {
@@ -295,7 +311,7 @@ pub(super) fn name_of(number: u64) -> String {
     format!("epoch-{number:010}.manifest")
 }
 
-fn number_of(name: &str) -> Option<u64> {
+pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("epoch-")?.strip_suffix(".manifest")?;
     digits.parse().ok().filter(|number| name_of(*number) == name)
 }

@@ -145,7 +145,19 @@ impl Status {
         let epochs = epochs.into_iter().collect::<Result<Vec<_>>>()?;
         let writers = commit::writers(site)?;
         let logs = site.each(&writers, |writer| log(site, *writer, newest.as_deref()));
-        let logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut logs = logs.into_iter().collect::<Result<Vec<_>>>()?;
+        // Logs that a commit takes nothing of, and why.
+        let waits =
+            |log: &LogState| log.ending == Ending::Finished && log.damage.is_none() && log.waiting() > 0;
+        if logs.iter().any(waits) {
+            for aside in commit::set_aside(site)? {
+                if let Some(log) =
+                    logs.iter_mut().find(|log| log.writer == aside.writer && log.damage.is_none())
+                {
+                    log.damage = Some(format!("set aside: {}", aside.reason));
+                }
+            }
+        }
         let datasets = match &newest {
             Some(newest) => datasets(site, newest)?,
             None => Vec::new(),

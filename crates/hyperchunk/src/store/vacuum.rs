@@ -4,14 +4,14 @@
 //! taken away that changed a short while ago, and nothing that the newest epochs need.
 
 use super::bucket::parts;
-use super::manifest::name_of;
+use super::manifest::{name_of, number_of};
 use super::site::{Folder as _, Site};
 use super::{BegunUpload, Bucket, Log, Manifest, WriterId, commit, folder_of, fragment, log_of};
 use crate::{Error, ErrorKind, Result};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What is kept.
 #[derive(Debug, Clone)]
@@ -103,12 +103,18 @@ fn in_bucket(
     options: &VacuumOptions,
 ) -> Result<Vacuumed> {
     let mut vacuumed = Vacuumed::default();
-    for listed in bucket.listed()? {
+    let all = bucket.listed()?;
+    let changed: HashMap<&str, SystemTime> =
+        all.iter().map(|listed| (&*listed.name, listed.modified)).collect();
+    for listed in &all {
         let of_writer = parts::writer_of(&listed.name).is_some_and(|writer| writers.contains(&writer));
         if !of_writer && !epochs.contains(&listed.name) {
             continue;
         }
-        if listed.modified.elapsed().unwrap_or_default() < options.grace {
+        // An epoch is of use until the next one is there: writers that are not seen yet may have begun with it.
+        let next = number_of(&listed.name).and_then(|number| changed.get(&*name_of(number + 1)));
+        let last = next.copied().unwrap_or_else(|| listed.modified);
+        if last.elapsed().unwrap_or_default() < options.grace {
             vacuumed.young += 1;
             continue;
         }
@@ -144,10 +150,13 @@ fn on_this_machine(
     }
     gone.extend(temporaries(path)?);
     let mut vacuumed = Vacuumed::default();
+    let age = |file: &Path| fs::metadata(file).and_then(|it| it.modified()).ok()?.elapsed().ok();
     for file in gone {
         let Ok(metadata) = fs::metadata(&file) else { continue };
-        let age = metadata.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
-        if age < options.grace {
+        // An epoch is of use until the next one is there: writers that are not seen yet may have begun with it.
+        let number = file.file_name().and_then(|name| name.to_str()).and_then(number_of);
+        let last = number.map_or_else(|| file.clone(), |number| Manifest::path(path, number + 1));
+        if age(&last).or_else(|| age(&file)).unwrap_or_default() < options.grace {
             vacuumed.young += 1;
             continue;
         }

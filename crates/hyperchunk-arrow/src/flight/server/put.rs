@@ -460,16 +460,16 @@ fn append(put: &Put, path: &Path, batches: &mut Batches) -> Result<Value> {
     let schema = batch.schema();
     let (known, definitions) = attach(path)?;
     let folder: String = put.groups()?.iter().map(|group| format!("/{group}")).collect();
-    let within = definitions.iter().filter(|definition| {
-        let parent = definition.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        definition.path.get(..parent) == Some(folder.as_bytes())
+    let within = definitions.iter().filter(|(path, _)| {
+        let parent = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        path.get(..parent) == Some(folder.as_bytes())
     });
     let count = within.count();
     let chosen = schema.fields().iter().map(|field| {
         let path = path_of(put, field)?;
-        let found = definitions.iter().find(|definition| definition.path == path.as_bytes());
+        let found = definitions.iter().find(|(known, _)| known == path.as_bytes());
         found
-            .cloned()
+            .map(|(_, definition)| definition.clone())
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the store has no dataset {path:?}")))
     });
     let chosen = chosen.collect::<Result<Vec<_>>>()?;

@@ -7,7 +7,7 @@ use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
 use super::{Opened, Store, paths};
 use crate::symbols::Hid;
-use hyperchunk::store::commit::{self, CommitOptions, Waiting};
+use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{Ending, LogWriter, Manifest, Session, launched};
 use hyperchunk::write;
 use std::ffi::c_int;
@@ -178,13 +178,14 @@ impl Store {
     /// The last object is closed.
     fn end(&self) -> Outcome<()> {
         match self.own() {
-            Some(writer) if self.ended.load(Ordering::Relaxed) => self.commit(writer.header().session),
+            Some(writer) if self.ended.load(Ordering::Relaxed) => self.commit(writer),
             _ => Ok(()),
         }
     }
 
     /// Commits, if it is for us to do so.
-    fn commit(&self, session: Session) -> Outcome<()> {
+    fn commit(&self, writer: &LogWriter) -> Outcome<()> {
+        let session = writer.header().session;
         let mut options = CommitOptions::default();
         if self.options.sync == Sync::Never {
             options.sync = write::Sync::Never;
@@ -195,9 +196,29 @@ impl Store {
             Commit::Auto => self.all_done(session, &mut options)?,
         };
         if due {
-            commit::commit(&self.path, &options)?;
+            let outcome = commit::commit_all(&self.path, &options)?;
+            self.check_commit(writer, &outcome)?;
         }
         Ok(())
+    }
+
+    /// Data of this session that were left out of an epoch, or lie under others', are an error of the close.
+    fn check_commit(&self, writer: &LogWriter, outcome: &commit::Outcome) -> Outcome<()> {
+        let session = writer.header().session;
+        let ours = |aside: &&SetAside| {
+            aside.writer == writer.id() || (!session.is_unknown() && aside.session == session)
+        };
+        if let Some(aside) = outcome.set_aside.iter().find(ours) {
+            return Err(aside.error().file(self.path.display()).into());
+        }
+        let Some(made) = &outcome.made else { return Ok(()) };
+        let Some(conflict) = made.manifest.conflicts.first() else { return Ok(()) };
+        refuse!(
+            "{}: epoch {} was committed, and writers do not agree in {} places: {conflict}",
+            self.path.display(),
+            made.manifest.number,
+            made.manifest.conflicts.len()
+        )
     }
 
     /// Whether all writers of the session are done; where their number is not known, whether nobody is at work.

@@ -111,6 +111,8 @@ fn session(options: &Options) -> Session {
 fn writer(path: &Path, options: &Options, mode: Mode) -> Outcome<LogWriter> {
     let mut wanted = WriterOptions::default();
     wanted.mode = mode;
+    // `begin` opens the base's skeleton, or a new file.
+    wanted.edits_skeleton = mode == Mode::Join;
     wanted.session = session(options);
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
@@ -210,7 +212,10 @@ pub(in crate::vol) fn open(
     if !waiting.is_empty() {
         if waiting.iter().all(|log| log.ending == Ending::Finished) {
             // Whoever was to commit has not. Everybody is done.
-            commit::commit(&path, &CommitOptions::default())?;
+            let outcome = commit::commit_all(&path, &CommitOptions::default())?;
+            if let (None, Some(aside)) = (&outcome.made, outcome.set_aside.first()) {
+                return Err(aside.error().file(path.display()).into());
+            }
         } else if writable {
             let others = published(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());

@@ -3,7 +3,9 @@
 use super::at;
 use super::ends::Ends;
 use super::taken::{New, open};
-use super::{CommitOptions, Committed, Waiting, add_log, edited, now, plain, waiting_and_damaged, writers};
+use super::{
+    CommitOptions, Committed, SetAside, Waiting, add_log, edited, now, plain, waiting_and_damaged, writers,
+};
 use crate::store::id::hash;
 use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
@@ -34,14 +36,17 @@ pub(super) struct Attempt<'a> {
     pub(super) image: Option<Arc<[u8]>>,
     /// The datasets that are all that is in it, if that is known.
     pub(super) plain: Option<Arc<[Definition]>>,
+    /// Logs that cannot be part of it.
+    pub(super) set_aside: Vec<SetAside>,
 }
 
 impl<'a> Attempt<'a> {
-    /// Finds what is new.
+    /// Finds what is new; without the logs that were set aside before.
     pub(super) fn new(
         site: Site<'a>,
         (base, number): (Option<Arc<Manifest>>, u64),
         options: &'a CommitOptions,
+        mut set_aside: Vec<SetAside>,
     ) -> Result<Self> {
         let (mut left, damaged) = waiting_and_damaged(site, base.as_deref())?;
         let mut new = Vec::new();
@@ -67,21 +72,35 @@ impl<'a> Attempt<'a> {
             if tickets.is_empty() { done && of_session } else { ticket.is_some() }
         };
         let chosen: Vec<&Waiting> = left.iter().filter(|waiting| wanted(waiting)).collect();
-        for waiting in &chosen {
+        let mut foreign: HashSet<WriterId> = set_aside.iter().map(|aside| aside.writer).collect();
+        for waiting in
+            chosen.iter().filter(|waiting| !foreign.contains(&waiting.header.writer)).collect::<Vec<_>>()
+        {
             let writer = waiting.header.writer;
             let store = base.as_ref().map(|base| base.store).unwrap_or_default();
             if waiting.header.store != StoreId::default() && base.is_some() && waiting.header.store != store {
-                let message = format!("the log of writer {writer} belongs to another store");
-                return Err(Error::corrupt(message));
+                let reason = Error::corrupt("it belongs to another store");
+                let session = waiting.header.session;
+                set_aside.push(SetAside { writer, session, reason, has_data: false, truncates: false });
+                foreign.insert(writer);
             }
         }
+        let chosen: Vec<&Waiting> =
+            chosen.into_iter().filter(|waiting| !foreign.contains(&waiting.header.writer)).collect();
         let opened = site.each(&chosen, |waiting| {
             let writer = waiting.header.writer;
             let known = base.as_ref().and_then(|base| base.log(&writer)).copied();
             open(site, writer, tickets.get(&writer).copied(), waiting.ending, known)
         });
-        for next in opened {
-            new.extend(next?);
+        for (waiting, next) in chosen.iter().zip(opened) {
+            match next {
+                Err(reason) if !reason.is_of_reading() => {
+                    let writer = waiting.header.writer;
+                    let (session, truncates) = (waiting.header.session, waiting.header.truncates);
+                    set_aside.push(SetAside { writer, session, reason, has_data: false, truncates });
+                }
+                next => new.extend(next?),
+            }
         }
         let hidden: HashSet<WriterId> =
             new.iter().filter(|new| new.header.truncates).flat_map(|new| new.hidden.clone()).collect();
@@ -102,6 +121,7 @@ impl<'a> Attempt<'a> {
             hidden: HashSet::new(),
             image: None,
             plain: None,
+            set_aside,
         };
         attempt.hide();
         Ok(attempt)
@@ -109,6 +129,8 @@ impl<'a> Attempt<'a> {
 
     /// What is not to be seen any more, because writers began the file anew.
     fn hide(&mut self) {
+        self.floor = 0;
+        self.hidden.clear();
         if let Some(base) = &self.base {
             self.floor = base.floor;
             self.hidden.extend(&base.hidden);
@@ -125,12 +147,86 @@ impl<'a> Attempt<'a> {
         self.base.as_ref().map_or(truncates, |base| self.floor >= base.number)
     }
 
-    pub(super) fn finish(self) -> Result<Option<Committed>> {
+    /// The epoch, without the logs that cannot be part of it; `None` if nothing is new.
+    pub(super) fn finish(mut self) -> Result<(Option<Committed>, Vec<SetAside>)> {
+        match self.epoch() {
+            Err(error) if !error.is_of_reading() && !self.new.is_empty() => {
+                self.part_with_bad(error)?;
+                let made = self.epoch()?;
+                Ok((made, self.set_aside))
+            }
+            made => made.map(|made| (made, self.set_aside)),
+        }
+    }
+
+    /// Sets aside the logs without which an epoch can be made. `error` is why it cannot be made with all of them.
+    fn part_with_bad(&mut self, error: Error) -> Result<()> {
+        if self.options.conflicts_are_errors && error.kind() == ErrorKind::Invalid {
+            // It may be the conflict: then no log is bad.
+            let plain = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
+            if self.with(&plain, |attempt| attempt.epoch().map(drop)).is_ok() {
+                return Err(error);
+            }
+        }
+        let options = CommitOptions { conflicts_are_errors: false, ..self.options.clone() };
+        let mut all = std::mem::take(&mut self.new);
+        if let Err(own) = self.with(&options, |attempt| attempt.structure().map(drop)) {
+            // The store itself is what cannot be read.
+            self.new = all;
+            return Err(own);
+        }
+        for new in all.drain(..) {
+            let writer = new.writer();
+            self.new.push(new);
+            self.hide();
+            let Err(reason) = self.with(&options, |attempt| attempt.epoch().map(drop)) else { continue };
+            if reason.is_of_reading() {
+                return Err(reason);
+            }
+            let Some(mut bad) = self.new.pop() else { continue };
+            let (session, truncates) = (bad.header.session, bad.header.truncates);
+            let mut has_data = false;
+            if self.options.data_only && bad.image.take().is_some() {
+                self.new.push(bad);
+                has_data = self.with(&options, |attempt| attempt.epoch().map(drop)).is_ok();
+                if !has_data {
+                    self.new.pop();
+                }
+            }
+            self.hide();
+            self.set_aside.push(SetAside { writer, session, reason, has_data, truncates });
+        }
+        Ok(())
+    }
+
+    /// Does something with other options.
+    fn with<T>(&mut self, options: &CommitOptions, work: impl FnOnce(&mut Attempt<'_>) -> T) -> T {
+        let mut attempt = Attempt {
+            site: self.site,
+            options,
+            base: self.base.clone(),
+            number: self.number,
+            new: std::mem::take(&mut self.new),
+            left: Vec::new(),
+            damaged: Vec::new(),
+            floor: self.floor,
+            hidden: self.hidden.clone(),
+            image: self.image.clone(),
+            plain: self.plain.clone(),
+            set_aside: Vec::new(),
+        };
+        let done = work(&mut attempt);
+        self.new = attempt.new;
+        done
+    }
+
+    /// The epoch, of all that is new; `None` if nothing is.
+    fn epoch(&mut self) -> Result<Option<Committed>> {
         if self.new.is_empty() {
             return Ok(None);
         }
         let number = self.number;
-        let (mut merge, current) = self.merge()?;
+        let (mut merge, current) = self.structure()?;
         let paths = merge.datasets();
         let mut manifest = self.data(number, &paths, current.as_ref())?;
         let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
@@ -158,14 +254,15 @@ impl<'a> Attempt<'a> {
         Ok(Some(Committed {
             manifest: Arc::new(manifest),
             writers,
-            left: self.left,
-            damaged: self.damaged,
+            left: self.left.clone(),
+            damaged: self.damaged.clone(),
             links,
+            set_aside: self.set_aside.clone(),
         }))
     }
 
     /// The structure.
-    fn merge(&self) -> Result<(Merge, Option<File>)> {
+    fn structure(&self) -> Result<(Merge, Option<File>)> {
         let open = |bytes: Vec<u8>| {
             File::from_source(
                 Arc::new(crate::io::Memory::new(bytes)),
@@ -186,6 +283,7 @@ impl<'a> Attempt<'a> {
                         writer: WriterId::default(),
                         base: Some(file.clone()),
                         image,
+                        deletes: true,
                     }));
                     current = Some(file);
                 }
@@ -205,7 +303,10 @@ impl<'a> Attempt<'a> {
             }
             let base = match before {
                 Some(before) => Some(open(before.clone())?),
-                None if header.truncates || header.base == 0 => None,
+                None if header.truncates => None,
+                // Additions to the file that the store was made with: its writers know that file.
+                None if header.base == 0 && self.base.is_none() && !header.edits_skeleton => current.clone(),
+                None if header.base == 0 => None,
                 None => match epochs.get(&header.base) {
                     Some(file) => Some(file.clone()),
                     None => match Manifest::epoch(self.site, header.base) {
@@ -214,16 +315,19 @@ impl<'a> Attempt<'a> {
                             epochs.insert(header.base, file.clone());
                             Some(file)
                         }
-                        // It is gone. What is there now is the nearest to what the writer saw.
-                        Err(error) if error.kind() == ErrorKind::NotFound => current.clone(),
+                        // Without the epoch that the writer saw, nothing tells what it deleted or left alone: its
+                        // image only adds, and what differs from the current skeleton is a conflict.
+                        Err(error) if error.kind() == ErrorKind::NotFound => None,
                         Err(error) => return Err(error),
                     },
                 },
             };
-            if base.is_none() && !images.insert(hash(image)) {
+            let alone = before.is_none() && (base.is_none() || header.base == 0);
+            if alone && !images.insert(hash(image)) {
                 continue;
             }
-            changes.push(Change { writer: header.writer, base, image: open(image.clone())? });
+            let deletes = before.is_some() || (header.edits_skeleton && base.is_some());
+            changes.push(Change { writer: header.writer, base, image: open(image.clone())?, deletes });
         }
         changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::new(current.as_ref(), &changes)?;
@@ -482,21 +586,10 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
     pieces.max(part.written.extents.iter().map(|extent| extent.order).max()).max(pages)
 }
 
-/// A conflict in words.
+/// The error of a commit that was refused.
 fn describe(conflict: &Conflict, all: usize) -> String {
-    let place = if conflict.slab.start.is_empty() {
-        String::new()
-    } else {
-        format!(" in {:?} at {:?}", conflict.slab.count, conflict.slab.start)
-    };
     let more = if all > 1 { format!(", and {} more conflicts", all - 1) } else { String::new() };
-    format!(
-        "{}{place}: {} (writers {} and {}){more}: nothing was committed",
-        String::from_utf8_lossy(&conflict.path),
-        conflict.what,
-        conflict.other,
-        conflict.kept
-    )
+    format!("cannot commit: writers do not agree: {conflict}{more}; nothing was committed")
 }
 
 /// Puts appended rows behind what is there, one writer's behind the other's.

@@ -50,8 +50,13 @@ pub(super) fn reported(site: Site<'_>, options: &CommitOptions) -> Result<Option
         hidden: HashSet::new(),
         image: known.then(|| Arc::clone(&fresh.image)),
         plain: plain.cloned(),
+        set_aside: Vec::new(),
     };
-    let Some(made) = attempt.finish()? else { return Ok(None) };
+    // With a log that has to be set aside, all are looked at again.
+    let (Some(made), aside) = attempt.finish()? else { return Ok(None) };
+    if !aside.is_empty() {
+        return Ok(None);
+    }
     if !made.manifest.publish(site, options.sync != Sync::Never)? {
         return Ok(None);
     }

@@ -113,7 +113,7 @@ fn what_is_committed_in_the_meantime_lies_over_what_was_compacted() {
         sources.write(&path, Mode::Join, value);
     }
     let base = commits(&path);
-    let known = Known { store: base.store, epoch: base.number };
+    let known = Known { store: base.store, epoch: base.number, seen: None };
     let writing = WriterOptions { session: session(), known: Some(known), ..options() };
     let writer = LogWriter::create(&path, &writing).unwrap();
     write(&path, &base, &writer, 1000).unwrap();

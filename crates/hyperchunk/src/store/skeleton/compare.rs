@@ -1,11 +1,13 @@
 //! What is the same in two files.
 
-use super::Merge;
+use super::tree::Thing;
+use super::{Author, Merge};
 use crate::pack::plan;
 use crate::pack::translate::Translation;
 use crate::pack::verify::compare_chunks;
 use crate::{Dataset, Error, ErrorKind, Result, digest};
-use hyperchunk_format::model::{Attribute, Datatype, Layout, Name, Reference};
+use hyperchunk_format::model::{Attribute, Datatype, Layout, LinkTarget, Name, Reference};
+use std::collections::{HashMap, HashSet};
 
 impl Merge {
     fn new_type(&self, item: usize, datatype: &Datatype) -> Result<Datatype> {
@@ -96,6 +98,65 @@ impl Merge {
         let live = first.is_live();
         let digests = if live { (None, None) } else { (digest(first, one)?, digest(second, other)?) };
         Ok(digests.0.is_some() && digests.0 == digests.1)
+    }
+
+    /// Whether an author changed an object of its base, or anything below it. The raw data of the store's datasets are not
+    /// looked at.
+    pub(super) fn differs(&self, author: Author, base: Option<usize>, item: usize) -> Result<bool> {
+        let Some(base) = base else { return Ok(true) };
+        let items = &self.packing.contents.items;
+        let mut open = vec![(base, item)];
+        let mut seen = HashSet::new();
+        while let Some((base, item)) = open.pop() {
+            if !seen.insert((base, item)) {
+                continue;
+            }
+            let (before, after) = (&items[base], &items[item]);
+            if !self.alike(self.thing(base), self.thing(item))?
+                || !self.same_attributes(author, base, item)?
+            {
+                return Ok(true);
+            }
+            if let (Thing::Native(one), Thing::Native(other)) = (self.thing(base), self.thing(item))
+                && !self.same_data(one, other)?
+            {
+                return Ok(true);
+            }
+            let links: HashMap<&Name, _> = before.links.iter().map(|link| (&link.name, link)).collect();
+            if author.deletes && before.links.len() != after.links.len() {
+                return Ok(true);
+            }
+            for link in &after.links {
+                let Some(old) = links.get(&link.name) else { return Ok(true) };
+                let (old, new) = match (&old.target, &link.target) {
+                    (LinkTarget::Hard(old), LinkTarget::Hard(new)) => (*old, *new),
+                    (old, new) if old == new => continue,
+                    _ => return Ok(true),
+                };
+                let contents = &self.packing.contents;
+                match (contents.find(before.input, old), contents.find(after.input, new)) {
+                    (Some(old), Some(new)) => open.push((old, new)),
+                    (None, None) => {}
+                    _ => return Ok(true),
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn same_attributes(&self, author: Author, base: usize, item: usize) -> Result<bool> {
+        let before = self.packing.contents.items[base].object.attributes()?;
+        let after = self.packing.contents.items[item].object.attributes()?;
+        if author.deletes && before.len() != after.len() {
+            return Ok(false);
+        }
+        for attribute in &after {
+            let Some(old) = before.iter().find(|old| old.name == attribute.name) else { return Ok(false) };
+            if !self.same_attribute((base, old), (item, attribute))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn native(&self, item: usize) -> Result<&Dataset> {

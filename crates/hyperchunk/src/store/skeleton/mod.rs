@@ -2,8 +2,9 @@
 //!
 //! Each writer has a file of its own, its *image*: a copy of the skeleton that it saw, its *base*, with its changes, or a new
 //! one. A merge starts from the current skeleton and takes up what each writer changed, in the order of the writers' ids:
-//! what its base has and its image lacks it deleted, what differs it changed, what is only in its image it made. The same
-//! thing made by many is one. Where two disagree, the later one counts, and a conflict names both.
+//! what differs from its base it changed, and what is only in its image it made. An image that began as a copy of its base
+//! also deletes: what the base has and the image lacks. Other images hold additions alone. The same thing made by many is
+//! one. Where two disagree, the later one counts, and a conflict names both.
 //!
 //! The result is a new file (`build`): groups in their order of creation, attributes, links, committed datatypes, native
 //! datasets with their data; references lead to where their objects are now. Datasets of the store are made anew.
@@ -30,6 +31,17 @@ pub struct Change {
     pub base: Option<File>,
     /// Its file.
     pub image: File,
+    /// Whether the image began as a copy of the base: objects, links and attributes that it lacks were deleted.
+    pub deletes: bool,
+}
+
+/// The author of a file that is merged.
+#[derive(Debug, Clone, Copy)]
+struct Author {
+    /// The writer; `None` for the current skeleton.
+    writer: Option<WriterId>,
+    /// Whether what its base has and its image lacks was deleted.
+    deletes: bool,
 }
 
 /// Two writers who do not agree about the structure.
@@ -89,7 +101,10 @@ impl Merge {
         let current = current.map(&mut number);
         let numbered: Vec<_> = changes
             .iter()
-            .map(|change| (change.writer, change.base.as_ref().map(&mut number), number(&change.image)))
+            .map(|change| {
+                let author = Author { writer: Some(change.writer), deletes: change.deletes };
+                (author, change.base.as_ref().map(&mut number), number(&change.image))
+            })
             .collect();
         let inputs = files.into_iter().map(|file| Input { file, into: String::new() }).collect();
         let contents = Contents::list(inputs)?;
@@ -102,12 +117,12 @@ impl Merge {
         let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
         if let Some(current) = current {
             let root = root(&merge, current);
-            merge.object(None, None, root, 0)?;
+            merge.object(Author { writer: None, deletes: false }, None, root, 0)?;
         }
-        for (writer, base, image) in numbered {
+        for (author, base, image) in numbered {
             let base = base.map(|base| root(&merge, base));
             let image = root(&merge, image);
-            merge.object(Some(writer), base, image, 0)?;
+            merge.object(author, base, image, 0)?;
         }
         Ok(merge)
     }

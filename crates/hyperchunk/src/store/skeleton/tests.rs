@@ -122,7 +122,7 @@ fn image(make: impl FnOnce(&Image)) -> File {
 }
 
 fn change(writer: WriterId, base: Option<&File>, image: &File) -> Change {
-    Change { writer, base: base.cloned(), image: image.clone() }
+    Change { writer, base: base.cloned(), image: image.clone(), deletes: true }
 }
 
 fn built(merge: &mut Merge) -> File {
@@ -308,10 +308,76 @@ fn one_deletes_what_the_other_changes() {
         image.native(NodeId::ROOT, "a", &[2]);
     });
     let without = image(|_| ());
-    let (file, disagreements) =
-        merged(Some(&base), &[change(A, Some(&base), &changed), change(B, Some(&base), &without)]);
-    assert!(disagreements[0].starts_with("/a: one changed it, the other deleted it"), "{disagreements:?}");
-    assert_eq!(names(&file, "/"), [""; 0]);
+    for (first, second) in [(&changed, &without), (&without, &changed)] {
+        let changes = [change(A, Some(&base), first), change(B, Some(&base), second)];
+        let (file, disagreements) = merged(Some(&base), &changes);
+        assert!(
+            disagreements[0].starts_with("/a: one deleted it, the other changed it"),
+            "{disagreements:?}"
+        );
+        assert_eq!(values(&file, "a"), [2], "what was changed stays");
+    }
+}
+
+#[test]
+fn a_deleted_group_stays_if_something_below_it_was_changed() {
+    let make = |attribute: bool, more: bool| {
+        image(|image| {
+            let group = image.group(NodeId::ROOT, "g");
+            let below = image.group(group, "h");
+            let data = image.stored(below, "d", 7);
+            image.native(below, "n", &[1]);
+            if attribute {
+                image.number(data, "k", 1);
+            }
+            if more {
+                image.group(below, "new");
+            }
+        })
+    };
+    let (base, without) = (make(false, false), image(|_| ()));
+    for changed in [make(true, false), make(false, true)] {
+        for (first, second) in [(&changed, &without), (&without, &changed)] {
+            let changes = [change(A, Some(&base), first), change(B, Some(&base), second)];
+            let (file, disagreements) = merged(Some(&base), &changes);
+            assert_eq!(disagreements.len(), 1, "{disagreements:?}");
+            assert!(disagreements[0].starts_with("/g: one deleted it"), "{disagreements:?}");
+            assert!(names(&file, "g/h").starts_with(&["d".to_owned(), "n".to_owned()]));
+        }
+    }
+    let changes = [change(A, Some(&base), &base.clone()), change(B, Some(&base), &without)];
+    let (file, disagreements) = merged(Some(&base), &changes);
+    assert_eq!((disagreements, names(&file, "/")), (vec![], vec![]), "nothing was changed");
+}
+
+#[test]
+fn an_image_of_additions_deletes_nothing() {
+    let base = image(|image| {
+        let group = image.group(NodeId::ROOT, "group");
+        image.stored(group, "data", 7);
+        image.native(NodeId::ROOT, "native", &[1]);
+        image.number(group, "old", 1);
+        image.number(group, "changed", 1);
+    });
+    let more = image(|image| {
+        let group = image.group(NodeId::ROOT, "group");
+        image.number(group, "changed", 2);
+        image.number(group, "new", 3);
+        image.native(NodeId::ROOT, "native", &[4]);
+    });
+    let additions = Change { deletes: false, ..change(A, Some(&base), &more) };
+    let (file, disagreements) = merged(Some(&base), std::slice::from_ref(&additions));
+    assert_eq!(disagreements, [""; 0]);
+    assert_eq!(names(&file, "group"), ["data"]);
+    let read = |name: &str| number(&file, "group", name);
+    assert_eq!((read("old"), read("changed"), read("new")), (Some(1), Some(2), Some(3)));
+    assert_eq!(values(&file, "native"), [4]);
+    // What another writer deletes meanwhile stays, as something was added to it.
+    let changes =
+        [additions, change(B, Some(&base), &image(|image| drop(image.native(NodeId::ROOT, "native", &[1]))))];
+    let (file, disagreements) = merged(Some(&base), &changes);
+    assert!(disagreements[0].starts_with("/group: one deleted it"), "{disagreements:?}");
+    assert_eq!(number(&file, "group", "new"), Some(3));
 }
 
 #[test]

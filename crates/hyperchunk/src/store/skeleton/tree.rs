@@ -1,6 +1,6 @@
 //! The tree that a merge makes, and the three-way merge itself.
 
-use super::{Disagreement, Merge};
+use super::{Author, Disagreement, Merge};
 use crate::Result;
 use crate::store::{DatasetId, Marker, WriterId};
 use hyperchunk_format::model::{Attribute, LinkTarget, Name, ObjectKind};
@@ -8,6 +8,9 @@ use std::collections::{HashMap, HashSet};
 
 /// The attribute of a dimension scale that says which datasets use it: a set, to which all writers may add.
 const REFERENCE_LIST: &[u8] = b"REFERENCE_LIST";
+
+/// A conflict of which what was changed stays.
+const DELETED_AND_CHANGED: &str = "one deleted it, the other changed it";
 
 /// An object of the new file.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Node {
     links: Vec<Option<Link>>,
     /// Where the link of a name is.
     places: HashMap<Name, usize>,
+    /// Who deleted the link of a name.
+    deleted: HashMap<Name, WriterId>,
     /// Whether links and attributes have an order of creation.
     pub(super) tracked: bool,
     pub(super) comment: Option<Name>,
@@ -70,8 +75,17 @@ impl Node {
     }
 
     fn new(path: Vec<u8>, thing: Thing, tracked: bool, by: Option<WriterId>) -> Self {
-        let (attributes, links, places) = (Vec::new(), Vec::new(), HashMap::new());
-        Self { path, thing, attributes, links, places, tracked, comment: None, by }
+        Self {
+            path,
+            thing,
+            attributes: Vec::new(),
+            links: Vec::new(),
+            places: HashMap::new(),
+            deleted: HashMap::new(),
+            tracked,
+            comment: None,
+            by,
+        }
     }
 
     fn link(&self, name: &Name) -> Option<usize> {
@@ -94,6 +108,7 @@ impl Node {
     }
 
     fn push(&mut self, link: Link) {
+        self.deleted.remove(&link.name);
         self.places.insert(link.name.clone(), self.links.len());
         self.links.push(Some(link));
     }
@@ -101,7 +116,7 @@ impl Node {
 
 impl Merge {
     /// What an object of a file is in a store.
-    fn thing(&self, item: usize) -> Thing {
+    pub(super) fn thing(&self, item: usize) -> Thing {
         let listed = &self.packing.contents.items[item];
         match (listed.object.kind(), &listed.dataset) {
             (ObjectKind::Group, _) => Thing::Group,
@@ -116,7 +131,7 @@ impl Merge {
     }
 
     /// Whether two things may be one, whatever is in them.
-    fn alike(&self, one: Thing, other: Thing) -> Result<bool> {
+    pub(super) fn alike(&self, one: Thing, other: Thing) -> Result<bool> {
         Ok(match (one, other) {
             (Thing::Group, Thing::Group) | (Thing::Native(_), Thing::Native(_)) => true,
             (Thing::Datatype(one), Thing::Datatype(other)) => self.same_datatype(one, other)?,
@@ -125,10 +140,10 @@ impl Merge {
         })
     }
 
-    /// Takes up what a writer made of an object that is `node` in the new file. `writer` is `None` for the current skeleton.
+    /// Takes up what an author made of an object that is `node` in the new file.
     pub(super) fn object(
         &mut self,
-        writer: Option<WriterId>,
+        author: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
@@ -137,10 +152,10 @@ impl Merge {
         let mut open = vec![(base, item, node)];
         self.node_of[item] = Some(node);
         while let Some((base, item, node)) = open.pop() {
-            self.contents(writer, base, item, node)?;
-            self.attributes(writer, base, item, node)?;
+            self.contents(author, base, item, node)?;
+            self.attributes(author, base, item, node)?;
             if self.nodes[node].thing == Thing::Group {
-                let below = self.links(writer, base, item, node)?;
+                let below = self.links(author, base, item, node)?;
                 open.extend(below.into_iter().rev());
             }
         }
@@ -170,7 +185,7 @@ impl Merge {
     /// What is in a dataset or committed datatype; its comment.
     fn contents(
         &mut self,
-        writer: Option<WriterId>,
+        Author { writer, deletes }: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
@@ -181,7 +196,7 @@ impl Merge {
             Some(base) => self.packing.contents.items[base].object.comment()?,
             None => None,
         };
-        if comment != before {
+        if comment != before && (deletes || comment.is_some()) {
             self.nodes[node].comment = comment;
         }
         match (self.nodes[node].thing, self.thing(item)) {
@@ -211,7 +226,7 @@ impl Merge {
 
     fn attributes(
         &mut self,
-        writer: Option<WriterId>,
+        Author { writer, deletes }: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
@@ -227,14 +242,16 @@ impl Merge {
         };
         let lost: Vec<Name> =
             before.keys().filter(|name| !theirs.iter().any(|own| own.name == **name)).cloned().collect();
-        for name in lost {
+        for name in lost.into_iter().filter(|_| deletes) {
             let Some(at) = self.nodes[node].attributes.iter().position(|own| own.attribute.name == name)
             else {
                 continue;
             };
             let by = self.nodes[node].attributes[at].by;
-            if by.is_some() {
-                self.disagree(node, Some(&name), None, "one changed it, the other deleted it", (by, writer));
+            if by.is_some() && by != writer {
+                // What was changed stays.
+                self.disagree(node, Some(&name), None, DELETED_AND_CHANGED, (writer, by));
+                continue;
             }
             self.nodes[node].attributes.remove(at);
         }
@@ -274,11 +291,12 @@ impl Merge {
     /// Takes up a group's links; which objects are to be looked at next.
     fn links(
         &mut self,
-        writer: Option<WriterId>,
+        author: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
     ) -> Result<Vec<(Option<usize>, usize, usize)>> {
+        let Author { writer, deletes } = author;
         let listed = &self.packing.contents.items[item];
         let tracked = crate::pack::make::tracked(listed) || listed.object.group()?.tracks_order()?;
         let (theirs, input) = (listed.links.clone(), listed.input);
@@ -289,22 +307,20 @@ impl Merge {
         };
         let kept: HashSet<&Name> = theirs.iter().map(|link| &link.name).collect();
         let known: HashMap<&Name, _> = before.iter().map(|link| (&link.name, link)).collect();
-        for old in &before {
+        for old in before.iter().filter(|_| deletes) {
             if kept.contains(&old.name) {
                 continue;
             }
             if let Some(at) = self.nodes[node].link(&old.name) {
-                let by = self.changed_by(node, at);
-                if by.is_some() && by != writer {
-                    self.disagree(
-                        node,
-                        None,
-                        Some(&old.name),
-                        "one changed it, the other deleted it",
-                        (by, writer),
-                    );
+                let by = self.changed_by(node, at, writer);
+                if by.is_some() {
+                    self.disagree(node, None, Some(&old.name), DELETED_AND_CHANGED, (writer, by));
+                    continue;
                 }
                 self.nodes[node].remove(&old.name);
+                if let Some(writer) = writer {
+                    self.nodes[node].deleted.insert(old.name.clone(), writer);
+                }
             }
         }
         let mut next = Vec::new();
@@ -347,9 +363,13 @@ impl Merge {
                     self.node_of[to] = Some(there);
                     next.push((old_item.filter(|_| kept), to, there));
                 }
-                // Somebody else deleted it or put something else there, and this writer did nothing about it.
-                _ if kept => {}
+                // Another author deleted it or replaced it, and this one left it as it was.
+                _ if kept && !self.differs(author, old_item, to)? => {}
                 (own, _) => {
+                    if kept && now.is_none() {
+                        let by = self.nodes[node].deleted.get(&link.name).copied();
+                        self.disagree(node, None, Some(&link.name), DELETED_AND_CHANGED, (by, writer));
+                    }
                     let target = match own {
                         Some(own) => own,
                         None => {
@@ -361,7 +381,9 @@ impl Merge {
                             self.nodes.len() - 1
                         }
                     };
-                    self.put(writer, node, &link.name, now, Target::Node(target), old.is_some());
+                    // Additions replace nothing: two kinds of object under one name are a conflict.
+                    let replaces = old.is_some() && deletes;
+                    self.put(writer, node, &link.name, now, Target::Node(target), replaces);
                 }
             }
         }
@@ -372,14 +394,25 @@ impl Merge {
         crate::pack::make::tracked(&self.packing.contents.items[item])
     }
 
-    /// Which writer changed a link or what it leads to.
-    fn changed_by(&self, node: usize, link: usize) -> Option<WriterId> {
+    /// A writer, other than `except`, that changed a link, or anything that it leads to.
+    fn changed_by(&self, node: usize, link: usize, except: Option<WriterId>) -> Option<WriterId> {
+        let other = |by: Option<WriterId>| by.filter(|by| Some(*by) != except);
         let link = self.nodes[node].link_at(link)?;
-        let inside = match link.target {
-            Target::Node(to) => self.nodes[to].by,
-            Target::Elsewhere(_) => None,
-        };
-        link.by.or(inside)
+        let mut found = other(link.by);
+        let mut open = vec![&link.target];
+        let mut seen = HashSet::new();
+        while let (None, Some(target)) = (found, open.pop()) {
+            let Target::Node(to) = target else { continue };
+            if !seen.insert(*to) {
+                continue;
+            }
+            let node = &self.nodes[*to];
+            let attributes = node.attributes.iter().map(|attribute| attribute.by);
+            let by = std::iter::once(node.by).chain(attributes).chain(node.links().map(|link| link.by));
+            found = by.filter_map(other).next();
+            open.extend(node.links().map(|link| &link.target));
+        }
+        found
     }
 
     /// Sets a link. `seen`: the writer knew that there was one.

@@ -1,0 +1,72 @@
+//! What writers know of their store before they begin, and whether it is still so.
+
+use super::site::Site;
+use super::{Manifest, StoreId};
+use crate::{Error, ErrorKind, Result};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+/// What a writer must know of its store. Who made the store knows it, and hands it to the others: then they need not look.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The store.
+    pub store: StoreId,
+    /// The newest epoch; 0 for none.
+    pub epoch: u64,
+    /// The file at the store's path, as it was then: a commit puts another in its place.
+    pub seen: Option<FileStamp>,
+}
+
+/// Identity of a file on this machine, also across nodes of a shared file system: inode, size, time of modification in
+/// nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileStamp {
+    /// Its inode.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was changed, in nanoseconds since 1970.
+    pub modified: u64,
+}
+
+impl FileStamp {
+    /// The file at a path; `None` if there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Some(Self { inode, size: metadata.len(), modified: u64::try_from(modified).unwrap_or(u64::MAX) })
+    }
+}
+
+impl Known {
+    /// The newest epoch, if others have committed since this was known. One look at the file tells, where it is known as
+    /// it was; a look at the store's folder else.
+    pub(super) fn newer(&self, site: Site<'_>) -> Result<Option<Arc<Manifest>>> {
+        match (site.local(), self.seen) {
+            (Some(path), Some(seen)) if FileStamp::of(path) == Some(seen) => return Ok(None),
+            (Some(path), Some(_)) if !path.exists() => {
+                let message = "cannot write to the store: its file is gone";
+                return Err(Error::new(ErrorKind::NotFound, message).file(path.display()));
+            }
+            // Told before the file was made, or the base of a compaction.
+            (Some(_), None) if self.epoch > 0 || !site.at().has_file()? => return Ok(None),
+            _ => {}
+        }
+        let newest = Manifest::newest(site)?.filter(|newest| newest.number > self.epoch);
+        if newest
+            .as_ref()
+            .is_some_and(|newest| self.store != StoreId::default() && newest.store != self.store)
+        {
+            let message = "cannot write to the store: another store has taken its place; open it again";
+            return Err(Error::invalid(message).file(site.at().path().display()));
+        }
+        Ok(newest)
+    }
+}
