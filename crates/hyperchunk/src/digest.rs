@@ -45,6 +45,29 @@ pub(crate) fn dataset_following(dataset: &Dataset, follow: &Follow<'_>) -> Resul
     digest_of(dataset, Some(follow))
 }
 
+/// The digest of each element of a dataset, in row-major order.
+pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Result<Vec<[u8; 32]>> {
+    let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
+    let (mut digests, mut buffer) = (Vec::new(), Vec::new());
+    for slab in slabs(dataset, AT_ONCE) {
+        let bytes = usize::try_from(slab.count(dataset.dims())? * dataset.datatype().size);
+        buffer.resize(bytes.map_err(|_| Error::limit("larger than the address space"))?, 0);
+        dataset.read(&slab, &mut buffer)?;
+        for element in buffer.chunks_exact(hasher.size.max(1)) {
+            hasher.update(element).map_err(|error| dataset.name(error))?;
+            digests.push(std::mem::take(&mut hasher.sha).finalize().into());
+        }
+    }
+    Ok(digests)
+}
+
+/// The digest of one element of a dataset, from its stored bytes.
+pub(crate) fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
+    let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
+    hasher.update(bytes).map_err(|error| dataset.name(error))?;
+    Ok(hasher.sha.finalize().into())
+}
+
 fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
     if *dataset.dataspace() == Dataspace::Null {
         return Ok(null());

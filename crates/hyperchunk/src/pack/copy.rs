@@ -185,6 +185,19 @@ fn read<'b>(dataset: &Dataset, chunks: &[Chunk], buffer: &'b mut Vec<u8>) -> Res
     Ok(places.into_iter().map(|place| buffer.get(place).unwrap_or_default()).collect())
 }
 
+/// Copies the elements of a selection of one dataset.
+pub(crate) fn copy_choice(
+    packing: &Packing,
+    writer: &Writer,
+    made: &Made,
+    (item, old, new): (&Item, &Dataset, &DatasetWriter),
+    plan: &Plan,
+    choice: &Choice,
+) -> Result<()> {
+    let pair = Pair { item, old, new, plan };
+    copy_elements(packing, writer, made, &pair, choice, &mut Scratch::default()).map(drop)
+}
+
 /// Copies elements; returns how many bytes they have.
 fn copy_elements(
     packing: &Packing,

@@ -16,6 +16,7 @@ mod bucket;
 mod buffered;
 mod bytes;
 mod checks;
+mod collective;
 pub mod commit;
 mod committed;
 pub mod compact;
@@ -116,6 +117,9 @@ pub fn folder_of(path: &Path) -> PathBuf {
 pub fn log_of(path: &Path, writer: WriterId) -> PathBuf {
     folder_of(path).join(format!("{writer}.log"))
 }
+
+/// The path under which datasets are defined that are made without a name; an id of their own follows it.
+pub const NAMELESS: &[u8] = b"/.nameless/";
 
 /// What the name of the external file that marks a store's dataset begins with. There must never be such a folder.
 pub const MARKER: &str = "/.hyperchunk-store/";

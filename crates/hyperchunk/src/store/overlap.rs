@@ -7,7 +7,7 @@
 use super::manifest::Stored;
 use super::pool::Pool;
 use super::site::Site;
-use super::{Conflict, Definition, Log, Manifest, Piece, Place, Slab};
+use super::{Conflict, Definition, Log, Manifest, Part, Piece, Place, Slab};
 use crate::{Error, Result};
 use hyperchunk_format::codec::Decoder;
 use std::sync::Arc;
@@ -190,16 +190,20 @@ struct Comparison<'a> {
     looks: usize,
 }
 
-/// Where writers of an epoch wrote different things to a dataset. Writers of different priority agreed about it before.
+/// Where writers of an epoch wrote different things to a dataset. Writers of different priority agreed about it before; with
+/// `collective`, the first part of the epoch is what all of them wrote.
 pub(super) fn conflicts(
     manifest: &Manifest,
     stored: &Stored,
     path: &[u8],
     store: Site<'_>,
+    collective: bool,
 ) -> Result<Vec<Conflict>> {
-    let of_epoch = |part: usize| stored.parts.get(part).filter(|part| part.epoch == manifest.number);
-    let touched =
-        stored.parts.iter().filter(|part| part.epoch == manifest.number && !part.written.pieces.is_empty());
+    let new = |part: &Part| part.epoch == manifest.number;
+    let common = if collective { stored.parts.iter().position(new) } else { None };
+    let of_epoch =
+        |number: usize| stored.parts.get(number).filter(|part| new(part) && Some(number) != common);
+    let touched = stored.parts.iter().filter(|part| new(part) && !part.written.pieces.is_empty());
     if touched.count() < 2 {
         return Ok(Vec::new());
     }
@@ -287,7 +291,12 @@ impl Comparison<'_> {
 }
 
 /// Whether two pieces have the same elements in a box that both have.
-fn same(definition: &Definition, one: (&Log, &Piece), other: (&Log, &Piece), common: &Slab) -> Result<bool> {
+pub(super) fn same(
+    definition: &Definition,
+    one: (&Log, &Piece),
+    other: (&Log, &Piece),
+    common: &Slab,
+) -> Result<bool> {
     if let (Place::Chunk { mask }, Place::Chunk { mask: second }) = (one.1.place, other.1.place)
         && mask == second
         && one.1.length == other.1.length

@@ -9,7 +9,7 @@ use super::location::Location;
 use super::{Diverted, Opened};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
-use hyperchunk::store::{Marker, WriterId};
+use hyperchunk::store::{Marker, NAMELESS, WriterId};
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ unsafe fn divert_new(
     };
     let path = match creation.name {
         // What has no name gets one that nobody else has.
-        none if none.is_null() => format!("/.nameless/{}", WriterId::new()).into_bytes(),
+        none if none.is_null() => [NAMELESS, WriterId::new().to_string().as_bytes()].concat(),
         // SAFETY: HDF5 passes a NUL-terminated name and a location.
         name => unsafe { path_of(slot, ours, Location::kind_of(creation.at), CStr::from_ptr(name)) },
     };

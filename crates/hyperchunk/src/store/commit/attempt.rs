@@ -10,10 +10,10 @@ use crate::store::id::hash;
 use crate::store::manifest::Stored;
 use crate::store::scan::{Ending, Log};
 use crate::store::site::Site;
-use crate::store::skeleton::{Change, Merge};
+use crate::store::skeleton::{Change, Identity, Merge};
 use crate::store::{
-    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, PackedPieces, Page, PageKind, Part,
-    Slab, StoreId, Ticket, WriterId, Written, link, overlap,
+    Conflict, DatasetId, Definition, Extent, LogPart, Manifest, Marker, NAMELESS, PackedPieces, Page,
+    PageKind, Part, Slab, StoreId, Ticket, WriterId, Written, collective, link, overlap,
 };
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -228,11 +228,13 @@ impl<'a> Attempt<'a> {
         let number = self.number;
         let (mut merge, current) = self.structure()?;
         let paths = merge.datasets();
-        let mut manifest = self.data(number, &paths, current.as_ref())?;
+        let mut manifest = self.data(number, &paths, merge.aliases(), current.as_ref())?;
+        let collective = collective::lower(&mut manifest, self.site)?;
         let places: HashMap<DatasetId, &[u8]> = paths.iter().map(|(id, path)| (*id, &**path)).collect();
         for stored in &manifest.datasets {
             let path = places.get(&stored.id).copied().unwrap_or_default();
-            let found = overlap::conflicts(&manifest, stored, path, self.site)?;
+            let collective = collective.contains(&stored.id);
+            let found = overlap::conflicts(&manifest, stored, path, self.site, collective)?;
             manifest.conflicts.extend(found);
         }
         manifest.conflicts.extend(merge.disagreements().iter().map(|found| Conflict {
@@ -240,7 +242,7 @@ impl<'a> Attempt<'a> {
             slab: Slab::default(),
             what: match &found.attribute {
                 Some(name) => format!("attribute {}: {}", String::from_utf8_lossy(name), found.what),
-                None => found.what.to_owned(),
+                None => found.what.to_string(),
             },
             kept: found.last,
             other: found.first.unwrap_or_default(),
@@ -330,7 +332,7 @@ impl<'a> Attempt<'a> {
             changes.push(Change { writer: header.writer, base, image: open(image.clone())?, deletes });
         }
         changes.sort_by_key(|change| change.writer);
-        let mut merge = Merge::new(current.as_ref(), &changes)?;
+        let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
         for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
             merge.define(definition.id()?, &definition.path, WriterId::default());
         }
@@ -362,7 +364,13 @@ impl<'a> Attempt<'a> {
     }
 
     /// The data: which parts of which logs each dataset has.
-    fn data(&self, number: u64, paths: &[(DatasetId, Vec<u8>)], current: Option<&File>) -> Result<Manifest> {
+    fn data(
+        &self,
+        number: u64,
+        paths: &[(DatasetId, Vec<u8>)],
+        aliases: &HashMap<DatasetId, DatasetId>,
+        current: Option<&File>,
+    ) -> Result<Manifest> {
         let mut manifest = Manifest {
             store: self.store(),
             number,
@@ -419,11 +427,23 @@ impl<'a> Attempt<'a> {
                 let message = format!("the structure has the dataset {id}, of which there is no definition");
                 return Err(Error::corrupt(message).object(String::from_utf8_lossy(path)));
             };
-            manifest.datasets.push(self.stored(*id, definition, number, &numbers)?);
+            let mut ids = vec![*id];
+            ids.extend(aliases.iter().filter(|(_, one)| *one == id).map(|(alias, _)| *alias));
+            manifest.datasets.push(self.stored(&ids, definition, number, &numbers)?);
         }
         manifest.hidden = self.hidden(&manifest)?;
         manifest.renumber();
         Ok(manifest)
+    }
+
+    /// What tells which datasets are one: of all that are known, if any was made without a name.
+    fn identities(&self) -> Result<HashMap<DatasetId, Identity>> {
+        let new = self.new.iter().flat_map(|new| new.definitions.iter().map(|(id, it)| (*id, it)));
+        if !new.clone().any(|(_, definition)| definition.path.starts_with(NAMELESS)) {
+            return Ok(HashMap::new());
+        }
+        let base = self.base.iter().flat_map(|base| base.datasets.iter().map(|it| (it.id, &it.definition)));
+        base.chain(new).map(|(id, definition)| Ok((id, Identity::new(definition)?))).collect()
     }
 
     fn store(&self) -> StoreId {
@@ -450,14 +470,16 @@ impl<'a> Attempt<'a> {
         Ok(hidden)
     }
 
+    /// A dataset; `ids` are its own and those that writers gave it before it had a name.
     fn stored(
         &self,
-        id: DatasetId,
+        ids: &[DatasetId],
         definition: &Definition,
         number: u64,
         numbers: &HashMap<WriterId, u32>,
     ) -> Result<Stored> {
         let mut parts = Vec::new();
+        let id = ids.first().copied().unwrap_or_default();
         let before = self.base.as_ref().and_then(|base| Some((base, base.dataset(&id)?)));
         if let Some((base, stored)) = before {
             for part in stored.parts.iter().filter(|part| part.epoch > self.floor) {
@@ -471,8 +493,9 @@ impl<'a> Attempt<'a> {
         let mut ends = Ends::new(seen.unwrap_or(&definition.dims));
         let mut wanted = Vec::new();
         let mut behind = Vec::new();
-        for new in &self.new {
-            let Some((dataset, Some(place))) = new.numbers.get(&id).copied() else { continue };
+        let of_ids = self.new.iter().flat_map(|new| ids.iter().map(move |id| (new, new.numbers.get(id))));
+        for (new, found) in of_ids {
+            let Some((dataset, Some(place))) = found.copied() else { continue };
             let Some((_, written)) = new.written.get(place) else { continue };
             let mut written = written.clone();
             let done = before.and_then(|(base, stored)| last_order(base, stored, new.writer()));

@@ -79,6 +79,13 @@ impl Merge {
             }
         }
         copy(&self.packing, writer, &made, &|_| ())?;
+        for node in &reached {
+            if let Thing::Native(item) = self.nodes[*node].thing
+                && let Some(dataset) = &made.datasets[item]
+            {
+                self.write_elements(writer, &made, *node, dataset)?;
+            }
+        }
         Ok(stored)
     }
 

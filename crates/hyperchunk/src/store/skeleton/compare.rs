@@ -6,7 +6,7 @@ use crate::pack::plan;
 use crate::pack::translate::Translation;
 use crate::pack::verify::compare_chunks;
 use crate::{Dataset, Error, ErrorKind, Result, digest};
-use hyperchunk_format::model::{Attribute, Datatype, Layout, LinkTarget, Name, Reference};
+use hyperchunk_format::model::{Attribute, Datatype, FillWhen, Layout, LinkTarget, Name, Reference};
 use std::collections::{HashMap, HashSet};
 
 impl Merge {
@@ -17,7 +17,7 @@ impl Merge {
     }
 
     /// What a reference leads to, in words that are the same for all files.
-    fn follow(&self, item: usize) -> impl Fn(&Reference) -> Vec<u8> + '_ {
+    pub(super) fn follow(&self, item: usize) -> impl Fn(&Reference) -> Vec<u8> + '_ {
         let input = self.packing.contents.items[item].input;
         move |reference: &Reference| {
             let region = reference.region.as_ref().map(|region| &region.selection);
@@ -57,8 +57,8 @@ impl Merge {
         Ok(digest(one)? == digest(other)?)
     }
 
-    /// Whether two native datasets are the same, their attributes left aside.
-    pub(super) fn same_data(&self, one: usize, other: usize) -> Result<bool> {
+    /// Whether two native datasets are alike but for their elements and attributes.
+    pub(super) fn same_description(&self, one: usize, other: usize) -> Result<bool> {
         let (first, second) = (self.native(one)?, self.native(other)?);
         let description = |dataset: &Dataset| {
             let kind = match dataset.layout() {
@@ -67,13 +67,29 @@ impl Merge {
                 // By their sources.
                 Layout::Virtual { .. } => Some(Vec::new()),
             };
-            (kind, dataset.dataspace().clone(), dataset.fill().value.clone())
+            (kind, dataset.dataspace().clone())
         };
-        let same = description(first) == description(second)
+        Ok(description(first) == description(second)
             && self.new_type(one, first.datatype())? == self.new_type(other, second.datatype())?
             && filters(first) == filters(second)
             && first.external() == second.external()
-            && first.mappings() == second.mappings();
+            && first.mappings() == second.mappings()
+            && self.same_fill(one, other)?)
+    }
+
+    fn same_fill(&self, one: usize, other: usize) -> Result<bool> {
+        let (first, second) = (&self.native(one)?.fill().value, &self.native(other)?.fill().value);
+        match (first, second) {
+            // Stored bytes may be places in a heap.
+            (FillWhen::User(_), FillWhen::User(_)) => Ok(self.unwritten(one)? == self.unwritten(other)?),
+            (first, second) => Ok(first == second),
+        }
+    }
+
+    /// Whether two native datasets are the same, their attributes left aside.
+    pub(super) fn same_data(&self, one: usize, other: usize) -> Result<bool> {
+        let (first, second) = (self.native(one)?, self.native(other)?);
+        let same = self.same_description(one, other)?;
         if !same || !first.external().is_empty() || !first.mappings().is_empty() {
             return Ok(same);
         }
@@ -159,7 +175,7 @@ impl Merge {
         Ok(true)
     }
 
-    fn native(&self, item: usize) -> Result<&Dataset> {
+    pub(super) fn native(&self, item: usize) -> Result<&Dataset> {
         let found = self.packing.contents.items.get(item).and_then(|item| item.dataset.as_ref());
         found.ok_or_else(|| Error::invalid("an object that is no dataset"))
     }

@@ -11,13 +11,16 @@
 
 mod build;
 mod compare;
+mod elements;
 mod tree;
 
-use super::{DatasetId, WriterId};
+use super::{DatasetId, Definition, NAMELESS, WriterId};
 use crate::pack::list::Contents;
 use crate::pack::{Input, PackOptions, Packing};
 use crate::{File, Result};
 use hyperchunk_format::encode::Oldest;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 pub use build::Shown;
@@ -52,7 +55,7 @@ pub struct Disagreement {
     /// The attribute, if it is about one.
     pub attribute: Option<Vec<u8>>,
     /// What is different.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// Who came first; `None` for the epochs before.
     pub first: Option<WriterId>,
     /// Whose version counts.
@@ -82,6 +85,30 @@ pub struct Merge {
     /// For each object of each file, what it is of the new one.
     node_of: Vec<Option<usize>>,
     disagreements: Vec<Disagreement>,
+    /// What is known of the datasets of the store.
+    identities: HashMap<DatasetId, Identity>,
+    /// Datasets that are the same as others: those that were made without a name, by the datasets that they became.
+    aliases: HashMap<DatasetId, DatasetId>,
+}
+
+/// What tells whether two datasets of a store may be one, made by two writers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The identity that its definition would have without a path.
+    pub pathless: DatasetId,
+    /// Whether it was made without a name, and linked later: then its own identity is random.
+    pub nameless: bool,
+}
+
+impl Identity {
+    /// That of a definition.
+    ///
+    /// # Errors
+    /// As [`Definition::encode`].
+    pub fn new(definition: &Definition) -> Result<Self> {
+        let pathless = Definition { path: Vec::new(), incarnation: 0, ..definition.clone() };
+        Ok(Self { pathless: pathless.id()?, nameless: definition.path.starts_with(NAMELESS) })
+    }
 }
 
 impl Merge {
@@ -90,6 +117,18 @@ impl Merge {
     /// # Errors
     /// Those of reading the files.
     pub fn new(current: Option<&File>, changes: &[Change]) -> Result<Self> {
+        Self::with_identities(current, changes, HashMap::new())
+    }
+
+    /// As [`Merge::new`], and datasets that were made without a name, alike and linked under one name, are one.
+    ///
+    /// # Errors
+    /// Those of reading the files.
+    pub fn with_identities(
+        current: Option<&File>,
+        changes: &[Change],
+        identities: HashMap<DatasetId, Identity>,
+    ) -> Result<Self> {
         let mut files: Vec<File> = Vec::new();
         let mut number = |file: &File| match files.iter().position(|other| other.same(file)) {
             Some(number) => number,
@@ -113,7 +152,8 @@ impl Merge {
         let options = PackOptions { threads: 1, ..PackOptions::default() };
         let packing = Packing { contents, plans, options, oldest: Oldest::default() };
         let nodes = vec![tree::Node::group(b"/".to_vec(), false)];
-        let mut merge = Self { packing, nodes, node_of, disagreements: Vec::new() };
+        let mut merge =
+            Self { packing, nodes, node_of, disagreements: Vec::new(), identities, aliases: HashMap::new() };
         let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
         if let Some(current) = current {
             let root = root(&merge, current);
@@ -125,6 +165,12 @@ impl Merge {
             merge.object(author, base, image, 0)?;
         }
         Ok(merge)
+    }
+
+    /// Datasets that were made without a name, by the datasets that they became.
+    #[must_use]
+    pub fn aliases(&self) -> &HashMap<DatasetId, DatasetId> {
+        &self.aliases
     }
 
     /// What writers did not agree about.

@@ -229,12 +229,15 @@ fn different_contents_of_one_name_are_a_conflict_that_names_both_writers() {
     };
     let (file, disagreements) = merged(None, &[change(A, None, &make(1, 7)), change(B, None, &make(2, 8))]);
     assert_eq!(disagreements.len(), 5, "{disagreements:?}");
-    for (what, of) in
-        ["/native: two datasets", "/data: two different", "/, attribute rank: two values", "/soft", "/kind"]
-            .iter()
-            .map(|what| {
-                (what, disagreements.iter().filter(|text| text.starts_with(what)).collect::<Vec<_>>())
-            })
+    for (what, of) in [
+        "/native: different values of 1 element, the first at [0]",
+        "/data: two different",
+        "/, attribute rank: two values",
+        "/soft",
+        "/kind",
+    ]
+    .iter()
+    .map(|what| (what, disagreements.iter().filter(|text| text.starts_with(what)).collect::<Vec<_>>()))
     {
         assert_eq!(of.len(), 1, "{what} {disagreements:?}");
         assert!(of[0].contains(&A.to_string()) && of[0].contains(&B.to_string()), "{of:?}");

@@ -1,9 +1,11 @@
 //! The tree that a merge makes, and the three-way merge itself.
 
+use super::elements::{Elements, Merged};
 use super::{Author, Disagreement, Merge};
 use crate::Result;
 use crate::store::{DatasetId, Marker, WriterId};
 use hyperchunk_format::model::{Attribute, LinkTarget, Name, ObjectKind};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// The attribute of a dimension scale that says which datasets use it: a set, to which all writers may add.
@@ -27,6 +29,8 @@ pub(super) struct Node {
     /// Whether links and attributes have an order of creation.
     pub(super) tracked: bool,
     pub(super) comment: Option<Name>,
+    /// Its elements, if they come from several datasets.
+    pub(super) elements: Option<Elements>,
     /// Who made it or changed what is in it, if that was one of the writers.
     by: Option<WriterId>,
 }
@@ -84,6 +88,7 @@ impl Node {
             deleted: HashMap::new(),
             tracked,
             comment: None,
+            elements: None,
             by,
         }
     }
@@ -135,8 +140,19 @@ impl Merge {
         Ok(match (one, other) {
             (Thing::Group, Thing::Group) | (Thing::Native(_), Thing::Native(_)) => true,
             (Thing::Datatype(one), Thing::Datatype(other)) => self.same_datatype(one, other)?,
-            (Thing::Stored { id: one, .. }, Thing::Stored { id: other, .. }) => one == other,
+            (Thing::Stored { id: one, .. }, Thing::Stored { id: other, .. }) => {
+                one == other || self.are_one(one, other)
+            }
             _ => false,
+        })
+    }
+
+    /// Whether two datasets with identities of their own are the same: made alike, under one name, at least one of them
+    /// before it had that name.
+    fn are_one(&self, one: DatasetId, other: DatasetId) -> bool {
+        let (first, second) = (self.identities.get(&one), self.identities.get(&other));
+        first.zip(second).is_some_and(|(first, second)| {
+            first.pathless == second.pathless && (first.nameless || second.nameless)
         })
     }
 
@@ -167,7 +183,7 @@ impl Merge {
         node: usize,
         attribute: Option<&Name>,
         name: Option<&Name>,
-        what: &'static str,
+        what: impl Into<Cow<'static, str>>,
         who: (Option<WriterId>, Option<WriterId>),
     ) {
         let (first, Some(last)) = who else { return };
@@ -179,6 +195,7 @@ impl Merge {
             path = below(&path, name);
         }
         let attribute = attribute.map(|name| name.as_bytes().to_vec());
+        let what = what.into();
         self.disagreements.push(Disagreement { path, attribute, what, first, last });
     }
 
@@ -206,15 +223,34 @@ impl Merge {
                 {
                     return Ok(());
                 }
-                if self.same_data(now, item)? {
+                if self.nodes[node].elements.is_none() && self.same_data(now, item)? {
                     return Ok(());
                 }
                 let by = self.nodes[node].by;
                 if base.is_none() || by.is_some() {
+                    match self.merge_elements(base, item, node)? {
+                        Merged::Yes => {
+                            self.nodes[node].by = writer;
+                            return Ok(());
+                        }
+                        Merged::Conflicts(count, first) => {
+                            let elements = if count == 1 { "element" } else { "elements" };
+                            let what =
+                                format!("different values of {count} {elements}, the first at {first:?}");
+                            self.disagree(node, None, None, what, (by, writer));
+                            self.nodes[node].by = writer;
+                            return Ok(());
+                        }
+                        Merged::No => {}
+                    }
                     self.disagree(node, None, None, "two datasets with different contents", (by, writer));
+                    self.nodes[node].elements = None;
                 }
                 self.nodes[node].thing = Thing::Native(item);
                 self.nodes[node].by = writer;
+            }
+            (Thing::Stored { id, .. }, Thing::Stored { id: other, .. }) if id != other => {
+                self.aliases.insert(other, id);
             }
             (Thing::Stored { id, item: None }, Thing::Stored { .. }) => {
                 self.nodes[node].thing = Thing::Stored { id, item: Some(item) };

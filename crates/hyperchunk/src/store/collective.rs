@@ -1,0 +1,95 @@
+//! Collective writes: the same data, written first by all writers of a dataset.
+//!
+//! Programs that run once a rank often fill a dataset on every rank (`f["x"] = zeros`) and then write a part each. The fill is
+//! one write then, and lies below what each rank wrote after it: else every part would be in conflict with the others' fill.
+
+use super::manifest::Stored;
+use super::overlap::same;
+use super::pool::Pool;
+use super::site::Site;
+use super::{DatasetId, Manifest, PackedPieces, Part, Piece, Written};
+use crate::Result;
+use std::collections::HashSet;
+
+/// The most pieces at the beginning that are compared.
+const MAX_PIECES: usize = 64;
+
+/// Puts what all writers of the newest epoch wrote first below everything that they wrote after it.
+/// Returns the datasets of which that is so: it is the first of their parts of that epoch.
+pub(super) fn lower(manifest: &mut Manifest, site: Site<'_>) -> Result<HashSet<DatasetId>> {
+    let mut lowered = Vec::new();
+    {
+        let logs = Pool::new(site, manifest);
+        for (number, stored) in manifest.datasets.iter().enumerate() {
+            let common = common(manifest, stored, &logs)?;
+            if common > 0 {
+                lowered.push((number, common));
+            }
+        }
+    }
+    let epoch = manifest.number;
+    let mut ids = HashSet::new();
+    for (number, common) in lowered {
+        let Some(stored) = manifest.datasets.get_mut(number) else { continue };
+        ids.insert(stored.id);
+        let rank = stored.definition.dims.len();
+        let parts = std::mem::take(&mut stored.parts);
+        for mut part in parts {
+            if part.epoch != epoch || part.written.pieces.is_empty() {
+                stored.parts.push(part);
+                continue;
+            }
+            let is_first = !stored.parts.iter().any(|part| part.epoch == epoch);
+            let (mut first, mut rest) = (PackedPieces::new(rank), PackedPieces::new(rank));
+            for (at, piece) in part.written.pieces.iter().enumerate() {
+                if at < common { first.push(&piece) } else { rest.push(&piece) }
+            }
+            first.pack();
+            rest.pack();
+            if is_first {
+                let written = Written { pieces: first, ..Written::nothing(rank) };
+                stored.parts.push(Part { log: part.log, epoch, written });
+            }
+            part.written.pieces = rest;
+            if !part.written.is_empty() {
+                stored.parts.push(part);
+            }
+        }
+    }
+    Ok(ids)
+}
+
+/// How many pieces at the beginning are the same in all parts of the newest epoch, of which there are several.
+fn common(manifest: &Manifest, stored: &Stored, logs: &Pool<'_>) -> Result<usize> {
+    let of_epoch = || stored.parts.iter().filter(|part| part.epoch == manifest.number);
+    let parts: Vec<&Part> = of_epoch().filter(|part| !part.written.pieces.is_empty()).collect();
+    let mut writers: Vec<u32> = parts.iter().map(|part| part.log).collect();
+    writers.sort_unstable();
+    writers.dedup();
+    let priority = |part: &&Part| manifest.logs.get(part.log as usize).map(|log| log.priority);
+    let alike = parts.windows(2).all(|two| priority(&two[0]) == priority(&two[1]));
+    // An extent that changed clips what came before it.
+    let resized = of_epoch().any(|part| !part.written.extents.is_empty());
+    if writers.len() < 2 || writers.len() < parts.len() || !alike || resized {
+        return Ok(0);
+    }
+    // Nearly always the first pieces differ, and nothing is read.
+    let lists: Vec<Vec<Piece>> =
+        parts.iter().map(|part| part.written.pieces.iter().take(MAX_PIECES).collect()).collect();
+    let Some((first, others)) = lists.split_first() else { return Ok(0) };
+    let mut common = 0;
+    for (at, piece) in first.iter().enumerate() {
+        for (part, list) in parts.iter().skip(1).zip(others) {
+            let Some(other) = list.get(at) else { return Ok(common) };
+            if other.slab != piece.slab || other.place != piece.place || other.length != piece.length {
+                return Ok(common);
+            }
+            let (one, two) = (logs.get(parts[0].log)?, logs.get(part.log)?);
+            if !same(&stored.definition, (&one, piece), (&two, other), &piece.slab)? {
+                return Ok(common);
+            }
+        }
+        common += 1;
+    }
+    Ok(common)
+}
