@@ -101,3 +101,40 @@ def test_different_strings_of_one_element_are_a_conflict(tmp_path: Path) -> None
     states, errors = run(tmp_path, body)
     assert states == [0, 1]
     assert "/s: different values of 1 element, the first at [1]" in errors
+
+
+READ = """
+import pathlib, time
+def wait(name):
+    until = time.monotonic() + 60
+    while not pathlib.Path(name).exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+d = file.create_dataset("x", (ranks, 1000), "i4")
+c = file.create_dataset("c", (ranks, 10), "f8", chunks=(1, 10), compression="gzip", fillvalue=-1)
+d[rank] = rank + 1
+c[rank, :5] = rank + 1
+file.flush()
+pathlib.Path(f"flushed{rank}").touch()
+for other in range(ranks):
+    wait(f"flushed{other}")
+assert (d[:] == np.arange(1, ranks + 1)[:, None]).all(), d[:, 0]
+assert (c[:, :5] == np.arange(1, ranks + 1)[:, None]).all() and (c[:, 5:] == -1).all(), c[:]
+assert (d[rank] == rank + 1).all()
+pathlib.Path(f"read{rank}").touch()
+for other in range(ranks):
+    wait(f"read{other}")
+# And once more, in the same open file.
+d[rank, 0] = 100 + rank
+file.flush()
+pathlib.Path(f"again{rank}").touch()
+for other in range(ranks):
+    wait(f"again{other}")
+assert d[:, 0].tolist() == [100 + other for other in range(ranks)], d[:, 0]
+"""
+
+
+def test_a_rank_reads_what_others_flushed(tmp_path: Path) -> None:
+    assert run(tmp_path, READ, 3) == ([0] * 3, "")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["x"][:, 0].tolist() == [100, 101, 102]

@@ -449,7 +449,8 @@ impl super::Store {
         let number = writer.define(&definition)?;
         self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         let dims = definition.dims.clone();
-        let shared = Shared::new(definition, dims, Vec::new(), Some((writer.clone(), number)));
+        let shared = Shared::new(id, definition, dims, Vec::new(), Some((writer.clone(), number)));
+        let shared = shared.with_peers(self.peers.as_ref());
         let shared = Arc::new(shared.with_codec(self.options.codec));
         self.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&shared));
         Ok(shared)

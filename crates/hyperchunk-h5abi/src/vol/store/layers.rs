@@ -63,6 +63,11 @@ impl Layers {
         self.decoded = None;
     }
 
+    /// Whether one raw piece of a layer holds all of a box, and nothing lies over it.
+    pub(super) fn is_covered_by(&self, layer: usize, slab: &Slab) -> bool {
+        covering(&self.all, slab).is_some_and(|(number, _)| number == layer)
+    }
+
     /// The elements of a box, in C order; what was never written is the fill value.
     pub(super) fn read(&mut self, definition: &Definition, slab: &Slab, out: &mut [u8]) -> Result<()> {
         let element =

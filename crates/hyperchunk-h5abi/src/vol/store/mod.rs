@@ -15,6 +15,7 @@ mod layers;
 mod location;
 mod opened;
 mod paths;
+mod peers;
 mod pieces;
 mod selection;
 mod shared;
@@ -36,8 +37,9 @@ use super::failure::{Outcome, refuse};
 use super::options::Options;
 use super::slot::Slot;
 use crate::symbols::Hid;
-use hyperchunk::store::{DatasetId, Definition, Log, LogWriter, Manifest, WriterBytes, WriterId, log_of};
+use hyperchunk::store::{DatasetId, Definition, LogWriter, Manifest, WriterBytes, WriterId, log_of};
 use layers::{Layer, Source};
+use peers::Peers;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fs::File;
@@ -53,8 +55,8 @@ pub(super) struct Store {
     name: Vec<u8>,
     options: Options,
     writer: Option<LogWriter>,
-    /// Logs of others that nobody has committed, as they were when this writer joined.
-    others: Vec<Arc<Log>>,
+    /// The other writers of the file; `None` if it is open for reading only.
+    peers: Option<Arc<Peers>>,
     /// Keeps the skeleton open as long as any object of the file is: its root group, the address as a number.
     keeper: Mutex<Option<(usize, Hid)>>,
     /// How many of our objects belong to it.
@@ -166,28 +168,14 @@ impl Store {
             definition = Some(stored.definition.clone());
             dims.clone_from(&stored.extent);
         }
-        for log in &self.others {
-            for (number, defined) in log.defined.iter().enumerate() {
-                if defined.id != id {
-                    continue;
-                }
-                let number = u32::try_from(number).unwrap_or(u32::MAX);
-                let (_, found) = log.definition(number)?;
-                if dims.is_empty() {
-                    dims.clone_from(&found.dims);
-                }
-                if let Some((_, written)) = log.written.iter().find(|(of, _)| *of == number) {
-                    if let Some(last) = written.extents.last() {
-                        dims.iter_mut().zip(&last.dims).for_each(|(dim, other)| *dim = (*dim).max(*other));
-                    }
-                    layers.push(Layer::new(
-                        self.source(log.writer(), &found)?,
-                        u64::MAX.saturating_sub(1),
-                        written,
-                    ));
-                }
-                definition = definition.or(Some(found));
+        if let Some(peers) = &self.peers {
+            peers.refresh()?;
+            let found = peers.of_dataset(id)?;
+            if dims.is_empty() {
+                dims.clone_from(&found.dims);
             }
+            dims.iter_mut().zip(&found.dims).for_each(|(dim, other)| *dim = (*dim).max(*other));
+            definition = definition.or(found.definition);
         }
         let Some(definition) = definition else {
             refuse!(
@@ -205,7 +193,8 @@ impl Store {
             }
             None => None,
         };
-        let shared = Shared::new(definition, dims, layers, own).with_codec(self.options.codec);
+        let shared = Shared::new(id, definition, dims, layers, own).with_peers(self.peers.as_ref());
+        let shared = shared.with_codec(self.options.codec);
         let shared = Arc::new(shared);
         let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(datasets.entry(id).or_insert(shared)))

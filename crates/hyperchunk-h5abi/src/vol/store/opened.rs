@@ -7,6 +7,7 @@ use super::super::object::Object;
 use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_TYPE};
+use super::peers::Peers;
 use super::{Diverted, Opened, Store, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
@@ -171,7 +172,8 @@ pub(in crate::vol) fn create(
         writer.hide(&hidden)?;
     }
     paths::publish_stub(&path)?;
-    let store = Store::new(slot, path, options, Some(writer), Vec::new(), call.name);
+    let peers = Peers::new(path.clone(), writer.id(), mine, &hidden, None);
+    let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
     begin(slot, below, store, call, None).map(Some)
 }
 
@@ -204,7 +206,7 @@ pub(in crate::vol) fn open(
             refuse!("{} is opened at epoch {epoch}, which cannot be written to", path.display())
         }
         let manifest = Manifest::epoch(&path, epoch)?;
-        let store = Store::new(slot, path, options, None, Vec::new(), call.name);
+        let store = Store::new(slot, path, options, None, call.name);
         return begin(slot, below, store, call, Some(&manifest.image)).map(Some);
     }
     let waiting = if paths::is_stub(&path)? { waiting(&path)? } else { Vec::new() };
@@ -220,7 +222,8 @@ pub(in crate::vol) fn open(
             let others = published(&path, &waiting);
             let image = others.iter().find_map(|log| log.read_image().ok().flatten());
             let writer = writer(&path, options, Mode::Join)?;
-            let store = Store::new(slot, path, options, Some(writer), others, call.name);
+            let peers = Peers::new(path.clone(), writer.id(), Session::default(), &[], None);
+            let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
             return begin(slot, below, store, call, image.as_deref()).map(Some);
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
@@ -237,7 +240,7 @@ pub(in crate::vol) fn open(
         }
     }
     if !writable {
-        let store = Store::new(slot, path, options, None, Vec::new(), call.name);
+        let store = Store::new(slot, path, options, None, call.name);
         // SAFETY: the arguments are a callback's.
         let under = unsafe {
             (slot.api.file_open)(call.name.as_ptr(), call.flags, below.fapl.id, call.dxpl, NO_REQUEST)
@@ -251,7 +254,9 @@ pub(in crate::vol) fn open(
     }
     let writer = writer(&path, options, Mode::Join)?;
     let Some(base) = writer.base().map(Arc::clone) else { return Ok(None) };
-    let store = Store::new(slot, path, options, Some(writer), Vec::new(), call.name);
+    let session = writer.header().session;
+    let peers = Peers::new(path.clone(), writer.id(), session, &[], Some(Arc::clone(&base)));
+    let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
     begin(slot, below, store, call, Some(&base.image)).map(Some)
 }
 
@@ -275,11 +280,11 @@ impl Store {
         slot: &'static Slot,
         path: PathBuf,
         options: &Options,
-        writer: Option<LogWriter>,
-        others: Vec<Arc<Log>>,
+        writing: Option<(LogWriter, Peers)>,
         given: &CStr,
     ) -> Self {
         let mut name = given.to_bytes().to_vec();
+        let (writer, peers) = writing.unzip();
         if let Some(writer) = &writer {
             // Of the same folder, so that links to files beside it lead there; and of no other skeleton.
             name.extend_from_slice(format!(".{}", writer.id()).as_bytes());
@@ -290,7 +295,7 @@ impl Store {
             name,
             options: options.clone(),
             writer,
-            others,
+            peers: peers.map(Arc::new),
             keeper: Mutex::default(),
             objects: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
@@ -304,7 +309,7 @@ impl Store {
 
     /// A store that is only read, for a dataset that a link led to.
     fn reader(slot: &'static Slot, path: PathBuf, given: &CStr) -> Self {
-        Store::new(slot, path, &Options::default(), None, Vec::new(), given)
+        Store::new(slot, path, &Options::default(), None, given)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
+use super::peers::{EPOCH, Peers};
 use hyperchunk::select::{Axis, Choice};
-use hyperchunk::store::{Definition, LogWriter, Slab};
+use hyperchunk::store::{DatasetId, Definition, LogWriter, Slab};
 use hyperchunk::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +16,8 @@ pub(in crate::vol) struct Shared {
     pub(super) filters: bool,
     /// The log that it is written to, and its number there; read-only without.
     own: Option<(LogWriter, u32)>,
+    id: DatasetId,
+    peers: Option<Arc<Peers>>,
     state: Mutex<State>,
 }
 
@@ -26,10 +29,13 @@ struct State {
     own: Option<usize>,
     /// Whether something was written since our own layer was brought up to date.
     stale: bool,
+    /// Which state of the peers is among the layers.
+    generation: u64,
 }
 
 impl Shared {
     pub(super) fn new(
+        id: DatasetId,
         definition: Definition,
         dims: Vec<u64>,
         others: Vec<Layer>,
@@ -45,13 +51,19 @@ impl Shared {
             });
             layers.all.len().saturating_sub(1)
         });
-        let state = Mutex::new(State { dims, layers, own: place, stale: own.is_some() });
-        Shared { definition: Arc::new(definition), filters: false, own, state }
+        let state = Mutex::new(State { dims, layers, own: place, stale: own.is_some(), generation: 0 });
+        Shared { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
     }
 
     /// With filters applied when chunks are written, if that is asked for.
     pub(super) fn with_codec(mut self, codec: Codec) -> Self {
         self.filters = codec == Codec::Filters && !self.definition.pipeline.is_empty();
+        self
+    }
+
+    /// With what other writers flush.
+    pub(super) fn with_peers(mut self, peers: Option<&Arc<Peers>>) -> Self {
+        self.peers = peers.map(Arc::clone);
         self
     }
 
@@ -69,8 +81,27 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// With our own layer as it is now.
+    /// With our own layer and what others have flushed, as they are now.
     fn current(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.with_own()?;
+        let Some(peers) = &self.peers else { return Ok(state) };
+        let generation = peers.refresh()?;
+        if generation == state.generation {
+            return Ok(state);
+        }
+        let found = peers.of_dataset(self.id)?;
+        let own = state.own.map(|place| state.layers.all.remove(place));
+        state.layers.all.retain(|layer| layer.epoch != EPOCH);
+        state.layers.all.extend(found.layers);
+        state.own = own.as_ref().map(|_| state.layers.all.len());
+        state.layers.all.extend(own);
+        state.layers.forget_decoded();
+        state.generation = generation;
+        Ok(state)
+    }
+
+    /// With our own layer as it is now.
+    fn with_own(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if !state.stale {
             return Ok(state);
@@ -131,6 +162,12 @@ impl Shared {
 
     /// The elements of a box in C order.
     pub(super) fn read(&self, slab: &Slab, out: &mut [u8]) -> Result<()> {
+        // What this process wrote itself lies over all else.
+        let mut own = self.with_own()?;
+        if own.own.is_some_and(|place| own.layers.is_covered_by(place, slab)) {
+            return own.layers.read(&self.definition, slab, out);
+        }
+        drop(own);
         self.current()?.layers.read(&self.definition, slab, out)
     }
 

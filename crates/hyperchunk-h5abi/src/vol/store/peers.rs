@@ -1,0 +1,150 @@
+//! Other writers of the same file, at work or done: what they have flushed is there to be read.
+
+use super::layers::{Layer, Source};
+use hyperchunk::store::commit::{self, Waiting};
+use hyperchunk::store::{
+    DatasetId, Definition, Log, Manifest, Session, WriterBytes, WriterId, folder_of, log_of,
+};
+use hyperchunk::{Error, ErrorKind, Result};
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// The epoch of what peers wrote: over all that is committed, under what this process wrote.
+pub(super) const EPOCH: u64 = u64::MAX - 1;
+/// How long ago a folder must have changed for its time of modification to tell later changes.
+const CLOCK_TICK: Duration = Duration::from_millis(100);
+
+/// The other writers of a file that this process writes to.
+#[derive(Debug)]
+pub(super) struct Peers {
+    path: PathBuf,
+    own: WriterId,
+    session: Session,
+    /// Finished writers of earlier sessions, which this one hides.
+    hidden: HashSet<WriterId>,
+    /// The epoch that this writer began with.
+    base: Option<Arc<Manifest>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the folder was changed last, if there was no other writer then.
+    alone: Option<SystemTime>,
+    seen: Vec<(WriterId, u64)>,
+    logs: Vec<Arc<Log>>,
+    files: HashMap<WriterId, Arc<File>>,
+    /// Counts the changes of `logs`.
+    generation: u64,
+}
+
+/// What peers have of one dataset.
+#[derive(Debug, Default)]
+pub(super) struct OfPeers {
+    pub(super) definition: Option<Definition>,
+    /// The largest extent that one of them gave it; empty if none has it.
+    pub(super) dims: Vec<u64>,
+    pub(super) layers: Vec<Layer>,
+}
+
+impl Peers {
+    pub(super) fn new(
+        path: PathBuf,
+        own: WriterId,
+        session: Session,
+        hidden: &[WriterId],
+        base: Option<Arc<Manifest>>,
+    ) -> Self {
+        let hidden = hidden.iter().copied().collect();
+        Self { path, own, session, hidden, base, state: Mutex::default() }
+    }
+
+    /// Looks whether others have flushed since; the number of their state that is known now.
+    pub(super) fn refresh(&self) -> Result<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = fs::metadata(folder_of(&self.path)).and_then(|folder| folder.modified()).ok();
+        if changed.is_some() && state.alone == changed {
+            return Ok(state.generation);
+        }
+        let settled = changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > CLOCK_TICK);
+        let mut waiting = commit::waiting(&*self.path, self.base.as_deref())?;
+        waiting.retain(|log| self.is_peer(log));
+        state.alone = changed.filter(|_| settled && waiting.is_empty());
+        waiting.sort_by_key(|log| (log.header.started, log.header.writer));
+        let seen: Vec<_> = waiting.iter().map(|log| (log.header.writer, log.size)).collect();
+        if seen == state.seen {
+            return Ok(state.generation);
+        }
+        let mut logs = Vec::new();
+        for log in &waiting {
+            let name = log_of(&self.path, log.header.writer);
+            match Log::open(&*name, None, 0) {
+                Ok(log) => logs.push(Arc::new(log)),
+                // Nothing of it was flushed yet.
+                Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error.file(name.display())),
+            }
+        }
+        let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
+        logs.retain(|log| !hidden.contains(&log.writer()));
+        (state.seen, state.logs) = (seen, logs);
+        state.generation = state.generation.saturating_add(1);
+        Ok(state.generation)
+    }
+
+    fn is_peer(&self, log: &Waiting) -> bool {
+        let header = &log.header;
+        let of_session = self.session.is_unknown() || header.session == self.session;
+        header.writer != self.own && of_session && !self.hidden.contains(&header.writer)
+    }
+
+    /// What they have of a dataset, as of the last [`Peers::refresh`].
+    pub(super) fn of_dataset(&self, id: DatasetId) -> Result<OfPeers> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = OfPeers::default();
+        for log in state.logs.clone() {
+            for number in (0..log.defined.len())
+                .filter(|number| log.defined.get(*number).is_some_and(|one| one.id == id))
+            {
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let (_, definition) = log.definition(number)?;
+                if found.dims.is_empty() {
+                    found.dims.clone_from(&definition.dims);
+                }
+                let written = log.written.iter().find(|(of, _)| *of == number).map(|(_, written)| written);
+                if let Some(written) = written {
+                    if let Some(last) = written.extents.last() {
+                        let both = found.dims.iter_mut().zip(&last.dims);
+                        both.for_each(|(dim, other)| *dim = (*dim).max(*other));
+                    }
+                    let file = file(&mut state.files, &self.path, log.writer())?;
+                    let bytes = WriterBytes::new(&self.path, log.writer(), file, &definition);
+                    found.layers.push(Layer::new(Source::Other(Arc::new(bytes)), EPOCH, written));
+                }
+                found.definition.get_or_insert(definition);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn file(
+    known: &mut HashMap<WriterId, Arc<File>>,
+    path: &std::path::Path,
+    writer: WriterId,
+) -> Result<Arc<File>> {
+    if let Some(file) = known.get(&writer) {
+        return Ok(Arc::clone(file));
+    }
+    let name = log_of(path, writer);
+    let file = File::open(&name).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot open the log of another writer: {error}"))
+            .file(name.display())
+    })?;
+    let file = Arc::new(file);
+    known.insert(writer, Arc::clone(&file));
+    Ok(file)
+}
