@@ -23,10 +23,16 @@ use pyo3::types::{PyBytes, PyDict};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a store is: at a path, or at a URL that is reached so.
+/// Where a store is: at the path of the file itself (`store_real_file`), or at a URL that is reached so.
 fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
     Ok(SiteBuf::new(path, &remote))
+}
+
+/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside.
+#[pyfunction]
+pub(crate) fn store_real_file(path: PathBuf) -> PathBuf {
+    store::real_file(&path)
 }
 
 /// What a dataset of a store is.

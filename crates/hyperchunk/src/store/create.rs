@@ -203,9 +203,28 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Defin
         return Ok((Some(Known { store: newest.store, epoch: newest.number }), definitions));
     }
     let all = Marker::all(&at(site)?)?;
+    has_its_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
     let definitions =
         all.iter().filter_map(|(_, _, dataset)| Marker::definition(dataset.external())).collect();
     Ok((None, definitions))
+}
+
+/// Refuses the file of a store that nothing of is beside it: whoever wrote to it would begin another store. No epoch was found.
+fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
+    let epoch = markers.iter().map(|marker| marker.epoch).max();
+    let there = site.local().is_none_or(|path| folder_of(path).is_dir());
+    match epoch {
+        None => return Ok(()),
+        Some(0) if there => return Ok(()),
+        Some(_) => {}
+    }
+    let path = site.at().path().display();
+    let found = if there { "no epoch in it" } else { "no such folder" };
+    let message = format!(
+        "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
+         copied or moved alone, has none: use the name of the file that it was made with, or move both"
+    );
+    Err(Error::new(ErrorKind::NotFound, message))
 }
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.
