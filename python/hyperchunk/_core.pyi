@@ -71,6 +71,7 @@ __all__ = [
     "store_fragments",
     "store_look",
     "store_look_up",
+    "store_real_file",
     "store_results",
     "store_unseen",
     "trust_add",
@@ -505,6 +506,7 @@ def store_unseen(path: str, record: bytes, epochs: tuple[int, int], epoch: int |
 def store_look(
     path: str, record: bytes, epochs: tuple[int, int], epoch: int, boxes: tuple[int, int]
 ) -> bytes | None: ...
+def store_real_file(path: str | Path) -> Path: ...
 def store_look_up(
     path: str, network: dict[str, Any] | None = None
 ) -> tuple[_Known | None, list[tuple[bytes, bytes]]]: ...

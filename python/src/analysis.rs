@@ -115,6 +115,7 @@ fn describe<'py>(py: Python<'py>, analysis: &Analysis) -> PyResult<Bound<'py, Py
 /// The analyses of an epoch: what each is, or why its record does not hold.
 #[pyfunction]
 fn store_analyses<'py>(py: Python<'py>, path: PathBuf, epoch: Option<u64>) -> PyResult<Bound<'py, PyList>> {
+    let path = hyperchunk::store::real_file(&path);
     let listed = py.detach(|| summary::list(&path, &*summary::epoch(&path, epoch)?));
     let rows = PyList::empty(py);
     for Listed { known, analysis } in listed.map_err(|error| to_python(py, &error))? {
@@ -162,6 +163,7 @@ fn store_results<'py>(
     epoch: Option<u64>,
     run: bool,
 ) -> PyResult<Bound<'py, PyList>> {
+    let path = hyperchunk::store::real_file(&path);
     let read = || -> Result<Vec<(Summary, Option<Pairs>)>, Error> {
         let manifest = summary::epoch(&path, epoch)?;
         let definition = manifest.datasets.iter().find(|stored| stored.definition.path == dataset);
@@ -214,6 +216,7 @@ fn store_backfill(
     epochs: (u64, u64),
     threads: usize,
 ) -> PyResult<Option<u64>> {
+    let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<Option<u64>, Error> {
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
         let analysis = Analysis::of(&record)?;
@@ -233,6 +236,7 @@ fn store_unseen(
     epochs: (u64, u64),
     epoch: Option<u64>,
 ) -> PyResult<(u64, usize)> {
+    let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<(u64, usize), Error> {
         let analysis = Analysis::of(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);
@@ -253,6 +257,7 @@ fn store_look<'py>(
     epoch: u64,
     boxes: (usize, usize),
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let path = hyperchunk::store::real_file(&path);
     let look = || -> Result<_, Error> {
         let analysis = Analysis::of(&record)?;
         let of_epochs = |epoch| (epochs.0..=epochs.1).contains(&epoch);

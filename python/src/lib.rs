@@ -94,6 +94,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::store_commit, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_look_up, module)?)?;
     module.add_function(wrap_pyfunction!(store::store_fragments, module)?)?;
+    module.add_function(wrap_pyfunction!(store::store_real_file, module)?)?;
     module.add_class::<follow::StoreFollow>()?;
     module.add_function(wrap_pyfunction!(follow::predicate_of_dataset, module)?)?;
     module.add_class::<query::Query>()?;

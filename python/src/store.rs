@@ -31,10 +31,16 @@ fn known_of(known: &Known) -> StoreKnown {
     (known.store.to_string(), known.epoch, seen)
 }
 
-/// Where a store is: at a path, or at a URL that is reached so.
+/// Where a store is: at the path of the file itself (`store_real_file`), or at a URL that is reached so.
 fn site(path: &Path, network: Option<&Bound<'_, PyDict>>) -> PyResult<SiteBuf> {
     let remote = network.map(crate::network::options).transpose()?.unwrap_or_default();
     Ok(SiteBuf::new(path, &remote))
+}
+
+/// The file that a path leads to, symbolic links being followed: what a store's folder lies beside.
+#[pyfunction]
+pub(crate) fn store_real_file(path: PathBuf) -> PathBuf {
+    store::real_file(&path)
 }
 
 /// The definition of a dataset of a store, and its path.

@@ -39,7 +39,7 @@ impl Reach {
 
     /// Where the store of a file is.
     pub(crate) fn site(&self, file: &Path) -> SiteBuf {
-        SiteBuf::new(file, &self.remote())
+        SiteBuf::find(file, &self.remote())
     }
 }
 

@@ -343,9 +343,12 @@ def _network(
 
 
 def _target(path: str | os.PathLike[str]) -> str:
-    """A URL as it is, and a path whatever the working folder becomes."""
+    """A URL as it is, and a path whatever the working folder becomes: that of the file itself, symbolic links being
+    followed."""
     name = os.fspath(path)
-    return name if is_url(name) else str(Path(name.removeprefix("file://")).absolute())
+    if is_url(name):
+        return name
+    return os.fspath(_core.store_real_file(Path(name.removeprefix("file://")).absolute()))
 
 
 def _reach(storage_options: dict[str, Any] | None, network: dict[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import multiprocessing
@@ -211,6 +212,33 @@ def test_who_commits_at_once_loses_nothing(latency: str, bucket: Path, reach: Re
     # What is shown is the newest.
     with run.open() as file:
         np.testing.assert_array_equal(file["rows"][...], value(range(ROWS)))
+    assert run.commit() is None
+
+
+def test_32_commits_at_once(bucket: Path, reach: Reach, proxy: s3server.Proxy) -> None:
+    """The file is replaced while others read it: they read it again."""
+    datasets = {"/x": store.Dataset((64,), "i4", fillvalue=-1)}
+    run = store.create(f"s3://{bucket.name}/run.h5", datasets, attrs={"text": "x" * 50_000}, **reach())
+    begin = threading.Barrier(32)
+
+    def work(rank: int) -> list[int | None]:
+        made = []
+        for row in (rank, rank + 32):
+            with run.writer() as writer:
+                writer["/x"][row] = row
+            begin.wait(60)
+            epoch = run.commit([writer.close()])
+            made.append(None if epoch is None else epoch.number)
+        return made
+
+    proxy.set(latency="5ms")
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        found = list(pool.map(work, range(32)))
+    proxy.set(latency=0)
+    with run.open() as file:
+        np.testing.assert_array_equal(file["x"][...], np.arange(64))
+    made = [number for numbers in found for number in numbers if number is not None]
+    assert len(set(made)) == len(made) == len([name for name in names(bucket) if name.endswith(".manifest")])
     assert run.commit() is None
 
 

@@ -3,7 +3,7 @@
 use super::job::{chunk_of, read_request};
 use super::plan::OPERATION;
 use super::{FOLDER, Request, names, source};
-use crate::store::folder_of;
+use crate::store::{folder_of, real_file};
 use crate::{Dataset, Error, ErrorKind, ExternalPolicy, File, OpenOptions, Result};
 use hyperchunk_format::select::Choice;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
     let options = OpenOptions { ignore_layouts: true, ..OpenOptions::default() };
     let file = File::open(path, &options)?;
     let mut listed = Vec::new();
-    for (id, folder) in folders(path)? {
+    for (id, folder) in folders(&real_file(path))? {
         let Ok((request, identity)) = read_request(&folder) else { continue };
         let path = names::whole(&folder);
         let state = match (path.is_some(), is_of(&file, &request, &identity)) {
@@ -76,6 +76,7 @@ pub fn layouts(path: &Path) -> Result<Vec<Listed>> {
 /// # Errors
 /// NotFound if there is none of that name, or several begin so; Io.
 pub fn remove(path: &Path, id: &str) -> Result<PathBuf> {
+    let path = &*real_file(path);
     let folder = folder_of(path).join(FOLDER).join(find(path, id)?);
     let refused = |error: std::io::Error| {
         Error::new(ErrorKind::Io, format!("cannot delete the layout: {error}")).file(folder.display())
@@ -227,7 +228,7 @@ fn load(file: &File) -> Result<HashMap<u64, Vec<Arc<Usable>>>> {
     let Some(path) = file.path().filter(|_| may) else {
         return Ok(all);
     };
-    for (id, folder) in folders(path)? {
+    for (id, folder) in folders(&real_file(path))? {
         let Some(path) = names::whole(&folder) else { continue };
         let Ok((request, identity)) = read_request(&folder) else { continue };
         if request.id(&identity) != id || !is_of(file, &request, &identity).unwrap_or(false) {

@@ -103,7 +103,7 @@ impl Job {
         let id = request.id(&source.identity);
         let folder = match folder {
             Some(folder) => folder,
-            None => folder_of(source::beside(name)?).join(FOLDER).join(&id),
+            None => folder_of(&source::beside(name)?).join(FOLDER).join(&id),
         };
         Self::of(source, request, id, folder, output.map(Path::to_owned))
     }
@@ -114,8 +114,8 @@ impl Job {
     /// NotFound if there is none, or several begin so; Changed if the file is another one since; as [`Job::new`].
     pub fn open(name: &str, id: &str, options: &OpenOptions) -> Result<Self> {
         let path = source::beside(name)?;
-        let id = super::catalogue::find(path, id)?;
-        let folder = folder_of(path).join(FOLDER).join(&id);
+        let id = super::catalogue::find(&path, id)?;
+        let folder = folder_of(&path).join(FOLDER).join(&id);
         let (request, identity) = read_request(&folder)?;
         let source = Source::open(name, &request, options)?;
         if source.identity != identity || request.id(&identity) != id {

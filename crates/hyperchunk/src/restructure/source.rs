@@ -4,7 +4,7 @@ use super::Request;
 use crate::store::{Manifest, Stored};
 use crate::{Dataset, Error, ErrorKind, File, OpenOptions, Result};
 use hyperchunk_format::model::{Class, Layout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use twox_hash::XxHash3_128;
 
@@ -165,10 +165,10 @@ fn settle(file: &File) -> Result<()> {
 }
 
 /// The path of a file whose layouts lie beside it.
-pub(super) fn beside(name: &str) -> Result<&Path> {
+pub(super) fn beside(name: &str) -> Result<PathBuf> {
     if crate::io::local_path(name).is_none() {
         let message = "a file over a network has no folder for layouts: name a new file (output)";
         return Err(Error::invalid(message).file(crate::io::without_secrets(name)));
     }
-    Ok(Path::new(name.strip_prefix("file://").unwrap_or(name)))
+    Ok(crate::store::real_file(Path::new(name.strip_prefix("file://").unwrap_or(name))))
 }

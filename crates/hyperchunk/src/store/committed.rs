@@ -226,7 +226,7 @@ impl Store {
             ErrorKind::NotFound => {
                 let message = format!(
                     "the dataset is in a sharded store, and epoch {epoch} of it is not there: the folder with the name of the \
-                     file and `.d` behind belongs beside the file"
+                     file and `.d` behind belongs beside the file (a hard link, or a file that was copied or moved alone, has none)"
                 );
                 Error::new(ErrorKind::NotFound, message)
             }
@@ -241,9 +241,10 @@ impl Store {
         };
         let (place, manifest, size) = match home.source.remote() {
             None => {
-                let manifest = Manifest::epoch(path, epoch).map_err(absent)?;
-                let size = std::fs::metadata(Manifest::path(path, epoch)).map_or(0, |file| file.len());
-                (Place::Site(Site::from(path).into()), manifest, size)
+                let path = super::real_file(path);
+                let manifest = Manifest::epoch(&path, epoch).map_err(absent)?;
+                let size = std::fs::metadata(Manifest::path(&path, epoch)).map_or(0, |file| file.len());
+                (Place::Site(Site::from(&path).into()), manifest, size)
             }
             Some(_) => {
                 let place = Place::Beside(Arc::clone(home.source), format!("{}.d", base_name(path)));

@@ -76,7 +76,8 @@ pub(super) fn session() -> Session {
 /// # Errors
 /// NotFound if nothing was committed; Io; those of reading the logs; Invalid if the file was begun anew in the meantime.
 pub fn compact(path: &Path, options: &CompactOptions) -> Result<Option<Compacted>> {
-    let site = Site::from(path).absolute()?;
+    let path = super::real_file(path);
+    let site = Site::from(&path).absolute()?;
     let path = site.site().at().path().to_owned();
     let named = |error: Error| error.file(path.display());
     let base = Manifest::newest(&path)?.ok_or_else(|| {

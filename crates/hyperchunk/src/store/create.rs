@@ -208,7 +208,9 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<(Vec<
         let known = Known { store: newest.store, epoch: newest.number, seen };
         return Ok((Some(known), named_datasets(site, &newest)?));
     }
-    let all = Marker::all(&at(site)?)?.into_iter();
+    let all = Marker::all(&at(site)?)?;
+    has_its_folder(site, &all.iter().map(|(_, marker, _)| *marker).collect::<Vec<_>>())?;
+    let all = all.into_iter();
     let announced =
         all.filter_map(|(path, _, dataset)| Some((path, Marker::definition(dataset.external())?))).collect();
     Ok((None, announced))
@@ -222,6 +224,24 @@ pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<(Ve
         epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
     });
     Ok(named.collect())
+}
+
+/// Refuses the file of a store that nothing of is beside it: whoever wrote to it would begin another store. No epoch was found.
+fn has_its_folder(site: Site<'_>, markers: &[Marker]) -> Result<()> {
+    let epoch = markers.iter().map(|marker| marker.epoch).max();
+    let there = site.local().is_none_or(|path| folder_of(path).is_dir());
+    match epoch {
+        None => return Ok(()),
+        Some(0) if there => return Ok(()),
+        Some(_) => {}
+    }
+    let path = site.at().path().display();
+    let found = if there { "no epoch in it" } else { "no such folder" };
+    let message = format!(
+        "cannot open the store of {path}: expected its folder {path}.d beside it, got {found}; a hard link, or a file that was \
+         copied or moved alone, has none: use the name of the file that it was made with, or move both"
+    );
+    Err(Error::new(ErrorKind::NotFound, message))
 }
 
 /// Removes what writers left of which nothing was ever committed: it would be taken for the new store's.

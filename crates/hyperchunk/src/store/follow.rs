@@ -110,7 +110,8 @@ impl Follow {
     /// # Errors
     /// Io; Corrupt if the newest epoch is damaged.
     pub fn new(path: &Path, dataset: &[u8], predicate: Predicate) -> Result<Self> {
-        let newest = Manifest::newest(path)?;
+        let path = super::real_file(path);
+        let newest = Manifest::newest(&path)?;
         let mut tails = BTreeMap::new();
         for log in newest.iter().flat_map(|newest| &newest.logs) {
             let tail = Tail { committed: log.length, done: log.finished, ..Tail::new() };
@@ -119,7 +120,7 @@ impl Follow {
         for writer in newest.iter().flat_map(|newest| &newest.hidden) {
             tails.insert(*writer, Tail { done: true, ..Tail::new() });
         }
-        Ok(Self { path: path.to_owned(), dataset: dataset.to_vec(), predicate, tails })
+        Ok(Self { path, dataset: dataset.to_vec(), predicate, tails })
     }
 
     /// What was flushed since the last time; of much, a part, and the rest the next times.

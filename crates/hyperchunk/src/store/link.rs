@@ -262,6 +262,7 @@ pub(super) fn shown(
 /// # Errors
 /// NotFound if nothing was committed; those of reading and writing.
 pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
+    let path = &*super::real_file(path);
     let manifest = Manifest::newest(path)?;
     let manifest = manifest.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
@@ -292,6 +293,7 @@ impl Linked {
     /// # Errors
     /// Those of reading it.
     pub fn of(path: &Path) -> Result<Self> {
+        let path = &*super::real_file(path);
         let file = File::open(path, &super::commit::plain())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();

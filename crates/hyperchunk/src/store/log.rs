@@ -17,13 +17,13 @@ pub(super) use super::site::refused;
 use super::site::{Site, SiteBuf, log_name};
 use super::statistics::{Looks, Pass, Statistics};
 use super::zones::Zones;
-use super::{Definition, Store, Ticket, folder_of};
+use super::{Definition, Store, Ticket};
 use crate::io::positioned::{read_exact_at, write_all_at};
 use crate::read::ChunkCache;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -761,8 +761,7 @@ fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
     let open = || File::options().create_new(true).read(true).write(true).open(log);
     let file = match open() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let folder = folder_of(path);
-            fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))?;
+            Site::from(path).at().make()?;
             open()
         }
         other => other,

@@ -82,7 +82,7 @@ pub use page::{LARGEST_PAGE, MOST_ENTRIES, Page, PageHead, PageKind};
 pub use piece::{Extent, Piece, Place, Slab};
 pub use report::Report;
 pub use scan::{Ending, Log};
-pub use site::{LogName, Site, SiteBuf};
+pub use site::{LogName, Site, SiteBuf, real_file};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Looks, Machine, Pass};
 
@@ -104,7 +104,8 @@ impl Ticket {
     pub const SIZE: usize = 40;
 }
 
-/// Where the logs of a file's store are.
+/// Where the logs of a file's store are: beside the file itself, whose path this is, and not beside a symbolic link to it
+/// ([`real_file`]).
 #[must_use]
 pub fn folder_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

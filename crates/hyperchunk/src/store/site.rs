@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// So many things are waited for at once.
 const AT_ONCE: usize = 16;
+/// So many symbolic links lead to a file at most, as with Linux.
+const MOST_LINKS: usize = 40;
 
 /// What a commit needs of a store's folder and of the file beside it. Names are those of files in the folder.
 pub(crate) trait Folder: Debug {
@@ -133,7 +135,17 @@ impl From<Site<'_>> for SiteBuf {
 }
 
 impl SiteBuf {
-    /// The store of the file at a path or a URL; `remote` says how a URL is reached.
+    /// As [`SiteBuf::new`], of the file that a path leads to: symbolic links of the file are followed ([`real_file`]).
+    #[must_use]
+    pub fn find(name: &Path, remote: &RemoteOptions) -> Self {
+        let found = Self::new(name, remote);
+        match found.0 {
+            Kept::Local(path) => Self(Kept::Local(real_file(&path))),
+            Kept::Bucket(_) => found,
+        }
+    }
+
+    /// The store of the file at a path or a URL, the path being taken as it is; `remote` says how a URL is reached.
     #[must_use]
     pub fn new(name: &Path, remote: &RemoteOptions) -> Self {
         let url =
@@ -217,13 +229,31 @@ impl<'a> Site<'a> {
     pub fn absolute(&self) -> Result<SiteBuf> {
         match self.0 {
             At::Local(Local(path)) => {
-                Local(path).is_a_path()?;
+                if let Some(url) = path.to_str().filter(|name| crate::io::local_path(name).is_none()) {
+                    return Err(no_path(url));
+                }
                 let absolute = std::path::absolute(path).map_err(|error| refused("find", path, &error))?;
                 Ok(SiteBuf(Kept::Local(absolute)))
             }
             At::Bucket(bucket) => Ok(SiteBuf(Kept::Bucket(bucket.clone()))),
         }
     }
+}
+
+/// The file that a path leads to: symbolic links are followed until the file itself, also where it is not there yet. A store
+/// belongs to that file, its folder lies beside it, and the link stays one. Links of folders on the way lead to the same place
+/// by themselves. A path that leads round in a circle stays as it is: whatever opens it says so.
+#[must_use]
+pub fn real_file(path: &Path) -> PathBuf {
+    let mut at = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&at) else { return at };
+        at = match at.parent() {
+            Some(folder) => folder.join(target),
+            None => target,
+        };
+    }
+    path.to_owned()
 }
 
 /// A log, by its path or by its writer.
@@ -321,14 +351,27 @@ struct Local<'a>(&'a Path);
 impl Local<'_> {
     /// What is not done in an object store is not done in a folder of a strange name, either.
     fn is_a_path(&self) -> Result<()> {
-        match self.0.to_str().filter(|name| crate::io::local_path(name).is_none()) {
-            Some(url) => {
-                let message = "this cannot be done to a store in an object store";
-                Err(Error::unsupported(message).file(crate::io::without_secrets(url)))
+        // The store of a symbolic link is that of its file.
+        if fs::symlink_metadata(self.0).is_ok_and(|file| file.file_type().is_symlink()) {
+            if let Err(error) = fs::metadata(self.0)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(refused("follow", self.0, &error));
             }
+            let message = "cannot use the folder of a store beside a symbolic link: expected the path of the file itself, got that \
+                           of a link; follow it first (store::real_file, SiteBuf::find)";
+            return Err(Error::invalid(message).file(self.0.display()));
+        }
+        match self.0.to_str().filter(|name| crate::io::local_path(name).is_none()) {
+            Some(url) => Err(no_path(url)),
             None => Ok(()),
         }
     }
+}
+
+fn no_path(url: &str) -> Error {
+    let message = "this cannot be done to a store in an object store";
+    Error::unsupported(message).file(crate::io::without_secrets(url))
 }
 
 impl Folder for Local<'_> {
@@ -342,6 +385,10 @@ impl Folder for Local<'_> {
 
     fn make(&self) -> Result<()> {
         let folder = folder_of(self.0);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        self.is_a_path()?;
         fs::create_dir_all(&folder).map_err(|error| refused("make the folder", &folder, &error))
     }
 

@@ -200,6 +200,7 @@ fn temporaries(path: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// Io.
 pub fn is_tidy(path: &Path) -> Result<bool> {
+    let path = &*super::real_file(path);
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
     let files = fs::read_dir(folder_of(path)).map_or(0, |entries| entries.flatten().filter(is_file).count());
     let newest = Manifest::newest(path)?;

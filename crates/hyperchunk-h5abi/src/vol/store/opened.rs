@@ -191,10 +191,19 @@ pub(in crate::vol) fn open(
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    if !paths::is_store(&path) || !is_plain_driver(slot, below.fapl.id) {
+    let writable = call.flags & WRITE != 0;
+    if !is_plain_driver(slot, below.fapl.id) {
         return Ok(None);
     }
-    let writable = call.flags & WRITE != 0;
+    if !paths::is_store(&path) {
+        if writable && paths::is_hard_link(&path) {
+            refuse!(
+                "cannot open {} to write to it: expected the folder of its store beside it, got a hard link of a store's file: use the name of the file that the store was made with",
+                path.display()
+            )
+        }
+        return Ok(None);
+    }
     if writable && !may_write(&path) {
         return Ok(None);
     }
@@ -283,7 +292,10 @@ impl Store {
         writing: Option<(LogWriter, Peers)>,
         given: &CStr,
     ) -> Self {
-        let mut name = given.to_bytes().to_vec();
+        // HDF5 looks for what links lead to beside the file itself.
+        let named = Path::new(OsStr::from_bytes(given.to_bytes()));
+        let named = if named.is_symlink() { &*path } else { named };
+        let mut name = named.as_os_str().as_bytes().to_vec();
         let (writer, peers) = writing.unzip();
         if let Some(writer) = &writer {
             // Of the same folder, so that links to files beside it lead there; and of no other skeleton.

@@ -2,11 +2,14 @@
 
 use super::super::slot::Slot;
 use super::Store;
-use hyperchunk::store::{Manifest, WriterId, commit, folder_of};
+use hyperchunk::index::IndexOption;
+use hyperchunk::store::{Manifest, Marker, WriterId, commit, folder_of, real_file};
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
+use hyperchunk::{File, OpenOptions};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::{fs, io};
@@ -44,9 +47,9 @@ pub(in crate::vol) fn forget(slot: &Slot) {
     table.retain(|(base, _), _| *base != slot.library.base());
 }
 
-/// A name that HDF5 passes, as a path from the root, links in its folder followed.
+/// A name that HDF5 passes, as a path from the root, links followed: a store belongs to the file itself.
 pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
-    let path = std::path::absolute(OsStr::from_bytes(name.to_bytes())).ok()?;
+    let path = real_file(&std::path::absolute(OsStr::from_bytes(name.to_bytes())).ok()?);
     let (folder, file) = (path.parent()?, path.file_name()?);
     Some(fs::canonicalize(folder).map_or_else(|_| path.clone(), |folder| folder.join(file)))
 }
@@ -54,6 +57,17 @@ pub(super) fn absolute(name: &CStr) -> Option<PathBuf> {
 /// Whether there is a store at a path: an HDF5 file with a folder of logs beside it.
 pub(in crate::vol) fn is_store(path: &Path) -> bool {
     folder_of(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
+}
+
+/// Whether a file, which has no folder of logs, is a store's under another name. What is written to it would be written into
+/// the skeleton that both names have, and be lost with the next commit.
+pub(super) fn is_hard_link(path: &Path) -> bool {
+    let several = fs::metadata(path).is_ok_and(|file| file.is_file() && file.nlink() > 1);
+    // The index that may lie beside a file is none of its own.
+    let mut options = OpenOptions::default();
+    (options.ignore_stores, options.index) = (true, IndexOption::Never);
+    let markers = || File::open(path, &options).and_then(|file| Marker::all(&file));
+    several && markers().is_ok_and(|markers| !markers.is_empty())
 }
 
 /// What stands at the path of a store before its first commit: an empty HDF5 file, the same from every writer, so that it is

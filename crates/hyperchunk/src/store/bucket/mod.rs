@@ -25,6 +25,9 @@ use std::time::Duration;
 const UPLOADS: &str = "uploads";
 /// An object that is there in every store, by which it is found out whether conditions count.
 const CONDITION: &str = "put-if-absent";
+/// So often what others replace is read again, and so long is waited for the first time.
+const TRIES: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(2);
 /// No skeleton is larger.
 const LARGEST: u64 = 1 << 32;
 
@@ -103,7 +106,7 @@ impl Bucket {
             epoch: Some(epoch),
             ..OpenOptions::default()
         };
-        File::open_url(&self.0.url, &options)
+        again(|| File::open_url(&self.0.url, &options))
     }
 
     /// A writer's log, with all objects that it has until now.
@@ -180,6 +183,20 @@ impl Bucket {
     }
 }
 
+/// Reads the file itself, the one object that is ever replaced: by every commit. If that happens in the middle of a read, it begins
+/// again with what is there then.
+fn again<T>(read: impl Fn() -> Result<T>) -> Result<T> {
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        match read() {
+            Err(error) if error.kind() == ErrorKind::Changed => std::thread::sleep(pause),
+            done => return done,
+        }
+        pause = (pause * 2).min(PAUSE * 64);
+    }
+    read()
+}
+
 /// What tells of an upload of a writer.
 fn note_of(writer: WriterId, from: u64) -> String {
     format!("{UPLOADS}/{writer}.{from}")
@@ -240,7 +257,7 @@ impl Folder for Bucket {
 
     fn file(&self) -> Result<Vec<u8>> {
         let named = |error: Error| error.file(self.0.shown.display());
-        Self::read_all(&*io::open(&self.0.url, self.options())?, LARGEST).map_err(named)
+        again(|| Self::read_all(&*io::open(&self.0.url, self.options())?, LARGEST)).map_err(named)
     }
 
     fn replace(&self, bytes: &[u8], _: Option<&Stamp>, _: Sync) -> Result<()> {

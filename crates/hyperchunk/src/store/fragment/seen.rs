@@ -74,6 +74,7 @@ struct Column {
 /// NotFound if there is no such table; Invalid, with the reason, if the files have anything else than the table, or not all of
 /// it; those of reading.
 pub fn fragments(path: &Path, table: &str, epoch: Option<u64>) -> Result<Fragments> {
+    let path = &*crate::store::real_file(path);
     let absent = || Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed");
     let found = match epoch {
         Some(number) => Manifest::epoch(path, number).map(Some),
