@@ -172,7 +172,8 @@ def test_an_old_handle_knows_datasets_of_later_epochs(tmp_path: Path) -> None:
 
 def test_a_handle_of_a_store_that_was_replaced_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    old = first(path)
+    first(path)
+    old = store.open(path)
     other = store.create(tmp_path / "b.h5", {"/x": store.Dataset(3, "i4")})
     with other.writer() as writer:
         writer["x"][...] = 1

@@ -66,6 +66,8 @@ def test_a_log_of_another_store(tmp_path: Path) -> None:
     with run.writer() as writer:
         writer["x"][...] = 1
     run.commit()
+    other.writer().close()
+    assert other.commit() is not None
     foreign = other.writer()
     foreign["x"][...] = 2
     foreign.close()

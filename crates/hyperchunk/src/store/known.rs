@@ -59,14 +59,13 @@ impl Known {
             (Some(_), None) if self.epoch > 0 || !site.at().has_file()? => return Ok(None),
             _ => {}
         }
-        let newest = Manifest::newest(site)?.filter(|newest| newest.number > self.epoch);
-        if newest
-            .as_ref()
-            .is_some_and(|newest| self.store != StoreId::default() && newest.store != self.store)
-        {
+        let newest = Manifest::newest(site)?;
+        // The first epoch may have been made by writers that did not know the store's id.
+        let other = |newest: &Arc<Manifest>| self.epoch > 0 && newest.store != self.store;
+        if newest.as_ref().is_some_and(other) {
             let message = "cannot write to the store: another store has taken its place; open it again";
             return Err(Error::invalid(message).file(site.at().path().display()));
         }
-        Ok(newest)
+        Ok(newest.filter(|newest| newest.number > self.epoch))
     }
 }

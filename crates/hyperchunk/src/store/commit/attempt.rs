@@ -78,7 +78,8 @@ impl<'a> Attempt<'a> {
         {
             let writer = waiting.header.writer;
             let store = base.as_ref().map(|base| base.store).unwrap_or_default();
-            if waiting.header.store != StoreId::default() && base.is_some() && waiting.header.store != store {
+            // One that began before any epoch need not know the store's id.
+            if waiting.header.base > 0 && base.is_some() && waiting.header.store != store {
                 let reason = Error::corrupt("it belongs to another store");
                 let session = waiting.header.session;
                 set_aside.push(SetAside { writer, session, reason, has_data: false, truncates: false });

@@ -12,6 +12,7 @@
 mod build;
 mod compare;
 mod elements;
+mod lineage;
 mod tree;
 
 use super::{DatasetId, Definition, NAMELESS, WriterId};
@@ -164,6 +165,7 @@ impl Merge {
             let image = root(&merge, image);
             merge.object(author, base, image, 0)?;
         }
+        merge.settle_paths();
         Ok(merge)
     }
 

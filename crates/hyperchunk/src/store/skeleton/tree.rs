@@ -1,6 +1,7 @@
 //! The tree that a merge makes, and the three-way merge itself.
 
 use super::elements::{Elements, Merged};
+use super::lineage::Lineage;
 use super::{Author, Disagreement, Merge};
 use crate::Result;
 use crate::store::{DatasetId, Marker, WriterId};
@@ -102,6 +103,11 @@ impl Node {
         self.links.iter().flatten()
     }
 
+    /// Where the link of a name leads.
+    pub(super) fn target(&self, name: &Name) -> Option<&Target> {
+        self.link(name).and_then(|place| self.link_at(place)).map(|link| &link.target)
+    }
+
     fn link_at(&self, place: usize) -> Option<&Link> {
         self.links.get(place)?.as_ref()
     }
@@ -165,13 +171,18 @@ impl Merge {
         node: usize,
     ) -> Result<()> {
         // Groups that wait: trees may be deep.
+        let mut lineage = self.lineage(author, base, item)?;
         let mut open = vec![(base, item, node)];
         self.node_of[item] = Some(node);
+        lineage.claim(node, item);
         while let Some((base, item, node)) = open.pop() {
+            if !lineage.visit(item) {
+                continue;
+            }
             self.contents(author, base, item, node)?;
             self.attributes(author, base, item, node)?;
             if self.nodes[node].thing == Thing::Group {
-                let below = self.links(author, base, item, node)?;
+                let below = self.links(author, &mut lineage, (base, item, node))?;
                 open.extend(below.into_iter().rev());
             }
         }
@@ -237,7 +248,9 @@ impl Merge {
                             let elements = if count == 1 { "element" } else { "elements" };
                             let what =
                                 format!("different values of {count} {elements}, the first at {first:?}");
-                            self.disagree(node, None, None, what, (by, writer));
+                            if by.is_some() {
+                                self.disagree(node, None, None, what, (by, writer));
+                            }
                             self.nodes[node].by = writer;
                             return Ok(());
                         }
@@ -315,7 +328,8 @@ impl Merge {
                 continue;
             }
             let by = current.by;
-            if old.is_none() || by.is_some() {
+            // A later epoch lies over an earlier one.
+            if by.is_some() {
                 let name = new.attribute.name.clone();
                 self.disagree(node, Some(&name), None, "two values", (by, writer));
             }
@@ -328,9 +342,8 @@ impl Merge {
     fn links(
         &mut self,
         author: Author,
-        base: Option<usize>,
-        item: usize,
-        node: usize,
+        lineage: &mut Lineage,
+        (base, item, node): (Option<usize>, usize, usize),
     ) -> Result<Vec<(Option<usize>, usize, usize)>> {
         let Author { writer, deletes } = author;
         let listed = &self.packing.contents.items[item];
@@ -381,10 +394,13 @@ impl Merge {
                 }
                 continue;
             };
-            let kept = match old_item {
-                Some(old) => self.alike(self.thing(old), self.thing(to))?,
-                None => false,
+            let kept = match (old_item, lineage.base_of(to)) {
+                (old, Some(same)) => old == Some(same),
+                (Some(old), None) => self.alike(self.thing(old), self.thing(to))?,
+                (None, None) => false,
             };
+            // What it was before, under whatever name.
+            let was = lineage.base_of(to).or(old_item.filter(|_| kept));
             // The new file's object, if a link of that name leads to one that this may be.
             let there =
                 match now.and_then(|now| self.nodes[node].link_at(now)).map(|link| link.target.clone()) {
@@ -394,10 +410,10 @@ impl Merge {
                     _ => None,
                 };
             match (self.node_of[to], there) {
-                (Some(own), Some(there)) if own == there => {}
-                (None, Some(there)) => {
+                (Some(own), Some(there)) if own == there => next.push((was, to, there)),
+                (None, Some(there)) if lineage.claim(there, to) => {
                     self.node_of[to] = Some(there);
-                    next.push((old_item.filter(|_| kept), to, there));
+                    next.push((was, to, there));
                 }
                 // Another author deleted it or replaced it, and this one left it as it was.
                 _ if kept && !self.differs(author, old_item, to)? => {}
@@ -407,13 +423,20 @@ impl Merge {
                         self.disagree(node, None, Some(&link.name), DELETED_AND_CHANGED, (by, writer));
                     }
                     let target = match own {
-                        Some(own) => own,
+                        Some(own) => {
+                            // Additions are visited by the name that they have in the base.
+                            if deletes {
+                                next.push((was, to, own));
+                            }
+                            own
+                        }
                         None => {
                             let path = below(&self.nodes[node].path, &link.name);
                             let made = Node::new(path, self.thing(to), self.is_tracked(to), writer);
                             self.nodes.push(made);
                             self.node_of[to] = Some(self.nodes.len() - 1);
-                            next.push((None, to, self.nodes.len() - 1));
+                            lineage.claim(self.nodes.len() - 1, to);
+                            next.push((was, to, self.nodes.len() - 1));
                             self.nodes.len() - 1
                         }
                     };
@@ -504,6 +527,28 @@ impl Merge {
                     made
                 }
             };
+        }
+    }
+
+    /// Gives all objects a path that leads to them now: they may have been moved.
+    pub(super) fn settle_paths(&mut self) {
+        let mut seen = vec![false; self.nodes.len()];
+        let mut open = std::collections::VecDeque::from([0]);
+        seen[0] = true;
+        while let Some(node) = open.pop_front() {
+            let found: Vec<_> = self.nodes[node]
+                .links()
+                .filter_map(|link| match link.target {
+                    Target::Node(to) => Some((to, below(&self.nodes[node].path, &link.name))),
+                    Target::Elsewhere(_) => None,
+                })
+                .collect();
+            for (to, path) in found {
+                if !std::mem::replace(&mut seen[to], true) {
+                    self.nodes[to].path = path;
+                    open.push_back(to);
+                }
+            }
         }
     }
 

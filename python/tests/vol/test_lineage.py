@@ -1,0 +1,79 @@
+"""Objects keep their identity over the sessions of a store: moves, further names, references."""
+
+from pathlib import Path
+
+import h5py
+import hyperchunk
+
+from vol import helpers
+
+FIRST = """
+    import h5py, numpy as np
+    with h5py.File("a.h5", "w") as f:
+        f.create_dataset("s0", data="text")
+        f.create_dataset("d", data=np.arange(4))
+        f.create_dataset("e", data=np.arange(3))
+        f.create_dataset("strings", data=["a", "b"])
+        f.create_group("g").create_group("below").attrs["k"] = 1
+        f["refs"] = np.array([f[name].ref for name in ("s0", "d", "strings", "g/below")], h5py.ref_dtype)
+        f.attrs["ref"] = f["g/below"].ref
+        f["regions"] = np.array([f["d"].regionref[1:3]], h5py.regionref_dtype)
+"""
+
+
+def names(path: Path) -> list[str]:
+    """Where the references of the file lead to."""
+    with h5py.File(path) as f:
+        found = [f[reference].name for reference in f["refs"][:]]
+        found.append(f[f.attrs["ref"]].name)
+        region = f["regions"][0]
+        found.append(f[region].name)
+        assert f[region][region].tolist() == [1, 2]
+        return found
+
+
+def change(folder: Path, code: str) -> Path:
+    """The file after a first session and one that runs `code`."""
+    helpers.run(FIRST, folder=folder, store=True)
+    second = f'import h5py\nwith h5py.File("a.h5", "r+") as f:\n    {code}\n'
+    helpers.run(second, folder=folder, store=True)
+    return folder / "a.h5"
+
+
+def test_further_names_of_committed_objects_are_names_of_one(tmp_path: Path) -> None:
+    path = change(tmp_path, 'f["a0"] = f["s0"]; f["g/a1"] = f["d"]; f["a2"] = f["g"]; f["a3"] = f["strings"]')
+    with h5py.File(path) as f:
+        for one, other in [("a0", "s0"), ("g/a1", "d"), ("a2", "g"), ("a3", "strings")]:
+            assert f[one] == f[other], (one, other)
+    with hyperchunk.open(path) as f:
+        assert f["a0"] == f["s0"]
+
+
+def test_references_follow_moves(tmp_path: Path) -> None:
+    path = change(
+        tmp_path,
+        'f.move("s0", "z0"); f.move("d", "g/moved"); f.move("strings", "a1"); f.move("g", "h")',
+    )
+    assert names(path) == ["/z0", "/h/moved", "/a1", "/h/below", "/h/below", "/h/moved"]
+    with h5py.File(path) as f:
+        assert set(f) == {"z0", "e", "a1", "h", "refs", "regions"}
+        assert f["h/below"].attrs["k"] == 1
+        assert f["h/moved"][:].tolist() == [0, 1, 2, 3]
+
+
+def test_two_objects_change_places(tmp_path: Path) -> None:
+    path = change(tmp_path, 'f.move("d", "tmp"); f.move("e", "d"); f.move("tmp", "e"); f["d"].attrs["was"] = "e"')
+    with h5py.File(path) as f:
+        assert f["d"][:].tolist() == [0, 1, 2]
+        assert f["e"][:].tolist() == [0, 1, 2, 3]
+        assert dict(f["d"].attrs) == {"was": "e"}
+        assert dict(f["e"].attrs) == {}
+    assert names(path) == ["/s0", "/e", "/strings", "/g/below", "/g/below", "/e"]
+
+
+def test_a_name_that_leads_to_a_new_object(tmp_path: Path) -> None:
+    path = change(tmp_path, 'del f["s0"]; f["s0"] = "other"; del f["g"]; f.create_group("g").attrs["new"] = 2')
+    with h5py.File(path) as f:
+        assert f["s0"].asstr()[()] == "other"
+        assert list(f["g"]) == []
+        assert dict(f["g"].attrs) == {"new": 2}
