@@ -173,13 +173,15 @@ impl Writer {
         self.run(py, write::Writer::snapshot).map(File)
     }
 
-    /// The elements that lead to stored strings or sequences: `sizes` has the bytes of each, `counts` its elements.
+    /// The elements that lead to stored strings or sequences: `counts` has how many elements of `size` bytes each has.
+    /// `empty_is_null`: one of none is null, as libhdf5 has it for sequences, not for strings.
     fn store<'py>(
         &self,
         py: Python<'py>,
         counts: Vec<usize>,
         size: usize,
         data: &Bound<'_, PyAny>,
+        empty_is_null: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let handles = look(data, |data| {
             self.run(py, |file| {
@@ -190,7 +192,11 @@ impl Writer {
                     let (bytes, behind) =
                         cut.ok_or_else(|| Error::invalid("sequences that end too early"))?;
                     rest = behind;
-                    handles.extend_from_slice(&file.store_sequence(*count, bytes)?);
+                    handles.extend_from_slice(&if *count == 0 && empty_is_null {
+                        [0; 16]
+                    } else {
+                        file.store_sequence(*count, bytes)?
+                    });
                 }
                 Ok(handles)
             })

@@ -2,7 +2,8 @@
 //!
 //! *Raw* digests take elements as they are stored. Types with parts that mean nothing outside their file (sequences,
 //! references) have a *canonical* digest: numbers little-endian, sequences as their count and elements, strings as their
-//! length and bytes, references as the address of the object header that they lead to.
+//! length and bytes, references as the address of the object header that they lead to. In it, null sequences and strings
+//! count as empty ones, as they do for most readers; a second digest says which are null.
 
 use crate::heap::Sequences;
 use crate::slabs::slabs;
@@ -26,6 +27,9 @@ pub struct Digest {
     pub digest: String,
     /// `raw` or `canonical`.
     pub form: &'static str,
+    /// Which sequences and strings of any length are null: over one byte for each, in the order of the elements, 1 for a
+    /// null one and 0 for others. `None` where none is.
+    pub nulls: Option<String>,
 }
 
 /// The digest of a dataset's values.
@@ -108,11 +112,35 @@ fn attribute_of(file: &File, attribute: &Attribute, follow: Option<&Follow<'_>>)
 }
 
 fn null() -> Digest {
-    Digest { digest: "null".into(), form: "raw" }
+    Digest { digest: "null".into(), form: "raw", nulls: None }
+}
+
+/// What elements are added to.
+#[derive(Default)]
+struct Sums {
+    values: Sha256,
+    nulls: Sha256,
+    any_null: bool,
+}
+
+impl Sums {
+    fn update(&mut self, bytes: impl AsRef<[u8]>) {
+        self.values.update(bytes);
+    }
+
+    /// Notes whether a sequence is null.
+    fn note(&mut self, null: bool) {
+        self.nulls.update([u8::from(null)]);
+        self.any_null |= null;
+    }
+}
+
+fn hexadecimal(sha: Sha256) -> String {
+    sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct Hasher<'a> {
-    sha: Sha256,
+    sums: Sums,
     sequences: Sequences<'a>,
     ends: Ends<'a>,
     size: usize,
@@ -134,22 +162,23 @@ impl<'a> Hasher<'a> {
         let size = usize::try_from(datatype.size)
             .map_err(|_| Error::limit("elements larger than the address space"))?;
         let ends = Ends { file, follow };
-        Ok(Self { sha: Sha256::new(), sequences: file.sequences(), ends, size, canonical })
+        Ok(Self { sums: Sums::default(), sequences: file.sequences(), ends, size, canonical })
     }
 
     fn update(&mut self, elements: &[u8]) -> Result<()> {
         let Some(form) = &self.canonical else {
-            self.sha.update(elements);
+            self.sums.update(elements);
             return Ok(());
         };
         elements
             .chunks_exact(self.size)
-            .try_for_each(|element| form.add(element, self.ends, &mut self.sequences, &mut self.sha))
+            .try_for_each(|element| form.add(element, self.ends, &mut self.sequences, &mut self.sums))
     }
 
     fn finish(self) -> Digest {
-        let digest = self.sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Digest { digest, form: if self.canonical.is_some() { "canonical" } else { "raw" } }
+        let form = if self.canonical.is_some() { "canonical" } else { "raw" };
+        let Sums { values, nulls, any_null } = self.sums;
+        Digest { digest: hexadecimal(values), form, nulls: any_null.then(|| hexadecimal(nulls)) }
     }
 }
 
@@ -245,14 +274,14 @@ impl Form {
         element: &[u8],
         ends: Ends<'_>,
         sequences: &mut Sequences<'_>,
-        sha: &mut Sha256,
+        sums: &mut Sums,
     ) -> Result<()> {
         match self {
-            Self::Bytes => sha.update(element),
+            Self::Bytes => sums.update(element),
             Self::Value { conversion, size } => {
                 let mut converted = vec![0; *size];
                 conversion.run(element, &mut converted, 1)?;
-                sha.update(&converted);
+                sums.update(&converted);
             }
             Self::FixedString(padding) => {
                 let kept = match padding {
@@ -264,30 +293,32 @@ impl Form {
                         element.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1)
                     }
                 };
-                sha.update(&element[..kept]);
+                sums.update(&element[..kept]);
                 // In pieces: a string may be as large as a file says.
                 let mut left = element.len() - kept;
                 while left > 0 {
                     let zeros = &[0; 256][..left.min(256)];
-                    sha.update(zeros);
+                    sums.update(zeros);
                     left -= zeros.len();
                 }
             }
             Self::VlenString => {
+                sums.note(sequences.is_null(element)?);
                 let string = sequences.string(element)?;
-                sha.update((string.len() as u64).to_le_bytes());
-                sha.update(string);
+                sums.update((string.len() as u64).to_le_bytes());
+                sums.update(string);
             }
             Self::Vlen { base, form } => {
+                sums.note(sequences.is_null(element)?);
                 let Some((count, bytes)) = sequences.get(element, base)? else {
-                    sha.update(0_u64.to_le_bytes());
+                    sums.update(0_u64.to_le_bytes());
                     return Ok(());
                 };
-                sha.update(count.to_le_bytes());
+                sums.update(count.to_le_bytes());
                 // The heap is asked again inside.
                 let bytes = bytes.to_vec();
                 let size = usize::try_from(base.size).unwrap_or(usize::MAX).max(1);
-                bytes.chunks_exact(size).try_for_each(|element| form.add(element, ends, sequences, sha))?;
+                bytes.chunks_exact(size).try_for_each(|element| form.add(element, ends, sequences, sums))?;
             }
             Self::Parts(parts) => {
                 for (offset, size, form) in parts {
@@ -296,25 +327,25 @@ impl Form {
                         part.ok_or_else(|| Error::corrupt("a member outside its element"))?,
                         ends,
                         sequences,
-                        sha,
+                        sums,
                     )?;
                 }
             }
             Self::Array { size, form } => {
                 element
                     .chunks_exact(*size)
-                    .try_for_each(|element| form.add(element, ends, sequences, sha))?;
+                    .try_for_each(|element| form.add(element, ends, sequences, sums))?;
             }
             Self::Reference(kind) => match ends.file.reference(*kind, element) {
                 Ok(Some(reference)) if ends.follow.is_some() => {
-                    sha.update(ends.follow.map_or_else(Vec::new, |follow| follow(&reference)));
+                    sums.update(ends.follow.map_or_else(Vec::new, |follow| follow(&reference)));
                 }
-                Ok(None) => sha.update([0; 8]),
+                Ok(None) => sums.update([0; 8]),
                 Ok(Some(reference)) if can_follow(ends.file, &reference)? => {
-                    sha.update(reference.address.to_le_bytes())
+                    sums.update(reference.address.to_le_bytes())
                 }
                 Err(error) if error.is_of_reading() => return Err(error),
-                _ => sha.update(b"badref"),
+                _ => sums.update(b"badref"),
             },
         }
         Ok(())

@@ -80,7 +80,8 @@ pub struct Sequences<'a> {
 
 impl Sequences<'_> {
     /// The bytes of the sequence that a stored element (count, collection's address, index) stands for, and how many
-    /// elements it has; `None` for a null one. `base` is the type of its elements.
+    /// elements it has; `None` for a null one. An element of count 0 that leads to an object is empty, not null: that is how
+    /// libhdf5 stores the string `""`. `base` is the type of its elements.
     ///
     /// # Errors
     /// If there is no such object in the heap, or it is shorter than its count says; Limit, if all that was looked up is
@@ -91,9 +92,12 @@ impl Sequences<'_> {
         let count = u64::from(cursor.u32()?);
         let address = cursor.address(sizes)?;
         let index = cursor.u32()?;
-        let Some(address) = address.filter(|address| count != 0 && *address != 0) else {
+        let Some(address) = address.filter(|address| *address != 0) else {
             return Ok(None);
         };
+        if count == 0 {
+            return Ok(Some((0, &[])));
+        }
         let needed = count.checked_mul(base.size);
         let found = self.object(address, index)?.len();
         let Some(needed) =
@@ -115,6 +119,16 @@ impl Sequences<'_> {
         let byte = Datatype { size: 1, class: Class::Opaque { tag: Default::default() } };
         let bytes = self.get(element, &byte)?.map_or(&[][..], |(_, bytes)| bytes);
         Ok(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
+
+    /// Whether a stored element is a null one, as [`Sequences::get`] says; nothing is looked up.
+    ///
+    /// # Errors
+    /// If the element is cut short.
+    pub fn is_null(&self, element: &[u8]) -> Result<bool> {
+        let mut cursor = hyperchunk_format::Cursor::new(element, "sequence", 0);
+        cursor.u32()?;
+        Ok(cursor.address(self.file.superblock().sizes)?.is_none_or(|address| address == 0))
     }
 
     /// Counts what looking something up costs.

@@ -62,7 +62,7 @@ def create_all(
 
 
 def commit_all(store: Store, comm: Any, ticket: bytes, **options: Any) -> Epoch | None:
-    """Commits what all ranks of an mpi4py communicator wrote: one gather of 40 bytes a rank, then rank 0 commits.
+    """Commits what all ranks of an mpi4py communicator wrote: one gather of a ticket a rank, then rank 0 commits.
     Collective; returns when the epoch is there, the same on all ranks.
 
     >>> commit_all(run, MPI.COMM_WORLD, writer.close())  # doctest: +SKIP

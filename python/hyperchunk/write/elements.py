@@ -257,7 +257,8 @@ def _compound(target: Description, dtype: Dtype) -> Part:
 
 def _strings(writer: _core.Writer, array: Array) -> Array:
     encoded = [_text(value) for value in array.flat]
-    return _stored(writer, [len(text) for text in encoded], 1, b"".join(encoded), array.shape)
+    handles = writer.store([len(text) for text in encoded], 1, b"".join(encoded), False)
+    return _handles(handles, array.shape)
 
 
 def _text(value: Any) -> bytes:
@@ -270,8 +271,7 @@ def _text(value: Any) -> bytes:
     return text
 
 
-def _stored(writer: _core.Writer, counts: list[int], size: int, data: Any, shape: tuple[int, ...]) -> Array:
-    handles = writer.store(counts, size, data)
+def _handles(handles: Any, shape: tuple[int, ...]) -> Array:
     return np.frombuffer(handles, _bytes(datatypes.HANDLE)).reshape(shape)
 
 
@@ -287,7 +287,8 @@ def _sequences(writer: _core.Writer, array: Array, element: Description) -> Arra
     plain = [row for row in rows if len(row)]
     joined = _joined(plain, shown)
     data = to_stored(writer, element, joined)
-    return _stored(writer, counts, element[1], data, array.shape)
+    # HDF5 takes an empty sequence in memory for none at all.
+    return _handles(writer.store(counts, element[1], data, True), array.shape)
 
 
 def _base(shown: Dtype) -> Dtype:

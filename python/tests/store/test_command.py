@@ -139,3 +139,24 @@ def test_a_tree_of_folders_and_back(written: Path, tmp_path: Path) -> None:
 def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     for command in ("status", "ls", "commit", "verify", "link", "vacuum"):
         assert "there is no store" in run(command, tmp_path / "none.h5", status=1), command
+
+
+def test_references_to_regions_are_exported_and_come_back(tmp_path: Path) -> None:
+    written, tree, back = tmp_path / "a.h5", tmp_path / "tree", tmp_path / "back.h5"
+    with h5py.File(written, "w") as file:
+        data = file.create_dataset("g/data", data=np.arange(60).reshape(6, 10))
+        box, points = data.regionref[1:3, ::4], data.regionref[np.arange(60).reshape(6, 10) % 7 == 3]
+        regions = file.create_dataset("regions", (3,), h5py.regionref_dtype)  # the last one is null
+        regions[0], regions[1] = box, points
+        file.attrs.create("region", box, dtype=h5py.regionref_dtype)
+    run("export", written, "--tree", tree)
+    run("import", tree, back)
+    with h5py.File(written) as old, h5py.File(back) as new:
+        for one, other in [
+            *zip(old["regions"][:2], new["regions"][:2], strict=True),
+            (old.attrs["region"], new.attrs["region"]),
+        ]:
+            assert new[other].name == "/g/data"
+            assert np.array_equal(old["g/data"][one], new["g/data"][other])
+            assert h5py.h5r.get_region(other, new.id).get_select_npoints() > 0
+        assert not new["regions"][2]

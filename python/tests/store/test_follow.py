@@ -48,6 +48,27 @@ def test_what_writers_flush_is_followed(tmp_path: Path) -> None:
         run.follow("/b", "value > 1")
 
 
+def test_a_committed_store_has_no_writers_to_wait_for(tmp_path: Path) -> None:
+    run = store.create(tmp_path / "run.h5", {"/a": store.Dataset(400, "i4")}, statistics=True, sync="never")
+    # Nobody has begun: there is something to wait for.
+    began = time.monotonic()
+    assert list(run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=0.5)) == []
+    assert time.monotonic() - began >= 0.5
+    with run.writer() as writer:
+        writer["a"][0:10] = 99
+    run.commit()
+    began = time.monotonic()
+    assert list(run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=60)) == []
+    assert time.monotonic() - began < 30
+    # A writer that has begun is waited for.
+    with run.writer() as writer:
+        standing = run.follow("/a", "value > 1", interval=0.01, until_done=True, timeout=60)
+        writer["a"][10:20] = 7
+        writer.flush()
+        assert next(standing).values.tolist() == [7] * 10
+    assert list(standing) == []
+
+
 def test_the_dataset_may_be_in_the_predicate(tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
     names = ["/ocean/h", "/ocean/deep/t", "/air/t"]

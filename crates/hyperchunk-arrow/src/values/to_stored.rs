@@ -373,7 +373,7 @@ impl Target {
             }),
             Form::Bytes => texts(array, |row, bytes| {
                 let out = element(out, row, stride, self.size)?;
-                put(out, &ends.sequence(bytes.len(), bytes)?)
+                put(out, &if is_null(row) { [0; 16] } else { ends.sequence(bytes.len(), bytes)? })
             }),
             Form::Names(names) => texts(array, |row, name| {
                 let out = element(out, row, stride, self.size)?;
@@ -434,6 +434,9 @@ impl Target {
             }
             Form::Sequence(target) => sequences(array, |row, values| {
                 let out = element(out, row, stride, self.size)?;
+                if array.is_null(row) {
+                    return put(out, &[0; 16]);
+                }
                 let length = values.len().checked_mul(target.size).ok_or_else(not_so)?;
                 let mut bytes = Vec::new();
                 bytes.try_reserve_exact(length).map_err(|_| Error::limit("no memory for a sequence"))?;

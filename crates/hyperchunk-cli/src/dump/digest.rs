@@ -47,8 +47,11 @@ fn one(object: &Object, max_bytes: u64, failures: &mut usize) -> String {
     };
     let mut text = format!("{{\"kind\": \"{kind}\"");
     let mut digested = |text: &mut String, result: Result<Digest, Error>| match result {
-        Ok(Digest { digest, form }) => {
+        Ok(Digest { digest, form, nulls }) => {
             let _ = write!(text, "\"digest\": \"{digest}\", \"form\": \"{form}\"");
+            if let Some(nulls) = nulls {
+                let _ = write!(text, ", \"nulls\": \"{nulls}\"");
+            }
         }
         Err(error) => {
             *failures += 1;

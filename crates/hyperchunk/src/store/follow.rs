@@ -29,6 +29,8 @@ pub struct Follow {
     dataset: Vec<u8>,
     predicate: Predicate,
     tails: BTreeMap<WriterId, Tail>,
+    /// Whether something was committed when it began.
+    has_data: bool,
 }
 
 /// Values that a writer flushed.
@@ -64,7 +66,7 @@ pub struct Polled {
     pub looked_at: u64,
     /// How many writers there are that are not committed.
     pub writers: usize,
-    /// Whether they are all done.
+    /// Whether all writers that have begun are done. Before anything was written or committed, nobody has.
     pub done: bool,
 }
 
@@ -120,7 +122,9 @@ impl Follow {
         for writer in newest.iter().flat_map(|newest| &newest.hidden) {
             tails.insert(*writer, Tail { done: true, ..Tail::new() });
         }
-        Ok(Self { path, dataset: dataset.to_vec(), predicate, tails })
+        let has_data =
+            newest.iter().flat_map(|newest| &newest.datasets).any(|dataset| !dataset.parts.is_empty());
+        Ok(Self { path, dataset: dataset.to_vec(), predicate, tails, has_data })
     }
 
     /// What was flushed since the last time; of much, a part, and the rest the next times.
@@ -152,7 +156,7 @@ impl Follow {
             }
             polled.writers += usize::from(is_new && tail.at > HEADER as u64);
         }
-        polled.done &= polled.writers > 0;
+        polled.done &= polled.writers > 0 || self.has_data;
         Ok(polled)
     }
 }

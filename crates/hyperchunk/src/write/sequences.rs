@@ -12,7 +12,8 @@ use hyperchunk_format::model::{Reference, ReferenceKind, Selected};
 const SMALL_COLLECTION: usize = 4096;
 
 impl Writer {
-    /// Stores the bytes of a string or sequence of `count` elements; returns the element that leads to them.
+    /// Stores the bytes of a string or sequence of `count` elements; returns the element that leads to them. One of no
+    /// elements is empty; the null one is 16 zero bytes, and needs no storing.
     ///
     /// # Errors
     /// Limit if it is too long; those of the sink.
@@ -31,9 +32,6 @@ impl Writer {
 
     fn store(&self, count: usize, bytes: &[u8], heap: &Heap) -> Result<[u8; 16]> {
         let mut element = [0; 16];
-        if count == 0 {
-            return Ok(element);
-        }
         let length = u32::try_from(count).map_err(|_| Error::limit("a sequence of 2^32 elements"))?;
         let (address, number) = self.store_bytes(bytes, heap)?;
         element[..4].copy_from_slice(&length.to_le_bytes());

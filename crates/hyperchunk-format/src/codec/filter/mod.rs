@@ -68,16 +68,40 @@ fn fit(value: u64, what: &str) -> Result<u32> {
 /// | bitshuffle (32008) | elements in a block (0: about 8 KiB), compression (0: none, 2: LZ4, 3: zstd), zstd's level |
 /// | zstd (32015) | level (1–22; 3) |
 ///
-/// Other filters get the options as they are. As h5py has it, only fletcher32 is not optional.
+/// Other filters get the options as they are. What a file stores for the filter is taken, too, as programs copy it from another
+/// dataset: what it says of that dataset is put right. As h5py has it, only fletcher32 is not optional.
 ///
 /// # Errors
 /// Invalid or Unsupported if the filter cannot take such options or elements, Limit if a size does not fit.
 pub fn filter(id: u16, options: &[u32], target: &Target<'_>) -> Result<Filter> {
-    let parameters = parameters(id, options, target).map_err(|error| match registered::name(id) {
-        Some(name) => error.within(name),
-        None => error,
-    })?;
+    let parameters =
+        parameters(id, chosen(id, options), target).map_err(|error| match registered::name(id) {
+            Some(name) => error.within(name),
+            None => error,
+        })?;
     Ok(Filter { id, optional: id != 3, name: name(id).map(Into::into), parameters })
+}
+
+/// What a user chose, where `options` are client data as they are stored; else `options`.
+fn chosen(id: u16, options: &[u32]) -> &[u32] {
+    let of_plugin = |numbers: usize| options.get(7).is_some_and(|rank| numbers == 8 + *rank as usize);
+    let cut = match (id, options) {
+        // The size of an element.
+        (2, [_]) => options.get(..0),
+        // The revisions of the filter and of LZF, the size of a chunk.
+        (32000, [4, _, _]) => options.get(..0),
+        // As many numbers as their first says.
+        (5, [count, ..]) if *count as usize == options.len() => options.get(..0),
+        (4, [_, _, _, _]) => options.get(..2),
+        (6, _) if options.len() == SCALE_OFFSET => options.get(..2),
+        // The version, 0.2 or later, and the size of an element. With three numbers, those of a user have a compression second.
+        (32008, [0, 2..=u32::MAX, _, _, ..]) => options.get(3..),
+        (32008, [0, 4..=u32::MAX, _]) => options.get(3..),
+        // The extent of a chunk.
+        (32026, _) if of_plugin(options.len()) => options.get(..7),
+        _ => None,
+    };
+    cut.unwrap_or(options)
 }
 
 /// The name that the filter's library stores.

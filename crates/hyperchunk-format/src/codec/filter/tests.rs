@@ -139,7 +139,7 @@ fn what_cannot_be() {
     for (id, options, datatype, chunk, kind) in [
         (1, &[10][..], &i4, &[10][..], invalid),
         (1, &[1, 2], &i4, &[10], invalid),
-        (2, &[4], &i4, &[10], invalid),
+        (2, &[4, 4], &i4, &[10], invalid),
         (2, &[], &big, &[10], limit),
         (4, &[32, 8], &i4, &[7], invalid),
         (4, &[32, 7], &i4, &[70], invalid),
@@ -182,4 +182,41 @@ fn presets() {
     PRESETS.iter().for_each(|(name, _)| assert!(ids(name, &i4).is_ok(), "{name}"));
     let error = ids("gzip", &i4).unwrap_err();
     assert!(error.message().contains("deflate, fast, small, snappy, none"), "{error}");
+}
+
+/// Programs copy `compression_opts` from what a file stores.
+#[test]
+fn what_is_stored_is_taken_again() {
+    let i2 = integer(2, ByteOrder::Little, true);
+    let f8 = double(ByteOrder::Little);
+    for (id, options) in [
+        (1, &[4][..]),
+        (2, &[]),
+        (4, &[32, 8]),
+        (6, &[2, 5]),
+        (5, &[]),
+        (307, &[3]),
+        (32000, &[]),
+        (32001, &[0, 0, 0, 0, 5, 1, 0]),
+        (32004, &[0]),
+        (32008, &[0, 2]),
+        (32008, &[]),
+        (32008, &[64, 3, 5]),
+        (32015, &[7]),
+        (32026, &[0, 0, 0, 0, 5, 1, 0]),
+    ] {
+        let stored = check(id, options, &i2, &[100, 20]).unwrap();
+        if id == 32008 && options == [64, 3, 5] {
+            assert_eq!(stored, [0, 4, 2, 64, 3, 5]);
+        }
+        assert_eq!(check(id, &stored, &i2, &[100, 20]), Ok(stored.clone()), "{id} {options:?}");
+        if id != 6 {
+            let other = check(id, options, &f8, &[50, 40, 8]);
+            assert_eq!(check(id, &stored, &f8, &[50, 40, 8]), other, "{id} {options:?}, other elements");
+        }
+    }
+    // Of bitshuffle 0.3; and options that are no stored ones.
+    assert_eq!(check(32008, &[0, 3, 2, 0, 2], &i2, &[100]), Ok(vec![0, 4, 2, 0, 2]));
+    assert_eq!(check(32008, &[0, 3, 4], &i2, &[100]), Ok(vec![0, 4, 2, 0, 3, 4]));
+    assert_eq!(check(32008, &[0, 7], &i2, &[100]), Err(ErrorKind::Invalid));
 }

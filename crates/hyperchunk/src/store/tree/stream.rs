@@ -3,7 +3,8 @@
 //! Types of fixed form stay as they are. Else, one element follows the other: of a compound its members in declared order,
 //! without gaps; of an array its elements; of a sequence or string of any length how many elements there are, in 8 bytes,
 //! then these, the number being 2⁶⁴ - 1 for none at all; of a reference how long the path is that it leads to, in 8 bytes,
-//! then the path, empty for none.
+//! then the path, empty for none; of a reference to a part of a dataset the same, how long its selection is, in 8 bytes, and
+//! the selection as HDF5 stores it in the global heap, behind the address.
 
 use crate::heap::Sequences;
 use crate::pack::list::Contents;
@@ -51,6 +52,12 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// The path of the object at an address; empty if there is none.
+    fn path(&self, address: Option<u64>) -> &[u8] {
+        let item = address.and_then(|address| self.contents.find(self.input, address));
+        item.and_then(|item| self.contents.items.get(item)).map_or(&[][..], |item| &item.path)
+    }
+
     fn put(
         &self,
         datatype: &Datatype,
@@ -93,24 +100,44 @@ impl Source<'_> {
                 }
             }
             Class::Reference(ReferenceKind::Object1) => {
-                let wide = element.len() <= 8 || element.iter().skip(8).all(|byte| *byte == 0);
-                let address =
-                    element.iter().take(8).rev().fold(0, |address, byte| address << 8 | u64::from(*byte));
-                let found = Some(address).filter(|address| *address != 0 && wide);
-                let path = found.and_then(|address| self.contents.find(self.input, address));
-                let path =
-                    path.and_then(|item| self.contents.items.get(item)).map_or(&[][..], |item| &item.path);
-                out.extend_from_slice(&(path.len() as u64).to_le_bytes());
-                out.extend_from_slice(path);
+                counted(self.path(address(element)), out);
+            }
+            Class::Reference(ReferenceKind::Region1) => {
+                // The address of a collection, and a number of 4 bytes.
+                let width = element.len().checked_sub(4).ok_or_else(short)?;
+                let (place, number) = element.split_at(width);
+                let number = number.first_chunk().copied().ok_or_else(short)?;
+                let (to, selection) = match address(place) {
+                    Some(place) => {
+                        let object = sequences.object(place, u32::from_le_bytes(number))?;
+                        let (to, selection) = object.split_at_checked(width).ok_or_else(short)?;
+                        (address(to), selection)
+                    }
+                    None => (None, &[][..]),
+                };
+                counted(self.path(to), out);
+                counted(selection, out);
             }
             _ => {
-                let message =
-                    "references to parts of datasets, or of HDF5 1.12, have no form outside of HDF5";
+                let message = "references of HDF5 1.12 have no form outside of HDF5";
                 return Err(Error::unsupported(message));
             }
         }
         Ok(())
     }
+}
+
+/// An address of any width; `None` for a null one, or one beyond 2⁶⁴.
+fn address(bytes: &[u8]) -> Option<u64> {
+    let narrow = bytes.iter().skip(8).all(|byte| *byte == 0);
+    let address = bytes.iter().take(8).rev().fold(0, |address, byte| address << 8 | u64::from(*byte));
+    Some(address).filter(|address| *address != 0 && narrow)
+}
+
+/// Adds how long bytes are, and the bytes.
+fn counted(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
 }
 
 /// The elements that a stream has, as a new file has them; its datatype is [`new_type`].
@@ -132,6 +159,22 @@ impl Reader<'_> {
             self.get(datatype, &mut stream, &mut out)?;
         }
         Ok(out)
+    }
+
+    fn store(&self, count: usize, bytes: &[u8]) -> Result<[u8; 16]> {
+        if self.attribute {
+            self.writer.store_attribute_sequence(count, bytes)
+        } else {
+            self.writer.store_sequence(count, bytes)
+        }
+    }
+
+    /// The address of what the path leads to that comes next; 0 for none.
+    fn address(&self, stream: &mut &[u8]) -> Result<u64> {
+        let length = number(stream)?;
+        let path = take(stream, length)?;
+        let node = (self.find)(path).filter(|_| !path.is_empty());
+        node.map_or(Ok(0), |node| self.writer.address(node))
     }
 
     fn get(&self, datatype: &Datatype, stream: &mut &[u8], out: &mut Vec<u8>) -> Result<()> {
@@ -178,23 +221,25 @@ impl Reader<'_> {
                     _ => bytes.extend_from_slice(take(stream, count)?),
                 }
                 let count = narrow(count)?;
-                let handle = if self.attribute {
-                    self.writer.store_attribute_sequence(count, &bytes)?
-                } else {
-                    self.writer.store_sequence(count, &bytes)?
-                };
-                out.extend_from_slice(&handle);
+                out.extend_from_slice(&self.store(count, &bytes)?);
             }
             Class::Reference(ReferenceKind::Object1) => {
-                let length = number(stream)?;
-                let path = take(stream, length)?;
-                let address = match (self.find)(path).filter(|_| !path.is_empty()) {
-                    Some(node) => self.writer.address(node)?,
-                    None => 0,
-                };
-                out.extend_from_slice(&address.to_le_bytes());
+                out.extend_from_slice(&self.address(stream)?.to_le_bytes());
             }
-            _ => return Err(Error::unsupported("references to parts of datasets, or of HDF5 1.12")),
+            Class::Reference(ReferenceKind::Region1) => {
+                let address = self.address(stream)?;
+                let length = number(stream)?;
+                let selection = take(stream, length)?;
+                if address == 0 {
+                    out.extend_from_slice(&[0; 12]);
+                    return Ok(());
+                }
+                // Of the element of a sequence, all but the count.
+                let object = [&address.to_le_bytes(), selection].concat();
+                let handle = self.store(object.len(), &object)?;
+                out.extend_from_slice(handle.get(4..).unwrap_or_default());
+            }
+            _ => return Err(Error::unsupported("references of HDF5 1.12")),
         }
         Ok(())
     }
