@@ -486,6 +486,7 @@ def store_commit(
         list[str],
         list[str],
         list[tuple[str, str]],
+        list[str],
     ]
     | None
 ): ...

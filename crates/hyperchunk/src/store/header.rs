@@ -14,6 +14,7 @@ pub(super) const HEADER: usize = 128;
 pub(super) const TRAILER_SIZE: usize = 64;
 
 const TRUNCATES: u32 = 1;
+const FAILED: u32 = 2;
 const CLOSED: u32 = 1;
 
 /// What a log says of itself.
@@ -37,6 +38,8 @@ pub struct LogHeader {
     pub started: u64,
     /// Whether it began the file anew.
     pub truncates: bool,
+    /// Whether its writer could not write something: what it was given then is missing.
+    pub failed: bool,
 }
 
 impl LogHeader {
@@ -51,7 +54,8 @@ impl LogHeader {
         out.u32(self.priority.cast_unsigned());
         out.u32(self.process);
         out.u64(self.started);
-        out.u32(if self.truncates { TRUNCATES } else { 0 });
+        let flags = [(self.truncates, TRUNCATES), (self.failed, FAILED)];
+        out.u32(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
         let mut bytes = [0; HEADER];
         bytes[..out.0.len()].copy_from_slice(&out.0);
         let checksum = XxHash3_64::oneshot(&bytes[..HEADER - 8]);
@@ -70,7 +74,7 @@ impl LogHeader {
         if XxHash3_64::oneshot(body).to_le_bytes() != checksum {
             return Err(wrong("its checksum does not hold"));
         }
-        Ok(Self {
+        let mut header = Self {
             writer: WriterId(cursor.array()?),
             store: StoreId(cursor.array()?),
             session: Session(cursor.array()?),
@@ -79,8 +83,12 @@ impl LogHeader {
             priority: cursor.u32()?.cast_signed(),
             process: cursor.u32()?,
             started: cursor.u64()?,
-            truncates: cursor.u32()? & TRUNCATES != 0,
-        })
+            truncates: false,
+            failed: false,
+        };
+        let flags = cursor.u32()?;
+        (header.truncates, header.failed) = (flags & TRUNCATES != 0, flags & FAILED != 0);
+        Ok(header)
     }
 }
 
@@ -153,6 +161,7 @@ mod tests {
             process: 4,
             started: 5,
             truncates: true,
+            failed: true,
         };
         let bytes = header.encode();
         assert_eq!(LogHeader::decode(&bytes).unwrap(), header);
