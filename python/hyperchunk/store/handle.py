@@ -166,8 +166,8 @@ class Store:
         number, writers, found, left, linked, unlinked, failed = made
         if failed and tickets is None:
             warnings.warn(
-                f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; take what is "
-                "whole with salvage=True",
+                f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; "
+                "take what is whole with salvage=True",
                 stacklevel=2,
             )
         conflicts_found = [

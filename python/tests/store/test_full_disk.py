@@ -1,4 +1,4 @@
-"""Writers on a disk that is full, or whose files may not grow: what is missing is said, and what was flushed is there."""
+"""Writers on a full disk, or whose files may not grow: what is missing is said, and what was flushed is there."""
 
 import shutil
 import subprocess
@@ -68,7 +68,8 @@ def test_a_writer_that_could_not_write_says_so(tmp_path: Path, kind: str) -> Non
         {failing}
         room()
         # There is room again; what is missing is missing all the same.
-        for call in (w.flush, w.close, lambda: w.write("/x", 0, np.zeros(8)), lambda: w.create_dataset("y", (3,), "f8"), w.close):
+        more = lambda: w.write("/x", 0, np.zeros(8))
+        for call in (w.flush, w.close, more, lambda: w.create_dataset("y", (3,), "f8"), w.close):
             refused(call)
         refused(run.commit)
         refused(lambda: run.commit(flushed=True))

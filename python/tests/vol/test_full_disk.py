@@ -1,5 +1,4 @@
-"""Programs behind the connector on a disk that is full, or whose files may not grow: HDF5's calls fail, nothing is said to be there that
-is not."""
+"""Programs behind the connector whose files may not grow: HDF5's calls fail, and nothing is taken for done."""
 
 import subprocess
 from pathlib import Path
