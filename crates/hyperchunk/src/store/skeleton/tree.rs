@@ -101,7 +101,7 @@ impl Node {
 
 impl Merge {
     /// What an object of a file is in a store.
-    fn thing(&self, item: usize) -> Thing {
+    pub(super) fn thing(&self, item: usize) -> Thing {
         let listed = &self.packing.contents.items[item];
         match (listed.object.kind(), &listed.dataset) {
             (ObjectKind::Group, _) => Thing::Group,
@@ -252,7 +252,10 @@ impl Merge {
                 continue;
             };
             let current = &self.nodes[node].attributes[now];
-            if self.same_attribute((current.item, &current.attribute), (item, &new.attribute))? {
+            // What only this writer changed is as it has it, also where a reference leads to another object of the same path.
+            if (old.is_none() || current.by.is_some())
+                && self.same_attribute((current.item, &current.attribute), (item, &new.attribute))?
+            {
                 continue;
             }
             let is_set = new.attribute.name.as_bytes() == REFERENCE_LIST
@@ -350,10 +353,18 @@ impl Merge {
                 // Somebody else deleted it or put something else there, and this writer did nothing about it.
                 _ if kept => {}
                 (own, _) => {
+                    let path = below(&self.nodes[node].path, &link.name);
+                    let moved = if own.is_none() { self.moved(to, base.map(|_| base_input)) } else { None };
+                    if let Some((there, before)) = moved {
+                        self.node_of[to] = Some(there);
+                        self.nodes[there].path = path;
+                        next.push((before, to, there));
+                        self.put(writer, node, &link.name, now, Target::Node(there), old.is_some());
+                        continue;
+                    }
                     let target = match own {
                         Some(own) => own,
                         None => {
-                            let path = below(&self.nodes[node].path, &link.name);
                             let made = Node::new(path, self.thing(to), self.is_tracked(to), writer);
                             self.nodes.push(made);
                             self.node_of[to] = Some(self.nodes.len() - 1);
@@ -366,6 +377,21 @@ impl Merge {
             }
         }
         Ok(next)
+    }
+
+    /// The object of the new file that is the same dataset of the store, which had another path until now, and the object that it
+    /// was in a writer's base: references that nobody changed lead there.
+    fn moved(&self, item: usize, base: Option<usize>) -> Option<(usize, Option<usize>)> {
+        let Thing::Stored { id, .. } = self.thing(item) else { return None };
+        let is_it = |thing: Thing| matches!(thing, Thing::Stored { id: other, .. } if other == id);
+        let there = self.nodes.iter().position(|node| is_it(node.thing))?;
+        let items = self.packing.contents.items.iter();
+        let before = base.and_then(|base| {
+            items.zip(0..).find_map(|(listed, number)| {
+                (listed.input == base && is_it(self.thing(number))).then_some(number)
+            })
+        });
+        Some((there, before))
     }
 
     fn is_tracked(&self, item: usize) -> bool {
