@@ -490,6 +490,7 @@ def store_commit(
         list[str],
         list[str],
         list[tuple[str, str]],
+        list[str],
     ]
     | None,
     list[tuple[str, str]],

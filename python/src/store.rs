@@ -490,8 +490,9 @@ impl StoreBegun {
 
 /// A conflict: path, what it is about, first element, extent, whose data are seen, whose are not.
 type Found = (String, String, Vec<u64>, Vec<u64>, String, String);
-/// An epoch: number, writers, conflicts, writers that are left, datasets that are linked, and why others are not.
-type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>);
+/// An epoch: number, writers, conflicts, writers that are left, datasets that are linked, and why others are not; of the writers
+/// that are left, those that could not write something.
+type Made = (u64, Vec<String>, Vec<Found>, Vec<String>, Vec<String>, Vec<(String, String)>, Vec<String>);
 /// An epoch, if one was made; and the logs that were set aside, with the reasons.
 type Outcome = (Option<Made>, Vec<(String, String)>);
 
@@ -575,6 +576,11 @@ pub(crate) fn store_commit(
             made.left.iter().map(|left| left.header.writer.to_string()).collect(),
             linked,
             unlinked,
+            made.left
+                .iter()
+                .filter(|left| left.header.failed && left.committed < left.size)
+                .map(|left| left.header.writer.to_string())
+                .collect(),
         )
     });
     Ok((made, aside))

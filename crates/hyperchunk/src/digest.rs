@@ -59,7 +59,7 @@ pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Resu
         dataset.read(&slab, &mut buffer)?;
         for element in buffer.chunks_exact(hasher.size.max(1)) {
             hasher.update(element).map_err(|error| dataset.name(error))?;
-            digests.push(std::mem::take(&mut hasher.sha).finalize().into());
+            digests.push(std::mem::take(&mut hasher.sums).finalize());
         }
     }
     Ok(digests)
@@ -69,7 +69,7 @@ pub(crate) fn elements_following(dataset: &Dataset, follow: &Follow<'_>) -> Resu
 pub(crate) fn element_following(dataset: &Dataset, bytes: &[u8], follow: &Follow<'_>) -> Result<[u8; 32]> {
     let mut hasher = Hasher::new(dataset.object().file(), dataset.datatype(), Some(follow))?;
     hasher.update(bytes).map_err(|error| dataset.name(error))?;
-    Ok(hasher.sha.finalize().into())
+    Ok(hasher.sums.finalize())
 }
 
 fn digest_of(dataset: &Dataset, follow: Option<&Follow<'_>>) -> Result<Digest> {
@@ -132,6 +132,12 @@ impl Sums {
     fn note(&mut self, null: bool) {
         self.nulls.update([u8::from(null)]);
         self.any_null |= null;
+    }
+
+    /// One digest of both.
+    fn finalize(mut self) -> [u8; 32] {
+        self.values.update(self.nulls.finalize());
+        self.values.finalize().into()
     }
 }
 

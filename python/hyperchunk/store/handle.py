@@ -182,7 +182,13 @@ class Store:
             warnings.warn(reason, StoreWarning, stacklevel=2)
         if made is None:
             return None
-        number, writers, found, left, linked, unlinked = made
+        number, writers, found, left, linked, unlinked, failed = made
+        if failed and tickets is None:
+            warnings.warn(
+                f"epoch {number} has nothing new of {', '.join(failed)}: could not write all that it was given; "
+                "take what is whole with salvage=True",
+                stacklevel=2,
+            )
         conflicts_found = [
             Conflict(path, what, tuple(start), tuple(count), kept, other)
             for path, what, start, count, kept, other in found

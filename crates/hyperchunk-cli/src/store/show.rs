@@ -54,6 +54,10 @@ pub(super) fn status(arguments: &Status) -> Outcome {
         ("finished", "done, and not committed: run `hyperchunk store commit`"),
         ("flushed", "may go on; what they flushed can be committed (--flushed)"),
         ("writing", "at work, or were stopped: `hyperchunk store recover` takes what is whole"),
+        (
+            "failed",
+            "at an end, and could not write all that they were given: `hyperchunk store recover` takes what is whole",
+        ),
         ("torn", "stopped before they wrote anything"),
         ("damaged", "cannot be read"),
         (

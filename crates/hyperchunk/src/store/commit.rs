@@ -231,6 +231,8 @@ fn waiting_among(
         if header.session == super::compact::session() {
             continue;
         }
+        // Of one that could not write something, what it has is looked at.
+        let ending = if header.failed { Ending::Unfinished } else { ending };
         let committed = known.map_or(0, |log| log.length);
         all.push(Waiting { header, ending, size, committed });
     }
@@ -309,6 +311,9 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
             if let (Some(base), None) = (&base, &made) {
                 repair(site, base, options.sync).map_err(named)?;
             }
+            if made.is_none() && options.tickets.is_empty() && !options.salvage {
+                refuse_failed(site, base.as_deref(), options.session)?;
+            }
             break;
         };
         if next.manifest.publish(site, options.sync != Sync::Never)? {
@@ -332,6 +337,30 @@ pub fn set_aside<'a>(site: impl Into<Site<'a>>) -> Result<Vec<SetAside>> {
     let newest = newest(site)?;
     let options = CommitOptions::default();
     Ok(Attempt::new(site, newest, &options, Vec::new())?.finish()?.1)
+}
+
+/// Refuses to say that there is nothing new where a writer could not write what it was given, and nobody has taken what is whole.
+fn refuse_failed(site: Site<'_>, base: Option<&Manifest>, session: Option<Session>) -> Result<()> {
+    let waiting = waiting(site, base)?;
+    let is_taken = |log: &Waiting| {
+        let known = base.and_then(|base| base.log(&log.header.writer));
+        known.is_some_and(|known| known.salvaged || known.length >= log.size)
+    };
+    let failed: Vec<_> = waiting
+        .iter()
+        .filter(|log| log.header.failed && session.is_none_or(|session| session == log.header.session))
+        .filter(|log| !is_taken(log))
+        .collect();
+    let Some(first) = failed.first() else { return Ok(()) };
+    let more = if failed.len() > 1 { format!(" (and {} more)", failed.len() - 1) } else { String::new() };
+    let message = format!(
+        "cannot commit: expected writers that are done, got writer {}{more} of process {}, which could not write all that it was \
+         given and was told so (a full disk, or another error of the system); what came after its last flush is missing: commit \
+         by the ticket of that flush, or take what is whole with `hyperchunk store recover` (salvage=True)",
+        first.header.writer, first.header.process
+    );
+    Err(Error::new(ErrorKind::Io, message)
+        .file(site.at().place(&super::site::log_name(first.header.writer)).display()))
 }
 
 /// The newest epoch, one that somebody is writing at this moment being waited for; and the number that comes next: who takes

@@ -15,6 +15,7 @@ pub(super) const TRAILER_SIZE: usize = 64;
 
 const TRUNCATES: u32 = 1;
 const EDITS_SKELETON: u32 = 2;
+const FAILED: u32 = 4;
 const CLOSED: u32 = 1;
 
 /// What a log says of itself.
@@ -41,6 +42,8 @@ pub struct LogHeader {
     /// Whether its image began as a copy of the base epoch's skeleton: links and attributes of the base that are missing in
     /// the image were deleted. Other images hold additions only, and delete nothing.
     pub edits_skeleton: bool,
+    /// Whether its writer could not write something: what it was given then is missing.
+    pub failed: bool,
 }
 
 impl LogHeader {
@@ -55,8 +58,9 @@ impl LogHeader {
         out.u32(self.priority.cast_unsigned());
         out.u32(self.process);
         out.u64(self.started);
-        let truncates = if self.truncates { TRUNCATES } else { 0 };
-        out.u32(truncates | if self.edits_skeleton { EDITS_SKELETON } else { 0 });
+        let flags =
+            [(self.truncates, TRUNCATES), (self.edits_skeleton, EDITS_SKELETON), (self.failed, FAILED)];
+        out.u32(flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag).sum());
         let mut bytes = [0; HEADER];
         bytes[..out.0.len()].copy_from_slice(&out.0);
         let checksum = XxHash3_64::oneshot(&bytes[..HEADER - 8]);
@@ -86,10 +90,12 @@ impl LogHeader {
             started: cursor.u64()?,
             truncates: false,
             edits_skeleton: false,
+            failed: false,
         };
         let flags = cursor.u32()?;
         header.truncates = flags & TRUNCATES != 0;
         header.edits_skeleton = flags & EDITS_SKELETON != 0;
+        header.failed = flags & FAILED != 0;
         Ok(header)
     }
 }
@@ -164,6 +170,7 @@ mod tests {
             started: 5,
             truncates: true,
             edits_skeleton: true,
+            failed: true,
         };
         let bytes = header.encode();
         assert_eq!(LogHeader::decode(&bytes).unwrap(), header);

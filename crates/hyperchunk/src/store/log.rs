@@ -26,10 +26,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 mod ending;
+mod failed;
 mod large;
 mod notes;
 mod rows;
@@ -141,6 +143,10 @@ struct Inner {
     chunks: ChunkCache,
     /// Who looks at what is written.
     observer: OnceLock<Arc<dyn Observer>>,
+    /// Why nothing more is written.
+    failed: OnceLock<Error>,
+    /// Up to here, the log has whole batches.
+    whole: AtomicU64,
 }
 
 /// Where a log goes.
@@ -179,6 +185,8 @@ struct State {
     /// Whether there is anything that the last index does not have.
     changed: bool,
     closed: bool,
+    /// The dataset that something was to be done with last.
+    now: Option<u32>,
     /// Those that rows go to Arrow files of.
     tables: Vec<fragment::Table>,
     /// The zones of large records that wait, by the records' numbers.
@@ -259,6 +267,7 @@ impl LogWriter {
             started: u64::try_from(started).unwrap_or(u64::MAX),
             truncates,
             edits_skeleton: options.edits_skeleton && !truncates,
+            failed: false,
         };
         // First: without memory there is no writer.
         let buffer = options.memory.map(Buffer::new).transpose()?.map(Mutex::new);
@@ -290,6 +299,8 @@ impl LogWriter {
             store,
             chunks,
             observer,
+            failed: OnceLock::new(),
+            whole: AtomicU64::new(HEADER as u64),
         };
         Ok(Self(Arc::new(inner)))
     }
@@ -357,6 +368,7 @@ impl LogWriter {
         if state.closed {
             return Err(Error::invalid("the writer is closed").file(self.0.log.display()));
         }
+        self.refusal(&state)?;
         Ok(state)
     }
 
@@ -670,7 +682,8 @@ impl LogWriter {
     pub fn flush(&self) -> Result<Ticket> {
         self.settle_observer(false)?;
         let mut state = self.state()?;
-        self.end(&mut state, false)
+        let ended = self.end(&mut state, false);
+        self.noted(ended)
     }
 
     /// As [`LogWriter::flush`]; nothing more will be written.
@@ -680,7 +693,8 @@ impl LogWriter {
     pub fn close(&self) -> Result<Ticket> {
         self.settle_observer(true)?;
         let mut state = self.state()?;
-        let ticket = self.end(&mut state, true)?;
+        let ended = self.end(&mut state, true);
+        let ticket = self.noted(ended)?;
         state.closed = true;
         self.protect(&state);
         Ok(ticket)
@@ -702,6 +716,7 @@ impl LogWriter {
         bytes: &[u8],
         looks: Option<Looks>,
     ) -> Result<()> {
+        state.now = body.is_of_dataset().then_some(dataset);
         self.settle_rows(state, dataset, &body)?;
         self.make_room(state, dataset)?;
         let checksum = self.0.options.checksum || matches!(body, Body::Image);
@@ -749,6 +764,7 @@ impl LogWriter {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         self.write_to(To::Log, batch_at, &bytes)?;
         state.end = batch_at + bytes.len() as u64;
+        self.is_whole(state.end);
         let records = std::mem::take(&mut state.waiting);
         state.payload.clear();
         state.note(first, batch_at, place, &records);
@@ -767,7 +783,11 @@ fn begin(path: &Path, log: &Path, header: &LogHeader) -> Result<File> {
         other => other,
     };
     let file = file.map_err(|error| refused("create", log, &error))?;
-    write_all_at(&file, 0, &header.encode()).map_err(|error| refused("write to", log, &error))?;
+    write_all_at(&file, 0, &header.encode()).map_err(|error| {
+        // Without a header it is no log.
+        drop(std::fs::remove_file(log));
+        refused("write to", log, &error)
+    })?;
     Ok(file)
 }
 

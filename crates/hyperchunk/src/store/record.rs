@@ -41,6 +41,16 @@ pub(super) enum Body {
     Page(PageHead),
 }
 
+impl Body {
+    /// Whether it is something that was done to a dataset.
+    pub(super) fn is_of_dataset(&self) -> bool {
+        matches!(
+            self,
+            Self::Boxes(_) | Self::Append(_) | Self::Rows { .. } | Self::Chunk { .. } | Self::Extent(_)
+        )
+    }
+}
+
 /// One thing that was done, and how many bytes of the payload are its.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record {

@@ -259,6 +259,7 @@ impl LogState {
             _ if self.damage.is_some() => "damaged",
             (_, None) => "torn",
             _ if self.hidden => "hidden",
+            (_, Some(header)) if header.failed && !self.salvaged => "failed",
             (Ending::Finished, _) if self.committed >= self.size => "committed",
             (Ending::Finished, _) => "finished",
             (Ending::Flushed, _) => "flushed",

@@ -10,10 +10,12 @@ use super::{Diverted, Opened};
 use crate::symbols::Hid;
 use hyperchunk::model::Datatype;
 use hyperchunk::store::{Marker, NAMELESS, WriterId};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// `H5I_GROUP`.
+const GROUP: c_int = 2;
 /// `H5VL_OBJECT_GET_NAME`.
 const GET_NAME: c_int = 1;
 
@@ -67,6 +69,8 @@ pub(in crate::vol) unsafe fn create_dataset(
     if let Some(file) = ours.file.as_ref().filter(|file| file.store.writer.is_some())
         && let Some(datatype) = describe::may_divert(slot, creation.kind, creation.space, creation.dcpl)
         // SAFETY: as for this function.
+        && unsafe { is_inside(slot, ours, file, creation) }
+        // SAFETY: as for this function.
         && let Some(made) = unsafe { divert_new(slot, ours, file, creation, datatype) }?
     {
         return Ok(made);
@@ -74,6 +78,47 @@ pub(in crate::vol) unsafe fn create_dataset(
     // SAFETY: as for this function.
     let under = unsafe { creation.below(slot, ours, creation.space, creation.dcpl) };
     Ok(Object::wrap(under, ours.vol, ours.file.as_ref(), None))
+}
+
+/// Whether a dataset is made in the store's own file, and not in another that an external link leads to: this store's log is not the
+/// place of its data, and nobody else would find them there. Of another store, its skeleton is changed as by a program that knows
+/// nothing of stores, and the next commit keeps that.
+///
+/// # Safety
+/// As for [`create_dataset`].
+unsafe fn is_inside(slot: &Slot, ours: &Object, file: &Opened, creation: Creation) -> bool {
+    // SAFETY: HDF5 passes a location.
+    if !file.is_file_of(ours.under, ours.vol, unsafe { Location::kind_of(creation.at) }) {
+        return false;
+    }
+    if creation.name.is_null() {
+        return true;
+    }
+    // SAFETY: HDF5 passes a NUL-terminated name.
+    let mut name = unsafe { CStr::from_ptr(creation.name) }.to_bytes();
+    // The last group on the way that is there.
+    while let Some(end) = name.iter().rposition(|byte| *byte == b'/').filter(|end| *end > 0) {
+        name = &name[..end];
+        let Ok(group) = CString::new(name) else { return true };
+        let inside = slot.keep_errors(|| {
+            let (at, vol) = (creation.at, ours.vol);
+            // SAFETY: the lower object, the callback's location, a name of ours; the group is closed here.
+            unsafe {
+                let opened =
+                    (slot.api.group_open)(ours.under, at, vol, group.as_ptr(), 0, creation.dxpl, NO_REQUEST);
+                if opened.is_null() {
+                    return None;
+                }
+                let inside = file.is_file_of(opened, vol, GROUP);
+                (slot.api.group_close)(opened, vol, creation.dxpl, NO_REQUEST);
+                Some(inside)
+            }
+        });
+        if let Some(inside) = inside {
+            return inside;
+        }
+    }
+    true
 }
 
 /// # Safety

@@ -25,6 +25,9 @@ const GET_FILE: i64 = 0;
 /// `H5VL_NATIVE_FILE_GET_FILE_IMAGE`.
 const GET_IMAGE: c_int = 1;
 
+/// Why a writer ends whose skeleton libhdf5 could not write out.
+const UNWRITTEN: &str = "HDF5 cannot write out the groups, attributes and small data of the file";
+
 /// `H5VL_file_specific_args_t` of a flush. What comes behind the operation is aligned to 8.
 #[repr(C)]
 struct FlushArguments {
@@ -103,7 +106,8 @@ impl Opened {
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
         let (Some(writer), Some((keeper, vol))) = (&store.writer, store.keeper()) else { return Ok(()) };
-        writer.put_image(&image(store.slot, keeper, vol)?)?;
+        let image = image(store.slot, keeper, vol).inspect_err(|_| writer.give_up(UNWRITTEN))?;
+        writer.put_image(&image)?;
         writer.flush()?;
         Ok(())
     }
@@ -162,10 +166,12 @@ impl Store {
         let keeper = keeper as P;
         paths::done_with(self);
         let written = match self.own() {
-            Some(writer) => image(self.slot, keeper, vol).and_then(|image| {
-                writer.put_image(&image)?;
-                Ok(writer.close().map(drop)?)
-            }),
+            Some(writer) => {
+                image(self.slot, keeper, vol).inspect_err(|_| writer.give_up(UNWRITTEN)).and_then(|image| {
+                    writer.put_image(&image)?;
+                    Ok(writer.close().map(drop)?)
+                })
+            }
             None => Ok(()),
         };
         // SAFETY: the lower group that kept the file open, given up here.
@@ -235,7 +241,7 @@ impl Store {
 /// Whether nothing more comes of a log: its writer is done, or its process is no more. (A process of another machine is
 /// taken for one that is no more if its number is free here: what it writes then goes into another epoch.)
 pub(super) fn is_done(log: &Waiting) -> bool {
-    if log.ending == Ending::Finished {
+    if log.ending == Ending::Finished || log.header.failed {
         return true;
     }
     let Ok(process) = i32::try_from(log.header.process) else { return true };

@@ -12,6 +12,7 @@ use crate::io::positioned::write_all_at;
 use crate::store::Ticket;
 use crate::write::Sync;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 impl LogWriter {
     pub(super) fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
@@ -65,6 +66,7 @@ impl LogWriter {
             self.sync()?;
         }
         state.end += bytes.len() as u64;
+        self.0.whole.store(state.end, Ordering::Relaxed);
         state.next += 1;
         state.trailer = at;
         state.indexed = state.datasets.len();
@@ -77,6 +79,7 @@ impl LogWriter {
         let only = trailer.previous == 0;
         state.report = only.then(|| Report { ticket, header: self.0.header.clone(), trailer, index });
         state.ticket = Some(ticket);
+        state.now = None;
         Ok(ticket)
     }
 
@@ -102,28 +105,31 @@ impl LogWriter {
         let (file, path) = match (to, &self.0.target) {
             (To::Segment(file, path), _) => (file, path),
             (To::Log, Target::File(file)) => (file, &*self.0.log),
-            (To::Log, Target::Object(sent)) => return sent.write(offset, bytes),
+            (To::Log, Target::Object(sent)) => return self.noted(sent.write(offset, bytes)),
         };
-        match &self.0.buffer {
+        let written = match &self.0.buffer {
             Some(buffer) => {
                 buffer.lock().unwrap_or_else(PoisonError::into_inner).write(file, path, offset, bytes)
             }
             None => write_all_at(file, offset, bytes)
                 .map_err(|error| refused("write to", path, &error).at(offset)),
-        }
+        };
+        self.noted(written)
     }
 
     /// Writes what is kept in memory to its files.
     pub(super) fn spill(&self) -> Result<()> {
         match &self.0.buffer {
-            Some(buffer) => buffer.lock().unwrap_or_else(PoisonError::into_inner).spill(),
+            Some(buffer) => self.noted(buffer.lock().unwrap_or_else(PoisonError::into_inner).spill()),
             None => Ok(()),
         }
     }
 
     pub(super) fn sync(&self) -> Result<()> {
         match &self.0.target {
-            Target::File(file) => file.sync_data().map_err(|error| refused("write out", &self.0.log, &error)),
+            Target::File(file) => {
+                self.noted(file.sync_data().map_err(|error| refused("write out", &self.0.log, &error)))
+            }
             // What is in the bucket is there for good.
             Target::Object(_) => Ok(()),
         }

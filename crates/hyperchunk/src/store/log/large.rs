@@ -47,6 +47,7 @@ impl LogWriter {
         self.write_to(To::Log, batch_at, &header)?;
         let end = place + bytes.len() as u64;
         state.end = end.next_multiple_of(8);
+        self.is_whole(state.end);
         if let Target::Object(sent) = &self.0.target {
             sent.skip(end, state.end - end)?;
         }

@@ -49,6 +49,7 @@ impl LogWriter {
     ) -> Result<()> {
         let (Some(first), Some(count)) = (slab.start.first(), slab.count.first()) else { return Ok(()) };
         let rows = (*first, *count);
+        state.now = Some(dataset);
         self.make_room(state, dataset)?;
         if bytes.len() < LARGE && self.0.options.sync != Sync::Write {
             let known = &mut state.tables[table];
@@ -66,7 +67,7 @@ impl LogWriter {
         self.write_rows(state, (dataset, table), append, rows, bytes)?;
         self.write_waiting(state)?;
         if self.0.options.sync == Sync::Write {
-            state.tables[table].sync()?;
+            self.noted(state.tables[table].sync())?;
             self.sync()?;
         }
         Ok(())
@@ -82,9 +83,7 @@ impl LogWriter {
 
     /// Before something else is done with a dataset, its rows are written: what was done first must come first.
     pub(super) fn settle_rows(&self, state: &mut State, dataset: u32, body: &Body) -> Result<()> {
-        let is_of_dataset =
-            matches!(body, Body::Boxes(_) | Body::Append(_) | Body::Chunk { .. } | Body::Extent(_));
-        let known = state.datasets.get(dataset as usize).filter(|_| is_of_dataset);
+        let known = state.datasets.get(dataset as usize).filter(|_| body.is_of_dataset());
         match known.and_then(|dataset| dataset.table) {
             Some(table) => self.settle_table(state, table, true),
             None => Ok(()),
@@ -144,7 +143,7 @@ impl LogWriter {
         let body = Body::Rows { slab: slab.clone(), append, at: 0, length };
         let cut = looks.and_then(|_| known.cut(&body, length));
         let mut pass = Pass::new(self.0.options.checksum, looks).cut(cut);
-        let segment = state.tables[table].made()?;
+        let segment = self.noted(state.tables[table].made())?;
         let spot = state.tables[table].spot(dataset, append, first);
         self.write_and_look(To::Segment(&segment.file, &segment.path), spot.offset, bytes, &mut pass)?;
         state.tables[table].wrote(spot, (dataset, append), (first, count), length);

@@ -23,7 +23,14 @@ impl Merge {
             let region = reference.region.as_ref().map(|region| &region.selection);
             let found =
                 reference.file.is_none().then(|| self.packing.contents.find(input, reference.address));
-            let path = found.flatten().map(|to| Name::from(&*self.packing.contents.items[to].path));
+            // A dataset of the store is itself by whatever path, and another one of the same path is another one.
+            let name = |to: usize| match self.thing(to) {
+                Thing::Stored { id, .. } if !self.identities.get(&id).is_some_and(|it| it.nameless) => {
+                    id.to_string()
+                }
+                _ => format!("{:?}", Name::from(&*self.packing.contents.items[to].path)),
+            };
+            let path = found.flatten().map(name);
             format!("{path:?} {:?} {region:?} {:?}", reference.file, reference.attribute).into_bytes()
         }
     }

@@ -318,7 +318,10 @@ impl Merge {
                 continue;
             };
             let current = &self.nodes[node].attributes[now];
-            if self.same_attribute((current.item, &current.attribute), (item, &new.attribute))? {
+            // What only this writer changed is as it has it, also where a reference leads to another object of the same path.
+            if (old.is_none() || current.by.is_some())
+                && self.same_attribute((current.item, &current.attribute), (item, &new.attribute))?
+            {
                 continue;
             }
             let is_set = new.attribute.name.as_bytes() == REFERENCE_LIST

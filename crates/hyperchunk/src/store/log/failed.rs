@@ -1,0 +1,79 @@
+//! A writer that could not write something: from then on it says so, whatever it is asked, and so does its log.
+
+use super::{LogWriter, State, Target};
+use crate::io::positioned::write_all_at;
+use crate::store::LogHeader;
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+/// So many datasets are named.
+const NAMED: usize = 5;
+
+impl LogWriter {
+    /// Notes up to where the log is whole. What is kept in memory may be written in part.
+    pub(super) fn is_whole(&self, end: u64) {
+        if self.0.buffer.is_none() {
+            self.0.whole.store(end, Ordering::Relaxed);
+        }
+    }
+
+    /// Passes a result on; if writing failed, nothing more is written.
+    pub(super) fn noted<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.kind() == ErrorKind::Io
+        {
+            self.fail(error.clone());
+        }
+        result
+    }
+
+    /// Gives the writer up, because something that belongs to its log could not be written: every later call is an error, and whoever
+    /// commits is told. What it flushed before can be committed.
+    pub fn give_up(&self, why: &str) {
+        self.fail(Error::new(ErrorKind::Io, why));
+    }
+
+    fn fail(&self, why: Error) {
+        if !self.is_of_this_process() || self.0.failed.set(why).is_err() {
+            return;
+        }
+        if let Target::File(file) = &self.0.target {
+            // What was written of a batch that is not whole is in the way of others.
+            let whole = self.0.whole.load(Ordering::Relaxed);
+            if file.metadata().is_ok_and(|metadata| metadata.len() > whole) {
+                drop(file.set_len(whole));
+            }
+            let header = LogHeader { failed: true, ..self.0.header.clone() };
+            // Bytes that are there already need no room. If not even that works, the log is one whose writer was stopped.
+            drop(write_all_at(file, 0, &header.encode()));
+        }
+    }
+
+    /// The error of a writer that could not write something: what is missing.
+    pub(super) fn refusal(&self, state: &State) -> Result<()> {
+        let Some(why) = self.0.failed.get() else { return Ok(()) };
+        let since = state.datasets.iter().zip(0..).filter(|(dataset, _)| !dataset.written.is_empty());
+        let mut numbers: BTreeSet<u32> = since.map(|(_, number)| number).collect();
+        numbers.extend(state.waiting.iter().filter(|record| record.body.is_of_dataset()).map(|r| r.dataset));
+        numbers.extend(state.tables.iter().flat_map(|table| table.waiting.iter().map(|rows| rows.dataset)));
+        numbers.extend(state.now);
+        let names = numbers.iter().filter_map(|number| state.datasets.get(*number as usize));
+        let names: Vec<_> =
+            names.map(|dataset| String::from_utf8_lossy(&dataset.definition.path).into_owned()).collect();
+        let mut what = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if names.len() > NAMED {
+            what.push_str(&format!(" and {} more datasets", names.len() - NAMED));
+        }
+        if what.is_empty() {
+            what.push_str("groups, attributes and small data");
+        }
+        let message = format!(
+            "cannot go on with this writer: expected all that it was given to be written, got: {}; missing is what came since its \
+             last flush, of {what}; what it flushed is there: commit that by its ticket, or all that is whole with \
+             `hyperchunk store recover`, and write the rest again",
+            why.message()
+        );
+        Err(Error::new(ErrorKind::Io, message).file(self.0.log.display()))
+    }
+}
