@@ -7,7 +7,7 @@ use super::super::object::Object;
 use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_TYPE};
-use super::{Diverted, Opened, Store, finish, paths};
+use super::{Diverted, Opened, Store, at_exit, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
@@ -344,6 +344,7 @@ fn begin(
     }
     let writable = store.writer.is_some();
     if writable {
+        at_exit::watch();
         let keeper = finish::root_of(slot, under, below.vol)?;
         *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some((keeper as usize, below.vol));
     }
