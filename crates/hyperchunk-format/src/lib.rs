@@ -38,6 +38,7 @@ pub mod model;
 mod overlay;
 pub mod parse;
 pub mod select;
+pub mod thread_state;
 mod view;
 
 pub use cursor::Cursor;

@@ -6,6 +6,7 @@
 
 use super::bit_planes::{Joiner, Splitter};
 use super::{Codec, Context, EncodeContext, Encoded, lz4, zstd};
+use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
 
@@ -70,7 +71,7 @@ impl Codec for Bitshuffle {
         match compression(context.parameters) {
             Compression::None => {
                 let room = context.room(output, input.len())?;
-                SPLITTER.with_borrow_mut(|(splitter, _)| split(splitter, input, room, element, block));
+                with_state(&SPLITTER, |(splitter, _)| split(splitter, input, room, element, block));
                 Ok(Encoded::Written(input.len()))
             }
             Compression::Lz4 => {
@@ -188,7 +189,7 @@ fn compressed(
     let mut frame = lz4::Frame::new(output, input.len(), block, bound, context)?;
     let end = input.len().saturating_sub(loose_bytes(input.len(), element));
     let (elements, loose) = input.split_at_checked(end).unwrap_or((input, &[]));
-    SPLITTER.with_borrow_mut(|(splitter, planes)| {
+    with_state(&SPLITTER, |(splitter, planes)| {
         for from in elements.chunks(block) {
             let planes = context.room(planes, from.len())?;
             splitter.split(from, planes, element);

@@ -2,6 +2,7 @@
 //! for writing.
 
 use super::{Codec, Context, EncodeContext, Encoded};
+use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 use std::cell::RefCell;
@@ -44,7 +45,7 @@ impl Codec for Deflate {
         let mut size = guess.min(most);
         loop {
             let room = context.room(output, size as u64)?;
-            let done = DECOMPRESSOR.with_borrow_mut(|state| state.zlib_decompress(input, room));
+            let done = with_state(&DECOMPRESSOR, |state| state.zlib_decompress(input, room));
             match done {
                 Ok(length) => {
                     output.truncate(length);
@@ -79,7 +80,7 @@ impl Codec for Deflate {
 
 /// Calls `with` with this thread's compressor of a level.
 fn with_compressor<T>(level: i32, with: impl FnOnce(&mut Compressor) -> Result<T>) -> Result<T> {
-    COMPRESSOR.with_borrow_mut(|kept| match kept {
+    with_state(&COMPRESSOR, |kept| match kept {
         Some((of, compressor)) if *of == level => with(compressor),
         _ => {
             let checked = CompressionLvl::new(level)

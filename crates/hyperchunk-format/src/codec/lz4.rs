@@ -3,6 +3,7 @@
 //! writing.
 
 use super::{Codec, Context, EncodeContext, Encoded};
+use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use std::cell::RefCell;
@@ -146,7 +147,7 @@ pub(super) fn bound(size: usize) -> usize {
 
 /// Writes a block of `from` to `to`, which has room for as many bytes as [`bound`] says; how many bytes it is.
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    TABLES.with_borrow_mut(|tables| {
+    with_state(&TABLES, |tables| {
         let [small, large] = tables.get_or_insert_with(|| [CompressTable::small(), CompressTable::large()]);
         let table = if from.len() < SMALL { small } else { large };
         compress_into_with_table(from, to, table).map_err(|error| Error::limit(error.to_string()))

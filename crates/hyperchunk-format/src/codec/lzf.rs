@@ -1,6 +1,7 @@
 //! LZF (32000): h5py's own filter. Source: h5py's description of its filter, and LibLZF's of its format.
 
 use super::{Codec, Context, EncodeContext, Encoded};
+use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 
@@ -61,7 +62,7 @@ impl Codec for Lzf {
         // Literals alone need a byte more for each 32.
         let bound = input.len().saturating_add(input.len().div_ceil(MOST_LITERALS));
         let room = context.room(output, context.most(input, bound))?;
-        let written = SEEN.with_borrow_mut(|seen| {
+        let written = with_state(&SEEN, |seen| {
             seen.clear();
             seen.resize(1 << HASH_BITS, 0);
             compress(input, room, seen)

@@ -7,6 +7,7 @@
 
 use super::filter::SNAPPY_BLOCKS as BLOCKS;
 use super::{Codec, Context, EncodeContext, Encoded};
+use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use snap::raw::max_compress_len;
 use std::cell::RefCell;
@@ -21,7 +22,7 @@ const SLOT: usize = 4;
 
 thread_local! {
     /// What the compressor knows about its input: kept because it is not small.
-    static ENCODER: RefCell<snap::raw::Encoder> = RefCell::new(snap::raw::Encoder::new());
+    static ENCODER: RefCell<Option<snap::raw::Encoder>> = const { RefCell::new(None) };
     /// A block with its preamble.
     static STREAM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -186,9 +187,12 @@ fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
     let size = u32::try_from(from.len()).unwrap_or(u32::MAX);
     let (_, preamble) = varint(size);
     let start = SLOT.saturating_sub(preamble);
-    let written = ENCODER
-        .with_borrow_mut(|encoder| encoder.compress(from, to.get_mut(start..).unwrap_or_default()))
-        .map_err(|error| Error::limit(error.to_string()))?;
+    let compress = |encoder: &mut Option<snap::raw::Encoder>| {
+        encoder
+            .get_or_insert_with(snap::raw::Encoder::new)
+            .compress(from, to.get_mut(start..).unwrap_or_default())
+    };
+    let written = with_state(&ENCODER, compress).map_err(|error| Error::limit(error.to_string()))?;
     let stream = written.saturating_sub(preamble);
     put(to, 0, &u32::try_from(stream).unwrap_or(u32::MAX).to_le_bytes());
     Ok(stream.saturating_add(SLOT))
@@ -196,7 +200,7 @@ fn compress(from: &[u8], to: &mut [u8]) -> Result<usize> {
 
 /// Fills `to` with what a block was made from.
 fn decompress(from: &[u8], size: u32, to: &mut [u8]) -> Result<()> {
-    STREAM.with_borrow_mut(|stream| {
+    with_state(&STREAM, |stream| {
         let (preamble, length) = varint(size);
         stream.clear();
         stream.extend_from_slice(preamble.get(..length).unwrap_or_default());

@@ -1,6 +1,7 @@
 //! Zstandard (32015): one frame a chunk. Source: RFC 8878. The parameter, the level, only matters for writing.
 
 use super::{Codec, Context, EncodeContext, Encoded};
+use crate::thread_state::with_state;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use zstd::bulk::{Compressor, Decompressor};
@@ -71,7 +72,7 @@ pub(super) fn bound(size: usize) -> usize {
 
 /// Writes a frame of `from` to `to`; how many bytes it is, or nothing if it does not fit.
 pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<usize>> {
-    COMPRESSOR.with_borrow_mut(|kept| {
+    with_state(&COMPRESSOR, |kept| {
         let compressor = match kept {
             Some((of, compressor)) if *of == level => compressor,
             _ => {
@@ -89,7 +90,7 @@ pub(super) fn compress(from: &[u8], to: &mut [u8], level: i32) -> Result<Option<
 
 /// Writes what a frame was made from to `to`; how many bytes it is.
 pub(super) fn decompress(from: &[u8], to: &mut [u8]) -> Result<usize> {
-    DECOMPRESSOR.with_borrow_mut(|state| {
+    with_state(&DECOMPRESSOR, |state| {
         let state = match state {
             Some(state) => state,
             None => state.insert(Decompressor::new().map_err(|error| Error::limit(error.to_string()))?),

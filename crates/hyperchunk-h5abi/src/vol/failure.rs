@@ -13,6 +13,11 @@ pub(super) struct Failure(Option<String>);
 pub(super) const TOLD: Failure = Failure(None);
 
 impl Failure {
+    /// The reason as text, if libhdf5 does not have it.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
     /// The reason, if libhdf5 does not have it.
     pub(super) fn reason(self) -> Option<String> {
         self.0

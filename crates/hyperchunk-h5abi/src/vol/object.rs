@@ -149,6 +149,22 @@ impl Object {
     /// # Safety
     /// As for [`Object::of`]; if this succeeds, nobody uses it any more.
     pub(super) unsafe fn close(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
+        // SAFETY: by this function's contract.
+        let file = unsafe { Object::of(object) }.file.clone();
+        let mut reported = store::report_at_exit(file.as_deref());
+        // SAFETY: by this function's contract.
+        let outcome = unsafe { Object::close_once(object, lower) };
+        match &outcome {
+            Ok(status) if *status >= 0 => reported.succeeded(),
+            Ok(_) => {}
+            Err(failure) => reported.failed(failure),
+        }
+        outcome
+    }
+
+    /// # Safety
+    /// As for [`Object::close`].
+    unsafe fn close_once(object: P, lower: impl FnOnce(P, Hid) -> Herr) -> Outcome<Herr> {
         // SAFETY: by this function's contract; nobody else closes it at the same time.
         let ours = unsafe { &mut *object.cast::<Object>() };
         if !ours.under.is_null() {

@@ -4,6 +4,7 @@ use super::RemoteOptions;
 use super::blocks::RemoteBlocks;
 use crate::read::plan;
 use bytes::{Bytes, BytesMut};
+use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -31,19 +32,20 @@ pub(super) fn fetch<T>(
     struct Clear;
     impl Drop for Clear {
         fn drop(&mut self) {
-            BESIDE.take();
+            with_state(&BESIDE, Option::take);
         }
     }
     let _clear = Clear;
-    BESIDE.set(Some(Beside { file: file.file(), range, bytes: BytesMut::new(), left: None }));
+    let beside = Beside { file: file.file(), range, bytes: BytesMut::new(), left: None };
+    with_state(&BESIDE, |kept| *kept = Some(beside));
     let done = work();
-    let whole = BESIDE.take().filter(|beside| beside.left == Some(0));
+    let whole = with_state(&BESIDE, Option::take).filter(|beside| beside.left == Some(0));
     (done, whole.map(|beside| beside.bytes.freeze()))
 }
 
 /// The requests for what is to be fetched beside structure of a file, once.
 pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u64>> {
-    BESIDE.with_borrow_mut(|beside| {
+    with_state(&BESIDE, |beside| {
         let Some(beside) = beside.as_mut().filter(|beside| beside.file == *file && beside.left.is_none())
         else {
             return Vec::new();
@@ -60,7 +62,7 @@ pub(super) fn requests(file: &[u8; 16], options: &RemoteOptions) -> Vec<Range<u6
 
 /// Takes what one of these requests brought.
 pub(super) fn land(start: u64, bytes: &[u8]) {
-    BESIDE.with_borrow_mut(|beside| {
+    with_state(&BESIDE, |beside| {
         let Some(Beside { range, bytes: whole, left: Some(left), .. }) = beside else { return };
         let from = start.checked_sub(range.start).and_then(|from| usize::try_from(from).ok());
         let place = from.and_then(|from| whole.get_mut(from..from.checked_add(bytes.len())?));

@@ -4,6 +4,7 @@
 use super::blocks::RemoteBlocks;
 use super::reach::Reach;
 use crate::{Error, Result};
+use hyperchunk_format::thread_state::with_state;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -84,11 +85,11 @@ pub(crate) fn growing<J, T>(
     reach: Reach,
     mut work: impl FnMut(&J) -> Result<(T, Vec<J>)>,
 ) -> Result<Vec<Result<T>>> {
-    let nested = ROUND.with_borrow(Option::is_some);
+    let nested = run();
     let mut left: VecDeque<(usize, J)> = jobs.into_iter().enumerate().collect();
     let mut results: Vec<Option<Result<T>>> = left.iter().map(|_| None).collect();
     let _end = (!nested).then(|| {
-        ROUND.set(Some(Round { reach, ..Round::default() }));
+        begin(Round { reach, ..Round::default() });
         End
     });
     let mut rounds = 0;
@@ -153,19 +154,25 @@ pub(crate) fn alone<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Round>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            ROUND.set(self.0.take());
+            let round = self.0.take();
+            drop(ROUND.try_with(|current| current.replace(round)));
         }
     }
-    let _restore = Restore(ROUND.take());
+    let _restore = Restore(ROUND.try_with(RefCell::take).unwrap_or_default());
     work()
 }
 
 /// A parser is done: forgets what it said to be needed soon.
 pub(crate) fn forget_hints() {
-    HINTS.with_borrow_mut(|hints| hints.0.clear());
-    LOOK.with_borrow_mut(|look| {
+    with_state(&HINTS, |hints| hints.0.clear());
+    with_state(&LOOK, |look| {
         *look = look.take().filter(|look| !look.is_now).map(|look| Look { is_now: true, ..look });
     });
+}
+
+/// Begins a round of this thread. Jobs at the end of a process, whose thread-local values are gone, run one by one.
+fn begin(round: Round) {
+    drop(ROUND.try_with(|current| current.replace(Some(round))));
 }
 
 /// Ends the round of this thread, however that comes.
@@ -173,12 +180,12 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        ROUND.set(None);
+        drop(ROUND.try_with(RefCell::take));
     }
 }
 
 fn with<T>(work: impl FnOnce(&mut Round) -> T) -> Option<T> {
-    ROUND.with_borrow_mut(|round| round.as_mut().map(work))
+    ROUND.try_with(|round| round.borrow_mut().as_mut().map(work)).ok().flatten()
 }
 
 /// How far the jobs of this thread reach.
@@ -188,7 +195,7 @@ pub(super) fn reach() -> Reach {
 
 /// Whether jobs run together here.
 pub(super) fn run() -> bool {
-    ROUND.with_borrow(Option::is_some)
+    ROUND.try_with(|round| round.borrow().is_some()).unwrap_or(false)
 }
 
 /// Whether jobs run together here; then these blocks are asked for.
@@ -211,17 +218,18 @@ pub(super) fn hold(key: Key, bytes: Arc<[u8]>) {
 
 /// Remembers what will be needed soon.
 pub(super) fn hint(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
-    HINTS.with_borrow_mut(|hints| hints.add(file, &numbers));
+    with_state(&HINTS, |hints| hints.add(file, &numbers));
 }
 
 /// Remembers what the next parser will probably look at.
 pub(super) fn look(file: &Arc<RemoteBlocks>, numbers: BTreeSet<u64>) {
-    LOOK.set(Some(Look { file: Arc::downgrade(file), numbers, is_now: false }));
+    let next = Look { file: Arc::downgrade(file), numbers, is_now: false };
+    with_state(&LOOK, |look| *look = Some(next));
 }
 
 /// What was said to be needed soon of a file.
 pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
-    let all = HINTS.with_borrow_mut(std::mem::take);
+    let all = with_state(&HINTS, std::mem::take);
     let hinted = all.0.into_iter().find(|(known, _)| Arc::ptr_eq(known, file)).map(|(_, numbers)| numbers);
     let mut hinted = hinted.unwrap_or_default();
     hinted.extend(looked(file));
@@ -230,6 +238,7 @@ pub(super) fn hinted(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
 
 /// What the parser before said that this one will probably look at, of a file.
 pub(super) fn looked(file: &Arc<RemoteBlocks>) -> BTreeSet<u64> {
-    let look = LOOK.take().filter(|look| std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file)));
+    let look =
+        with_state(&LOOK, Option::take).filter(|look| std::ptr::eq(look.file.as_ptr(), Arc::as_ptr(file)));
     look.map(|look| look.numbers).unwrap_or_default()
 }

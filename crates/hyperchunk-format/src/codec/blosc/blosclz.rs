@@ -4,6 +4,7 @@
 //! An instruction starts with a byte. 0 to 31: that many literals and one more follow. Otherwise its upper three bits are the
 //! length of a match less 2, where 7 goes on in further bytes, and its lower five bits the upper part of the distance.
 
+use crate::thread_state::with_state;
 use crate::{Cursor, Error, ErrorKind, Result};
 use std::cell::RefCell;
 
@@ -112,7 +113,7 @@ fn repeat(to: &mut [u8], at: usize, distance: usize, length: usize) -> Result<us
 
 /// Writes instructions for `from` to `to`; how many bytes they are, or nothing if they do not fit.
 pub(super) fn compress(from: &[u8], to: &mut [u8]) -> Option<usize> {
-    SEEN.with_borrow_mut(|seen| {
+    with_state(&SEEN, |seen| {
         seen.clear();
         seen.resize(1 << HASH_BITS, 0);
         compress_with(seen, from, to)

@@ -219,10 +219,11 @@ thread_local! {
 impl State {
     /// Calls `with` with this thread's state.
     pub(in crate::codec) fn with<T>(with: impl FnOnce(&mut Self) -> T) -> T {
-        let mut state = STATE.take();
+        // A process that ends has no thread-local values any more.
+        let mut state = STATE.try_with(RefCell::take).unwrap_or_default();
         let result = with(&mut state);
         if state.filters.block.capacity() <= KEPT {
-            STATE.set(state);
+            drop(STATE.try_with(|kept| kept.replace(state)));
         }
         result
     }

@@ -5,6 +5,7 @@ use super::streams::Writer;
 use crate::codec::bit_planes::Splitter;
 use crate::codec::shuffle::shuffle;
 use crate::codec::{EncodeContext, lz4};
+use crate::thread_state::with_state;
 use crate::{Error, Result};
 use std::cell::RefCell;
 
@@ -127,7 +128,7 @@ impl Settings {
             && block.checked_rem(self.element) == Some(0);
         let mut starts = self.header();
         let mut at = input.len().div_ceil(block).saturating_mul(4).saturating_add(starts);
-        STATE.with_borrow_mut(|(splitter, filtered)| {
+        with_state(&STATE, |(splitter, filtered)| {
             for from in input.chunks(block) {
                 put(to, starts, at);
                 starts = starts.saturating_add(4);

@@ -10,6 +10,7 @@ use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{Ending, LogWriter, Manifest, Session, launched};
 use hyperchunk::write;
+use hyperchunk_format::checksum::lookup3;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::PoisonError;
@@ -98,7 +99,35 @@ fn image(slot: &Slot, keeper: P, vol: Hid) -> Outcome<Vec<u8>> {
     bytes.resize(length, 0);
     get(length, bytes.as_mut_ptr().cast(), &raw mut length)?;
     bytes.truncate(length);
+    restore_checksum(&mut bytes);
     Ok(bytes)
+}
+
+/// Mends the superblock of an image that HDF5 made: releases 1.14 and older clear the status flags in the copy ("nobody has
+/// it open") and leave the checksum of the flags that the open file has. Only that very damage is mended: the checksum must
+/// be right for some flags; any other superblock stays as it is, for readers to refuse.
+fn restore_checksum(image: &mut [u8]) {
+    const FLAGS: usize = 11;
+    /// Open for writing, and for writing with readers (SWMR).
+    const OPEN: [u8; 3] = [1, 4, 5];
+    let Some([2 | 3, size]) = image.get(8..10) else { return };
+    let end = 12 + 4 * usize::from(*size);
+    let Some((block, [a, b, c, d, ..])) = image.split_at_mut_checked(end) else { return };
+    let stored = u32::from_le_bytes([*a, *b, *c, *d]);
+    if block.get(FLAGS) != Some(&0) || lookup3(block) == stored {
+        return;
+    }
+    let clean = lookup3(block);
+    let of_open_file = OPEN.into_iter().any(|flags| {
+        let mut open = block.to_vec();
+        open.get_mut(FLAGS).is_some_and(|byte| {
+            *byte = flags;
+            true
+        }) && lookup3(&open) == stored
+    });
+    if of_open_file {
+        [*a, *b, *c, *d] = clean.to_le_bytes();
+    }
 }
 
 impl Opened {
@@ -248,4 +277,37 @@ pub(super) fn is_done(log: &Waiting) -> bool {
     // SAFETY: signal 0 only asks whether the process is there.
     let there = unsafe { libc::kill(process, 0) } == 0;
     !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::restore_checksum;
+    use hyperchunk_format::encode::superblock;
+
+    #[test]
+    fn test_checksum_is_restored_only_for_cleared_flags() {
+        for version in [2, 3] {
+            let clean = superblock::encode(version, 48, 1000, None, 0).unwrap();
+            for flags in [1, 4, 5] {
+                let mut image = clean.clone();
+                image[11] = flags;
+                let sum = hyperchunk_format::checksum::lookup3(&image[..44]);
+                image[44..].copy_from_slice(&sum.to_le_bytes());
+                image[11] = 0;
+                assert_ne!(image, clean);
+                restore_checksum(&mut image);
+                assert_eq!(image, clean);
+            }
+            // Damage of any other kind stays visible.
+            for at in 8..48 {
+                let mut image = clean.clone();
+                image[at] ^= 0x10;
+                let before = image.clone();
+                restore_checksum(&mut image);
+                assert_eq!(image, before, "byte {at}");
+            }
+        }
+        restore_checksum(&mut []);
+        restore_checksum(&mut [0; 20]);
+    }
 }

@@ -5,6 +5,7 @@
 //! closed, the writer is finished, and the session's last writer commits.
 
 mod answers;
+mod at_exit;
 mod attributes;
 mod chunks;
 mod copy;
@@ -23,6 +24,7 @@ mod transfer;
 mod virtuals;
 
 pub(super) use answers::{get, specific};
+pub(super) use at_exit::report_at_exit;
 pub(super) use chunks::optional;
 pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};

@@ -8,7 +8,7 @@ use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_TYPE};
 use super::peers::Peers;
-use super::{Diverted, Opened, Store, finish, paths};
+use super::{Diverted, Opened, Store, at_exit, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
@@ -366,6 +366,7 @@ fn begin(
     }
     let writable = store.writer.is_some();
     if writable {
+        at_exit::watch();
         let keeper = finish::root_of(slot, under, below.vol)?;
         *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some((keeper as usize, below.vol));
     }

@@ -1,0 +1,110 @@
+"""Several releases of libhdf5 over the sessions of one store: each takes back what another wrote."""
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import numpy as np
+import pytest
+
+from vol import helpers, releases
+
+# Opens a.h5 for one session: changes an element of /x, and adds a group with a dataset.
+# Arguments: the library, the number of the session.
+SESSION = """
+    import ctypes, sys
+    import numpy as np
+    hdf5 = ctypes.CDLL(sys.argv[1])
+    number = int(sys.argv[2])
+    ID, N = ctypes.c_int64, ctypes.c_uint64
+    for name in "H5Fcreate H5Fopen H5Gcreate2 H5Dcreate2 H5Dopen2 H5Screate_simple".split():
+        getattr(hdf5, name).restype = ID
+    def good(value):
+        assert value >= 0
+        return value
+    good(hdf5.H5open())
+    double = ID.in_dll(hdf5, "H5T_NATIVE_DOUBLE_g")
+    zero = ID(0)
+    space = ID(good(hdf5.H5Screate_simple(1, (N * 1)(6), None)))
+    if number == 0:
+        file = ID(good(hdf5.H5Fcreate(b"a.h5", 2, zero, zero)))
+        data = ID(good(hdf5.H5Dcreate2(file, b"x", double, space, zero, zero, zero)))
+    else:
+        file = ID(good(hdf5.H5Fopen(b"a.h5", 1, zero)))
+        data = ID(good(hdf5.H5Dopen2(file, b"x", zero)))
+    values = np.zeros(6)
+    if number:
+        good(hdf5.H5Dread(data, double, zero, zero, zero, ID(values.ctypes.data)))
+        assert values.tolist() == [float(n < number) for n in range(6)]
+    values[number] = 1
+    good(hdf5.H5Dwrite(data, double, zero, zero, zero, ID(values.ctypes.data)))
+    good(hdf5.H5Dclose(data))
+    group = ID(good(hdf5.H5Gcreate2(file, b"g%d" % number, zero, zero, zero)))
+    data = ID(good(hdf5.H5Dcreate2(group, b"y", double, space, zero, zero, zero)))
+    values[:] = number
+    good(hdf5.H5Dwrite(data, double, zero, zero, zero, ID(values.ctypes.data)))
+    good(hdf5.H5Dclose(data))
+    good(hdf5.H5Gclose(group))
+    good(hdf5.H5Sclose(space))
+    good(hdf5.H5Fclose(file))
+"""
+
+PACKAGES = [package for package, _ in releases.RELEASES]
+
+
+@pytest.mark.parametrize("order", list(itertools.product(PACKAGES, repeat=3)), ids="-".join)
+def test_sessions_of_several_releases(order: tuple[str, ...], tmp_path: Path) -> None:
+    for number, package in enumerate(order):
+        library = releases.library(package)
+        env = hyperchunk.plugins.environment(store=True) | {"LD_LIBRARY_PATH": str(library.parent)}
+        helpers.finish(helpers.start(SESSION, library, number, folder=tmp_path, env=env))
+    expected = [float(n < len(order)) for n in range(6)]
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["x"][...].tolist() == expected
+        for number in range(len(order)):
+            assert file[f"g{number}/y"][...].tolist() == [number] * 6
+    status = subprocess.run(
+        [helpers.command(), "store", "commit", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert status.returncode == 0, status.stderr
+    subprocess.run([helpers.command(), "store", "pack", "a.h5", "b.h5"], cwd=tmp_path, check=True)
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert np.array_equal(file["x"][...], expected)
+
+
+# Leaves a.h5 open, after another file was closed: HDF5 closes it at exit.
+LEFT_OPEN = """
+    import ctypes, sys
+    import numpy as np
+    hdf5 = ctypes.CDLL(sys.argv[1])
+    ID, N = ctypes.c_int64, ctypes.c_uint64
+    for name in "H5Fcreate H5Fopen H5Dcreate2 H5Dopen2 H5Screate_simple".split():
+        getattr(hdf5, name).restype = ID
+    hdf5.H5open()
+    double, zero = ID.in_dll(hdf5, "H5T_NATIVE_DOUBLE_g"), ID(0)
+    space = ID(hdf5.H5Screate_simple(1, (N * 1)(6), None))
+    values = np.arange(6.0)
+    for name in (b"first.h5", b"a.h5"):
+        file = ID(hdf5.H5Fcreate(name, 2, zero, zero))
+        data = ID(hdf5.H5Dcreate2(file, b"x", double, space, zero, zero, zero))
+        assert hdf5.H5Dwrite(data, double, zero, zero, zero, ID(values.ctypes.data)) >= 0
+        if name == b"first.h5":
+            hdf5.H5Dclose(data), hdf5.H5Fclose(file)
+            file = ID(hdf5.H5Fopen(name, 0, zero))
+            data = ID(hdf5.H5Dopen2(file, b"x", zero))
+            assert hdf5.H5Dread(data, double, zero, zero, zero, ID(values.ctypes.data)) >= 0
+            hdf5.H5Dclose(data), hdf5.H5Fclose(file)
+"""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_file_left_open_is_committed_at_exit(package: str, tmp_path: Path) -> None:
+    library = releases.library(package)
+    env = hyperchunk.plugins.environment(store=True) | {"LD_LIBRARY_PATH": str(library.parent)}
+    process = helpers.start(LEFT_OPEN, library, folder=tmp_path, env=env)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out, err) == (0, "", "")
+    with hyperchunk.open(tmp_path / "a.h5") as file:
+        assert file["x"][...].tolist() == [0, 1, 2, 3, 4, 5]
