@@ -1,0 +1,82 @@
+"""A writer of a random history, and what it did."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from hypothesis import note
+
+from store.model_tree import Op, Tree, apply, dataset, empty
+from store.model_worker import Session
+
+
+class Local:
+    """A session in this process, asked as one elsewhere is."""
+
+    def __init__(self) -> None:
+        self._session = Session()
+
+    def __call__(self, name: str, *arguments: Any, **named: Any) -> Any:
+        return getattr(self._session, name)(*arguments, **named)
+
+    def end(self) -> None:
+        """Nothing: what it has is dropped."""
+
+
+class Making:
+    """A writer, and what it did."""
+
+    def __init__(self, kind: str, remote: Any, tree: Tree, *, anew: bool = False, priority: int = 0) -> None:
+        self.kind, self.remote, self.anew, self.priority = kind, remote, anew, priority
+        self.id = ""
+        #: The epoch that it found.
+        self.base = 0
+        self.view: Tree = empty() if anew else copy.deepcopy(tree)
+        self.made: set[str] = set()
+        self.ops: list[Op] = []
+        self.flushed = self.committed = 0
+        self.extents = {path: entry.values.shape for path, entry in self.view.items() if entry.values is not None}
+        #: The names by which its writer knows datasets.
+        self.names = set(self.extents)
+        self.edits = False
+        self.state = "open"
+        self.ticket: bytes | None = None
+
+    def knows(self, path: str) -> bool:
+        """Whether an API writer knows a dataset by that name."""
+        return path in self.names
+
+    def do(self, op: Op) -> None:
+        """Does it, here and in the model."""
+        note(f"  {op}")
+        self.remote("do", op)
+        self.ops.append(op)
+        apply(self.view, op)
+        verb, path, *rest = op
+        if verb in ("dataset", "small", "type"):
+            self.made.add(path)
+        if verb == "dataset":
+            self.names.add(path)
+        entry = self.view.get(path)
+        if verb == "write":
+            assert entry is not None
+            assert entry.values is not None
+            entry.values[rest[0]] = rest[1]
+        elif verb == "resize":
+            assert entry is not None
+            assert entry.values is not None
+            old, grown = entry.values, dataset({**entry.spec, "shape": rest[0]}).values  # type: ignore[dict-item]
+            assert grown is not None
+            both = tuple(slice(min(pair)) for pair in zip(old.shape, rest[0], strict=True))
+            grown[both] = old[both]
+            entry.values = grown
+
+    def take(self, upto: int) -> tuple[list[Op], dict[str, tuple[int, ...]], int]:
+        """What a commit takes that ends there."""
+        ops, extents = self.ops[self.committed : upto], dict(self.extents)
+        self.committed = upto
+        for op in ops:
+            if op[0] == "resize":
+                self.extents[op[1]] = op[2]
+        return ops, extents, self.priority

@@ -1,0 +1,257 @@
+"""The model of a store: a plain tree in memory, and what a commit makes of it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Op = tuple[Any, ...]
+Extent = tuple[int, ...]
+
+
+def dtype(name: str) -> np.dtype[Any]:
+    """The dtype that a name in an operation means."""
+    return np.dtype([("a", "<i2"), ("b", ">f8")]) if name == "pair" else np.dtype(name)
+
+
+def plain(value: Any) -> Any:
+    """An attribute or a small dataset as something to compare: the type, the shape and the bytes."""
+    array = np.asarray(value)
+    if hasattr(value, "dtype") and not hasattr(value, "shape"):
+        return ("empty", np.dtype(value.dtype).str)
+    if type(value).__name__ == "Empty":
+        return ("empty", np.dtype(value.dtype).str)
+    if array.dtype.kind in "OU" or isinstance(value, str | bytes):
+        flat = [one.encode() if isinstance(one, str) else bytes(one) for one in array.astype(object).ravel().tolist()]
+        return ("text", array.shape, tuple(flat))
+    return (array.dtype.descr if array.dtype.names else array.dtype.str, array.shape, array.tobytes())
+
+
+@dataclass
+class Entry:
+    """An object, or a link that is not a hard one."""
+
+    kind: str
+    attrs: dict[str, Any] = field(default_factory=dict)
+    #: Where a link leads, a small dataset's value, or the name of a type.
+    what: Any = None
+    #: Of a dataset: how it was made, and its elements.
+    spec: dict[str, Any] | None = None
+    values: np.ndarray[Any, Any] | None = None
+
+    def shown(self) -> Any:
+        """Everything about it that a reader sees."""
+        if self.values is None:
+            return (self.kind, self.what, tuple(sorted(self.attrs.items())))
+        assert self.spec is not None
+        return (self.kind, described(self.values, self.spec["maxshape"]), tuple(sorted(self.attrs.items())))
+
+
+def described(values: np.ndarray[Any, Any], maxshape: Any) -> Any:
+    """A dataset as something to compare."""
+    return (str(values.dtype), values.shape, tuple(maxshape), values.tobytes())
+
+
+Tree = dict[str, Entry]
+
+
+def empty() -> Tree:
+    """A file without anything in it."""
+    return {"/": Entry("group")}
+
+
+def shown(tree: Tree) -> dict[str, Any]:
+    """What a reader sees, path by path, and which paths are names of one object."""
+    found: dict[str, Any] = {path: entry.shown() for path, entry in tree.items()}
+    names: dict[int, list[str]] = {}
+    for path, entry in tree.items():
+        if entry.kind not in ("soft", "external", "group"):
+            names.setdefault(id(entry), []).append(path)
+    found["<one object>"] = sorted(sorted(paths) for paths in names.values() if len(paths) > 1)
+    return found
+
+
+def parents(path: str) -> list[str]:
+    """The groups that a path goes through, without the root."""
+    parts = path.strip("/").split("/")[:-1]
+    return ["/" + "/".join(parts[: end + 1]) for end in range(len(parts))]
+
+
+def below(tree: Tree, path: str) -> list[str]:
+    """An object's path and those of all in it."""
+    return [one for one in tree if one == path or one.startswith(path + "/")]
+
+
+def dataset(spec: dict[str, Any]) -> Entry:
+    """A dataset in which nobody wrote anything."""
+    values = np.empty(spec["shape"], dtype(spec["dtype"]))
+    values[...] = fill(spec)
+    return Entry("dataset", spec=spec, values=values)
+
+
+def fill(spec: dict[str, Any]) -> Any:
+    """The value of elements that nobody wrote."""
+    return np.zeros((), dtype(spec["dtype"])) if spec["fill"] is None else np.array(spec["fill"], dtype(spec["dtype"]))
+
+
+def apply(tree: Tree, op: Op) -> None:
+    """Does one thing to the structure of a tree; elements and extents are :func:`merge`'s."""
+    verb, path, *rest = op
+    for group in parents(path):
+        tree.setdefault(group, Entry("group"))
+    if verb == "group":
+        tree.setdefault(path, Entry("group"))
+    elif verb == "dataset":
+        tree.setdefault(path, dataset(rest[0]))
+    elif verb == "small":
+        attrs = tree[path].attrs if path in tree else {}
+        tree[path] = Entry("small", attrs, plain(rest[0]))
+    elif verb == "type":
+        tree.setdefault(path, Entry("type", what=str(dtype(rest[0]))))
+    elif verb == "soft":
+        tree.setdefault(path, Entry("soft", what=rest[0]))
+    elif verb == "external":
+        tree.setdefault(path, Entry("external", what=tuple(rest)))
+    elif verb == "hard":
+        tree.setdefault(path, tree[rest[0]])
+    elif verb == "attr":
+        tree[path].attrs[rest[0]] = plain(rest[1])
+    elif verb == "delattr":
+        tree[path].attrs.pop(rest[0], None)
+    elif verb == "delete":
+        for one in below(tree, path):
+            del tree[one]
+    elif verb == "move":
+        for one in below(tree, path):
+            tree[rest[0] + one[len(path) :]] = tree.pop(one)
+    elif verb == "copy":
+        copied = copy.deepcopy({one: tree[one] for one in below(tree, path)})
+        tree.update({rest[0] + one[len(path) :]: entry for one, entry in copied.items()})
+    elif verb not in ("write", "resize", "append"):
+        raise AssertionError(verb)
+
+
+@dataclass
+class Part:
+    """What one writer did to one dataset: its elements and extents, in order."""
+
+    start: Extent
+    priority: int = 0
+    steps: list[Op] = field(default_factory=list)
+
+
+def elements(spec: dict[str, Any], before: np.ndarray[Any, Any], parts: list[Part]) -> tuple[Any, set[str]]:
+    """The elements of a dataset after a commit, with the writers in their order; and whether two disagree: "conflict",
+    or "maybe" where what they disagree about is cut off."""
+    reach = [before.shape, *(part.start for part in parts)]
+    for part in parts:
+        reach += [step[1] for step in part.steps if step[0] == "resize"]
+    whole = tuple(max(extent[axis] for extent in reach) for axis in range(before.ndim))
+    canvas = np.empty(whole, before.dtype)
+    canvas[...] = fill(spec)
+    canvas[tuple(slice(length) for length in before.shape)] = before
+    layers, rows = [], []
+    grown, shrunk = list(before.shape), list(before.shape)
+    for part in parts:
+        values, mask, last = np.zeros(whole, before.dtype), np.zeros(whole, bool), part.start
+        for verb, *rest in part.steps:
+            if verb == "write":
+                values[rest[0]] = rest[1]
+                mask[rest[0]] = True
+            elif verb == "append":
+                rows.append(rest[0])
+            else:
+                for axis, (new, old) in enumerate(zip(rest[0], last, strict=True)):
+                    if new < old:
+                        beyond = (slice(None),) * axis + (slice(new, None),)
+                        mask[beyond] = False
+                        canvas[beyond] = fill(spec)
+                last = rest[0]
+        for axis, (end, start) in enumerate(zip(last, part.start, strict=True)):
+            shrunk[axis] = min(shrunk[axis], end) if end < start else shrunk[axis]
+            grown[axis] = max(grown[axis], end)
+        layers.append((values, mask, part.priority))
+    extent = tuple(g if g > b else s for g, b, s in zip(grown, before.shape, shrunk, strict=True))
+    crop = tuple(slice(length) for length in extent)
+    found = set()
+    for index, (values, mask, _) in enumerate(layers):
+        for other, others, priority in layers[:index]:
+            both = mask & others
+            differ = np.array(
+                [a.tobytes() != b.tobytes() for a, b in zip(values[both], other[both], strict=True)], bool
+            )
+            if differ.any():
+                inside = np.zeros(whole, bool)
+                inside[crop] = True
+                alike = parts[index].priority == priority
+                found.add("conflict" if alike and differ[inside[both]].any() else "maybe")
+        canvas[mask] = values[mask]
+    result = canvas[crop]
+    for added in rows:
+        # Rows of another length lack elements, or have some that nobody sees.
+        more = np.empty((len(added), *result.shape[1:]), before.dtype)
+        more[...] = fill(spec)
+        both = tuple(slice(min(pair)) for pair in zip(added.shape, more.shape, strict=True))
+        more[both] = added[both]
+        result = np.concatenate([result, more]).astype(before.dtype)
+    return np.ascontiguousarray(result), found
+
+
+def merge(tree: Tree, writers: list[tuple[list[Op], dict[str, Extent], int]]) -> tuple[Tree, dict[str, set[str]]]:
+    """The tree after a commit, and the paths about which writers disagree. `writers` are in the order in which one
+    lies over the other; each is what it did, the extents that it found, and its
+    priority."""
+    tree = copy.deepcopy(tree)
+    parts: dict[int, list[Part]] = {}
+    objects: dict[int, Entry] = {}
+    conflicts: dict[str, set[str]] = {}
+    attrs: dict[tuple[str, str], Any] = {}
+    smalls: dict[str, Any] = {}
+    first = writers[0][2] if writers else 0
+    for ops, extents, priority in writers:
+        own: dict[int, Part] = {}
+        mine: dict[tuple[str, str], Any] = {}
+        mine_small: dict[str, Any] = {}
+        extents = dict(extents)
+        for op in ops:
+            before = dict(tree)
+            apply(tree, op)
+            verb, path = op[0], op[1]
+            if verb in ("move", "copy"):
+                for one in below(before, path):
+                    new = op[2] + one[len(path) :]
+                    if one in extents:
+                        extents[new] = extents[one]
+                    part = own.get(id(before[one]))
+                    if verb == "copy" and part is not None and id(tree[new]) not in own:
+                        objects[id(tree[new])] = tree[new]
+                        own[id(tree[new])] = Part(part.start, priority, list(part.steps))
+                        parts[id(tree[new])] = [own[id(tree[new])]]
+            if verb in ("write", "resize", "append"):
+                entry = tree[path]
+                assert entry.spec is not None
+                if id(entry) not in own:
+                    objects[id(entry)] = entry
+                    own[id(entry)] = Part(extents.get(path, tuple(entry.spec["shape"])), priority)
+                    parts.setdefault(id(entry), []).append(own[id(entry)])
+                own[id(entry)].steps.append((verb, *op[2:]))
+            elif verb == "attr":
+                mine[path, op[2]] = plain(op[3])
+            elif verb == "small":
+                mine_small[path] = plain(op[2])
+        for (path, name), value in mine.items():
+            if attrs.setdefault((path, name), value) != value:
+                conflicts.setdefault(path, set()).add("conflict" if priority == first else "maybe")
+        for path, value in mine_small.items():
+            if smalls.setdefault(path, value) != value:
+                conflicts.setdefault(path, set()).add("conflict" if priority == first else "maybe")
+    for key, entry in objects.items():
+        assert entry.spec is not None
+        assert entry.values is not None
+        entry.values, found = elements(entry.spec, entry.values, parts[key])
+        for path in [path for path, one in tree.items() if one is entry]:
+            conflicts.setdefault(path, set()).update(found)
+    return tree, {path: found for path, found in conflicts.items() if found}

@@ -1,0 +1,244 @@
+"""Sessions in processes of their own: a program that has h5py and Hyperchunk loaded, and forks for each of them.
+
+``python model_worker.py SOCKET``: each connection is a process, which does what it is told until the connection ends.
+What the environment says (the connector or not) holds for all of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+import h5py
+import hyperchunk
+
+if __package__:
+    from store import model_read
+    from store.model_tree import Op, dtype
+else:
+    import model_read
+    from model_tree import Op, dtype
+
+
+def keywords(spec: dict[str, Any]) -> dict[str, Any]:
+    """What ``create_dataset`` is told about a dataset."""
+    found = {"maxshape": spec["maxshape"], "chunks": spec["chunks"], "compression": spec["compression"]}
+    if spec["fill"] is not None:
+        found["fillvalue"] = spec["fill"]
+    if spec["maxshape"] == spec["shape"]:
+        del found["maxshape"]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def perform(library: Any, file: Any, op: Op) -> None:
+    """Does one thing to an open file, h5py's way."""
+    verb, path, *rest = op
+    if verb == "group":
+        file.require_group(path)
+    elif verb == "dataset":
+        file.create_dataset(path, rest[0]["shape"], dtype(rest[0]["dtype"]), **keywords(rest[0]))
+    elif verb == "small":
+        if path in file:
+            attrs = dict(file[path].attrs)
+            del file[path]
+            file[path] = rest[0]
+            file[path].attrs.update(attrs)
+        else:
+            file[path] = rest[0]
+    elif verb == "type":
+        file[path] = dtype(rest[0])
+    elif verb == "soft":
+        file[path] = library.SoftLink(rest[0])
+    elif verb == "external":
+        file[path] = library.ExternalLink(*rest)
+    elif verb == "hard":
+        file[path] = file[rest[0]]
+    elif verb == "attr":
+        file[path].attrs[rest[0]] = rest[1]
+    elif verb == "delattr":
+        del file[path].attrs[rest[0]]
+    elif verb == "delete":
+        del file[path]
+    elif verb == "move":
+        file.move(path, rest[0])
+    elif verb == "copy":
+        file.copy(path, rest[0])
+    elif verb == "write":
+        file[path][rest[0]] = rest[1]
+    elif verb == "resize":
+        file[path].resize(rest[0])
+    else:
+        raise AssertionError(verb)
+
+
+def perform_writer(writer: Any, op: Op) -> None:
+    """Does one thing through a writer of the API."""
+    verb, path, *rest = op
+    if verb == "group":
+        writer.create_group(path)
+    elif verb == "dataset":
+        writer.create_dataset(path, rest[0]["shape"], dtype(rest[0]["dtype"]), **keywords(rest[0]))
+    elif verb == "write":
+        writer[path][rest[0]] = rest[1]
+    elif verb == "resize":
+        writer[path].resize(rest[0])
+    elif verb == "append":
+        writer[path].append(rest[0])
+    elif verb == "attr" and path != "/":
+        inside = writer.structure
+        found = writer[path] if path in writer else inside[path] if path in inside else inside.require_group(path)
+        found.attrs[rest[0]] = rest[1]
+    elif verb == "attr":
+        writer.attrs[rest[0]] = rest[1]
+    else:
+        perform(hyperchunk, writer.structure, op)
+
+
+class Session:
+    """What one connection asks for."""
+
+    def __init__(self) -> None:
+        self.file: Any = None
+        self.writer: Any = None
+
+    def open(self, path: str, mode: str) -> None:
+        """Opens a file with h5py."""
+        self.file = h5py.File(path, mode)
+
+    def begin(self, store: Any, **options: Any) -> str:
+        """Begins to write with the API."""
+        self.writer = store.writer(**options)
+        return self.writer.id  # type: ignore[no-any-return]
+
+    def do(self, op: Op) -> None:
+        """Does one thing."""
+        if self.writer is None:
+            perform(h5py, self.file, op)
+        else:
+            perform_writer(self.writer, op)
+
+    def known(self, paths: list[str]) -> list[str]:
+        """Those of these names by which an API writer has a dataset."""
+        return [path for path in paths if path in self.writer]
+
+    def shape(self, path: str) -> tuple[int, ...]:
+        """The extent of a dataset as this session has it."""
+        return tuple((self.writer or self.file)[path].shape)
+
+    def flush(self) -> bytes | None:
+        """Flushes; an API writer's ticket."""
+        return (self.writer or self.file).flush()  # type: ignore[no-any-return]
+
+    def close(self) -> bytes | None:
+        """Closes; an API writer's ticket."""
+        return (self.writer or self.file).close()  # type: ignore[no-any-return]
+
+    def contents(self) -> dict[str, Any]:
+        """What the open file has, as this session sees it."""
+        return model_read.contents(h5py, self.file)
+
+    def read(self, path: str) -> dict[str, Any]:
+        """What a file has for h5py."""
+        return model_read.tree(h5py, path)
+
+    def chdir(self, path: str) -> None:
+        """Works in another folder."""
+        os.chdir(path)
+
+    def pid(self) -> int:
+        """This process."""
+        return os.getpid()
+
+
+def serve(connection: Connection) -> None:
+    """Does what it is told until nobody asks any more."""
+    session = Session()
+    while True:
+        try:
+            name, arguments, named = connection.recv()
+        except EOFError:
+            return
+        try:
+            answer = (True, getattr(session, name)(*arguments, **named))
+        except BaseException:
+            answer = (False, traceback.format_exc())
+        connection.send(answer)
+
+
+def main(address: str) -> None:
+    """A process for each connection."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with Listener(address, "AF_UNIX") as listener:
+        print("ready", flush=True)
+        while True:
+            connection = listener.accept()
+            if os.fork() == 0:
+                listener.close()
+                serve(connection)
+                return
+            connection.close()
+
+
+class RemoteError(Exception):
+    """What a session said."""
+
+
+class Remote:
+    """A session in its process."""
+
+    def __init__(self, address: str) -> None:
+        self._connection = Client(address, "AF_UNIX")
+        self.process: int = self("pid")
+
+    def __call__(self, name: str, *arguments: Any, **named: Any) -> Any:
+        try:
+            self._connection.send((name, arguments, named))
+            good, answer = self._connection.recv()
+        except (EOFError, ConnectionError, BrokenPipeError) as error:
+            raise RemoteError(f"{name}{arguments}: its process is gone") from error
+        if not good:
+            raise RemoteError(f"{name}{arguments}:\n{answer}")
+        return answer
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        os.kill(self.process, signal.SIGKILL)
+        self.end()
+
+    def end(self) -> None:
+        """Ends it in order: what it left open is closed at its exit. Returns when it is gone."""
+        self._connection.close()
+
+
+class Zygote:
+    """The program that forks."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.address = str(Path(self._folder.name) / "socket")
+        words = [sys.executable, __file__, self.address]
+        self.errors = (Path(self._folder.name) / "stderr").open("w+")
+        self._process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n", Path(self.errors.name).read_text()
+
+    def session(self) -> Remote:
+        """A process of its own."""
+        return Remote(self.address)
+
+    def stop(self) -> None:
+        """Ends the program; its sessions end with their connections."""
+        self._process.kill()
+        self._process.wait()
+        self.errors.close()
+        self._folder.cleanup()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
