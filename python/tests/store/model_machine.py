@@ -32,7 +32,7 @@ VERBS = [
 ]
 #: What histories are without until its fault is mended (test_model.py has a test of each): hard links, and stores that
 #: are opened before their first epoch.
-OPEN_FAULTS = ("hard", "early")
+OPEN_FAULTS: tuple[str, ...] = ()
 #: What else they are without, to find other faults: names of rules and operations.
 OFF = {*OPEN_FAULTS, *os.environ.get("HYPERCHUNK_MODEL_OFF", "").split()}
 

@@ -44,7 +44,6 @@ def test_histories_end_as_the_model_says(machine: type[Stores]) -> None:
     run_state_machine_as_test(machine, settings=how)
 
 
-@pytest.mark.xfail(reason="a hard link of a later session to a committed string or type becomes an object of its own")
 def test_a_hard_link_to_a_committed_object_is_a_name_of_it(machine: type[Stores], tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     run = store.create(path, {})
@@ -62,7 +61,6 @@ def test_a_hard_link_to_a_committed_object_is_a_name_of_it(machine: type[Stores]
 
 
 @pytest.mark.filterwarnings("ignore::hyperchunk.store.StoreWarning")
-@pytest.mark.xfail(reason="who opens a store before its first epoch does not know which store it is")
 def test_writers_of_a_store_that_was_created_and_of_one_that_was_opened_before_the_first_epoch(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     run = store.create(path, {"/d": store.Dataset((4,), "i4")})

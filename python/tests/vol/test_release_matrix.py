@@ -108,3 +108,26 @@ def test_file_left_open_is_committed_at_exit(package: str, tmp_path: Path) -> No
     assert (process.returncode, out, err) == (0, "", "")
     with hyperchunk.open(tmp_path / "a.h5") as file:
         assert file["x"][...].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+# A dataset of a committed type made in a later session. Arguments: the type, the name.
+COMMITTED_TYPE = """
+    import sys
+    import h5py, numpy as np
+    kind = {"string": h5py.string_dtype(length=3), "vlen": h5py.string_dtype(), "opaque": np.dtype("V3"),
+            "enum": h5py.enum_dtype({"a": 1}, "i1"), "array": np.dtype(("i1", 3)),
+            "compound": np.dtype([("a", "i1")])}.get(sys.argv[1]) or np.dtype(sys.argv[1])
+    with h5py.File("t.h5", "w") as file:
+        file.create_group("g")["type"] = kind
+    for session in range(3):
+        with h5py.File("t.h5", "a") as file:
+            file["g"].create_dataset(sys.argv[2] + str(session), (3, 3), dtype=file["g/type"])
+"""
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 11])
+@pytest.mark.parametrize("kind", ["i1", "i8", "f4", "string", "vlen", "opaque", "enum", "array", "compound"])
+def test_committed_type_is_used_in_later_sessions(kind: str, name: str, tmp_path: Path) -> None:
+    helpers.run(COMMITTED_TYPE, kind, name, folder=tmp_path, store=True)
+    with hyperchunk.open(tmp_path / "t.h5") as file:
+        assert [f"{name}{session}" in file["g"] for session in range(3)] == [True] * 3

@@ -7,6 +7,12 @@ use crate::{Error, Result};
 
 const STRUCTURE: &str = "object header";
 
+/// Size of the body of a continuation message. A header needs a message at least as large: libhdf5 puts its continuation
+/// message there when the header grows, moves what was there, and writes past smaller ones without an error.
+const CONTINUATION_BYTES: usize = 16;
+/// The type of a message without meaning.
+const NIL: u16 = 0;
+
 /// A message of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
@@ -101,7 +107,10 @@ pub fn encode_continuation(messages: &[Message], options: &HeaderOptions) -> Res
 /// The messages with what stands before each.
 fn body(messages: &[Message], options: &HeaderOptions) -> Result<Vec<u8>> {
     let mut body = Bytes::new();
-    for message in messages {
+    let room = messages.iter().all(|message| message.data.len() < CONTINUATION_BYTES);
+    let data = vec![0; CONTINUATION_BYTES];
+    let room = room.then_some(Message { kind: NIL, flags: 0, creation_order: None, data });
+    for message in messages.iter().chain(&room) {
         let what = "bytes of one message";
         let size = fit::<u16, _>(message.data.len(), what).map_err(|error| error.within(STRUCTURE))?;
         body.u8(fit(message.kind, "as the type of a message")?).u16(size).u8(message.flags);
@@ -118,6 +127,20 @@ mod tests {
     use super::*;
     use crate::parse;
     use crate::parse::testing::with_image;
+
+    #[test]
+    fn test_header_has_room_for_a_continuation_message() {
+        let message = |size| Message { kind: 3, flags: 0, creation_order: None, data: vec![1; size] };
+        let sizes = |messages: &[Message]| {
+            let file = encode(messages, &HeaderOptions::default()).unwrap();
+            // Prefix and size of the messages, the messages with 4 bytes before each, a checksum.
+            file.len() - 7 - 4
+        };
+        assert_eq!(sizes(&[message(12)]), 4 + 12 + 4 + 16);
+        assert_eq!(sizes(&[message(12), message(15)]), 4 + 12 + 4 + 15 + 4 + 16);
+        assert_eq!(sizes(&[message(12), message(16)]), 4 + 12 + 4 + 16);
+        assert_eq!(sizes(&[]), 4 + 16);
+    }
 
     fn messages(sizes: &[usize]) -> Vec<Message> {
         let message = |(number, size): (usize, &usize)| Message {
