@@ -16,6 +16,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+/// A path of a dataset, and its definition.
+pub type NamedDefinition = (Vec<u8>, Definition);
+
 /// A store that was just made: whoever has this need not look at it to commit to it.
 #[derive(Debug, Clone)]
 pub struct Fresh {
@@ -200,7 +203,7 @@ fn structure(
 ///
 /// # Errors
 /// NotFound; those of reading the file or the newest epoch.
-pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<(Vec<u8>, Definition)>)> {
+pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<NamedDefinition>)> {
     let site = site.into();
     // Before the epoch: a commit in between is noticed then.
     let seen = site.local().and_then(FileStamp::of);
@@ -218,7 +221,7 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<(Vec<
 
 /// The datasets of an epoch, each with a path that leads there now: they may have been moved since they were defined, also
 /// in the file at the user's path by programs without hyperchunk.
-pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<(Vec<u8>, Definition)>> {
+pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
     let all = Marker::all(&commit::skeleton(site, epoch, true)?)?.into_iter();
     let named = all.filter_map(|(path, marker, _)| {
         epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))

@@ -1,7 +1,7 @@
 //! What writers know of their store before they begin, and whether it is still so.
 
 use super::site::Site;
-use super::{Manifest, StoreId};
+use super::{DatasetId, Definition, Manifest, StoreId};
 use crate::{Error, ErrorKind, Result};
 use std::fs;
 use std::path::Path;
@@ -68,4 +68,15 @@ impl Known {
         }
         Ok(newest.filter(|newest| newest.number > self.epoch))
     }
+}
+
+/// What a writer knows of a dataset of its own.
+#[derive(Debug, Clone)]
+pub struct Own {
+    /// What the dataset is.
+    pub definition: Arc<Definition>,
+    /// Its identity.
+    pub id: DatasetId,
+    /// Its extent.
+    pub dims: Vec<u64>,
 }

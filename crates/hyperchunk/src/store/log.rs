@@ -6,7 +6,7 @@ use super::fragment;
 use super::header::{HEADER, LogHeader};
 use super::id::{DatasetId, Session, WriterId};
 use super::index::{Image, Written};
-use super::known::Known;
+use super::known::{Known, Own};
 use super::manifest::Manifest;
 use super::observer::Observer;
 use super::own::Reading;
@@ -214,17 +214,6 @@ struct Dataset {
     zones: Zones,
 }
 
-/// What a writer knows of a dataset of its own.
-#[derive(Debug, Clone)]
-pub struct Own {
-    /// What the dataset is.
-    pub definition: Arc<Definition>,
-    /// Its identity.
-    pub id: DatasetId,
-    /// Its extent.
-    pub dims: Vec<u64>,
-}
-
 impl LogWriter {
     /// Begins a log for the store of the file at `path`. The store's folder is made if it is not there.
     ///
@@ -339,7 +328,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// Those of reading that epoch's skeleton.
-    pub fn base_datasets(&self) -> Result<Option<Vec<(Vec<u8>, Definition)>>> {
+    pub fn base_datasets(&self) -> Result<Option<Vec<super::NamedDefinition>>> {
         let base = self.0.base.as_ref();
         base.map(|base| super::create::named_datasets(self.site(), base)).transpose()
     }

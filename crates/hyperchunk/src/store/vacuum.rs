@@ -113,7 +113,7 @@ fn in_bucket(
         }
         // An epoch is of use until the next one is there: writers that are not seen yet may have begun with it.
         let next = number_of(&listed.name).and_then(|number| changed.get(&*name_of(number + 1)));
-        let last = next.copied().unwrap_or_else(|| listed.modified);
+        let last = next.copied().unwrap_or(listed.modified);
         if last.elapsed().unwrap_or_default() < options.grace {
             vacuumed.young += 1;
             continue;

@@ -84,7 +84,8 @@ pub fn filter(id: u16, options: &[u32], target: &Target<'_>) -> Result<Filter> {
 
 /// What a user chose, where `options` are client data as they are stored; else `options`.
 fn chosen(id: u16, options: &[u32]) -> &[u32] {
-    let of_plugin = |numbers: usize| options.get(7).is_some_and(|rank| numbers == 8 + *rank as usize);
+    let of_plugin =
+        |numbers: usize| options.get(7).is_some_and(|rank| (*rank as usize).checked_add(8) == Some(numbers));
     let cut = match (id, options) {
         // The size of an element.
         (2, [_]) => options.get(..0),
