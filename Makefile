@@ -6,10 +6,10 @@ SHELL := /bin/bash
 
 PY := .venv/bin/python
 
-.PHONY: help setup demo test lint quick bench gpu docs clean
+.PHONY: help setup demo test test-all lint quick bench gpu docs clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-7s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
 
 setup: ## everything the other targets need, with the package in .venv/
 	@tools/setup.sh system build test lint docs demo package
@@ -20,6 +20,9 @@ demo: ## a real Sentinel-2 scene: live datasets, reads from S3, many writers; en
 
 test: ## every test, then the time it took
 	@tools/test.sh
+
+test-all: ## every test and the slow lanes: 20,000 random histories of stores (1.5 hours)
+	@tools/test_all.sh
 
 lint: ## formatting, lints, types, layering, licences
 	@tools/setup.sh system test lint package

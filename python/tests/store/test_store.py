@@ -393,3 +393,14 @@ def test_writing_by_name_takes_what_arrays_take(tmp_path: Path, dtype: object) -
                 writer.write("a", wrong[1], wrong[0])
     run.commit()
     check(tmp_path / "run.h5", "a", wanted)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_plain_hdf5_reads_a_dataset_without_elements(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    rank = len(shape)
+    run = store.create(path, {"/d": store.Dataset(shape, "i4", maxshape=(None,) * rank, chunks=(2,) * rank)})
+    with run.writer() as writer:
+        writer.attrs["a"] = 1
+    run.commit()
+    check(path, "d", np.zeros(shape, "i4"))

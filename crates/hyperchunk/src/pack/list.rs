@@ -111,6 +111,11 @@ impl Contents {
         self.places.get(input)?.get(&address).copied()
     }
 
+    /// The objects of a source, with their addresses, in no order.
+    pub(crate) fn of_input(&self, input: usize) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.places.get(input).into_iter().flatten().map(|(address, item)| (*address, *item))
+    }
+
     /// The datasets that a path leads to: one of a source, or of the new file.
     pub(crate) fn at_path(&self, path: &str) -> Result<Vec<usize>> {
         let path = path.trim_matches('/');

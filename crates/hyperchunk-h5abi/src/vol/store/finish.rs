@@ -5,7 +5,7 @@ use super::super::failure::{Outcome, TOLD, done, refuse};
 use super::super::options::{Commit, Sync};
 use super::super::slot::{NO_REQUEST, Slot};
 use super::location::Location;
-use super::{Opened, Store, paths};
+use super::{Keeper, Opened, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{Ending, LogWriter, Manifest, Session, launched};
@@ -67,8 +67,18 @@ pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     if group.is_null() { Err(TOLD) } else { Ok(group) }
 }
 
+impl Keeper {
+    /// The lower file.
+    pub(super) fn file(&self, slot: &Slot) -> Outcome<P> {
+        match self.file {
+            Some(file) => Ok(file as P),
+            None => file_of(slot, self.group as P, self.vol),
+        }
+    }
+}
+
 /// The lower file of a lower group.
-pub(super) fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
+fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
     let mut at = Location::itself(GROUP);
     let mut file = null_mut();
     let mut args = FileArguments { operation: GET_FILE, file: &raw mut file };
@@ -79,8 +89,8 @@ pub(super) fn file_of(slot: &Slot, group: P, vol: Hid) -> Outcome<P> {
 }
 
 /// The skeleton as it is now.
-fn image(slot: &Slot, keeper: P, vol: Hid) -> Outcome<Vec<u8>> {
-    let file = file_of(slot, keeper, vol)?;
+fn image(slot: &Slot, keeper: Keeper) -> Outcome<Vec<u8>> {
+    let (file, vol) = (keeper.file(slot)?, keeper.vol);
     let mut flush = FlushArguments { operation: FLUSH, kind: FILE, scope: GLOBAL };
     // SAFETY: the lower file that is kept open, arguments of our own.
     done(unsafe { (slot.api.file_specific)(file, vol, (&raw mut flush).cast(), 0, NO_REQUEST) })?;
@@ -134,8 +144,8 @@ impl Opened {
     /// Makes everything until now known to others: they can commit it, or join.
     pub(in crate::vol) fn flush(&self) -> Outcome<()> {
         let store = &self.store;
-        let (Some(writer), Some((keeper, vol))) = (&store.writer, store.keeper()) else { return Ok(()) };
-        let image = image(store.slot, keeper, vol).inspect_err(|_| writer.give_up(UNWRITTEN))?;
+        let (Some(writer), Some(keeper)) = (&store.writer, store.keeper()) else { return Ok(()) };
+        let image = image(store.slot, keeper).inspect_err(|_| writer.give_up(UNWRITTEN))?;
         writer.put_image(&image)?;
         writer.flush()?;
         Ok(())
@@ -191,12 +201,12 @@ impl Store {
     /// The skeleton goes into the log, and the log is closed.
     fn write_out(&self) -> Outcome<()> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((keeper, vol)) = keeper else { return Ok(()) };
-        let keeper = keeper as P;
+        let Some(keeper) = keeper else { return Ok(()) };
+        let (group, vol) = (keeper.group as P, keeper.vol);
         paths::done_with(self);
         let written = match self.own() {
             Some(writer) => {
-                image(self.slot, keeper, vol).inspect_err(|_| writer.give_up(UNWRITTEN)).and_then(|image| {
+                image(self.slot, keeper).inspect_err(|_| writer.give_up(UNWRITTEN)).and_then(|image| {
                     writer.put_image(&image)?;
                     Ok(writer.close().map(drop)?)
                 })
@@ -204,7 +214,7 @@ impl Store {
             None => Ok(()),
         };
         // SAFETY: the lower group that kept the file open, given up here.
-        let close = || unsafe { (self.slot.api.group_close)(keeper, vol, 0, NO_REQUEST) };
+        let close = || unsafe { (self.slot.api.group_close)(group, vol, 0, NO_REQUEST) };
         let closed = self.slot.keep_errors(close);
         written?;
         done(closed).map(drop)

@@ -34,7 +34,6 @@ pub(super) use shared::Shared;
 pub(super) use transfer::{Call, read, write};
 pub(super) use virtuals::Sources;
 
-use super::api::P;
 use super::failure::{Outcome, refuse};
 use super::options::Options;
 use super::slot::Slot;
@@ -59,8 +58,8 @@ pub(super) struct Store {
     writer: Option<LogWriter>,
     /// The other writers of the file; `None` if it is open for reading only.
     peers: Option<Arc<Peers>>,
-    /// Keeps the skeleton open as long as any object of the file is: its root group, the address as a number.
-    keeper: Mutex<Option<(usize, Hid)>>,
+    /// Keeps the skeleton open as long as any object of the file is.
+    keeper: Mutex<Option<Keeper>>,
     /// How many of our objects belong to it.
     objects: AtomicUsize,
     ended: AtomicBool,
@@ -71,6 +70,16 @@ pub(super) struct Store {
     used: Mutex<HashSet<DatasetId>>,
     /// How its first opening wanted it to be locked.
     locking: (bool, bool),
+}
+
+/// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.
+#[derive(Clone, Copy)]
+struct Keeper {
+    group: usize,
+    /// The lower file itself, where the lower connector is the native one: the group keeps it. Asking the native connector for
+    /// it (`H5VL_OBJECT_GET_FILE`) would tell it that an identifier of the file is made, and nothing would close it.
+    file: Option<usize>,
+    vol: Hid,
 }
 
 /// A store as one call opened it.
@@ -203,8 +212,7 @@ impl Store {
     }
 
     /// The lower object that keeps the skeleton open.
-    fn keeper(&self) -> Option<(P, Hid)> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper.map(|(object, vol)| (object as P, vol))
+    fn keeper(&self) -> Option<Keeper> {
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,7 @@ use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::describe::{self, GET_TYPE};
 use super::peers::Peers;
-use super::{Diverted, Opened, Store, at_exit, finish, paths};
+use super::{Diverted, Keeper, Opened, Store, at_exit, finish, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, Waiting};
 use hyperchunk::store::{
@@ -367,8 +367,11 @@ fn begin(
     let writable = store.writer.is_some();
     if writable {
         at_exit::watch();
-        let keeper = finish::root_of(slot, under, below.vol)?;
-        *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some((keeper as usize, below.vol));
+        let group = finish::root_of(slot, under, below.vol)?;
+        let native = slot.native().is_ok_and(|native| native == below.vol);
+        let file = native.then_some(under as usize);
+        let keeper = Keeper { group: group as usize, file, vol: below.vol };
+        *store.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(keeper);
     }
     let store = Arc::new(store);
     if writable {
@@ -393,8 +396,9 @@ fn reopen(slot: &'static Slot, below: &Below, store: &Arc<Store>, call: Call<'_>
     if store.locking != locking(slot, below.fapl.id) {
         refuse!("file locking flag values don't match")
     }
-    let Some((keeper, vol)) = store.keeper() else { refuse!("the store is being closed") };
-    let under = again(slot, finish::file_of(slot, keeper, vol)?, vol)?;
+    let Some(keeper) = store.keeper() else { refuse!("the store is being closed") };
+    let vol = keeper.vol;
+    let under = again(slot, keeper.file(slot)?, vol)?;
     let file = Opened { store: Arc::clone(store), given: call.name.to_owned(), flags: call.flags };
     Ok(Object::wrap(under, vol, Some(&Arc::new(file)), None))
 }

@@ -253,7 +253,7 @@ impl Merge {
 
 /// How a dataset of a store is made in a skeleton.
 fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
-    let dims: Vec<u64> = stored.dims.iter().map(|dim| (*dim).max(1)).collect();
+    let dims = stored.dims.clone();
     let max = dims.iter().copied().map(Some).collect();
     let dataspace = if dims.is_empty() { Dataspace::Scalar } else { Dataspace::Simple { dims, max } };
     let segments = stored.segments.as_deref().filter(|_| !stored.dims.contains(&0));

@@ -44,10 +44,9 @@ impl Merge {
         self.find_by_name(base, 0)?;
         let (from, of) = (self.packing.contents.items[base].input, self.packing.contents.items[item].input);
         if author.deletes && from != of {
-            for item in 0..self.packing.contents.items.len() {
-                let listed = &self.packing.contents.items[item];
-                let found = self.packing.contents.find(from, listed.object.address());
-                let Some(old) = found.filter(|_| listed.input == of) else { continue };
+            let objects: Vec<_> = self.packing.contents.of_input(of).collect();
+            for (address, item) in objects {
+                let Some(old) = self.packing.contents.find(from, address) else { continue };
                 if !self.alike(self.thing(old), self.thing(item))? {
                     continue;
                 }

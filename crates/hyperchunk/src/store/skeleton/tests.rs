@@ -542,7 +542,7 @@ fn linked_datasets_have_their_segments_before_the_marker() {
     let files = get(&file, "data").dataset().unwrap().external().to_vec();
     assert_eq!((&files[..1], files.len(), files[1].size), (&segments[..], 2, Some(1)));
     let empty = get(&file, "empty").dataset().unwrap();
-    assert_eq!((empty.dims(), empty.external().len(), empty.external()[0].size), (&[1, 5][..], 1, None));
+    assert_eq!((empty.dims(), empty.external().len(), empty.external()[0].size), (&[0, 5][..], 1, None));
     assert_eq!(merge.write(1, &HashMap::new()).unwrap_err().kind(), crate::ErrorKind::Invalid);
 }
 
@@ -564,4 +564,25 @@ fn large_groups_of_many_writers_take_no_longer_than_their_links() {
     let (file, disagreements) = merged(None, &changes);
     assert_eq!((names(&file, "/").len(), disagreements.len()), (7500, 0));
     assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_name_that_was_moved_away_and_back_is_the_last_one() {
+    let make = |order: [&str; 3]| {
+        image(|image| {
+            for name in order {
+                image.stored(NodeId::ROOT, name, name.as_bytes()[0]);
+            }
+        })
+    };
+    let (base, edited) = (make(["a", "b", "c"]), make(["a", "c", "b"]));
+    let (file, disagreements) = merged(Some(&base), &[change(B, Some(&base), &edited)]);
+    assert_eq!((disagreements, names(&file, "/")), (vec![], vec!["a".into(), "c".into(), "b".into()]));
+    // With another writer in the group, the order stays, and what is new comes last.
+    let more = image(|image| {
+        image.stored(NodeId::ROOT, "new", 9);
+    });
+    let additions = Change { deletes: false, ..change(A, Some(&base), &more) };
+    let (file, _) = merged(Some(&base), &[additions, change(B, Some(&base), &edited)]);
+    assert_eq!(names(&file, "/"), ["a", "b", "c", "new"]);
 }

@@ -118,6 +118,16 @@ impl Node {
         }
     }
 
+    /// Puts the links in the order of these names; others come behind them.
+    fn order_links(&mut self, names: &[&Name]) {
+        let order: HashMap<&Name, usize> =
+            names.iter().zip(0..).map(|(name, place)| (*name, place)).collect();
+        let mut links: Vec<Link> = self.links.drain(..).flatten().collect();
+        links.sort_by_key(|link| order.get(&link.name).copied().unwrap_or(usize::MAX));
+        self.places = links.iter().zip(0..).map(|(link, place)| (link.name.clone(), place)).collect();
+        self.links = links.into_iter().map(Some).collect();
+    }
+
     fn push(&mut self, link: Link) {
         self.deleted.remove(&link.name);
         self.places.insert(link.name.clone(), self.links.len());
@@ -448,6 +458,13 @@ impl Merge {
                     self.put(writer, node, &link.name, now, Target::Node(target), replaces);
                 }
             }
+        }
+        // A name that was moved away and back is the last one now.
+        let names: Vec<&Name> = theirs.iter().map(|link| &link.name).collect();
+        let known: HashSet<&Name> = names.iter().copied().collect();
+        let alone = |link: &Link| known.contains(&link.name) && (link.by.is_none() || link.by == writer);
+        if deletes && self.nodes[node].links().all(alone) {
+            self.nodes[node].order_links(&names);
         }
         Ok(next)
     }
