@@ -4,6 +4,7 @@ from pathlib import Path
 
 import h5py
 import hyperchunk
+import hyperchunk.store
 
 from vol import helpers
 
@@ -77,3 +78,16 @@ def test_a_name_that_leads_to_a_new_object(tmp_path: Path) -> None:
         assert f["s0"].asstr()[()] == "other"
         assert list(f["g"]) == []
         assert dict(f["g"].attrs) == {"new": 2}
+
+
+def test_a_file_is_joined_before_any_writer_has_flushed(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = hyperchunk.store.create(path, {})
+    writer = run.writer()
+    helpers.run('import h5py\nwith h5py.File("a.h5", "r+") as f:\n    f["x"] = [1, 2]\n', folder=tmp_path, store=True)
+    writer.create_group("g")
+    writer.close()
+    run.commit()
+    with h5py.File(path) as f:
+        assert f["x"][:].tolist() == [1, 2]
+        assert "g" in f

@@ -233,7 +233,12 @@ pub(in crate::vol) fn open(
             let writer = writer(&path, options, Mode::Join)?;
             let peers = Peers::new(path.clone(), writer.id(), Session::default(), &[], None);
             let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-            return begin(slot, below, store, call, image.as_deref()).map(Some);
+            // Without anything that was flushed, it begins with the empty file at the path.
+            let image = match image {
+                Some(image) => image,
+                None => fs::read(&store.path).map_err(|error| error.to_string())?,
+            };
+            return begin(slot, below, store, call, Some(&image)).map(Some);
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
