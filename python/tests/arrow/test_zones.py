@@ -2,6 +2,7 @@
 and never one that is wanted."""
 
 import operator
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,10 @@ def make_store(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None
                     values = draw(st.lists(numbers(dtype), min_size=1, max_size=6))
                     writer[f"t/{name}"][start:stop] = np.resize(np.array(values, dtype), stop - start)
             writer.close()
-        run.commit()
+        with warnings.catch_warnings():
+            # Random writes of two writers may overlap.
+            warnings.simplefilter("ignore", store.StoreWarning)
+            run.commit(on_conflict="warn")
 
 
 def make_plain(path: Path, columns: dict[str, np.dtype[Any]], draw: Any) -> None:

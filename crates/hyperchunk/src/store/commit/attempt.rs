@@ -95,7 +95,7 @@ impl<'a> Attempt<'a> {
         });
         for (waiting, next) in chosen.iter().zip(opened) {
             match next {
-                Err(reason) if !reason.is_of_reading() => {
+                Err(reason) if is_of_content(site, &reason) => {
                     let writer = waiting.header.writer;
                     let (session, truncates) = (waiting.header.session, waiting.header.truncates);
                     set_aside.push(SetAside { writer, session, reason, has_data: false, truncates });
@@ -151,7 +151,7 @@ impl<'a> Attempt<'a> {
     /// The epoch, without the logs that cannot be part of it; `None` if nothing is new.
     pub(super) fn finish(mut self) -> Result<(Option<Committed>, Vec<SetAside>)> {
         match self.epoch() {
-            Err(error) if !error.is_of_reading() && !self.new.is_empty() => {
+            Err(error) if is_of_content(self.site, &error) && !self.new.is_empty() => {
                 self.part_with_bad(error)?;
                 let made = self.epoch()?;
                 Ok((made, self.set_aside))
@@ -181,7 +181,7 @@ impl<'a> Attempt<'a> {
             self.new.push(new);
             self.hide();
             let Err(reason) = self.with(&options, |attempt| attempt.epoch().map(drop)) else { continue };
-            if reason.is_of_reading() {
+            if !is_of_content(self.site, &reason) {
                 return Err(reason);
             }
             let Some(mut bad) = self.new.pop() else { continue };
@@ -608,6 +608,12 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
     let pieces = part.written.pieces.iter().map(|piece| piece.order).max();
     let pages = part.written.pages.iter().map(|page| page.order).max();
     pieces.max(part.written.extents.iter().map(|extent| extent.order).max()).max(pages)
+}
+
+/// Whether an error is about what a log holds, and not about getting at it. In an object store, a log that is not there was
+/// deleted meanwhile.
+fn is_of_content(site: Site<'_>, error: &Error) -> bool {
+    !error.is_of_reading() && (site.bucket().is_none() || error.kind() != ErrorKind::NotFound)
 }
 
 /// The error of a commit that was refused.
