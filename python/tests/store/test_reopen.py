@@ -218,3 +218,23 @@ def test_a_dataset_that_was_moved_is_found_where_it_is(tmp_path: Path) -> None:
     assert found["about/moved@k"] == 1
     assert found["about/moved@units"] == "K"
     assert "g/d" not in found
+
+
+def test_a_writer_that_goes_on_after_a_commit_keeps_its_objects_apart(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = store.create(path, {"/d": store.Dataset(4, "i4")})
+    writer = run.writer()
+    expected: dict[str, Any] = {"": None, "d": np.zeros(4, "i4")}
+    writer["d"][...] = 0
+    # Names in front of those that are there: what is written whole has other addresses each time.
+    for number in range(12, 0, -1):
+        name = f"g{number:02}"
+        group = writer.create_group(name)
+        group.attrs["number"] = number
+        writer.structure[f"{name}/text"] = f"text {number}"
+        expected |= {name: None, f"{name}@number": number, f"{name}/text": f"text {number}".encode()}
+        run.commit([writer.flush()])
+        found = tree(path)
+        assert found.keys() == expected.keys()
+        for key, value in expected.items():
+            np.testing.assert_array_equal(found[key], value, err_msg=key)

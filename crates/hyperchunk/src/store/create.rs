@@ -176,7 +176,13 @@ fn structure(
     let mut changes = Vec::new();
     if let Some(image) = image {
         let image = File::from_bytes(image.to_vec(), &OpenOptions::default())?;
-        changes.push(Change { writer: WriterId::default(), base: None, image, deletes: false });
+        changes.push(Change {
+            writer: WriterId::default(),
+            base: None,
+            image,
+            deletes: false,
+            in_place: false,
+        });
     }
     let mut merge = Merge::new(None, &changes)?;
     let mut shown: HashMap<DatasetId, Shown> = HashMap::new();

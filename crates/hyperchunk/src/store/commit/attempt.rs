@@ -287,6 +287,8 @@ impl<'a> Attempt<'a> {
                         base: Some(file.clone()),
                         image,
                         deletes: true,
+                        // Other programs may have written it anew.
+                        in_place: false,
                     }));
                     current = Some(file);
                 }
@@ -330,7 +332,10 @@ impl<'a> Attempt<'a> {
                 continue;
             }
             let deletes = before.is_some() || (header.edits_skeleton && base.is_some());
-            changes.push(Change { writer: header.writer, base, image: open(image.clone())?, deletes });
+            // Images of API writers are written whole each time, and their objects have other addresses then.
+            let in_place = header.edits_skeleton && base.is_some();
+            let image = open(image.clone())?;
+            changes.push(Change { writer: header.writer, base, image, deletes, in_place });
         }
         changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;

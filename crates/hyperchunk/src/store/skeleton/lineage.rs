@@ -1,6 +1,6 @@
 //! Which objects of a writer's image are objects of its base, whatever their names are now.
 //!
-//! HDF5 never moves an object header: in a copy that was edited, an object of the base has its address still. So objects that
+//! HDF5 never moves an object header: in a copy that was edited in place, an object of the base has its address still. So objects that
 //! were moved, or that got further names, are known, and references to them hold.
 
 use super::tree::Target;
@@ -43,7 +43,7 @@ impl Merge {
         let Some(base) = base else { return Ok(lineage) };
         self.find_by_name(base, 0)?;
         let (from, of) = (self.packing.contents.items[base].input, self.packing.contents.items[item].input);
-        if author.deletes && from != of {
+        if author.in_place && from != of {
             let objects: Vec<_> = self.packing.contents.of_input(of).collect();
             for (address, item) in objects {
                 let Some(old) = self.packing.contents.find(from, address) else { continue };
@@ -60,7 +60,7 @@ impl Merge {
             }
         }
         // Of an image that is no such copy, names are all that tells.
-        if !author.deletes {
+        if !author.in_place {
             self.find_by_name(item, 0)?;
         }
         Ok(lineage)

@@ -37,6 +37,8 @@ pub struct Change {
     pub image: File,
     /// Whether the image began as a copy of the base: objects, links and attributes that it lacks were deleted.
     pub deletes: bool,
+    /// Whether HDF5 edited the base in place: then an object has the address that it has in the base.
+    pub in_place: bool,
 }
 
 /// The author of a file that is merged.
@@ -46,6 +48,8 @@ struct Author {
     writer: Option<WriterId>,
     /// Whether what its base has and its image lacks was deleted.
     deletes: bool,
+    /// Whether objects have the addresses that they have in the base.
+    in_place: bool,
 }
 
 /// Two writers who do not agree about the structure.
@@ -142,7 +146,11 @@ impl Merge {
         let numbered: Vec<_> = changes
             .iter()
             .map(|change| {
-                let author = Author { writer: Some(change.writer), deletes: change.deletes };
+                let author = Author {
+                    writer: Some(change.writer),
+                    deletes: change.deletes,
+                    in_place: change.in_place,
+                };
                 (author, change.base.as_ref().map(&mut number), number(&change.image))
             })
             .collect();
@@ -158,7 +166,7 @@ impl Merge {
         let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
         if let Some(current) = current {
             let root = root(&merge, current);
-            merge.object(Author { writer: None, deletes: false }, None, root, 0)?;
+            merge.object(Author { writer: None, deletes: false, in_place: false }, None, root, 0)?;
         }
         for (author, base, image) in numbered {
             let base = base.map(|base| root(&merge, base));

@@ -122,7 +122,7 @@ fn image(make: impl FnOnce(&Image)) -> File {
 }
 
 fn change(writer: WriterId, base: Option<&File>, image: &File) -> Change {
-    Change { writer, base: base.cloned(), image: image.clone(), deletes: true }
+    Change { writer, base: base.cloned(), image: image.clone(), deletes: true, in_place: false }
 }
 
 fn built(merge: &mut Merge) -> File {
@@ -585,4 +585,24 @@ fn a_name_that_was_moved_away_and_back_is_the_last_one() {
     let additions = Change { deletes: false, ..change(A, Some(&base), &more) };
     let (file, _) = merged(Some(&base), &[additions, change(B, Some(&base), &edited)]);
     assert_eq!(names(&file, "/"), ["a", "b", "c", "new"]);
+}
+
+#[test]
+fn objects_of_a_file_that_was_written_anew_are_known_by_their_names() {
+    let make = |names: &[&str]| {
+        image(|image| {
+            for name in names {
+                let group = image.group(NodeId::ROOT, name);
+                image.number(group, "first letter", i32::from(name.as_bytes()[0]));
+            }
+        })
+    };
+    let (base, more) = (make(&["a", "b", "c"]), make(&["0", "a", "b"]));
+    assert_eq!(get(&base, "a").address(), get(&more, "0").address(), "another object has the address");
+    let (file, disagreements) = merged(Some(&base), &[change(B, Some(&base), &more)]);
+    assert_eq!(disagreements, [""; 0]);
+    assert_eq!(names(&file, "/"), ["0", "a", "b"]);
+    for name in ["0", "a", "b"] {
+        assert_eq!(number(&file, name, "first letter"), Some(i32::from(name.as_bytes()[0])), "{name}");
+    }
 }

@@ -223,7 +223,7 @@ impl Merge {
     /// What is in a dataset or committed datatype; its comment.
     fn contents(
         &mut self,
-        Author { writer, deletes }: Author,
+        Author { writer, deletes, .. }: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
@@ -285,7 +285,7 @@ impl Merge {
 
     fn attributes(
         &mut self,
-        Author { writer, deletes }: Author,
+        Author { writer, deletes, .. }: Author,
         base: Option<usize>,
         item: usize,
         node: usize,
@@ -358,7 +358,7 @@ impl Merge {
         lineage: &mut Lineage,
         (base, item, node): (Option<usize>, usize, usize),
     ) -> Result<Vec<(Option<usize>, usize, usize)>> {
-        let Author { writer, deletes } = author;
+        let Author { writer, deletes, .. } = author;
         let listed = &self.packing.contents.items[item];
         let tracked = crate::pack::make::tracked(listed) || listed.object.group()?.tracks_order()?;
         let (theirs, input) = (listed.links.clone(), listed.input);
@@ -449,7 +449,8 @@ impl Merge {
                             self.nodes.push(made);
                             self.node_of[to] = Some(self.nodes.len() - 1);
                             lineage.claim(self.nodes.len() - 1, to);
-                            next.push((was, to, self.nodes.len() - 1));
+                            // All of it is to be made, whatever the base has.
+                            next.push((None, to, self.nodes.len() - 1));
                             self.nodes.len() - 1
                         }
                     };
