@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from fresh import HYPERCHUNK
 from hyperchunk import store
 
 
@@ -117,8 +118,8 @@ def test_additions_keep_earlier_epochs(
         subprocess.run([sys.executable, "-c", OTHER_PROCESS, str(path)], check=True, timeout=60)
         expected["@other"] = 1
     if how == "compact":
-        subprocess.run(["hyperchunk", "store", "compact", str(path)], check=True, timeout=60)
-        subprocess.run(["hyperchunk", "store", "vacuum", "--grace", "0", str(path)], check=True, timeout=60)
+        subprocess.run([HYPERCHUNK, "store", "compact", str(path)], check=True, timeout=60)
+        subprocess.run([HYPERCHUNK, "store", "vacuum", "--grace", "0", str(path)], check=True, timeout=60)
     again = {"open": store.open(path), "pickle": pickle.loads(pickle.dumps(run))}.get(how, run)
     with again.writer() as writer:
         expected |= change(writer)

@@ -7,6 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from fresh import HYPERCHUNK
 from hyperchunk import store
 
 
@@ -45,16 +46,16 @@ def test_others_commit(kind: str, tmp_path: Path) -> None:
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["x"][...], [3, 2, 0, 0])
         assert dict(file.attrs) == {"epoch0": 0, "epoch1": 1, "epoch2": 2}
-    status = json.loads(subprocess.check_output(["hyperchunk", "store", "status", "--json", str(path)]))
+    status = json.loads(subprocess.check_output([HYPERCHUNK, "store", "status", "--json", str(path)]))
     (log,) = [log for log in status["logs"] if log["writer"] == name]
     assert log["state"] == "damaged"
     assert log["damage"].startswith("set aside: ")
     # Again: an error that says what to do, and then its raw data.
-    done = subprocess.run(["hyperchunk", "store", "recover", str(path)], capture_output=True, text=True, check=False)
+    done = subprocess.run([HYPERCHUNK, "store", "recover", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"writer {name}" in done.stderr
     assert "--data-only" in done.stderr
-    subprocess.run(["hyperchunk", "store", "recover", "--data-only", str(path)], check=True)
+    subprocess.run([HYPERCHUNK, "store", "recover", "--data-only", str(path)], check=True)
     with h5py.File(path) as file:
         np.testing.assert_array_equal(file["x"][...], [3, 2, 5, 0])
         assert dict(file.attrs) == {"epoch0": 0, "epoch1": 1, "epoch2": 2}
