@@ -10,7 +10,7 @@ use super::{
 };
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::Permissions;
 use std::path::Path;
 use std::sync::Arc;
@@ -182,6 +182,7 @@ fn structure(
             image,
             deletes: false,
             in_place: false,
+            written: HashSet::new(),
         });
     }
     let mut merge = Merge::new(None, &changes)?;

@@ -289,6 +289,7 @@ impl<'a> Attempt<'a> {
                         deletes: true,
                         // Other programs may have written it anew.
                         in_place: false,
+                        written: HashSet::new(),
                     }));
                     current = Some(file);
                 }
@@ -335,7 +336,8 @@ impl<'a> Attempt<'a> {
             // Images of API writers are written whole each time, and their objects have other addresses then.
             let in_place = header.edits_skeleton && base.is_some();
             let image = open(image.clone())?;
-            changes.push(Change { writer: header.writer, base, image, deletes, in_place });
+            let written = new.wrote();
+            changes.push(Change { writer: header.writer, base, image, deletes, in_place, written });
         }
         changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
@@ -344,13 +346,33 @@ impl<'a> Attempt<'a> {
         }
         let named: HashSet<DatasetId> = merge.datasets().into_iter().map(|(id, _)| id).collect();
         for new in self.new.iter().filter(|new| new.image.is_none() || new.salvaged) {
-            for (id, definition) in &new.definitions {
-                if !named.contains(id) {
+            let wrote = new.wrote();
+            for (id, definition) in new.definitions.iter().filter(|(id, _)| !named.contains(id)) {
+                if !self.knew(new, *id)? {
                     merge.define(*id, &definition.path, new.writer());
+                } else if wrote.contains(id) {
+                    merge.keep(*id, &definition.path, new.writer());
                 }
             }
         }
         Ok((merge, current))
+    }
+
+    /// Whether a dataset was committed when a writer began.
+    fn knew(&self, new: &New, id: DatasetId) -> Result<bool> {
+        let base = new.header.base;
+        if base == 0 || base <= self.floor {
+            return Ok(false);
+        }
+        match &self.base {
+            Some(newest) if newest.dataset(&id).is_some() => Ok(true),
+            Some(newest) if newest.number == base => Ok(false),
+            _ => match Manifest::epoch(self.site, base) {
+                Ok(epoch) => Ok(epoch.dataset(&id).is_some()),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            },
+        }
     }
 
     /// What was there before the first epoch: a file that somebody made for the writers.

@@ -4,7 +4,7 @@ use crate::store::scan::{Ending, Log};
 use crate::store::site::{LogName, Site};
 use crate::store::{DatasetId, Definition, LogHeader, LogPart, Ticket, WriterId, Written};
 use crate::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A log that something new is taken from, closed again: there may be more of them than a process may have open.
 pub(super) struct New {
@@ -29,6 +29,14 @@ pub(super) struct New {
 impl New {
     pub(super) fn writer(&self) -> WriterId {
         self.header.writer
+    }
+
+    /// The datasets that it wrote elements to.
+    pub(super) fn wrote(&self) -> HashSet<DatasetId> {
+        let with_elements =
+            |place: usize| self.written.get(place).is_some_and(|(_, written)| !written.is_empty());
+        let of = self.numbers.iter().filter(|(_, (_, place))| place.is_some_and(with_elements));
+        of.map(|(id, _)| *id).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Author, Merge};
 use crate::pack::plan;
 use crate::pack::translate::Translation;
 use crate::pack::verify::compare_chunks;
+use crate::store::DatasetId;
 use crate::{Dataset, Error, ErrorKind, Result, digest};
 use hyperchunk_format::model::{Attribute, Datatype, FillWhen, Layout, LinkTarget, Name, Reference};
 use std::collections::{HashMap, HashSet};
@@ -130,6 +131,7 @@ impl Merge {
         let items = &self.packing.contents.items;
         let mut open = vec![(base, item)];
         let mut seen = HashSet::new();
+        let mut reached: Option<HashSet<DatasetId>> = None;
         while let Some((base, item)) = open.pop() {
             if !seen.insert((base, item)) {
                 continue;
@@ -144,6 +146,16 @@ impl Merge {
                 && !self.same_data(one, other)?
             {
                 return Ok(true);
+            }
+            if let Thing::Stored { id, .. } = self.thing(item)
+                && author.writer.is_some_and(|writer| self.wrote(self.thing(item)).contains(&writer))
+            {
+                // Where another moved it to, its elements are seen.
+                let reached =
+                    reached.get_or_insert_with(|| self.datasets().into_iter().map(|(id, _)| id).collect());
+                if !reached.contains(&id) {
+                    return Ok(true);
+                }
             }
             let links: HashMap<&Name, _> = before.links.iter().map(|link| (&link.name, link)).collect();
             if author.deletes && before.links.len() != after.links.len() {

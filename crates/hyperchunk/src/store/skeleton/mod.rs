@@ -21,7 +21,7 @@ use crate::pack::{Input, PackOptions, Packing};
 use crate::{File, Result};
 use hyperchunk_format::encode::Oldest;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 pub use build::Shown;
@@ -39,6 +39,8 @@ pub struct Change {
     pub deletes: bool,
     /// Whether HDF5 edited the base in place: then an object has the address that it has in the base.
     pub in_place: bool,
+    /// The datasets of the store that it wrote elements to.
+    pub written: HashSet<DatasetId>,
 }
 
 /// The author of a file that is merged.
@@ -92,6 +94,10 @@ pub struct Merge {
     disagreements: Vec<Disagreement>,
     /// What is known of the datasets of the store.
     identities: HashMap<DatasetId, Identity>,
+    /// Who wrote elements to a dataset and did not delete it.
+    written: HashMap<DatasetId, Vec<WriterId>>,
+    /// The datasets that each image has, under whatever name.
+    has: HashMap<usize, HashSet<DatasetId>>,
     /// Datasets that are the same as others: those that were made without a name, by the datasets that they became.
     aliases: HashMap<DatasetId, DatasetId>,
 }
@@ -161,12 +167,23 @@ impl Merge {
         let options = PackOptions { threads: 1, ..PackOptions::default() };
         let packing = Packing { contents, plans, options, oldest: Oldest::default() };
         let nodes = vec![tree::Node::group(b"/".to_vec(), false)];
-        let mut merge =
-            Self { packing, nodes, node_of, disagreements: Vec::new(), identities, aliases: HashMap::new() };
+        let mut merge = Self {
+            packing,
+            nodes,
+            node_of,
+            disagreements: Vec::new(),
+            identities,
+            written: HashMap::new(),
+            has: HashMap::new(),
+            aliases: HashMap::new(),
+        };
         let root = |merge: &Self, input: usize| merge.packing.contents.roots[input];
         if let Some(current) = current {
             let root = root(&merge, current);
             merge.object(Author { writer: None, deletes: false, in_place: false }, None, root, 0)?;
+        }
+        for (change, (.., image)) in changes.iter().zip(&numbered) {
+            merge.note_written(change, *image);
         }
         for (author, base, image) in numbered {
             let base = base.map(|base| root(&merge, base));
@@ -175,6 +192,24 @@ impl Merge {
         }
         merge.settle_paths();
         Ok(merge)
+    }
+
+    /// Notes which datasets an image has, and which of those that its writer wrote elements to it did not delete.
+    fn note_written(&mut self, change: &Change, input: usize) {
+        let items = self.packing.contents.items.iter().enumerate();
+        let own = items.filter(|(_, item)| item.input == input);
+        let stored = |(item, _)| match self.thing(item) {
+            tree::Thing::Stored { id, .. } => Some(id),
+            _ => None,
+        };
+        let has: HashSet<DatasetId> = own.filter_map(stored).collect();
+        for id in &change.written {
+            // What an image of additions lacks was not deleted.
+            if !change.deletes || has.contains(id) {
+                self.written.entry(*id).or_default().push(change.writer);
+            }
+        }
+        self.has.insert(input, has);
     }
 
     /// Datasets that were made without a name, by the datasets that they became.

@@ -9,7 +9,7 @@ use hyperchunk_format::model::{
     ReferenceKind, StringPadding,
 };
 use hyperchunk_format::select::Choice;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const A: WriterId = WriterId([1; 16]);
@@ -122,7 +122,14 @@ fn image(make: impl FnOnce(&Image)) -> File {
 }
 
 fn change(writer: WriterId, base: Option<&File>, image: &File) -> Change {
-    Change { writer, base: base.cloned(), image: image.clone(), deletes: true, in_place: false }
+    Change {
+        writer,
+        base: base.cloned(),
+        image: image.clone(),
+        deletes: true,
+        in_place: false,
+        written: HashSet::new(),
+    }
 }
 
 fn built(merge: &mut Merge) -> File {
@@ -604,5 +611,56 @@ fn objects_of_a_file_that_was_written_anew_are_known_by_their_names() {
     assert_eq!(names(&file, "/"), ["0", "a", "b"]);
     for name in ["0", "a", "b"] {
         assert_eq!(number(&file, name, "first letter"), Some(i32::from(name.as_bytes()[0])), "{name}");
+    }
+}
+
+#[test]
+fn a_dataset_that_was_written_to_and_deleted_stays() {
+    let base = image(|image| {
+        let group = image.group(NodeId::ROOT, "g");
+        image.stored(group, "x", 1);
+    });
+    let deleted = image(|image| {
+        image.group(NodeId::ROOT, "g");
+    });
+    let emptied = image(|_| {});
+    for (gone, path) in [(&deleted, "/g/x"), (&emptied, "/g")] {
+        for (writes, deletes) in [(A, B), (B, A)] {
+            let written = HashSet::from([DatasetId([1; 16])]);
+            let mut changes = [
+                Change { written, ..change(writes, Some(&base), &base) },
+                change(deletes, Some(&base), gone),
+            ];
+            changes.sort_by_key(|change| change.writer);
+            let merge = Merge::new(Some(&base), &changes).unwrap();
+            assert_eq!(merge.datasets(), [(DatasetId([1; 16]), b"/g/x".to_vec())]);
+            let found: Vec<_> = merge.disagreements().iter().map(|found| found.path.clone()).collect();
+            assert_eq!(found, [path.as_bytes()], "{writes} wrote");
+        }
+        let written = HashSet::from([DatasetId([1; 16])]);
+        let both = [Change { written, ..change(A, Some(&base), gone) }, change(B, Some(&base), gone)];
+        let merge = Merge::new(Some(&base), &both).unwrap();
+        assert!(merge.datasets().is_empty() && merge.disagreements().is_empty());
+    }
+}
+
+#[test]
+fn elements_of_a_dataset_that_another_moved_are_no_conflict() {
+    let base = image(|image| {
+        let group = image.group(NodeId::ROOT, "g");
+        image.stored(group, "x", 1);
+    });
+    let moved = image(|image| {
+        image.group(NodeId::ROOT, "g");
+        image.stored(NodeId::ROOT, "y", 1);
+    });
+    for (writes, moves) in [(A, B), (B, A)] {
+        let written = HashSet::from([DatasetId([1; 16])]);
+        let mut changes =
+            [Change { written, ..change(writes, Some(&base), &base) }, change(moves, Some(&base), &moved)];
+        changes.sort_by_key(|change| change.writer);
+        let merge = Merge::new(Some(&base), &changes).unwrap();
+        assert_eq!(merge.datasets(), [(DatasetId([1; 16]), b"/y".to_vec())]);
+        assert_eq!(merge.disagreements(), []);
     }
 }

@@ -374,7 +374,7 @@ impl Merge {
                 continue;
             }
             if let Some(at) = self.nodes[node].link(&old.name) {
-                let by = self.changed_by(node, at, writer);
+                let by = self.changed_by(node, at, writer, input);
                 if by.is_some() {
                     self.disagree(node, None, Some(&old.name), DELETED_AND_CHANGED, (writer, by));
                     continue;
@@ -474,8 +474,16 @@ impl Merge {
         crate::pack::make::tracked(&self.packing.contents.items[item])
     }
 
-    /// A writer, other than `except`, that changed a link, or anything that it leads to.
-    fn changed_by(&self, node: usize, link: usize, except: Option<WriterId>) -> Option<WriterId> {
+    /// A writer, other than `except`, that changed a link, or anything that it leads to. Elements of a dataset that the image
+    /// `input` still has, under another name, are not lost with the link.
+    fn changed_by(
+        &self,
+        node: usize,
+        link: usize,
+        except: Option<WriterId>,
+        input: usize,
+    ) -> Option<WriterId> {
+        let moved = self.has.get(&input);
         let other = |by: Option<WriterId>| by.filter(|by| Some(*by) != except);
         let link = self.nodes[node].link_at(link)?;
         let mut found = other(link.by);
@@ -489,10 +497,21 @@ impl Merge {
             let node = &self.nodes[*to];
             let attributes = node.attributes.iter().map(|attribute| attribute.by);
             let by = std::iter::once(node.by).chain(attributes).chain(node.links().map(|link| link.by));
-            found = by.filter_map(other).next();
+            let moved =
+                matches!(node.thing, Thing::Stored { id, .. } if moved.is_some_and(|has| has.contains(&id)));
+            let elements = self.wrote(node.thing).iter().filter(|_| !moved).copied().map(Some);
+            found = by.chain(elements).filter_map(other).next();
             open.extend(node.links().map(|link| &link.target));
         }
         found
+    }
+
+    /// Who wrote elements to a dataset of the store.
+    pub(super) fn wrote(&self, thing: Thing) -> &[WriterId] {
+        match thing {
+            Thing::Stored { id, .. } => self.written.get(&id).map_or(&[], Vec::as_slice),
+            _ => &[],
+        }
     }
 
     /// Sets a link. `seen`: the writer knew that there was one.
@@ -549,6 +568,34 @@ impl Merge {
                 }
             };
         }
+    }
+
+    /// Keeps a dataset of the store that a writer wrote elements to and another deleted; a conflict names both.
+    pub fn keep(&mut self, id: DatasetId, path: &[u8], writer: WriterId) {
+        let first = self.deleter(path);
+        self.define(id, path, writer);
+        let what = Cow::Borrowed(DELETED_AND_CHANGED);
+        self.disagreements.push(Disagreement {
+            path: path.to_vec(),
+            attribute: None,
+            what,
+            first,
+            last: writer,
+        });
+    }
+
+    /// The writer that deleted the first link on a path that is not there any more.
+    fn deleter(&self, path: &[u8]) -> Option<WriterId> {
+        let mut node = &self.nodes[0];
+        for name in path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+            let name = Name::from(name);
+            match node.target(&name) {
+                Some(Target::Node(next)) => node = &self.nodes[*next],
+                Some(Target::Elsewhere(_)) => return None,
+                None => return node.deleted.get(&name).copied(),
+            }
+        }
+        None
     }
 
     /// Gives all objects a path that leads to them now: they may have been moved.
