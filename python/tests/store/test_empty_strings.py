@@ -105,3 +105,22 @@ def test_digests_tell_them_apart(tmp_path: Path) -> None:
     assert null["digest"] == empty["digest"]
     assert "nulls" in null
     assert "nulls" not in empty
+
+
+@pytest.mark.parametrize("value", ["", "missing", "ü" * 40])
+def test_fill_values_are_copied_by_export_and_get(tmp_path: Path, value: str) -> None:
+    source, back, part = tmp_path / "a.h5", tmp_path / "back.h5", tmp_path / "part.h5"
+    with h5py.File(source, "w") as file:
+        dataset = file.create_dataset("s", (8,), h5py.string_dtype(), chunks=(2,), maxshape=(None,), fillvalue=value)
+        dataset[1] = "one"
+    run("store", "export", source, "--tree", tmp_path / "tree")
+    run("store", "import", tmp_path / "tree", back)
+    run("get", source, "/s", "-o", part)
+    for path in (back, part):
+        with h5py.File(path, "r+") as file:
+            dataset = file["s"]
+            assert dataset.fillvalue == value.encode()
+            assert dataset.asstr()[...].tolist() == [value, "one"] + [value] * 6
+            if dataset.maxshape == (None,):
+                dataset.resize((9,))
+                assert dataset.asstr()[8] == value

@@ -123,7 +123,11 @@ fn make(
         Dataspace::Simple { dims: dims.to_vec(), max: dims.iter().copied().map(Some).collect() }
     };
     let fill = match &dataset.fill().value {
-        FillWhen::User(_) if !translation.is_copy() => FillWhen::Default,
+        FillWhen::User(value) if !translation.is_copy() => {
+            let nowhere = |_| Ok(None);
+            let ends = Ends { file: dataset.object().file(), writer, address: &nowhere, attribute: true };
+            FillWhen::User(translation.run(value, &ends)?)
+        }
         value => value.clone(),
     };
     let mut options = DatasetOptions::new(translation.datatype.clone(), space);

@@ -1,7 +1,7 @@
 //! The way back: an HDF5 file of a tree of folders.
 
 use super::stream::{Reader, is_stream};
-use super::{ABOUT, behind, escaped, place_of, refused};
+use super::{ABOUT, behind, escaped, place_of, refused, text_of};
 use crate::pack::plan::needed;
 use crate::pack::translate::Translation;
 use crate::write::{CreateOptions, DatasetOptions, DatasetWriter, NewLayout, NewLink, NodeId, Writer};
@@ -188,10 +188,24 @@ fn dataset(writer: &Writer, object: &Object, nodes: &HashMap<&[u8], NodeId>) -> 
     if filtered {
         options = options.with_pipeline(list(about, "filters").iter().map(filter).collect::<Result<_>>()?);
     }
-    options.fill = fill_of(about.get("fill").unwrap_or(&Value::Null));
-    if is_stream(&options.datatype) && matches!(options.fill.value, FillWhen::User(_)) {
-        // It would lead into another file.
-        options.fill.value = FillWhen::Default;
+    let fill = about.get("fill").unwrap_or(&Value::Null);
+    options.fill = fill_of(fill);
+    if is_stream(&options.datatype) {
+        let stream = fill.get("value").and_then(|value| value.get("stream")).and_then(Value::as_str);
+        options.fill.value = match (stream.map(unhex), options.fill.value) {
+            (Some(stream), _) => {
+                let stream =
+                    stream.ok_or_else(|| Error::corrupt("a fill value that is no hexadecimal number"))?;
+                let find = |path: &[u8]| nodes.get(path).copied();
+                let reader = Reader { writer, find: &find, attribute: true };
+                FillWhen::User(reader.all(&options.datatype, &stream)?)
+            }
+            (None, FillWhen::User(_)) => {
+                let message = "a fill value whose bytes are places in another file; export the file again";
+                return Err(Error::unsupported(message).object(text_of(&object.path)));
+            }
+            (None, value) => value,
+        };
     }
     options.track_order = about.get("tracked").and_then(Value::as_bool).unwrap_or(false);
     options.committed = committed(writer, about, nodes)?;

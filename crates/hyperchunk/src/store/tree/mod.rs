@@ -18,8 +18,8 @@ use crate::slabs::slabs;
 use crate::{Dataset, Error, ErrorKind, File, Result};
 use hyperchunk_format::encode::{Oldest, message};
 use hyperchunk_format::model::{
-    AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillValue, FillWhen, Filter,
-    LinkTarget, Name, ObjectKind,
+    AllocationTime, Attribute, CharacterSet, Dataspace, Datatype, FillTime, FillWhen, Filter, LinkTarget,
+    Name, ObjectKind,
 };
 use serde_json::{Map, Value, json};
 use std::fs;
@@ -170,7 +170,7 @@ fn dataset_values(
     about.insert("dataspace".into(), dataspace_value(&dataspace));
     about.insert("chunks".into(), dataset.chunked().map(|chunked| chunked.dims.clone()).into());
     about.insert("filters".into(), dataset.pipeline().iter().map(filter_value).collect::<Vec<_>>().into());
-    about.insert("fill".into(), fill_value(dataset.fill()));
+    about.insert("fill".into(), fill_value(contents, item.input, dataset)?);
     about.insert("committed".into(), committed(contents, item.input, dataset.committed()).into());
     Ok(())
 }
@@ -230,10 +230,15 @@ fn filter_value(filter: &Filter) -> Value {
     })
 }
 
-fn fill_value(fill: &FillValue) -> Value {
+fn fill_value(contents: &Contents, input: usize, dataset: &Dataset) -> Result<Value> {
+    let fill = dataset.fill();
     let value = match &fill.value {
         FillWhen::Default => json!("default"),
         FillWhen::Undefined => json!("undefined"),
+        // Its bytes are places in this file.
+        FillWhen::User(bytes) if stream::is_stream(dataset.datatype()) => {
+            json!({ "stream": hex(&stream::write(contents, input, dataset.datatype(), bytes)?) })
+        }
         FillWhen::User(bytes) => json!({ "bytes": hex(bytes) }),
     };
     let allocation = match fill.allocation {
@@ -247,7 +252,7 @@ fn fill_value(fill: &FillValue) -> Value {
         FillTime::Never => "never",
         FillTime::IfSet => "if set",
     };
-    json!({ "value": value, "allocated": allocation, "written": time })
+    Ok(json!({ "value": value, "allocated": allocation, "written": time }))
 }
 
 fn hex(bytes: &[u8]) -> String {
