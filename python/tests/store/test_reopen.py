@@ -239,3 +239,40 @@ def test_a_writer_that_goes_on_after_a_commit_keeps_its_objects_apart(tmp_path: 
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             np.testing.assert_array_equal(found[key], value, err_msg=key)
+
+
+def test_edits_of_a_store_without_datasets_of_its_own_stay(tmp_path: Path) -> None:
+    # Nothing in such a file says what it is but bytes that no object owns.
+    path = tmp_path / "a.h5"
+    run = store.create(path, {})
+    with run.writer() as writer:
+        writer.structure["host"] = "node1"
+    run.commit()
+    for number in range(3):
+        with h5py.File(path, "r+") as file:
+            file[f"added{number}"] = f"by h5py {number}"
+            if number:
+                del file[f"added{number - 1}"]
+        with run.writer() as writer:
+            writer.attrs["number"] = number
+        run.commit()
+        with h5py.File(path) as file:
+            assert set(file) == {"host", f"added{number}"}
+            assert file.attrs["number"] == number
+
+
+def test_a_file_that_is_none_of_the_stores_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = first(path)
+    with h5py.File(path, "w") as file:
+        file["mine"] = 1
+    with run.writer() as writer:
+        writer.attrs["more"] = 1
+    with pytest.raises(ValueError, match=r"got another HDF5 file.* move it away"):
+        run.commit()
+    with h5py.File(path) as file:
+        assert set(file) == {"mine"}
+    path.rename(tmp_path / "mine.h5")
+    run.commit()
+    assert tree(path)["@more"] == 1
+    np.testing.assert_array_equal(tree(path)["g/d"], 1)

@@ -15,7 +15,7 @@ use super::manifest::name_of;
 use super::report::Report;
 use super::scan::{Ending, Log};
 use super::site::Site;
-use super::{LogHeader, LogPart, Manifest, Marker, Session, Ticket, WriterId};
+use super::{LogHeader, LogPart, Manifest, Session, Ticket, WriterId, stamp};
 use crate::index::IndexOption;
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
@@ -413,34 +413,60 @@ pub(super) fn show(site: Site<'_>, manifest: &Arc<Manifest>, sync: Sync) -> Resu
 
 /// Shows an epoch whose maker was stopped before it could: then the file at the user's path is that of an older one.
 fn repair(site: Site<'_>, newest: &Arc<Manifest>, sync: Sync) -> Result<()> {
-    let Ok(file) = at(site) else { return Ok(()) };
-    let shown = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
+    let (Ok(bytes), Ok(file)) = (site.at().file(), at(site)) else { return Ok(()) };
     // Else it is another file, or one that waits for the commit of those who began it anew.
-    if shown.is_some_and(|shown| shown > 0 && shown < newest.number) {
+    if stamp::epoch_of(&bytes, &file)?.is_some_and(|shown| shown > 0 && shown < newest.number) {
         show(site, newest, sync)
     } else {
         Ok(())
     }
 }
 
-/// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since, with a program that knows
-/// nothing of stores.
-pub(super) fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
+/// The file at the user's path.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The skeleton as it was committed, or nothing that can be read.
+    Unchanged,
+    /// The skeleton of that epoch; somebody changed it since, with a program that knows nothing of stores.
+    Edited(File),
+    /// The skeleton of another epoch, or a file without anything in it: it waits for a first commit.
+    Waiting,
+    /// A file with objects that are none of the store's.
+    Foreign,
+}
+
+/// Looks at the file at the user's path.
+pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
     let bytes = match site.at().file() {
         Ok(bytes) => bytes,
         Err(error) if site.bucket().is_some() && error.kind() != ErrorKind::NotFound => return Err(error),
-        Err(_) => return Ok(None),
+        Err(_) => return Ok(Found::Unchanged),
     };
     if bytes == epoch.image {
-        return Ok(None);
+        return Ok(Found::Unchanged);
     }
-    let source = Arc::new(crate::io::Memory::new(bytes));
-    let Ok(file) = File::from_source(source, Some(site.at().path().to_owned()), &plain()) else {
-        return Ok(None);
+    let open = |bytes: Vec<u8>| {
+        let source = Arc::new(crate::io::Memory::new(bytes));
+        File::from_source(source, Some(site.at().path().to_owned()), &plain())
     };
-    // Else it is another file, or one that waits for its first commit.
-    let markers = Marker::all(&file)?;
-    Ok(markers.iter().any(|(_, marker, _)| marker.epoch == epoch.number).then_some(file))
+    let Ok(file) = open(bytes.clone()) else { return Ok(Found::Unchanged) };
+    match stamp::epoch_of(&bytes, &file)? {
+        Some(number) if number == epoch.number => return Ok(Found::Edited(file)),
+        Some(_) => return Ok(Found::Waiting),
+        None => {}
+    }
+    let has_objects = !file.root()?.group()?.links()?.is_empty();
+    // One that an earlier version made, without datasets, cannot be known.
+    let known = has_objects && stamp::epoch_of(&epoch.image, &open(epoch.image.clone())?)?.is_some();
+    Ok(if known { Found::Foreign } else { Found::Waiting })
+}
+
+/// The file at the user's path, if it is the skeleton of that epoch and somebody changed it since.
+fn edited(site: Site<'_>, epoch: &Manifest) -> Result<Option<File>> {
+    match found(site, epoch)? {
+        Found::Edited(file) => Ok(Some(file)),
+        Found::Unchanged | Found::Waiting | Found::Foreign => Ok(None),
+    }
 }
 
 /// The skeleton of an epoch, of the newest one with what somebody changed in it.

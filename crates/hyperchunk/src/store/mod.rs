@@ -51,6 +51,7 @@ mod scan;
 mod site;
 pub mod skeleton;
 mod spans;
+mod stamp;
 mod statistics;
 pub mod status;
 mod stretches;
@@ -83,6 +84,7 @@ pub use piece::{Extent, Piece, Place, Slab};
 pub use report::Report;
 pub use scan::{Ending, Log};
 pub use site::{LogName, Site, SiteBuf, real_file};
+pub use stamp::{STAMPED_WITHIN_BYTES, epoch_of};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Looks, Machine, Pass};
 

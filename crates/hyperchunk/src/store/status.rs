@@ -1,6 +1,5 @@
 //! What a store is made of: for people who want to know, and for programs that decide.
 
-use super::commit;
 use super::link::Linked;
 use super::manifest::name_of;
 use super::scan::{Ending, Log};
@@ -9,6 +8,7 @@ use super::{
     BegunUpload, Bucket, Conflict, DatasetId, LogHeader, LogPart, Manifest, Marker, Statistics, StoreId,
     WriterId, folder_of,
 };
+use super::{commit, stamp};
 use crate::{ErrorKind, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -384,8 +384,8 @@ fn skeleton(site: Site<'_>, newest: Option<&Manifest>) -> Result<Skeleton> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Skeleton::Missing),
         Err(_) => return Ok(Skeleton::Other),
     };
-    let epoch = Marker::all(&file)?.into_iter().map(|(_, marker, _)| marker.epoch).max();
     let bytes = site.at().file().ok();
+    let epoch = stamp::epoch_of(bytes.as_deref().unwrap_or_default(), &file)?;
     let same = |newest: &&Manifest| bytes.as_ref() == Some(&newest.image);
     // A store without datasets has no markers.
     let same = newest.filter(same);

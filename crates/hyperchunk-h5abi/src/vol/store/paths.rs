@@ -3,11 +3,12 @@
 use super::super::slot::Slot;
 use super::Store;
 use hyperchunk::index::IndexOption;
-use hyperchunk::store::{Manifest, Marker, WriterId, commit, folder_of, real_file};
+use hyperchunk::store::{Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, real_file};
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -66,8 +67,11 @@ pub(super) fn is_hard_link(path: &Path) -> bool {
     // The index that may lie beside a file is none of its own.
     let mut options = OpenOptions::default();
     (options.ignore_stores, options.index) = (true, IndexOption::Never);
-    let markers = || File::open(path, &options).and_then(|file| Marker::all(&file));
-    several && markers().is_ok_and(|markers| !markers.is_empty())
+    let mut start = Vec::new();
+    let mut read = || fs::File::open(path)?.take(STAMPED_WITHIN_BYTES as u64).read_to_end(&mut start);
+    several
+        && read().is_ok()
+        && File::open(path, &options).is_ok_and(|file| matches!(epoch_of(&start, &file), Ok(Some(_))))
 }
 
 /// What stands at the path of a store before its first commit: an empty HDF5 file, the same from every writer, so that it is

@@ -4,7 +4,8 @@ use super::at;
 use super::ends::Ends;
 use super::taken::{New, open};
 use super::{
-    CommitOptions, Committed, SetAside, Waiting, add_log, edited, now, plain, waiting_and_damaged, writers,
+    CommitOptions, Committed, Found, SetAside, Waiting, add_log, found, now, plain, waiting_and_damaged,
+    writers,
 };
 use crate::store::id::hash;
 use crate::store::manifest::Stored;
@@ -281,16 +282,19 @@ impl<'a> Attempt<'a> {
                 Some(base) => {
                     let file = open(base.image.clone())?;
                     epochs.insert(base.number, file.clone());
-                    let edited = edited(self.site, base)?;
-                    changes.extend(edited.map(|image| Change {
-                        writer: WriterId::default(),
-                        base: Some(file.clone()),
-                        image,
-                        deletes: true,
-                        // Other programs may have written it anew.
-                        in_place: false,
-                        written: HashSet::new(),
-                    }));
+                    match found(self.site, base)? {
+                        Found::Edited(image) => changes.push(Change {
+                            writer: WriterId::default(),
+                            base: Some(file.clone()),
+                            image,
+                            deletes: true,
+                            // Other programs may have written it anew.
+                            in_place: false,
+                            written: HashSet::new(),
+                        }),
+                        Found::Foreign => return Err(foreign(self.site)),
+                        Found::Unchanged | Found::Waiting => {}
+                    }
                     current = Some(file);
                 }
                 None if self.plain.is_some() => {}
@@ -641,6 +645,15 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
 /// deleted meanwhile.
 fn is_of_content(site: Site<'_>, error: &Error) -> bool {
     !error.is_of_reading() && (site.bucket().is_none() || error.kind() != ErrorKind::NotFound)
+}
+
+/// The error where a commit would replace a file that is none of the store's.
+fn foreign(site: Site<'_>) -> Error {
+    let path = site.at().path().display();
+    Error::invalid(format!(
+        "cannot commit: expected the skeleton of the store at {path}, got another HDF5 file, which a commit would replace; move it \
+         away and commit again, or move {path}.d away to keep the file without the store"
+    ))
 }
 
 /// The error of a commit that was refused.

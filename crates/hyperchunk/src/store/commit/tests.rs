@@ -4,6 +4,7 @@ mod model;
 mod queries;
 
 use super::*;
+use crate::store::Marker;
 use crate::store::compact::{self, CompactOptions};
 use crate::store::overlap::{fetch, layers, rows};
 use crate::store::pack::{self, PackOptions};

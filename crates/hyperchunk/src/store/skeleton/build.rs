@@ -7,7 +7,7 @@ use crate::pack::make::{self, Made};
 use crate::pack::plan::{dataset_plan, needed};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering};
-use crate::store::{DatasetId, Definition, Marker};
+use crate::store::{DatasetId, Definition, Marker, stamp};
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
 };
@@ -46,6 +46,7 @@ impl Merge {
         let sink = Arc::new(MemorySink::default());
         let options = CreateOptions { oldest, threads: 1, sync: Sync::Never, ..CreateOptions::default() };
         let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
+        stamp::write(&writer, epoch)?;
         self.build(&writer, &|id| Some(marker_options(Marker { dataset: id, epoch }, stored.get(&id)?)))?;
         writer.close()?;
         Ok(sink.bytes())
