@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# Every test, then the slow lanes: random histories of stores. Called by `make test-all`.
+# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, random histories of stores.
+# Called by `make test-all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
 
 tools/test.sh
+releases=${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/hdf5
+.venv/bin/python tools/hdf5_releases.py "$releases"
+HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \
+    .venv/bin/python -m pytest python/tests/vol/test_release_matrix.py python/tests/vol/test_kills.py
 # About an hour and a half on two cores.
 HYPERCHUNK_MODEL_HISTORIES=${HYPERCHUNK_MODEL_HISTORIES:-20000} \
     .venv/bin/python -m pytest python/tests/store/test_model.py

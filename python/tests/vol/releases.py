@@ -1,6 +1,7 @@
-"""Releases of libhdf5 other than h5py's: those that other packages' wheels carry."""
+"""Releases of libhdf5 other than h5py's: of other packages' wheels, and those that tools/hdf5_releases.py fetched."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -21,3 +22,13 @@ def library(package: str) -> Path:
     if not found:
         pytest.skip(f"{package} carries no libhdf5")
     return found[0]
+
+
+def fetched() -> dict[str, Path]:
+    """The libhdf5 of each release in the folder that HYPERCHUNK_HDF5_RELEASES names."""
+    root = os.environ.get("HYPERCHUNK_HDF5_RELEASES")
+    if root is None:
+        return {}
+    found = {folder.name: sorted(folder.glob("libhdf5[-.]*")) for folder in sorted(Path(root).iterdir())}
+    assert found, f"HYPERCHUNK_HDF5_RELEASES: no releases in {root}"
+    return {version: libraries[0] for version, libraries in found.items()}

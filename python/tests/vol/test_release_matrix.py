@@ -5,19 +5,20 @@ import subprocess
 from pathlib import Path
 
 import h5py
-import hyperchunk
+import hyperchunk.store
 import numpy as np
 import pytest
 
 from vol import helpers, releases
 
 # Opens a.h5 for one session: changes an element of /x, and adds a group with a dataset.
-# Arguments: the library, the number of the session.
+# Arguments: the library, the number of the session, "plain" for a program without the connector, which cannot reach /x,
+# and for each session before whether it had the connector.
 SESSION = """
     import ctypes, sys
     import numpy as np
     hdf5 = ctypes.CDLL(sys.argv[1])
-    number = int(sys.argv[2])
+    number, plain = int(sys.argv[2]), sys.argv[3] == "plain"
     ID, N = ctypes.c_int64, ctypes.c_uint64
     for name in "H5Fcreate H5Fopen H5Gcreate2 H5Dcreate2 H5Dopen2 H5Screate_simple".split():
         getattr(hdf5, name).restype = ID
@@ -33,14 +34,16 @@ SESSION = """
         data = ID(good(hdf5.H5Dcreate2(file, b"x", double, space, zero, zero, zero)))
     else:
         file = ID(good(hdf5.H5Fopen(b"a.h5", 1, zero)))
-        data = ID(good(hdf5.H5Dopen2(file, b"x", zero)))
     values = np.zeros(6)
-    if number:
+    if number and not plain:
+        data = ID(good(hdf5.H5Dopen2(file, b"x", zero)))
         good(hdf5.H5Dread(data, double, zero, zero, zero, ID(values.ctypes.data)))
-        assert values.tolist() == [float(n < number) for n in range(6)]
-    values[number] = 1
-    good(hdf5.H5Dwrite(data, double, zero, zero, zero, ID(values.ctypes.data)))
-    good(hdf5.H5Dclose(data))
+        assert values[:number].tolist() == [float(flag) for flag in sys.argv[4]]
+        assert not values[number:].any()
+    if not plain:
+        values[number] = 1
+        good(hdf5.H5Dwrite(data, double, zero, zero, zero, ID(values.ctypes.data)))
+        good(hdf5.H5Dclose(data))
     group = ID(good(hdf5.H5Gcreate2(file, b"g%d" % number, zero, zero, zero)))
     data = ID(good(hdf5.H5Dcreate2(group, b"y", double, space, zero, zero, zero)))
     values[:] = number
@@ -52,26 +55,50 @@ SESSION = """
 """
 
 PACKAGES = [package for package, _ in releases.RELEASES]
+FETCHED = releases.fetched()
 
 
-@pytest.mark.parametrize("order", list(itertools.product(PACKAGES, repeat=3)), ids="-".join)
+def loaded(release: str) -> Path:
+    """The libhdf5 of a package's wheel or of a fetched release."""
+    return FETCHED.get(release) or releases.library(release)
+
+
+def has_connectors(release: str) -> bool:
+    """Whether programs with that release can use the connector: HDF5 1.12 has another interface."""
+    return not release.startswith("1.12")
+
+
+# The first session makes the store, with the connector.
+ORDERS = [order for order in itertools.product([*FETCHED, *PACKAGES], repeat=3) if has_connectors(order[0])]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_sessions_of_several_releases(order: tuple[str, ...], tmp_path: Path) -> None:
-    for number, package in enumerate(order):
-        library = releases.library(package)
-        env = hyperchunk.plugins.environment(store=True) | {"LD_LIBRARY_PATH": str(library.parent)}
-        helpers.finish(helpers.start(SESSION, library, number, folder=tmp_path, env=env))
-    expected = [float(n < len(order)) for n in range(6)]
+    wrote = [has_connectors(release) for release in order]
+    for number, release in enumerate(order):
+        library = loaded(release)
+        env = hyperchunk.plugins.environment(store=True) if wrote[number] else {}
+        flags = "".join(str(int(flag)) for flag in wrote[:number])
+        words = (library, number, "connector" if wrote[number] else "plain", flags)
+        env |= {"LD_LIBRARY_PATH": str(library.parent)}
+        helpers.finish(helpers.start(SESSION, *words, folder=tmp_path, env=env))
+    expected = [float(flag) for flag in wrote] + [0.0] * 3
+    # What a program without the connector did last is part of the next epoch.
+    with hyperchunk.store.open(tmp_path / "a.h5").writer() as writer:
+        writer.attrs["end"] = 1
+    done = subprocess.run(
+        [helpers.command(), "store", "commit", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
     with hyperchunk.open(tmp_path / "a.h5") as file:
         assert file["x"][...].tolist() == expected
         for number in range(len(order)):
             assert file[f"g{number}/y"][...].tolist() == [number] * 6
-    status = subprocess.run(
-        [helpers.command(), "store", "commit", "a.h5"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert status.returncode == 0, status.stderr
     subprocess.run([helpers.command(), "store", "pack", "a.h5", "b.h5"], cwd=tmp_path, check=True)
     with h5py.File(tmp_path / "b.h5") as file:
         assert np.array_equal(file["x"][...], expected)
+        for number in range(len(order)):
+            assert file[f"g{number}/y"][...].tolist() == [number] * 6
 
 
 # Leaves a.h5 open, after another file was closed: HDF5 closes it at exit.
