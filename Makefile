@@ -47,4 +47,4 @@ docs: ## the site, in site/
 clean: ## removes .venv/, built artefacts and reports (cargo's output stays)
 	rm -rf .venv site demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf python/hyperchunk/_core*.so python/hyperchunk/plugins/*.so python/hyperchunk/plugins/worker-python
-	rm -rf python/hyperchunk/libexec
+	rm -rf python/hyperchunk/libexec python/hyperchunk/connector

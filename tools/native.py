@@ -23,13 +23,16 @@ ARTEFACTS = {
     "_core": "hyperchunk/_core.abi3.so",
     "hyperchunk_filter": "hyperchunk/plugins/libhyperchunk_filter.so",
     "hyperchunk_snappy": "hyperchunk/plugins/libhyperchunk_snappy.so",
-    "hyperchunk_vol": "hyperchunk/plugins/libhyperchunk_vol.so",
+    # Not beside the filters: HDF5 asks every connector in a plugin folder about each file that it cannot open.
+    "hyperchunk_vol": "hyperchunk/connector/libhyperchunk_vol.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
 PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol"]
 PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf", "hyperchunk-wasm"]
 FEATURES = "hyperchunk-udf/worker-bin"
+# Where older builds put artefacts; an editable install that is refreshed must not keep them.
+FORMER = ["hyperchunk/plugins/libhyperchunk_vol.so"]
 
 
 def fail(message: str) -> NoReturn:
@@ -136,6 +139,8 @@ def place(artefacts: dict[str, Path], python: Path) -> list[str]:
 
     A running process may have the old file mapped: a new one takes its name, the old one is never written."""
     changed = []
+    for former in FORMER:
+        (python / former).unlink(missing_ok=True)
     for name, built in artefacts.items():
         target = python / name
         if target.exists() and filecmp.cmp(built, target, shallow=False):

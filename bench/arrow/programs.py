@@ -68,7 +68,8 @@ def run(
     if connector is None:
         command.append("--mpio")
     else:
-        variables["HDF5_PLUGIN_PATH"] = str(environment.ROOT / "python" / "hyperchunk" / "plugins")
+        package = environment.ROOT / "python" / "hyperchunk"
+        variables["HDF5_PLUGIN_PATH"] = f"{package / 'plugins'}:{package / 'connector'}"
         variables["HDF5_VOL_CONNECTOR"] = connector
     for key, value in more.items():
         command += [f"--{key}", str(value)]

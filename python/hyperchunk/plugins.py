@@ -13,8 +13,17 @@ _CONNECTOR = "HDF5_VOL_CONNECTOR"
 
 
 def folder() -> Path:
-    """The folder with the plugins, for ``HDF5_PLUGIN_PATH``."""
+    """The folder with the filter plugins, for ``HDF5_PLUGIN_PATH``."""
     return Path(__file__).resolve().parent / "plugins"
+
+
+def connector_folder() -> Path:
+    """The folder with the VOL connector, for the ``HDF5_PLUGIN_PATH`` of programs that name it.
+
+    :func:`environment` sets all that such programs need. No other program should have this folder on its path: HDF5
+    1.13 and newer ask every connector there about each file that they fail to open.
+    """
+    return Path(__file__).resolve().parent / "connector"
 
 
 def enable() -> Path:
@@ -77,5 +86,6 @@ def environment(*, store: bool = False, **options: object) -> dict[str, str]:
         >>> variables = os.environ | hyperchunk.plugins.environment(store=True)  # doctest: +SKIP
         >>> subprocess.run([sys.executable, "simulation.py"], env=variables)  # doctest: +SKIP
     """
-    known = [p for p in os.environ.get(_VARIABLE, "").split(":") if p and p != str(folder())]
-    return {_VARIABLE: ":".join([str(folder()), *known]), _CONNECTOR: connector(store=store, **options)}
+    ours = [str(folder()), str(connector_folder())]
+    known = [p for p in os.environ.get(_VARIABLE, "").split(":") if p and p not in ours]
+    return {_VARIABLE: ":".join([*ours, *known]), _CONNECTOR: connector(store=store, **options)}

@@ -196,6 +196,16 @@ def test_env_is_understood_by_a_shell(config: Path) -> None:
         assert done.stderr == f"HDF5_PLUGIN_PATH={after}\n"
 
 
+def test_env_with_the_connector(config: Path) -> None:
+    """Its folder is on the path only where it is asked for."""
+    both = f"{hyperchunk.plugins.folder()}:{hyperchunk.plugins.connector_folder()}"
+    for words, value in (("--vol", "hyperchunk"), ("--vol 'store;writers=4'", "hyperchunk store;writers=4")):
+        script = f'eval "$({HYPERCHUNK} env {words})"; printf "%s\n" "$HDF5_PLUGIN_PATH" "$HDF5_VOL_CONNECTOR"'
+        env = environment(config, HDF5_PLUGIN_PATH="/x")
+        done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{both}:/x\n{value}\n"
+
+
 def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([HYPERCHUNK, *words], env=environment(folder), capture_output=True, text=True, check=False)
 
@@ -277,7 +287,7 @@ def test_unsigned_native_code_is_warned_about(scene: Any, source: Any, command: 
 def test_doctor(command: Any) -> None:
     done = command("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
-    for word in ("libhdf5", "plugins", "worker", "python", "key        SHA256:", "seccomp", "landlock"):
+    for word in ("libhdf5", "plugins", "connector", "worker", "python", "key        SHA256:", "seccomp", "landlock"):
         assert word in done.stdout
     assert done.stdout.count("runs, contained by") == 7
 

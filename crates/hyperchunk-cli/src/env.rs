@@ -2,27 +2,49 @@
 
 use crate::Outcome;
 use hyperchunk_udf::host::Programs;
+use std::path::PathBuf;
+
+const CONNECTOR: &str = "hyperchunk";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Arguments {
     /// Print NAME=VALUE lines instead of shell commands.
     #[arg(long)]
     plain: bool,
+    /// Make HDF5 programs use the VOL connector, too, with these options: `hyperchunk env --vol 'store;writers=4'`.
+    #[arg(long, value_name = "OPTIONS", num_args = 0..=1, default_missing_value = "")]
+    vol: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let programs = Programs::find()?;
-    let folder = programs.plugin_folder()?;
-    let folder = folder.display().to_string();
-    let value = match std::env::var("HDF5_PLUGIN_PATH") {
-        Ok(path) if path.split(':').any(|p| p == folder) => path,
-        Ok(path) if !path.is_empty() => format!("{folder}:{path}"),
-        _ => folder,
-    };
-    if arguments.plain {
-        say!("HDF5_PLUGIN_PATH={value}");
-    } else {
-        say!("export HDF5_PLUGIN_PATH='{}'", value.replace('\'', "'\\''"));
+    let mut folders = vec![programs.plugin_folder()?];
+    if arguments.vol.is_some() {
+        folders.push(programs.connector_folder()?);
+    }
+    print(arguments.plain, "HDF5_PLUGIN_PATH", &plugin_path(&folders));
+    if let Some(options) = &arguments.vol {
+        print(arguments.plain, "HDF5_VOL_CONNECTOR", format!("{CONNECTOR} {options}").trim_end());
     }
     Ok(())
+}
+
+/// The value of `HDF5_PLUGIN_PATH`: the folders that are not on it yet, then what is.
+fn plugin_path(folders: &[PathBuf]) -> String {
+    let current = std::env::var("HDF5_PLUGIN_PATH").unwrap_or_default();
+    let on_path = |folder: &String| current.split(':').any(|known| known == folder);
+    let added = folders.iter().map(|folder| folder.display().to_string()).filter(|folder| !on_path(folder));
+    let mut path: Vec<String> = added.collect();
+    if !current.is_empty() {
+        path.push(current.clone());
+    }
+    path.join(":")
+}
+
+fn print(plain: bool, name: &str, value: &str) {
+    if plain {
+        say!("{name}={value}");
+    } else {
+        say!("export {name}='{}'", value.replace('\'', "'\\''"));
+    }
 }

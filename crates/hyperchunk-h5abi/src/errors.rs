@@ -80,7 +80,8 @@ fn on_default_stack(library: &Library, name: &CStr) -> bool {
     !symbol.is_null() && unsafe { std::mem::transmute::<*mut c_void, OnStack>(symbol)(0) } >= 0
 }
 
-fn is_paused(library: &Library) -> bool {
+/// Whether HDF5 has paused its default error stack: failures are for nobody to see.
+pub(crate) fn is_paused(library: &Library) -> bool {
     let symbol = library.optional(c"H5Eis_paused");
     let mut paused = false;
     if !symbol.is_null() {
@@ -161,7 +162,7 @@ pub(crate) fn add(library: &Library, area: Area, message: impl std::fmt::Display
 }
 
 /// Puts a message on a stack; 0 is the default one.
-fn push_on(library: &Library, stack: Hid, area: Area, message: impl std::fmt::Display) {
+pub(crate) fn push_on(library: &Library, stack: Hid, area: Area, message: impl std::fmt::Display) {
     let symbol = library.optional(c"H5Epush2");
     let (Some(Ids { class, major, minor }), false) = (error_ids(library, area), symbol.is_null()) else {
         return;

@@ -1,9 +1,9 @@
 """Runs h5py's own tests natively and through the VOL connector, file by file, and compares the outcome of every test.
 
-`python python/tests/vol/suite.py pass` passes everything through, `… store` makes every new file a sharded store, and
-`… seen` only has the connector on the plugin path. Tests that may end otherwise than natively are in `expected.json`,
-each with a reason; any other difference fails. `--file NAME` limits the run, `--table PAGE` writes the result into a
-page of the docs."""
+`python python/tests/vol/suite.py pass` passes everything through, `… store` makes every new file a sharded store,
+`… seen` only has the connector on the plugin path, and `… env` only what `hyperchunk env` puts there.
+Tests that may end otherwise than natively are in `expected.json`, each with a reason; any other difference fails.
+`--file NAME` limits the run, `--table PAGE` writes the result into a page of the docs."""
 
 import argparse
 import json
@@ -43,7 +43,8 @@ def environment(mode: str, plugins: Path) -> dict[str, str]:
     """The environment in which a mode's tests run."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_", "HYPERCHUNK_"))}
     if mode != "native":
-        env["HDF5_PLUGIN_PATH"] = str(plugins)
+        folders = [plugins] if mode == "env" else [plugins, plugins.with_name("connector")]
+        env["HDF5_PLUGIN_PATH"] = ":".join(map(str, folders))
     if mode in CONNECTORS:
         env["HDF5_VOL_CONNECTOR"] = CONNECTORS[mode]
     return env
@@ -127,7 +128,7 @@ def table(mode: str, native: Outcomes, ours: Outcomes, known: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mode", choices=[*CONNECTORS, "seen"])
+    parser.add_argument("mode", choices=[*CONNECTORS, "seen", "env"])
     parser.add_argument("--plugins", type=Path, default=hyperchunk.plugins.folder())
     parser.add_argument("--file", action="append", help="only this test file; may be given again")
     parser.add_argument("--table", type=Path, help="the page of the docs to write the result into")

@@ -22,7 +22,7 @@ FILES = [
 @pytest.mark.parametrize("name", FILES)
 def test_tests_of_h5py_end_as_natively(name: str) -> None:
     native = suite.run(name, "native", hyperchunk.plugins.folder())
-    for mode in ["pass", "seen"]:
+    for mode in ["pass", "seen", "env"]:
         ours = suite.run(name, mode, hyperchunk.plugins.folder())
         assert suite.difference(native, ours, EXPECTED[mode]) == ([], [])
 

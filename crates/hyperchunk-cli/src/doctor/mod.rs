@@ -33,6 +33,7 @@ pub(crate) fn run(library: Option<&Path>) -> Outcome {
         Err(error) => format!("none: {error}"),
     };
     say!("plugins    {}", told(programs.plugin_folder()));
+    say!("connector  {}", told(programs.connector_folder()));
     say!("worker     {}", told(programs.worker()));
     say!("wasm       {}", told(programs.wasm_worker()));
     say!("zig        {}", told(programs.zig()));

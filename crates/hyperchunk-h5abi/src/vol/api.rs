@@ -77,12 +77,15 @@ functions! {
     unwrap_object = "H5VLunwrap_object": fn(P, Hid) -> P;
     free_wrap_context = "H5VLfree_wrap_ctx": fn(P, Hid) -> Herr;
     connector_by_value = "H5VLregister_connector_by_value": fn(c_int, Hid) -> Hid;
+    connector_value = "H5VLget_value": fn(Hid, *mut c_int) -> Herr;
+    connector_close = "H5VLclose": fn(Hid) -> Herr;
     connector_compare = "H5VLcmp_connector_cls": fn(*mut c_int, Hid, Hid) -> Herr;
     info_copy = "H5VLcopy_connector_info": fn(Hid, *mut P, P) -> Herr;
     info_compare = "H5VLcmp_connector_info": fn(*mut c_int, Hid, P, P) -> Herr;
     info_free = "H5VLfree_connector_info": fn(Hid, P) -> Herr;
     info_from_text = "H5VLconnector_str_to_info": fn(Name, Hid, *mut P) -> Herr;
     plist_vol_info = "H5Pget_vol_info": fn(Hid, *mut P) -> Herr;
+    plist_vol = "H5Pget_vol_id": fn(Hid, *mut Hid) -> Herr;
     plist_set_vol = "H5Pset_vol": fn(Hid, Hid, P) -> Herr;
     plist_copy = "H5Pcopy": fn(Hid) -> Hid;
     plist_close = "H5Pclose": fn(Hid) -> Herr;

@@ -150,6 +150,11 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
                 IS_ACCESSIBLE => unsafe { (*args.cast::<ByName>()).accessible },
                 _ => null_mut(),
             };
+            if operation == IS_ACCESSIBLE && slot.is_searched() {
+                // SAFETY: HDF5 passes a NUL-terminated name and a live place.
+                unsafe { *accessible = claims(slot, CStr::from_ptr(name)) };
+                return Ok(0);
+            }
             // After a native open that failed, HDF5 asks every connector that it finds, and reports the first failure.
             return slot.keep_earlier_errors(|| {
                 let below = Below::of(slot, fapl)?;
@@ -184,6 +189,20 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
         }
         Ok(status)
     })
+}
+
+/// Whether a search for a connector should end here: the file is one that native HDF5 cannot read (over a network, a link to
+/// one, a sharded store), and this release gives it to the connector that was found. Where it does not, the error stack says
+/// what to do.
+fn claims(slot: &Slot, name: &CStr) -> bool {
+    let ours = remote::url(name).is_some() || remote::link(name).is_some() || store::is_store_named(name);
+    if ours && !slot.registers_found {
+        slot.add_error(format!(
+            "cannot open {}: expected the connector by name, got HDF5's search for one; set HDF5_VOL_CONNECTOR=hyperchunk (hyperchunk env --vol)",
+            name.to_string_lossy()
+        ));
+    }
+    ours && slot.registers_found
 }
 
 /// What kind of object a name is asked of.

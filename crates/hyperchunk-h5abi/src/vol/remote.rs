@@ -61,13 +61,18 @@ pub(super) fn refuse_writing(url: &str) -> Outcome<()> {
     refuse!("{} is read-only: open it with mode 'r'", shown(url))
 }
 
+/// What a file is a link to, if it is one.
+pub(super) fn link(name: &CStr) -> Option<String> {
+    pointer::read(Path::new(OsStr::from_bytes(name.to_bytes())))
+}
+
 /// The URL that a name stands for, if it is one of a file over a network: it is one, or it is that of a link, which is
 /// followed if the connector is told to. (Whoever may make a file could make this process show its token to anybody.)
 pub(super) fn resolve(below: &Below, name: &CStr) -> Outcome<Option<CString>> {
     if url(name).is_some() {
         return Ok(Some(name.to_owned()));
     }
-    let Some(target) = pointer::read(Path::new(OsStr::from_bytes(name.to_bytes()))) else { return Ok(None) };
+    let Some(target) = link(name) else { return Ok(None) };
     let target = CString::new(target).ok().filter(|target| url(target).is_some());
     let Some(target) = target else { refuse!("{} is a link to what is no URL", name.to_string_lossy()) };
     if !below.options.links {

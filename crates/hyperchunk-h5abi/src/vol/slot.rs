@@ -31,6 +31,9 @@ pub(super) struct Slot {
     /// Why a file could not be reached that a file over a network leads to.
     unreachable: Mutex<Option<String>>,
     noted: AtomicBool,
+    /// Whether a file that a search for a connector finds gets the connector that opened it. HDF5 2.0 to 2.2 register it with the
+    /// native one, which takes our object for its own and crashes.
+    pub(super) registers_found: bool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
 }
@@ -71,6 +74,15 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             2 => class::<2>(),
             _ => class::<3>(),
         };
+        // HDF5 may load a plugin in the middle of something that failed, and asking for the version clears the error stack.
+        // SAFETY: takes what is on the stack, as a stack of its own, which becomes the current one again.
+        let version = unsafe {
+            let errors = (api.error_take)();
+            let version = library.version();
+            (api.error_put)(errors);
+            version
+        };
+        let registers_found = version < (1, 15, 0);
         let slot = cell.get_or_init(|| Slot {
             library,
             api,
@@ -80,6 +92,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             driver: AtomicI64::new(-1),
             unreachable: Mutex::default(),
             noted: AtomicBool::new(false),
+            registers_found,
             others: Mutex::default(),
         });
         return Ok(&raw const slot.class);
@@ -200,6 +213,41 @@ impl Slot {
         // SAFETY: the stack from above becomes the current one, which closes it.
         unsafe { (self.api.error_put)(errors) };
         result
+    }
+
+    /// Whether HDF5 asks this connector, as every one in its plugin folders, about a file that the native one could not open.
+    ///
+    /// The search pauses the error stack (2.0 and newer) or leaves the failure on it (1.14), where a program's own question
+    /// begins with an empty stack; and there is no search where the default connector is another than the native one.
+    /// Leaves the error stack as it is.
+    pub(super) fn is_searched(&self) -> bool {
+        let paused = crate::errors::is_paused(self.library);
+        // SAFETY: takes what is on the stack, as a stack of its own, counts it, and puts it back at the end; live places; the
+        // identifier of the connector is closed.
+        unsafe {
+            let errors = (self.api.error_take)();
+            let failed = paused || (self.api.error_count)(errors) > 0;
+            let (mut id, mut value) = (-1, -1);
+            if failed
+                && let Ok(list) = self.default_list(c"H5P_LST_FILE_ACCESS_ID_g")
+                && (self.api.plist_vol)(list, &raw mut id) >= 0
+            {
+                (self.api.connector_value)(id, &raw mut value);
+                (self.api.connector_close)(id);
+            }
+            (self.api.error_put)(errors);
+            failed && value == NATIVE
+        }
+    }
+
+    /// Adds a message to what is on the error stack, also where that is paused.
+    pub(super) fn add_error(&self, message: String) {
+        // SAFETY: takes what is on the stack, as a stack of its own, which becomes the current one again.
+        unsafe {
+            let errors = (self.api.error_take)();
+            crate::errors::push_on(self.library, errors, Area::Store, message);
+            (self.api.error_put)(errors);
+        }
     }
 
     /// Runs a body that HDF5 calls in the middle of something that failed, to try another way: the earlier errors stay.

@@ -34,7 +34,7 @@ impl Programs {
     pub fn find() -> Result<Self> {
         let here = own_object()?;
         let set = PACKAGE_DIR.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        // …/hyperchunk/plugins/lib….so and …/hyperchunk/_core….so
+        // …/hyperchunk/plugins/lib….so, …/hyperchunk/connector/lib….so and …/hyperchunk/_core….so
         let around = here.ancestors().skip(1).take(2).find(|d| d.join("libexec").join(WORKER).is_file());
         Ok(Programs { package: set.or_else(|| around.map(Path::to_owned)), here })
     }
@@ -44,14 +44,27 @@ impl Programs {
         self.package.as_deref()
     }
 
-    /// The folder with the HDF5 plugins, for `HDF5_PLUGIN_PATH`.
+    /// The folder with the filter plugins, for `HDF5_PLUGIN_PATH`.
     ///
     /// # Errors
     /// `NotFound` when the plugins are not beside this program.
     pub fn plugin_folder(&self) -> Result<PathBuf> {
-        let plugin = "libhyperchunk_filter.so";
+        self.folder_of("libhyperchunk_filter.so", "plugins")
+    }
+
+    /// The folder with the VOL connector, for the `HDF5_PLUGIN_PATH` of programs that name it in `HDF5_VOL_CONNECTOR`.
+    ///
+    /// It holds nothing else: HDF5 1.13 and newer load every connector on that path after each open that fails.
+    ///
+    /// # Errors
+    /// `NotFound` when the connector is not beside this program.
+    pub fn connector_folder(&self) -> Result<PathBuf> {
+        self.folder_of("libhyperchunk_vol.so", "connector")
+    }
+
+    fn folder_of(&self, plugin: &str, folder: &str) -> Result<PathBuf> {
         let beside = self.here.parent().map(Path::to_owned);
-        let candidates = self.package.iter().map(|p| p.join("plugins")).chain(beside);
+        let candidates = self.package.iter().map(|p| p.join(folder)).chain(beside);
         match candidates.into_iter().find(|d| d.join(plugin).is_file()) {
             Some(dir) => Ok(dir),
             None => {

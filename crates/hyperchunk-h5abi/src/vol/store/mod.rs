@@ -29,7 +29,7 @@ pub(super) use chunks::optional;
 pub(super) use copy::{Copy, copy};
 pub(super) use create::{Creation, create_dataset};
 pub(super) use opened::{Call as FileCall, create, divert, is_plain_driver, open};
-pub(super) use paths::forget;
+pub(super) use paths::{forget, is_store_named};
 pub(super) use shared::Shared;
 pub(super) use transfer::{Call, read, write};
 pub(super) use virtuals::Sources;

@@ -60,6 +60,11 @@ pub(in crate::vol) fn is_store(path: &Path) -> bool {
     folder_of(path).is_dir() && fs::metadata(path).is_ok_and(|file| file.is_file())
 }
 
+/// Whether there is a store at a name that HDF5 passes.
+pub(in crate::vol) fn is_store_named(name: &CStr) -> bool {
+    absolute(name).is_some_and(|path| is_store(&path))
+}
+
 /// Whether a file, which has no folder of logs, is a store's under another name. What is written to it would be written into
 /// the skeleton that both names have, and be lost with the next commit.
 pub(super) fn is_hard_link(path: &Path) -> bool {

@@ -1,0 +1,217 @@
+"""HDF5's search for a connector after a failed open: with `hyperchunk env`, and with the connector in sight."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import hyperchunk
+import pytest
+
+from vol import helpers, releases
+
+Setting = Callable[[], dict[str, str]]
+
+# A lock that is taken once, as by another process for a moment.
+LOCKED_ONCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+int flock(int fd, int op) {
+    static int calls;
+    int (*real)(int, int) = (int (*)(int, int))dlsym(RTLD_NEXT, "flock");
+    if (calls++ == 0) { errno = EAGAIN; return -1; }
+    return real(fd, op);
+}
+"""
+
+OPEN = """
+    import re, sys
+    import h5py
+    try:
+        file = h5py.File(sys.argv[1], sys.argv[2])
+        print("opened", file["x"][:].tolist())
+    except OSError as error:
+        print(type(error).__name__, re.sub("time = [^,]*|0x[0-9a-f]+", "", str(error)))
+"""
+
+
+def filters() -> dict[str, str]:
+    """What `hyperchunk env` sets."""
+    return {"HDF5_PLUGIN_PATH": str(hyperchunk.plugins.folder())}
+
+
+def in_sight() -> dict[str, str]:
+    """The connector on the plugin path, and not named."""
+    return {"HDF5_PLUGIN_PATH": f"{hyperchunk.plugins.folder()}:{hyperchunk.plugins.connector_folder()}"}
+
+
+@pytest.fixture
+def locked_once(tmp_path: Path) -> dict[str, str]:
+    source, library = tmp_path / "once.c", tmp_path / "once.so"
+    source.write_text(LOCKED_ONCE, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
+def opened(path: object, mode: str, folder: Path, env: dict[str, str]) -> str:
+    return helpers.finish(helpers.start(OPEN, path, mode, folder=folder, env=env))
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("path", [filters, in_sight])
+def test_lost_race_for_a_lock_is_the_native_error(
+    mode: str, path: Setting, tmp_path: Path, locked_once: dict[str, str]
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = [1, 2, 3]
+    natively = opened("a.h5", mode, tmp_path, locked_once)
+    assert natively.startswith("BlockingIOError [Errno 11]")
+    assert opened("a.h5", mode, tmp_path, locked_once | path()) == natively
+
+
+@pytest.mark.parametrize("name", ["none.h5", "text", ".", "broken.h5"])
+def test_files_that_cannot_be_opened_have_the_native_error(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no HDF5\n" * 100, encoding="utf-8")
+    (tmp_path / "broken.h5").write_bytes(b"\x89HDF\r\n\x1a\n\x00")
+    natively = opened(name, "r", tmp_path, {})
+    assert opened(name, "r", tmp_path, filters()) == opened(name, "r", tmp_path, in_sight()) == natively
+
+
+def test_only_files_that_need_the_connector_are_claimed(tmp_path: Path) -> None:
+    """HDF5 2.0 gives a file that a search found to the native connector, so such files are refused with the way out."""
+    subprocess.run([helpers.command(), "link", "grpc://host:1/a.h5", tmp_path / "remote.h5"], check=True)
+    code = """
+    import sys
+    import h5py
+    h5py._errors.unsilence_errors()
+    try:
+        h5py.h5f.open(sys.argv[1].encode())
+    except OSError:
+        pass
+    """
+    for name in ("remote.h5", "grpc://host:1/a.h5"):
+        process = helpers.start(code, name, folder=tmp_path, env=in_sight())
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert f"cannot open {name}: expected the connector by name" in err
+        assert "HDF5_VOL_CONNECTOR=hyperchunk" in err
+
+
+# A program that asks for the connector itself, in an access list.
+CHOSEN = """
+    import ctypes, sys
+    hdf5 = ctypes.CDLL(sys.argv[1])
+    ID = ctypes.c_int64
+    for name in "H5Pcreate H5Fopen H5VLregister_connector_by_name".split():
+        getattr(hdf5, name).restype = ID
+    hdf5.H5open()
+    connector = ID(hdf5.H5VLregister_connector_by_name(b"hyperchunk", ID(0)))
+    assert connector.value >= 0
+    fapl = ID(hdf5.H5Pcreate(ID.in_dll(hdf5, "H5P_CLS_FILE_ACCESS_ID_g")))
+    assert hdf5.H5Pset_vol(fapl, connector, None) >= 0
+    print(hdf5.H5Fis_accessible(b"a.h5", fapl), hdf5.H5Fis_accessible(b"text", fapl))
+    hdf5.H5Eset_auto2(ID(0), None, None)
+    print(hdf5.H5Fopen(b"none.h5", 0, ID(0)) < 0, hdf5.H5Fis_accessible(b"a.h5", fapl))
+    file = ID(hdf5.H5Fopen(b"a.h5", 0, fapl))
+    assert file.value >= 0 and hdf5.H5Fclose(file) >= 0
+"""
+
+
+@pytest.mark.parametrize("package", [package for package, _ in releases.RELEASES])
+def test_connector_in_an_access_list_tells_the_truth(package: str, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no HDF5", encoding="utf-8")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = [1, 2, 3]
+    library = releases.library(package)
+    env = in_sight() | {"LD_LIBRARY_PATH": str(library.parent)}
+    assert helpers.finish(helpers.start(CHOSEN, library, folder=tmp_path, env=env)).split() == ["1", "0", "True", "1"]
+
+
+# Opens a store whose lock is lost once, and reads it.
+FOUND = """
+    import ctypes, sys
+    hdf5 = ctypes.CDLL(sys.argv[1])
+    ID = ctypes.c_int64
+    for name in "H5Fopen H5Dopen2".split():
+        getattr(hdf5, name).restype = ID
+    hdf5.H5open()
+    file = ID(hdf5.H5Fopen(b"a.h5", 0, ID(0)))
+    if file.value < 0:
+        sys.exit("not opened")
+    data = ID(hdf5.H5Dopen2(file, b"x", ID(0)))
+    values = (ctypes.c_double * 3)()
+    assert hdf5.H5Dread(data, ID.in_dll(hdf5, "H5T_NATIVE_DOUBLE_g"), ID(0), ID(0), ID(0), values) >= 0
+    print(*values)
+    assert hdf5.H5Dclose(data) >= 0 and hdf5.H5Fclose(file) >= 0
+"""
+
+
+@pytest.mark.parametrize("package", [package for package, _ in releases.RELEASES])
+def test_store_that_a_search_finds(package: str, tmp_path: Path, locked_once: dict[str, str]) -> None:
+    """It is opened where HDF5 can (1.14), and refused with the way out where HDF5 would crash (2.0 and newer)."""
+    code = "import h5py; h5py.File('a.h5', 'w')['x'] = [1.0, 2.0, 3.0]"
+    helpers.finish(helpers.start(code, folder=tmp_path, env=hyperchunk.plugins.environment(store=True)))
+    library = releases.library(package)
+    env = in_sight() | locked_once | {"LD_LIBRARY_PATH": str(library.parent)}
+    process = helpers.start(FOUND, library, folder=tmp_path, env=env)
+    out, err = process.communicate(timeout=120)
+    if ".so.310" in library.name:
+        assert (process.returncode, out.split()) == (0, ["1.0", "2.0", "3.0"]), err
+    else:
+        assert process.returncode == 1, err
+        assert "unable to lock file" in err
+        assert "cannot open a.h5: expected the connector by name" in err
+
+
+# Opens and closes a file again and again, as the other process does: each loses races for the lock.
+RACE = """
+    import sys, time
+    import h5py
+    end, lost, opened = time.monotonic() + float(sys.argv[2]), 0, 0
+    while time.monotonic() < end:
+        try:
+            with h5py.File("a.h5", sys.argv[1]) as file:
+                assert file["x"][0] == 1
+                opened += 1
+        except OSError:
+            lost += 1
+    print(opened, lost)
+"""
+
+
+@pytest.mark.parametrize("path", [filters, in_sight])
+def test_two_processes_that_race_for_a_file(path: Setting, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = [1, 2, 3]
+    seconds = float(os.environ.get("HYPERCHUNK_RACE_SECONDS", "3"))
+    racers = [helpers.start(RACE, mode, seconds, folder=tmp_path, env=path()) for mode in ("r", "r+")]
+    counts = [[int(word) for word in helpers.finish(racer).split()] for racer in racers]
+    assert sum(lost for _, lost in counts) > 0, "no race was lost: the test tests nothing"
+    assert all(opened for opened, _ in counts)
+
+
+COST = """
+    import time
+    import h5py
+    def cost():
+        start = time.perf_counter()
+        for _ in range(200):
+            try:
+                h5py.h5f.open(b"none.h5")
+            except OSError:
+                pass
+        return time.perf_counter() - start
+    print(min(cost() for _ in range(9)) / 200)
+"""
+
+
+def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
+    """HDF5 loads each library of a plugin folder to see if it is a connector: 10 us for our two filters."""
+    (tmp_path / "empty").mkdir()
+    costs = [
+        float(helpers.finish(helpers.start(COST, folder=tmp_path, env=env)))
+        for env in ({"HDF5_PLUGIN_PATH": str(tmp_path / "empty")}, filters())
+    ]
+    assert costs[1] < costs[0] + 40e-6, costs
