@@ -176,7 +176,7 @@ fn layout<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Option<Bound<'p
 fn describe<'py>(py: Python<'py>, datatype: &Datatype) -> PyResult<Bound<'py, PyAny>> {
     let size = datatype.size();
     let tuple = match datatype {
-        Datatype::Text(_) => ("text", size).into_pyobject(py)?.into_any(),
+        Datatype::Text(_) | Datatype::Utf8(_) => ("text", size).into_pyobject(py)?.into_any(),
         Datatype::Pointer => ("pointer", size).into_pyobject(py)?.into_any(),
         Datatype::Array(base, dims) => {
             let dims = PyTuple::new(py, dims)?;

@@ -5,8 +5,8 @@ use crate::handles::{Handle, c_name};
 use crate::library::Library;
 use crate::static_symbols::is_absent;
 use crate::symbols::{
-    CLASS_ARRAY, CLASS_COMPOUND, CLASS_ENUM, CLASS_FLOAT, CLASS_INTEGER, CLASS_STRING, DIR_ASCEND, Hid,
-    NULL_PADDED, UTF8,
+    ASCII, CLASS_ARRAY, CLASS_COMPOUND, CLASS_ENUM, CLASS_FLOAT, CLASS_INTEGER, CLASS_STRING, DIR_ASCEND,
+    Hid, NULL_PADDED, NULL_TERMINATED, UTF8,
 };
 use crate::{Error, ErrorKind, Result, fail};
 use hyperchunk_udf::datatype::{Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS};
@@ -227,7 +227,60 @@ impl Library {
         Ok(made)
     }
 
-    /// The type in the file for an output: what it is in memory.
+    /// The type that an output has in an existing file: that of [`Library::file_type`], but that strings which need not be UTF-8 may
+    /// also be so, and be padded with zeros, as they once were made.
+    pub(crate) fn output_type(&'static self, datatype: &Datatype, file_type: Hid) -> Result<Handle> {
+        match datatype {
+            Datatype::Text(_) => {
+                let made = self.file_type(datatype)?;
+                let existing = |cset, padding| {
+                    let text = self.file_type(datatype)?;
+                    // SAFETY: open types, of which `text` is ours.
+                    let is_equal = unsafe {
+                        (self.f.type_set_cset)(text.id, cset) >= 0
+                            && (self.f.type_set_strpad)(text.id, padding) >= 0
+                            && (self.f.type_equal)(text.id, file_type) > 0
+                    };
+                    Ok(is_equal.then_some(text))
+                };
+                // SAFETY: open types.
+                if unsafe { (self.f.type_equal)(made.id, file_type) } > 0 {
+                    return Ok(made);
+                }
+                for (cset, padding) in [(UTF8, NULL_PADDED), (UTF8, NULL_TERMINATED), (ASCII, NULL_PADDED)] {
+                    if let Some(found) = existing(cset, padding)? {
+                        return Ok(found);
+                    }
+                }
+                Ok(made)
+            }
+            // SAFETY: any identifier may be asked.
+            Datatype::Compound(compound) if unsafe { (self.f.type_class)(file_type) } == CLASS_COMPOUND => {
+                // SAFETY: as above.
+                let count = unsafe { (self.f.type_members)(file_type) };
+                let members = compound.members().iter().zip(0u32..).map(|(member, n)| {
+                    if i64::from(n) >= i64::from(count) {
+                        return self.file_type(&member.datatype);
+                    }
+                    // SAFETY: a member that exists; the type is ours.
+                    let id = unsafe { (self.f.type_member_type)(file_type, n) };
+                    self.output_type(&member.datatype, self.wrap_type(id, "the type of a member")?.id)
+                });
+                self.structure(datatype, &members.collect::<Result<Vec<_>>>()?)
+            }
+            // SAFETY: as above.
+            Datatype::Array(base, dims) if unsafe { (self.f.type_class)(file_type) } == CLASS_ARRAY => {
+                // SAFETY: an array has a base type.
+                let id = unsafe { (self.f.type_super)(file_type) };
+                let existing = self.wrap_type(id, "the type of an array's elements")?;
+                self.array_of(&self.output_type(base, existing.id)?, dims)
+            }
+            _ => self.file_type(datatype),
+        }
+    }
+
+    /// The type in the file for an output: what it is in memory. Strings are those of C and of HDF5-UDF, which end with a zero where
+    /// there is room for it.
     pub(crate) fn file_type(&'static self, datatype: &Datatype) -> Result<Handle> {
         let copy = |name: &CStr| {
             // SAFETY: a copy of a constant type is ours.
@@ -240,13 +293,13 @@ impl Library {
                 let Some((base, names)) = datatype.names() else { fail!(Worker, "no enumeration") };
                 self.enumeration_type(base, &names)
             }
-            Datatype::Text(size) => {
+            Datatype::Text(size) | Datatype::Utf8(size) => {
                 let text = copy(c"H5T_C_S1_g")?;
+                let is_ascii = matches!(datatype, Datatype::Text(_));
                 // SAFETY: an open type that is ours.
                 let set = unsafe {
                     (self.f.type_set_size)(text.id, *size) >= 0
-                        && (self.f.type_set_cset)(text.id, UTF8) >= 0
-                        && (self.f.type_set_strpad)(text.id, NULL_PADDED) >= 0
+                        && (is_ascii || (self.f.type_set_cset)(text.id, UTF8) >= 0)
                 };
                 if set { Ok(text) } else { Err(failure(self, "a string type")) }
             }

@@ -3,12 +3,13 @@
 use crate::errors::failure;
 use crate::handles::{Handle, c_name};
 use crate::library::Library;
-use crate::symbols::{CLASS_ARRAY, CLASS_COMPOUND, CLASS_ENUM, CLASS_FLOAT, CLASS_INTEGER, Hid};
+use crate::symbols::{CLASS_ARRAY, CLASS_COMPOUND, CLASS_ENUM, CLASS_FLOAT, CLASS_INTEGER, Hid, UTF8};
 use crate::{Result, fail};
 use hyperchunk_udf::datatype::{Datatype, ElementType, MAX_MEMBERS};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 type FromType = unsafe extern "C" fn(Hid) -> Hid;
+type OfType = unsafe extern "C" fn(Hid) -> c_int;
 type Insert = unsafe extern "C" fn(Hid, *const c_char, *const c_void) -> c_int;
 type ValueOf = unsafe extern "C" fn(Hid, c_uint, *mut c_void) -> c_int;
 type SetFields = unsafe extern "C" fn(Hid, usize, usize, usize, usize, usize) -> c_int;
@@ -94,8 +95,17 @@ impl Library {
                 let base = self.wrap_type(unsafe { (self.f.type_super)(file_type) }, "its elements").ok()?;
                 Datatype::array(self.stored_type(base.id)?, dims).ok()
             }
-            _ => self.memory_type(file_type).ok().map(|(_, datatype)| datatype),
+            _ => match self.memory_type(file_type).ok()?.1 {
+                Datatype::Text(size) if self.is_utf8(file_type) => Datatype::utf8(size).ok(),
+                other => Some(other),
+            },
         }
+    }
+
+    fn is_utf8(&'static self, file_type: Hid) -> bool {
+        let Ok(cset) = self.function(c"H5Tget_cset") else { return false };
+        // SAFETY: H5Tget_cset has had this signature since 1.4.
+        unsafe { std::mem::transmute::<*mut c_void, OfType>(cset)(file_type) == UTF8 }
     }
 
     fn is_half(&'static self, file_type: Hid) -> bool {

@@ -202,8 +202,12 @@ pub(crate) const CLASS_COMPOUND: c_int = 6;
 pub(crate) const CLASS_ENUM: c_int = 8;
 /// `H5T_ARRAY`.
 pub(crate) const CLASS_ARRAY: c_int = 10;
+/// `H5T_STR_NULLTERM`.
+pub(crate) const NULL_TERMINATED: c_int = 0;
 /// `H5T_STR_NULLPAD`.
 pub(crate) const NULL_PADDED: c_int = 1;
+/// `H5T_CSET_ASCII`.
+pub(crate) const ASCII: c_int = 0;
 /// `H5T_CSET_UTF8`.
 pub(crate) const UTF8: c_int = 1;
 /// `H5T_DIR_ASCEND`.

@@ -2,7 +2,9 @@
 
 use crate::of_function;
 use hyperchunk::live::on_this_thread;
-use hyperchunk::model::{ByteOrder, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding};
+use hyperchunk::model::{
+    ByteOrder, CharacterSet, Class, Dataspace, Datatype, EnumMember, Layout, Member, StringPadding,
+};
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::{Dataset, File};
 use hyperchunk_udf::datatype::{Datatype as Element, ElementType, MAX_DEPTH};
@@ -166,6 +168,13 @@ pub(crate) fn is_stored_as(datatype: &Datatype, wanted: &Element) -> bool {
         }
         (Class::Array { dims, base }, Element::Array(wanted, wanted_dims)) => {
             dims == wanted_dims && is_stored_as(base, wanted)
+        }
+        (Class::String { padding, charset }, Element::Text(bytes) | Element::Utf8(bytes)) => {
+            // Strings that need not be UTF-8 were so once, and padded with zeros.
+            let is_utf8 = matches!(charset, CharacterSet::Utf8);
+            datatype.size == wide(*bytes)
+                && !matches!(padding, StringPadding::SpacePadded)
+                && (is_utf8 || matches!(wanted, Element::Text(_)))
         }
         _ => in_memory(datatype).is_ok_and(|(element, memory)| element == *wanted && memory == *datatype),
     }

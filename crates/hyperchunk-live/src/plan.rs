@@ -165,11 +165,8 @@ impl Plan {
         let wanted = &record.output.datatype;
         let fits = if self.legacy {
             inputs::as_in_file(dataset.datatype())? == *wanted
-        } else if wanted.has_stored() {
-            inputs::is_stored_as(dataset.datatype(), wanted)
         } else {
-            let (element, memory) = inputs::in_memory(dataset.datatype())?;
-            element == *wanted && *dataset.datatype() == memory
+            inputs::is_stored_as(dataset.datatype(), wanted)
         };
         if dataset.dims() != record.output.dims || !fits || chunk != record.chunk {
             let message = format!(

@@ -115,8 +115,10 @@ pub enum Datatype {
     Bool,
     /// An integer whose values have names in the file.
     Enum(Arc<Enumeration>),
-    /// A string of so many bytes, padded with zeros; it need not end with one.
+    /// A string of so many bytes, padded with zeros; it need not end with one. In the file it is ASCII.
     Text(usize),
+    /// A [`Datatype::Text`] that is UTF-8 in the file. Of outputs only.
+    Utf8(usize),
     /// The address of a string that ends with a zero.
     Pointer,
     /// Named members.
@@ -214,6 +216,14 @@ impl Datatype {
         Ok(Datatype::Text(size))
     }
 
+    /// A string of `size` bytes that is UTF-8 in the file.
+    ///
+    /// # Errors
+    /// Those of [`Datatype::text`].
+    pub fn utf8(size: usize) -> Result<Self> {
+        Datatype::text(size).map(|_| Datatype::Utf8(size))
+    }
+
     fn checked(self) -> Result<Self> {
         if self.depth() > MAX_DEPTH || self.nodes() > MAX_MEMBERS {
             fail!(Unsupported, "it has more than {MAX_DEPTH} levels or {MAX_MEMBERS} members")
@@ -265,7 +275,7 @@ impl Datatype {
     /// Bytes of one element.
     pub fn size(&self) -> usize {
         match self {
-            Datatype::Text(size) => *size,
+            Datatype::Text(size) | Datatype::Utf8(size) => *size,
             Datatype::Pointer => size_of::<u64>(),
             Datatype::Compound(c) => c.size,
             Datatype::Array(base, _) => base.size().saturating_mul(self.elements()),
@@ -276,7 +286,7 @@ impl Datatype {
     /// What the address of an element is a multiple of.
     pub fn align(&self) -> usize {
         match self {
-            Datatype::Text(_) => 1,
+            Datatype::Text(_) | Datatype::Utf8(_) => 1,
             Datatype::Pointer => size_of::<u64>(),
             Datatype::Compound(c) => c.align,
             Datatype::Array(base, _) => base.align(),
@@ -315,7 +325,7 @@ impl Datatype {
     /// What `lib.getType` tells: `float`, `string`, `compound`, …
     pub fn told_name(&self) -> &'static str {
         match self {
-            Datatype::Text(_) | Datatype::Pointer => "string",
+            Datatype::Text(_) | Datatype::Utf8(_) | Datatype::Pointer => "string",
             Datatype::Compound(_) => "compound",
             Datatype::Array(base, _) => base.told_name(),
             _ => self.number().map_or("", ElementType::name),

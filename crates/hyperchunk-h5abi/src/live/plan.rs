@@ -229,20 +229,17 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
     let record = &verified.record;
     let dims = library.dims(library.dataset_space(dataset)?.id)?;
     let file_type = library.dataset_type(dataset)?;
-    let (memory, datatype) = library.memory_type(file_type.id)?;
+    let (_, datatype) = library.memory_type(file_type.id)?;
     let chunk = library.chunk_shape(library.create_plist(dataset)?.id).unwrap_or_default();
     let told = (&record.output.dims, &record.output.datatype, &record.chunk);
-    // Of types that functions do not see, that of the file is compared.
-    let (memory, datatype) = match told.1.has_stored() {
-        true => {
-            let wanted = library.file_type(told.1)?;
-            // SAFETY: open identifiers.
-            let equal = unsafe { (library.f.type_equal)(wanted.id, file_type.id) } > 0;
-            let datatype =
-                if equal { told.1.clone() } else { library.stored_type(file_type.id).unwrap_or(datatype) };
-            (wanted, datatype)
-        }
-        false => (memory, datatype),
+    // Of types that functions do not see, and of strings, that of the file is compared.
+    let wanted = library.output_type(told.1, file_type.id)?;
+    // SAFETY: open identifiers.
+    let equal = unsafe { (library.f.type_equal)(wanted.id, file_type.id) } > 0;
+    let datatype = match told.1.has_stored() {
+        true if equal => told.1.clone(),
+        true => library.stored_type(file_type.id).unwrap_or(datatype),
+        false => datatype,
     };
     if told != (&dims, &datatype, &chunk) {
         fail!(
@@ -258,8 +255,7 @@ pub(crate) fn check_shape(library: &'static Library, dataset: Hid, verified: &Ve
         return super::legacy::check_layout(library, file_type.id);
     }
     // What a function computes is put into the chunk as it is.
-    // SAFETY: open identifiers.
-    if unsafe { (library.f.type_equal)(memory.id, file_type.id) } == 0 {
+    if !equal {
         fail!(Invalid, "the dataset is stored in another byte order or layout than its function computes")
     }
     Ok(())

@@ -95,7 +95,7 @@ impl Writer {
     /// What stands before and after a member's name, once the structures that it needs are declared.
     fn parts(&mut self, outer: &str, name: &str, datatype: &Datatype) -> (String, String) {
         match datatype {
-            Datatype::Text(size) => ("char".to_owned(), format!("[{size}]")),
+            Datatype::Text(size) | Datatype::Utf8(size) => ("char".to_owned(), format!("[{size}]")),
             Datatype::Pointer if self.is_wasm => (
                 "__attribute__((aligned(8))) char *".to_owned(),
                 format!("; uint32_t hyperchunk_{name}_rest"),

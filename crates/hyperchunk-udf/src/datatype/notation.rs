@@ -1,6 +1,6 @@
 //! Types as text: `float`, `string(20)`, `{id:uint32,"Temperature (F)":double}`, `int16[3x3]`, `uint8{clear=0,cloud=1}`.
 //!
-//! It is the notation of dataset descriptions and of records. `string(*)` is a string of variable length. A name that is
+//! It is the notation of dataset descriptions and of records. `string(20)` is ASCII in a file, `string(20,utf8)` is UTF-8, and `string(*)` is a string of variable length. A name that is
 //! no identifier stands in quotes, in which `\"` and `\\` are the two characters.
 
 use super::{DEFAULT_STRING, Datatype, ElementType, MAX_DEPTH, MAX_MEMBERS, MAX_TEXT};
@@ -50,6 +50,7 @@ impl Datatype {
                 write!(out, "}}")
             }
             Datatype::Text(size) => write!(out, "string({size})"),
+            Datatype::Utf8(size) => write!(out, "string({size},utf8)"),
             Datatype::Pointer => write!(out, "string(*)"),
             Datatype::Compound(compound) => {
                 for (n, member) in compound.members().iter().enumerate() {
@@ -162,9 +163,23 @@ impl Parser<'_> {
         if size == "*" {
             return Ok(Datatype::Pointer);
         }
+        let (size, is_utf8) = match size.strip_suffix(",utf8") {
+            Some(size) => (size.to_owned(), true),
+            None => (size, false),
+        };
         match size.parse() {
-            Ok(bytes) if size.bytes().all(|b| b.is_ascii_digit()) => Datatype::text(bytes),
-            _ => fail!(Syntax, "{:?} is not the size of a string, as in string(20)", escape(&size, 40)),
+            Ok(bytes) if size.bytes().all(|b| b.is_ascii_digit()) => {
+                if is_utf8 {
+                    Datatype::utf8(bytes)
+                } else {
+                    Datatype::text(bytes)
+                }
+            }
+            _ => fail!(
+                Syntax,
+                "{:?} is not the size of a string, as in string(20) or string(20,utf8)",
+                escape(&size, 40)
+            ),
         }
     }
 

@@ -100,7 +100,7 @@ impl Datatype {
     /// Whether an element in the file has another type than in memory: only outputs have such types.
     pub fn has_stored(&self) -> bool {
         match self {
-            Datatype::Half | Datatype::Bool | Datatype::Enum(_) => true,
+            Datatype::Half | Datatype::Bool | Datatype::Enum(_) | Datatype::Utf8(_) => true,
             Datatype::Compound(c) => c.members().iter().any(|m| m.datatype.has_stored()),
             Datatype::Array(base, _) => base.has_stored(),
             _ => false,
@@ -113,6 +113,7 @@ impl Datatype {
             Datatype::Half | Datatype::Bool | Datatype::Enum(_) => {
                 self.number().map_or_else(|| self.clone(), Datatype::Number)
             }
+            Datatype::Utf8(size) => Datatype::Text(*size),
             Datatype::Compound(c) if self.has_stored() => {
                 let members = c.members().iter().map(|m| (m.name.clone(), m.datatype.in_memory()));
                 Datatype::compound(members).unwrap_or_else(|_| self.clone())

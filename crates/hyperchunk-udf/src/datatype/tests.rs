@@ -24,6 +24,7 @@ fn types_as_text() {
     check("int16", "int16", 2, 2, &[]);
     check("string", "string(32)", 32, 1, &[]);
     check("string(7)", "string(7)", 7, 1, &[]);
+    check("{a:string(7,utf8)[2]}", "{a:string(7,utf8)[2]}", 14, 1, &[]);
     check("string(*)", "string(*)", 8, 8, &[0]);
     check("double[3x2]", "double[3x2]", 48, 8, &[]);
     check("{a:uint8,b:double,c:uint8}", "{a:uint8,b:double,c:uint8}", 24, 8, &[]);
@@ -56,6 +57,10 @@ fn hostile_types_are_refused() {
         "string(16777217)",
         "string(99999999999999999999)",
         "string(*",
+        "string(7,ascii)",
+        "string(,utf8)",
+        "string(*,utf8)",
+        "string(7,utf8,utf8)",
         "{}",
         "{a}",
         "{a:}",
