@@ -151,14 +151,14 @@ pub fn receive_within(
     limit: Duration,
     own: Duration,
 ) -> Result<Received> {
-    let start = Instant::now();
+    let wait = interrupt::Wait::begin();
     loop {
-        let left = limit.saturating_sub(start.elapsed());
+        let left = limit.saturating_sub(wait.elapsed());
         if left < own && !readable_within(socket, left)? {
             return Ok(Received::TimedOut);
         }
         match receive(socket, buffer)? {
-            Received::Interrupted | Received::TimedOut if interrupt::is_wanted(start) => {
+            Received::Interrupted | Received::TimedOut if wait.is_unwanted() => {
                 return Ok(Received::Interrupted);
             }
             Received::Interrupted | Received::TimedOut => {}

@@ -20,6 +20,7 @@ pub(crate) mod process;
 mod processor;
 pub mod results;
 mod session;
+mod sigint;
 pub mod texts;
 mod verdict;
 mod worker;

@@ -180,7 +180,8 @@ impl Zygote {
             Received::Packet(4) => Ok(i32::from_le_bytes(buffer)),
             Received::Packet(n) => fail!(Worker, "the Python worker sent {n} bytes"),
             Received::Closed => fail!(Worker, "the Python worker ended"),
-            Received::TimedOut | Received::Interrupted => fail!(Worker, "the Python worker does not answer"),
+            Received::Interrupted => fail!(Failed, "interrupted"),
+            Received::TimedOut => fail!(Worker, "the Python worker does not answer"),
         }
     }
 }

@@ -1,0 +1,112 @@
+//! SIGINT while a program waits in libhdf5 for a function: its own handler runs as ever, and we learn that it ran.
+//!
+//! A program whose SIGINT has the default effect dies of it, and one that ignores it shall not notice: then nothing is done. Else
+//! a handler of ours stands before the program's for as long as a thread waits.
+
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many signals came to our handler.
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
+/// The program's handler, and whether it takes three arguments.
+static HANDLER: AtomicUsize = AtomicUsize::new(libc::SIG_IGN);
+static TAKES_INFO: AtomicBool = AtomicBool::new(false);
+static STATE: Mutex<State> = Mutex::new(State { waits: 0, program: None, is_off: false });
+
+struct State {
+    /// Threads that wait.
+    waits: usize,
+    /// What the program had, while our handler stands before it.
+    program: Option<libc::sigaction>,
+    /// The program set another handler meanwhile, which may call ours: ours must not be put before that one.
+    is_off: bool,
+}
+
+/// A wait during which SIGINT is noticed.
+pub(super) struct Watch {
+    before: u64,
+}
+
+impl Watch {
+    /// `None` where the program does not handle SIGINT.
+    pub(super) fn begin() -> Option<Self> {
+        let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.program.is_none() {
+            state.program = if state.is_off { None } else { install() };
+        }
+        state.program?;
+        state.waits = state.waits.saturating_add(1);
+        Some(Watch { before: ARRIVED.load(Ordering::Relaxed) })
+    }
+
+    pub(super) fn has_come(&self) -> bool {
+        ARRIVED.load(Ordering::Relaxed) != self.before
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waits = state.waits.saturating_sub(1);
+        if state.waits > 0 {
+            return;
+        }
+        let Some(program) = state.program.take() else { return };
+        if current().is_some_and(|now| now.sa_sigaction == ours()) {
+            // SAFETY: what the program had, which the system gave us.
+            unsafe { libc::sigaction(libc::SIGINT, &raw const program, null_mut()) };
+        } else {
+            state.is_off = true;
+        }
+    }
+}
+
+fn ours() -> usize {
+    on_signal as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize
+}
+
+fn current() -> Option<libc::sigaction> {
+    // SAFETY: all zeros is a valid sigaction, which the system fills.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(libc::SIGINT, null(), &raw mut now) == 0).then_some(now)
+    }
+}
+
+/// Puts our handler before the program's, which is returned; `None` where there is none that can be called by another.
+fn install() -> Option<libc::sigaction> {
+    let program = current()?;
+    let is_handled =
+        !matches!(program.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && program.sa_sigaction != ours();
+    if !is_handled || program.sa_flags & libc::SA_RESETHAND != 0 {
+        return None;
+    }
+    HANDLER.store(program.sa_sigaction, Ordering::Relaxed);
+    TAKES_INFO.store(program.sa_flags & libc::SA_SIGINFO != 0, Ordering::Release);
+    let mut own = program;
+    own.sa_sigaction = ours();
+    own.sa_flags |= libc::SA_SIGINFO;
+    // SAFETY: a handler that only counts and calls the program's, with the program's mask and flags. The code stays loaded:
+    // plugins keep themselves.
+    (unsafe { libc::sigaction(libc::SIGINT, &raw const own, null_mut()) } == 0).then_some(program)
+}
+
+extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    type Plain = extern "C" fn(libc::c_int);
+    type WithInfo = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+    ARRIVED.fetch_add(1, Ordering::Relaxed);
+    let takes_info = TAKES_INFO.load(Ordering::Acquire);
+    let handler = HANDLER.load(Ordering::Relaxed);
+    if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
+        return;
+    }
+    // SAFETY: the program's handler, called as the system would call it.
+    unsafe {
+        if takes_info {
+            std::mem::transmute::<usize, WithInfo>(handler)(signal, info, context);
+        } else {
+            std::mem::transmute::<usize, Plain>(handler)(signal);
+        }
+    }
+}
