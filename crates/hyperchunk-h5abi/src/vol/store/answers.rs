@@ -79,7 +79,11 @@ fn status(dataset: &Diverted) -> Outcome<c_int> {
         .zip(chunk)
         .fold(1_u64, |all, (dim, size)| all.saturating_mul(dim.div_ceil((*size).max(1))));
     let there = super::chunks::touched(shared)?.len() as u64;
-    Ok(if there < grid { PART_ALLOCATED } else { ALLOCATED })
+    Ok(match there {
+        0 => NOT_ALLOCATED,
+        there if there < grid => PART_ALLOCATED,
+        _ => ALLOCATED,
+    })
 }
 
 /// `H5VL_dataset_specific`; `None` where the stand-in may do it.

@@ -8,8 +8,8 @@ use super::{Diverted, Shared};
 use crate::symbols::Herr;
 use hyperchunk::codec::Encoder;
 use hyperchunk::store::Slab;
-use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
 
 /// The operations of `H5VLnative.h`.
 const CHUNK_SIZE: c_int = 2;
@@ -95,43 +95,24 @@ struct Stored {
     address: u64,
 }
 
-/// The chunks of which something was written, by their offsets.
-pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<BTreeSet<Vec<u64>>> {
-    let Some(chunk) = &shared.definition.chunk else { return Ok(BTreeSet::new()) };
-    let dims = shared.dims();
-    let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
-    shared.with_layers(|layers| {
-        let mut found = BTreeSet::new();
-        for layer in &layers.all {
-            layer.pieces.in_box(&everything, None, &mut |_, shown| add(&mut found, shown, chunk));
-        }
-        found
-    })
+/// The chunks that are there: where each begins, in order.
+pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+    match &shared.definition.chunk {
+        Some(chunk) => shared.with_layers(|layers| layers.touched(chunk)),
+        None => Ok(Arc::default()),
+    }
 }
 
-fn add(found: &mut BTreeSet<Vec<u64>>, shown: &Slab, chunk: &[u64]) {
-    let axes = shown.start.iter().zip(&shown.count).zip(chunk);
-    let ranges: Vec<(u64, u64, u64)> = axes
-        .map(|((start, count), size)| {
-            let size = (*size).max(1);
-            let last = start.saturating_add(count.saturating_sub(1));
-            (start / size, last / size, size)
-        })
-        .collect();
-    let mut at: Vec<u64> = ranges.iter().map(|(first, _, _)| *first).collect();
-    loop {
-        found.insert(at.iter().zip(&ranges).map(|(at, (_, _, size))| at.saturating_mul(*size)).collect());
-        let next = at.iter_mut().zip(&ranges).rev().find_map(|(at, (first, last, _))| {
-            if *at < *last {
-                *at = at.saturating_add(1);
-                return Some(());
-            }
-            *at = *first;
-            None
-        });
-        if next.is_none() {
-            return;
-        }
+/// Whether a chunk is among those.
+fn is_touched(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<bool> {
+    Ok(touched(shared)?.binary_search_by(|chunk| (**chunk).cmp(offset)).is_ok())
+}
+
+impl Shared {
+    /// Where the chunk begins that has an element.
+    fn chunk_around(&self, place: &[u64]) -> Vec<u64> {
+        let chunk = self.definition.chunk.as_deref().unwrap_or_default();
+        place.iter().zip(chunk).map(|(at, size)| at.saturating_sub(at % (*size).max(1))).collect()
     }
 }
 
@@ -147,8 +128,8 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
         }
         Some(_) => {
             let mut size = 0_u64;
-            for offset in touched(shared)? {
-                size = size.saturating_add(chunk_at(shared, &offset)?.bytes.len() as u64);
+            for offset in touched(shared)?.iter() {
+                size = size.saturating_add(chunk_at(shared, offset)?.bytes.len() as u64);
             }
             Ok(size)
         }
@@ -168,9 +149,9 @@ fn chunk_at(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<Stored> {
     let mut encoder = Encoder::new();
     let (filtered, mask) = encoder.encode(&shared.definition.pipeline, &bytes)?;
     // Of what made it: any place will do for those who only ask whether there is one.
-    let address =
-        shared.with_layers(|layers| layers.all.iter().map(|layer| layer.pieces.last_in(&slab)).max())?;
-    Ok(Stored { mask, bytes: filtered.to_vec(), address: address.flatten().unwrap_or(0) })
+    let mut address = 0;
+    shared.with_layers(|layers| layers.in_box(&slab, &mut |_, piece, _| address = piece.offset))?;
+    Ok(Stored { mask, bytes: filtered.to_vec(), address })
 }
 
 /// The places for what is told about a chunk; each may be null.
@@ -199,6 +180,25 @@ impl Told {
     }
 }
 
+/// The call of the application that an operation is of.
+fn name_of(operation: c_int) -> String {
+    let name = match operation {
+        0 => "H5Dformat_convert",
+        1 => "H5Dget_chunk_index_type",
+        CHUNK_SIZE => "H5Dget_chunk_storage_size",
+        COUNT => "H5Dget_num_chunks",
+        BY_NUMBER => "H5Dget_chunk_info",
+        BY_PLACE => "H5Dget_chunk_info_by_coord",
+        READ => "H5Dread_chunk",
+        WRITE => "H5Dwrite_chunk",
+        SEQUENCES_SIZE => "H5Dvlen_get_buf_size",
+        OFFSET => "H5Dget_offset",
+        EACH => "H5Dchunk_iter",
+        other => return format!("operation {other} of H5VLdataset_optional_op"),
+    };
+    name.to_owned()
+}
+
 /// `H5VL_dataset_optional`: no operation falls through to the stand-in.
 ///
 /// # Safety
@@ -211,7 +211,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
     let rank = shared.definition.dims.len();
     let chunked = shared.definition.chunk.is_some();
     if matches!(operation, CHUNK_SIZE..=WRITE | EACH) && !chunked {
-        refuse!("not a chunked dataset")
+        refuse!("cannot serve {}: not a chunked dataset", name_of(operation))
     }
     // SAFETY: a place has as many coordinates as the dataset has dimensions.
     let at = |offset: *const u64| unsafe { std::slice::from_raw_parts(offset, rank) }.to_vec();
@@ -219,9 +219,14 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         CHUNK_SIZE => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<SizeOf>() };
-            let offset = at(args.offset);
-            let size = match touched(shared)?.contains(&offset) {
+            let offset = shared.chunk_around(&at(args.offset));
+            let size = match is_touched(shared, &offset)? {
                 true => chunk_at(shared, &offset)?.bytes.len() as u64,
+                // As libhdf5 has it: a chunk that is not there has a size only where there are no chunks yet.
+                false if shared.is_written()? => refuse!(
+                    "cannot tell the size of a chunk (H5Dget_chunk_storage_size): nothing was written to the chunk at \
+                     {offset:?}"
+                ),
                 false => 0,
             };
             // SAFETY: the place for a size.
@@ -236,8 +241,12 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             let args = unsafe { &*args.cast::<ByNumber>() };
             let chunks = touched(shared)?;
             let number = usize::try_from(args.number).unwrap_or(usize::MAX);
-            let Some(offset) = chunks.iter().nth(number) else {
-                refuse!("there is no chunk of number {}: there are {}", args.number, chunks.len())
+            let Some(offset) = chunks.get(number) else {
+                refuse!(
+                    "cannot tell about a chunk (H5Dget_chunk_info): expected a number below {}, got {}",
+                    chunks.len(),
+                    args.number
+                )
             };
             let chunk = chunk_at(shared, offset)?;
             // SAFETY: places of the caller: an offset has as many coordinates as the dataset has dimensions.
@@ -255,9 +264,9 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         BY_PLACE => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ByPlace>() };
-            let offset = at(args.offset);
+            let offset = shared.chunk_around(&at(args.offset));
             let told = Told { mask: args.mask, address: args.address, size: args.size };
-            let chunk = match touched(shared)?.contains(&offset) {
+            let chunk = match is_touched(shared, &offset)? {
                 true => chunk_at(shared, &offset)?,
                 false => Stored { mask: 0, bytes: Vec::new(), address: NOWHERE },
             };
@@ -283,7 +292,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         EACH => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<Each>() };
-            for offset in touched(shared)? {
+            for offset in touched(shared)?.iter() {
                 let chunk = chunk_at(shared, &offset)?;
                 let size = chunk.bytes.len() as u64;
                 // SAFETY: the caller's function, and an offset of as many coordinates as the dataset has dimensions.
@@ -301,8 +310,8 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             // SAFETY: arguments of this operation: a place for an address.
             unsafe { **args.cast::<*mut u64>() = NOWHERE };
         }
-        SEQUENCES_SIZE => refuse!("this dataset has no sequences"),
-        other => refuse!("operation {other} is not supported for a dataset of a sharded store"),
+        SEQUENCES_SIZE => refuse!("cannot serve {}: this dataset has no sequences", name_of(operation)),
+        other => refuse!("cannot serve {}: not supported for a dataset of a sharded store", name_of(other)),
     }
     Ok(0)
 }
@@ -316,8 +325,8 @@ fn read_chunk(
     let args = args.cast::<Reading>();
     // SAFETY: arguments of this operation.
     let offset = at(unsafe { (*args).offset });
-    if !touched(shared)?.contains(&offset) {
-        refuse!("nothing was written to the chunk at {offset:?}")
+    if !is_touched(shared, &offset)? {
+        refuse!("cannot read a chunk (H5Dread_chunk): nothing was written to the chunk at {offset:?}")
     }
     let chunk = chunk_at(shared, &offset)?;
     // SAFETY: arguments of this operation; older releases have no size, their callers ask for it first.
@@ -326,7 +335,10 @@ fn read_chunk(
         if slot.library.version().0 >= 2 && !(*args).size.is_null() {
             let room = std::mem::replace(&mut *(*args).size, chunk.bytes.len());
             if !(*args).buffer.is_null() && room < chunk.bytes.len() {
-                refuse!("a buffer of {room} bytes for a chunk of {}", chunk.bytes.len())
+                refuse!(
+                    "cannot read a chunk (H5Dread_chunk2): expected a buffer of {} bytes, got one of {room}",
+                    chunk.bytes.len()
+                )
             }
         }
         if !(*args).buffer.is_null() {

@@ -360,7 +360,7 @@ fn each_part(
     let parts = match &shared.definition.chunk {
         Some(chunk) => {
             let touched = super::chunks::touched(shared)?;
-            let boxes = touched.into_iter().map(|start| Slab::new(start, chunk.as_slice()));
+            let boxes = touched.iter().map(|start| Slab::new(start.as_slice(), chunk.as_slice()));
             boxes.filter_map(|slab| slab.clipped(dims)).collect()
         }
         None if shared.is_written()? => rows(&everything, shared.element() as u64),

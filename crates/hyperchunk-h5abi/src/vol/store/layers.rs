@@ -4,6 +4,7 @@ use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
 use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, WriterBytes, Written};
 use hyperchunk::{Error, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Where a layer's bytes are.
@@ -50,6 +51,8 @@ pub(super) struct Layers {
     decoder: Decoder,
     /// The chunk that was decoded last: its place in the layers, and its elements.
     decoded: Option<(usize, u64, Vec<u8>)>,
+    /// The chunks that are there, in order, once they were asked for.
+    touched: Option<Arc<Vec<Vec<u64>>>>,
 }
 
 impl Layers {
@@ -58,9 +61,25 @@ impl Layers {
         self.all.push(layer);
     }
 
-    /// Nothing of an earlier decoding is kept when layers change.
-    pub(super) fn forget_decoded(&mut self) {
+    /// Drops what was derived from the layers: they have changed.
+    pub(super) fn forget(&mut self) {
         self.decoded = None;
+        self.touched = None;
+    }
+
+    /// The chunks that are there: where each begins, in order.
+    pub(super) fn touched(&mut self, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
+        if let Some(touched) = &self.touched {
+            return Arc::clone(touched);
+        }
+        let mut found = BTreeSet::new();
+        for layer in &self.all {
+            let under = under(&self.all, layer);
+            layer.pieces.of_chunks(chunk, under.as_deref(), &mut |slab| add_chunks(&mut found, slab, chunk));
+        }
+        let found = Arc::new(Vec::from_iter(found));
+        self.touched = Some(Arc::clone(&found));
+        found
     }
 
     /// Whether one raw piece of a layer holds all of a box, and nothing lies over it.
@@ -72,7 +91,7 @@ impl Layers {
     pub(super) fn read(&mut self, definition: &Definition, slab: &Slab, out: &mut [u8]) -> Result<()> {
         let element =
             usize::try_from(definition.element_size()).map_err(|_| Error::limit("a huge element"))?;
-        let Layers { all, decoder, decoded } = self;
+        let Layers { all, decoder, decoded, .. } = self;
         let one = covering(all, slab);
         if one.is_none() {
             fill(definition, element, out);
@@ -81,13 +100,8 @@ impl Layers {
             if one.is_some_and(|(only, _)| only != number) {
                 continue;
             }
-            let later = all.iter().filter(|other| other.epoch > layer.epoch);
-            let under = later.filter_map(|other| other.pieces.bound()).reduce(|mut one, other| {
-                one.iter_mut().zip(&other).for_each(|(dim, other)| *dim = (*dim).min(*other));
-                one
-            });
             let mut outcome = Ok(());
-            layer.pieces.in_box(slab, under.as_deref(), &mut |piece, shown| {
+            layer.pieces.in_box(slab, under(all, layer).as_deref(), &mut |piece, shown| {
                 if outcome.is_err() || one.is_some_and(|(_, order)| order != piece.order) {
                     return;
                 }
@@ -124,27 +138,65 @@ impl Layers {
         Ok(())
     }
 
-    /// What was written as the whole chunk at `offset`, with nothing over it: the layer, the piece and its mask.
+    /// Calls `found` with each piece that shows something in `slab`, from the bottom up: its layer, and what it shows.
+    pub(super) fn in_box(&self, slab: &Slab, found: &mut dyn FnMut(&Layer, &Piece, &Slab)) {
+        for layer in &self.all {
+            layer.pieces.in_box(slab, under(&self.all, layer).as_deref(), &mut |piece, shown| {
+                found(layer, piece, shown);
+            });
+        }
+    }
+
+    /// What was written as the whole chunk at `offset`, with nothing over it and no extent that cut it since: the layer, the
+    /// piece and its mask.
     pub(super) fn chunk_as_written(&self, slab: &Slab) -> Option<(Source, Piece, u32)> {
         let mut found = None;
-        for layer in &self.all {
-            layer.pieces.in_box(slab, None, &mut |piece, _| {
-                found = match piece.place {
-                    Place::Chunk { mask } if piece.slab == *slab => {
-                        Some((layer.source.clone(), piece.clone(), mask))
-                    }
-                    _ => None,
-                };
-            });
-            // A smaller extent since then has cut it.
-            if layer.pieces.bound().is_some() {
-                let extent = layer.pieces.bound().unwrap_or_default();
-                let cut = slab.start.iter().zip(&extent).any(|(start, dim)| start >= dim);
-                found = found.filter(|_| !cut);
-            }
-        }
+        self.in_box(slab, &mut |layer, piece, shown| {
+            found = match piece.place {
+                Place::Chunk { mask } if piece.slab == *slab && shown == slab => {
+                    Some((layer.source.clone(), piece.clone(), mask))
+                }
+                _ => None,
+            };
+        });
         found
     }
+}
+
+/// Adds where each chunk begins that has an element of a box.
+fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Slab, chunk: &[u64]) {
+    let axes = slab.start.iter().zip(&slab.count).zip(chunk);
+    let ranges: Vec<(u64, u64, u64)> = axes
+        .map(|((start, count), size)| {
+            let size = (*size).max(1);
+            let last = start.saturating_add(count.saturating_sub(1));
+            (start / size, last / size, size)
+        })
+        .collect();
+    let mut at: Vec<u64> = ranges.iter().map(|(first, _, _)| *first).collect();
+    loop {
+        found.insert(at.iter().zip(&ranges).map(|(at, (_, _, size))| at.saturating_mul(*size)).collect());
+        let next = at.iter_mut().zip(&ranges).rev().find_map(|(at, (first, last, _))| {
+            if *at < *last {
+                *at = at.saturating_add(1);
+                return Some(());
+            }
+            *at = *first;
+            None
+        });
+        if next.is_none() {
+            return;
+        }
+    }
+}
+
+/// The smallest extent that later epochs gave a dataset: it clips what a layer has.
+fn under(all: &[Layer], layer: &Layer) -> Option<Vec<u64>> {
+    let later = all.iter().filter(|other| other.epoch > layer.epoch);
+    later.filter_map(|other| other.pieces.bound()).reduce(|mut one, other| {
+        one.iter_mut().zip(&other).for_each(|(dim, other)| *dim = (*dim).min(*other));
+        one
+    })
 }
 
 /// The bytes of a piece as they are stored.

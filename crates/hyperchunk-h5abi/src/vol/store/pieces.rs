@@ -60,16 +60,36 @@ impl Pieces {
         self.clips.len()
     }
 
-    /// Where the bytes of the newest piece in a box are.
-    pub(super) fn last_in(&self, slab: &Slab) -> Option<u64> {
-        let mut last = None;
-        self.in_box(slab, None, &mut |piece, _| last = Some(piece.offset));
-        last
-    }
-
     /// What extents hide of all pieces, for those of another log that lie under these.
     pub(super) fn bound(&self) -> Option<Vec<u64>> {
         smallest(&self.clips)
+    }
+
+    /// Calls `found` with the part of each piece whose chunks are there: a smaller extent takes away the chunks outside it, and
+    /// of those that it cuts the elements alone; `under` clips all.
+    pub(super) fn of_chunks(&self, chunk: &[u64], under: Option<&[u64]>, found: &mut dyn FnMut(&Slab)) {
+        for piece in &self.all {
+            let later = self.clips.iter().filter(|clip| clip.order > piece.order);
+            let mut bound = under.map(<[u64]>::to_vec);
+            for clip in later {
+                match &mut bound {
+                    Some(bound) => {
+                        bound.iter_mut().zip(&clip.dims).for_each(|(dim, other)| *dim = (*dim).min(*other))
+                    }
+                    None => bound = Some(clip.dims.clone()),
+                }
+            }
+            let Some(mut bound) = bound else {
+                found(&piece.slab);
+                continue;
+            };
+            bound.iter_mut().zip(chunk).for_each(|(dim, size)| {
+                *dim = dim.checked_next_multiple_of((*size).max(1)).unwrap_or(u64::MAX)
+            });
+            if let Some(shown) = piece.slab.clipped(&bound) {
+                found(&shown);
+            }
+        }
     }
 
     /// The pieces that show something in `slab`, oldest first, each with what it shows; `under` clips all.

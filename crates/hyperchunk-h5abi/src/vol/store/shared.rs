@@ -4,7 +4,7 @@ use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
 use super::peers::{EPOCH, Peers};
 use hyperchunk::select::{Axis, Choice};
-use hyperchunk::store::{DatasetId, Definition, LogWriter, Slab};
+use hyperchunk::store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use hyperchunk::{Error, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,6 +27,8 @@ struct State {
     layers: Layers,
     /// Where our own layer is among them.
     own: Option<usize>,
+    /// How many of our own extents are in it, and the last of them.
+    extents: (usize, Vec<u64>),
     /// Whether something was written since our own layer was brought up to date.
     stale: bool,
     /// Which state of the peers is among the layers.
@@ -51,7 +53,9 @@ impl Shared {
             });
             layers.all.len().saturating_sub(1)
         });
-        let state = Mutex::new(State { dims, layers, own: place, stale: own.is_some(), generation: 0 });
+        let extents = (0, dims.clone());
+        let stale = own.is_some();
+        let state = Mutex::new(State { dims, layers, own: place, extents, stale, generation: 0 });
         Shared { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
     }
 
@@ -95,7 +99,7 @@ impl Shared {
         state.layers.all.extend(found.layers);
         state.own = own.as_ref().map(|_| state.layers.all.len());
         state.layers.all.extend(own);
-        state.layers.forget_decoded();
+        state.layers.forget();
         state.generation = generation;
         Ok(state)
     }
@@ -109,13 +113,24 @@ impl Shared {
         if let Some((writer, number)) = &self.own {
             let written = writer.written(*number)?;
             let place = state.own;
-            if let Some(layer) = place.and_then(|place| state.layers.all.get_mut(place)) {
-                let (known, clips) = (layer.pieces.len(), layer.pieces.clips());
-                written.pieces.iter().skip(known).for_each(|piece| layer.pieces.push(piece));
-                written.extents.iter().skip(clips).for_each(|extent| layer.pieces.clip(extent));
+            let State { layers, extents: (known, last), .. } = &mut *state;
+            if let Some(layer) = place.and_then(|place| layers.all.get_mut(place)) {
+                let pieces = layer.pieces.len();
+                written.pieces.iter().skip(pieces).for_each(|piece| layer.pieces.push(piece));
+                for Extent { order, dims } in written.extents.iter().skip(*known) {
+                    // What grows clips nothing, also not the chunks that were written beyond the extent.
+                    let clip =
+                        dims.iter().zip(&*last).map(|(new, old)| if new < old { *new } else { u64::MAX });
+                    let clip: Vec<u64> = clip.collect();
+                    if clip.iter().any(|dim| *dim != u64::MAX) {
+                        layer.pieces.clip(&Extent { order: *order, dims: clip });
+                    }
+                    last.clone_from(dims);
+                    *known = known.saturating_add(1);
+                }
             }
         }
-        state.layers.forget_decoded();
+        state.layers.forget();
         state.stale = false;
         Ok(state)
     }
@@ -172,8 +187,8 @@ impl Shared {
     }
 
     /// Runs `look` over all that was written.
-    pub(super) fn with_layers<T>(&self, look: impl FnOnce(&Layers) -> T) -> Result<T> {
-        Ok(look(&self.current()?.layers))
+    pub(super) fn with_layers<T>(&self, look: impl FnOnce(&mut Layers) -> T) -> Result<T> {
+        Ok(look(&mut self.current()?.layers))
     }
 
     /// Whether anything was ever written.
