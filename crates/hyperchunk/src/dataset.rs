@@ -3,7 +3,7 @@
 use crate::object::Object;
 use crate::read::ChunkTable;
 use crate::store::{Home, Marker, Sharded};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, File, Result};
 use hyperchunk_format::model::{
     Chunk, Chunked, Dataspace, Datatype, ExternalFile, FillTime, FillValue, FillWhen, Filter, Layout,
     VirtualMapping,
@@ -31,13 +31,16 @@ pub(crate) struct Inner {
 impl Dataset {
     pub(crate) fn open(object: Object) -> Result<Self> {
         let mut header = object.parse(object::dataset)?;
-        let sharded = sharded(&object, &mut header)?;
-        let mappings = match &header.layout {
+        let mut mappings = match &header.layout {
             Layout::Virtual { heap: Some(heap) } => {
                 object.parse(|image, _| virtual_layout::mappings(image, *heap))?
             }
             _ => Vec::new(),
         };
+        let sharded = sharded(&object, &mut header, &mappings)?;
+        if sharded.is_some() {
+            mappings.clear();
+        }
         let dims = header.dataspace.dims().to_vec();
         let mut inner = Inner { object, header, dims, mappings, sharded, table: OnceLock::new() };
         if !inner.mappings.is_empty() {
@@ -220,14 +223,32 @@ impl Dataset {
     }
 }
 
+/// Whether a source in the file itself is there.
+fn is_there(file: &File, source: &VirtualMapping) -> Result<bool> {
+    let Some(path) = source.dataset.parts.first() else { return Ok(false) };
+    match file.root()?.group()?.get(path.as_bytes()) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Where the data are of a dataset of a sharded store; its header gets what the dataset is. Where the store is gone, but what
 /// libhdf5 reads of it is not, it is a dataset like others.
-fn sharded(object: &Object, header: &mut DatasetHeader) -> Result<Option<Sharded>> {
+fn sharded(
+    object: &Object,
+    header: &mut DatasetHeader,
+    mappings: &[VirtualMapping],
+) -> Result<Option<Sharded>> {
     let file = object.file();
-    let Some(marker) = Marker::of(&header.external).filter(|_| !file.options().ignore_stores) else {
-        return Ok(None);
+    let marker = Marker::of(&header.external).or_else(|| Marker::of_sources(mappings));
+    let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
+    let alone = match mappings.first() {
+        // Copied into another file, a virtual dataset has lost its blocks, and would read as fill values.
+        Some(first) => !is_there(file, first)?,
+        None => header.external.len() < 2,
     };
     let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
     let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
-    Ok(Some(sharded).filter(|sharded| sharded.is_committed() || header.external.len() < 2))
+    Ok(Some(sharded).filter(|sharded| sharded.is_committed() || alone))
 }

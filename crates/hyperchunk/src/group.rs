@@ -2,6 +2,7 @@
 
 use crate::file::File;
 use crate::object::Object;
+use crate::store::BLOCKS;
 use crate::{Error, ErrorKind, Result};
 use hyperchunk_format::model::{Link, LinkTarget, Name, ObjectKind};
 use hyperchunk_format::parse::group;
@@ -23,12 +24,17 @@ impl Group {
         &self.object
     }
 
-    /// All its links, by name.
+    /// All its links, by name, but for the group of a store's skeleton that has the blocks of virtual datasets: no part of what
+    /// somebody put there.
     ///
     /// # Errors
     /// If they cannot be read.
     pub fn links(&self) -> Result<Vec<Link>> {
-        self.object.parse(group::links)
+        let mut links = self.object.parse(group::links)?;
+        if self.is_root() {
+            links.retain(|link| link.name.as_bytes() != BLOCKS);
+        }
+        Ok(links)
     }
 
     /// How many links it has.
@@ -36,7 +42,13 @@ impl Group {
     /// # Errors
     /// If they cannot be read.
     pub fn len(&self) -> Result<u64> {
-        self.object.parse(group::count)
+        let count = self.object.parse(group::count)?;
+        let hidden = count > 0 && self.is_root() && self.link(BLOCKS)?.is_some();
+        Ok(count.saturating_sub(hidden.into()))
+    }
+
+    fn is_root(&self) -> bool {
+        self.object.address() == self.object.file().superblock().root
     }
 
     /// Whether it has no links.

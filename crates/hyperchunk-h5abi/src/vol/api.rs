@@ -121,6 +121,7 @@ functions! {
     plist_virtuals = "H5Pget_virtual_count": fn(Hid, *mut usize) -> Herr;
     plist_virtual_prefix = "H5Pget_virtual_prefix": fn(Hid, *mut c_char, usize) -> isize;
     plist_virtual_file = "H5Pget_virtual_filename": fn(Hid, usize, *mut c_char, usize) -> isize;
+    plist_virtual_dataset = "H5Pget_virtual_dsetname": fn(Hid, usize, *mut c_char, usize) -> isize;
     plist_user_block = "H5Pget_userblock": fn(Hid, *mut u64) -> Herr;
     plist_set_close_degree = "H5Pset_fclose_degree": fn(Hid, c_int) -> Herr;
     plist_alignment = "H5Pget_alignment": fn(Hid, *mut u64, *mut u64) -> Herr;

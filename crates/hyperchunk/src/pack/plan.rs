@@ -4,6 +4,7 @@ use super::list::{Contents, Item};
 use super::shape::good_chunk;
 use super::translate::Translation;
 use super::{Chunking, Filtering, PackOptions, filters};
+use crate::store::Marker;
 use crate::write::NewLayout;
 use crate::{Dataset, Error, Result};
 use hyperchunk_format::codec::{self, Target};
@@ -138,6 +139,8 @@ pub(crate) fn dataset_plan(
     if !embed && !dataset.external().is_empty() {
         return Ok(elsewhere(header, NewLayout::External(dataset.external().to_vec())));
     }
+    // The blocks of a store are not copied: without its folder, they are read here.
+    let embed = embed || Marker::of_dataset(dataset).is_some();
     if !embed && matches!(dataset.layout(), Layout::Virtual { .. }) {
         return Ok(elsewhere(header, NewLayout::Virtual(mappings(contents, item.input, dataset))));
     }

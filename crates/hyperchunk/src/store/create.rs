@@ -196,7 +196,10 @@ fn structure(
         }
         let (datatype, dims) = (definition.datatype.clone(), definition.dims.clone());
         let about = announced.then(|| Arc::new(definition.clone()));
-        if shown.insert(id, Shown { datatype, dims, segments: None, definition: about }).is_some() {
+        if shown
+            .insert(id, Shown { datatype, dims, segments: None, blocks: None, definition: about })
+            .is_some()
+        {
             continue;
         }
         let (definition, extent) = (definition.clone(), definition.dims.clone());

@@ -1,18 +1,20 @@
 //! Linking: the segments of logs that a dataset consists of, for those who know nothing of stores.
 //!
 //! HDF5 can keep the data of a dataset in other files: a list of segments, in row-major order. What lies raw in logs is such a
-//! list, so that plain libhdf5 reads it where it is. Not everything can be linked: chunks that went through filters are no
-//! elements, and a list has room for some 2700 segments only, for it must fit into one message of 64 KiB.
+//! list, so that plain libhdf5 reads it where it is. A list has room for some 2700 segments only, for it must fit into one message
+//! of 64 KiB, and none for elements that were never written: such datasets are virtual ones, over a dataset for each block of a
+//! log. Not everything can be linked: chunks that went through filters are no elements.
 
 use super::fragment::{self, inside, is_in};
 use super::manifest::Stored;
 use super::overlap::{layers, rows};
 use super::site::Site;
 use super::skeleton::{Merge, Shown};
+use super::virtual_blocks::blocks;
 use super::{DatasetId, Definition, Manifest, Marker, Place, Slab, folder_of};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, Result};
-use hyperchunk_format::model::{ExternalFile, Name};
+use hyperchunk_format::model::{ExternalFile, Name, VirtualMapping};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -22,6 +24,8 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 2700;
 /// From so many on, it is given up.
 const HOPELESS: usize = 1 << 16;
+/// Number of blocks in a skeleton, of all datasets together: each takes about 500 bytes, and each epoch has a skeleton.
+const MAX_BLOCKS_OF_FILE: usize = 1 << 14;
 /// Behind the end of any log: libhdf5 reads zeros there.
 const NOTHING: u64 = 1 << 40;
 
@@ -61,7 +65,7 @@ impl fmt::Display for Unlinked {
             Self::Empty => "it has no elements",
             Self::Chunks => "chunks in it went through filters",
             Self::FillValue => "elements were never written, and the fill value is not zero",
-            Self::Segments => "more segments than an object header has room for",
+            Self::Segments => "more pieces than plain HDF5 can be shown",
             Self::ObjectStore => "the logs are in an object store, which plain HDF5 does not read",
         })
     }
@@ -242,6 +246,7 @@ pub(super) fn shown(
     };
     let mut all = HashMap::new();
     let mut links = Vec::new();
+    let mut room = MAX_BLOCKS_OF_FILE;
     for (id, path) in paths {
         let Some(stored) = manifest.dataset(id) else { continue };
         let found = match linking {
@@ -249,9 +254,22 @@ pub(super) fn shown(
             _ if site.bucket().is_some() => Err(Unlinked::ObjectStore),
             _ => segments(stored, &name)?,
         };
-        links.push((path.clone(), found.as_ref().map(Vec::len).map_err(|why| *why)));
+        let blocks = match found {
+            Err(Unlinked::Segments | Unlinked::FillValue | Unlinked::Chunks) if !stored.extent.is_empty() => {
+                blocks(stored, &name)?.ok().filter(|blocks| blocks.len() <= room)
+            }
+            _ => None,
+        };
+        let count = match &blocks {
+            Some(blocks) => {
+                room -= blocks.len();
+                Ok(blocks.len())
+            }
+            None => found.as_ref().map(Vec::len).map_err(|why| *why),
+        };
+        links.push((path.clone(), count));
         let (datatype, dims) = (stored.definition.datatype.clone(), stored.extent.clone());
-        all.insert(*id, Shown { datatype, dims, segments: found.ok(), definition: None });
+        all.insert(*id, Shown { datatype, dims, segments: found.ok(), blocks, definition: None });
     }
     Ok((all, links))
 }
@@ -297,7 +315,12 @@ impl Linked {
         let file = File::open(path, &super::commit::plain())?;
         let mut found = Self::default();
         let mut names: BTreeMap<Name, ()> = BTreeMap::new();
-        for (_, _, dataset) in Marker::all(&file)? {
+        for (_, marker, dataset) in Marker::all(&file)? {
+            if let Some(blocks) = dataset.mappings().last() {
+                found.linked += 1;
+                names.extend(logs_of_blocks(&file, marker, blocks)?);
+                continue;
+            }
             match dataset.external().split_last() {
                 Some((_, [])) | None => found.unlinked += 1,
                 Some((_, segments)) => {
@@ -315,6 +338,22 @@ impl Linked {
         }
         Ok(found)
     }
+}
+
+/// The logs that the blocks of a dataset lie in. `last` is a mapping to the last of them.
+fn logs_of_blocks(
+    file: &File,
+    marker: Marker,
+    last: &VirtualMapping,
+) -> Result<impl Iterator<Item = (Name, ())> + use<>> {
+    let last = last.dataset.parts.first().and_then(|name| name.as_str()?.rsplit('/').next()?.parse().ok());
+    let mut names = BTreeMap::new();
+    let root = file.root()?.group()?;
+    for number in 0..=last.unwrap_or(0_usize) {
+        let dataset = root.get(marker.block(number).as_bytes())?.dataset()?;
+        names.extend(dataset.external().iter().map(|segment| (segment.name.clone(), ())));
+    }
+    Ok(names.into_iter())
 }
 
 #[cfg(test)]

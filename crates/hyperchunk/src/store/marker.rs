@@ -3,12 +3,13 @@
 //! In every skeleton it is a contiguous dataset whose data lie in external files. The last of them is the marker: its name
 //! says which dataset of the store this is, and of which epoch. Renaming, further links and references need no bookkeeping:
 //! who opens the dataset finds the marker. Alone, without a bound, it makes libhdf5 fail, reading and writing; behind
-//! segments of logs that hold all data, nobody looks at it.
+//! segments of logs that hold all data, nobody looks at it. A dataset of more segments than the list has room for is a virtual
+//! one instead, over blocks whose paths are the marker (`virtual_blocks`).
 
 use super::{DatasetId, Definition, MARKER};
 use crate::walk::{Found, Next};
 use crate::{Dataset, File, Result};
-use hyperchunk_format::model::{ExternalFile, Name, ObjectKind};
+use hyperchunk_format::model::{ExternalFile, Name, ObjectKind, VirtualMapping};
 
 /// What to do when a program fails with this name.
 const ADVICE: &str =
@@ -37,6 +38,34 @@ impl Marker {
         Some(Self { dataset, epoch })
     }
 
+    /// The marker of a dataset of a skeleton, which is a virtual one where it has too many pieces for a list of external files.
+    #[must_use]
+    pub fn of_dataset(dataset: &Dataset) -> Option<Self> {
+        Self::of(dataset.external()).or_else(|| Self::of_sources(dataset.mappings()))
+    }
+
+    /// The marker of a virtual dataset over blocks of logs.
+    pub(crate) fn of_sources(mappings: &[VirtualMapping]) -> Option<Self> {
+        let first = mappings.first()?;
+        let ([file], [dataset]) = (&*first.file.parts, &*first.dataset.parts) else { return None };
+        Self::of_block((file.as_str()? == ".").then_some(dataset.as_str())??)
+    }
+
+    /// The marker of a virtual dataset, of the path of one of the blocks that it is over.
+    #[must_use]
+    pub fn of_block(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix(MARKER)?.split('/');
+        let dataset = DatasetId::from_hex(parts.next()?)?;
+        let epoch = parts.next()?.parse().ok()?;
+        parts.next()?.parse::<usize>().ok()?;
+        parts.next().is_none().then_some(Self { dataset, epoch })
+    }
+
+    /// Path of a block of the dataset.
+    pub(crate) fn block(&self, number: usize) -> String {
+        format!("{MARKER}{}/{}/{number}", self.dataset, self.epoch)
+    }
+
     /// All datasets of stores that a file leads to, each with a path.
     ///
     /// # Errors
@@ -48,7 +77,7 @@ impl Marker {
                 && object.kind() == ObjectKind::Dataset
             {
                 let dataset = object.dataset()?;
-                if let Some(marker) = Self::of(dataset.external()) {
+                if let Some(marker) = Self::of_dataset(&dataset) {
                     all.push((visit.path.to_vec(), marker, dataset));
                 }
             }

@@ -58,6 +58,7 @@ mod stretches;
 pub mod tree;
 pub mod vacuum;
 pub mod verify;
+mod virtual_blocks;
 mod waves;
 mod zoned;
 mod zones;
@@ -87,6 +88,7 @@ pub use site::{LogName, Site, SiteBuf, real_file};
 pub use stamp::{STAMPED_WITHIN_BYTES, epoch_of};
 pub use statistics::{Extreme, Statistics};
 pub(crate) use statistics::{Looks, Machine, Pass};
+pub(crate) use virtual_blocks::GROUP as BLOCKS;
 
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,7 @@ use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done};
 use super::super::slot::{PropertyList, Slot};
 use crate::symbols::Hid;
+use crate::virtual_sources::{VIRTUAL, text};
 use hyperchunk::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
 use hyperchunk::store::{Definition, Marker};
 use hyperchunk_format::{Cursor, Limits, parse};
@@ -289,6 +290,10 @@ pub(super) fn ask(slot: &Slot, under: P, vol: Hid, operation: c_int) -> Outcome<
 pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> {
     let plist = PropertyList { slot, id: ask(slot, under, vol, GET_DCPL).ok()? };
     // SAFETY: a list of our own.
+    if unsafe { (slot.api.plist_layout)(plist.id) } == VIRTUAL {
+        return marker_of_blocks(slot, &plist);
+    }
+    // SAFETY: a list of our own.
     let count = unsafe { (slot.api.plist_externals)(plist.id) };
     let last = u32::try_from(count).ok()?.checked_sub(1)?;
     let mut name = [0_u8; 256];
@@ -310,6 +315,23 @@ pub(super) fn marker(slot: &'static Slot, under: P, vol: Hid) -> Option<Marker> 
         size: None,
     };
     Marker::of(&[file])
+}
+
+/// The marker of a virtual dataset over blocks of logs.
+fn marker_of_blocks(slot: &Slot, plist: &PropertyList) -> Option<Marker> {
+    let mut count = 0;
+    // SAFETY: a list of our own, a live place.
+    if unsafe { (slot.api.plist_virtuals)(plist.id, &raw mut count) } < 0 || count == 0 {
+        return None;
+    }
+    // SAFETY: a list of our own, a buffer of the size that is told.
+    let file = text(&|to, size| unsafe { (slot.api.plist_virtual_file)(plist.id, 0, to, size) })?;
+    // SAFETY: as above.
+    let path = text(&|to, size| unsafe { (slot.api.plist_virtual_dataset)(plist.id, 0, to, size) })?;
+    if file != "." {
+        return None;
+    }
+    Marker::of_block(path.to_str()?)
 }
 
 /// Whether a lower dataset's elements lie in files of their own.

@@ -8,10 +8,10 @@ use super::location::Location;
 use super::{Keeper, Opened, Store, paths};
 use crate::symbols::Hid;
 use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
-use hyperchunk::store::{Ending, LogWriter, Manifest, Session, launched};
+use hyperchunk::store::{Ending, LogWriter, MARKER, Manifest, Session, launched};
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,19 @@ const GET_IMAGE: c_int = 1;
 
 /// Why a writer ends whose skeleton libhdf5 could not write out.
 const UNWRITTEN: &str = "HDF5 cannot write out the groups, attributes and small data of the file";
+
+/// `H5VL_LINK_DELETE`, `H5VL_LINK_EXISTS`.
+const LINK_DELETE: i64 = 0;
+const LINK_EXISTS: i64 = 1;
+
+/// `H5VL_link_specific_args_t`. What comes behind the operation is aligned to 8.
+#[repr(C)]
+struct LinkArguments {
+    operation: i64,
+    exists: *mut bool,
+    // The longest variant has more.
+    rest: [u64; 6],
+}
 
 /// `H5VL_file_specific_args_t` of a flush. What comes behind the operation is aligned to 8.
 #[repr(C)]
@@ -65,6 +78,25 @@ pub(super) fn root_of(slot: &Slot, file: P, vol: Hid) -> Outcome<P> {
     // SAFETY: a lower file, a location that is the file itself, the default lists.
     let group = unsafe { (slot.api.group_open)(file, at.pointer(), vol, c"/".as_ptr(), 0, 0, NO_REQUEST) };
     if group.is_null() { Err(TOLD) } else { Ok(group) }
+}
+
+/// Deletes the group that has the blocks of a store's skeleton (virtual datasets over pieces of logs) from the copy of it that
+/// an application edits: it is no part of what somebody put there, and the next commit makes it anew.
+pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
+    let name = CString::new(MARKER.trim_matches('/')).unwrap_or_default();
+    let mut at = Location::named(slot, GROUP, &name)?;
+    let mut exists = false;
+    let mut args = LinkArguments { operation: LINK_EXISTS, exists: &raw mut exists, rest: [0; 6] };
+    let place = at.pointer();
+    // SAFETY: a lower group, the location of a link in it, a live place.
+    done(unsafe { (slot.api.link_specific)(root, place, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
+    if exists {
+        args.operation = LINK_DELETE;
+        let place = at.pointer();
+        // SAFETY: as above.
+        done(unsafe { (slot.api.link_specific)(root, place, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
+    }
+    Ok(())
 }
 
 impl Keeper {

@@ -373,6 +373,7 @@ fn begin(
     if writable {
         at_exit::watch();
         let group = finish::root_of(slot, under, below.vol)?;
+        finish::hide_blocks(slot, group, below.vol)?;
         let native = slot.native().is_ok_and(|native| native == below.vol);
         let file = native.then_some(under as usize);
         let keeper = Keeper { group: group as usize, file, vol: below.vol };

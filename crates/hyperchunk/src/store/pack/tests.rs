@@ -133,7 +133,11 @@ fn what_cannot_be_linked_is_packed_all_the_same() {
         let log = LogWriter::create(&path, &options()).unwrap();
         let dataset = log.define(&definition).unwrap();
         let bytes: Vec<u8> = (0..70_000_u32).flat_map(|at| ((at % 60_000) as u16).to_le_bytes()).collect();
-        log.write_box(dataset, &[0, column], &[70_000, 1], &bytes).unwrap();
+        // Neighbours are not written one after another, so that none are one block.
+        for part in (0..5000).rev() {
+            let bytes = &bytes[part * 28..(part + 1) * 28];
+            log.write_box(dataset, &[part as u64 * 14, column], &[14, 1], bytes).unwrap();
+        }
         log.close().unwrap();
     }
     commits(&path);

@@ -7,6 +7,7 @@ use crate::pack::make::{self, Made};
 use crate::pack::plan::{dataset_plan, needed};
 use crate::pack::translate::Translation;
 use crate::pack::{Chunking, Filtering};
+use crate::store::virtual_blocks::{self, Blocks};
 use crate::store::{DatasetId, Definition, Marker, stamp};
 use crate::write::{
     CreateOptions, DatasetOptions, DatasetWriter, MemorySink, NewLayout, NewLink, NodeId, Sync, Writer,
@@ -29,6 +30,8 @@ pub struct Shown {
     pub dims: Vec<u64>,
     /// The segments of logs that hold all its data; `None` if it cannot be read without the store.
     pub segments: Option<Vec<ExternalFile>>,
+    /// The blocks that hold its data where there are too many segments.
+    pub blocks: Option<Blocks>,
     /// What it is, where no epoch says so yet.
     pub definition: Option<Arc<Definition>>,
 }
@@ -48,6 +51,15 @@ impl Merge {
         let writer = Writer::create_in(Arc::<MemorySink>::clone(&sink), None, &options)?;
         stamp::write(&writer, epoch)?;
         self.build(&writer, &|id| Some(marker_options(Marker { dataset: id, epoch }, stored.get(&id)?)))?;
+        let mut virtual_ones: Vec<_> =
+            stored.iter().filter_map(|(id, shown)| Some((*id, shown, shown.blocks.as_ref()?))).collect();
+        virtual_ones.sort_by_key(|(id, _, _)| *id);
+        if !virtual_ones.is_empty() {
+            let group = writer.create_group(NodeId::ROOT, virtual_blocks::GROUP, false)?;
+            for (dataset, shown, blocks) in virtual_ones {
+                virtual_blocks::make(&writer, group, Marker { dataset, epoch }, &shown.datatype, blocks)?;
+            }
+        }
         writer.close()?;
         Ok(sink.bytes())
     }
@@ -257,6 +269,12 @@ fn marker_options(marker: Marker, stored: &Shown) -> DatasetOptions {
     let dims = stored.dims.clone();
     let max = dims.iter().copied().map(Some).collect();
     let dataspace = if dims.is_empty() { Dataspace::Scalar } else { Dataspace::Simple { dims, max } };
+    if let Some(blocks) = &stored.blocks {
+        let (layout, fill) = virtual_blocks::layout(marker, blocks);
+        let mut options = DatasetOptions::new(stored.datatype.clone(), dataspace).with_layout(layout);
+        options.fill = fill;
+        return options;
+    }
     let segments = stored.segments.as_deref().filter(|_| !stored.dims.contains(&0));
     let mut files = segments.unwrap_or_default().to_vec();
     let defining = stored.definition.as_ref().filter(|_| segments.is_none());

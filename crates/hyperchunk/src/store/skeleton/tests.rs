@@ -133,10 +133,9 @@ fn change(writer: WriterId, base: Option<&File>, image: &File) -> Change {
 }
 
 fn built(merge: &mut Merge) -> File {
-    let stored = merge
-        .datasets()
-        .into_iter()
-        .map(|(id, _)| (id, Shown { datatype: int32(), dims: vec![8], segments: None, definition: None }));
+    let stored = merge.datasets().into_iter().map(|(id, _)| {
+        (id, Shown { datatype: int32(), dims: vec![8], segments: None, blocks: None, definition: None })
+    });
     let stored: HashMap<_, _> = stored.collect();
     File::from_bytes(merge.write(3, &stored).unwrap(), &OpenOptions::default()).unwrap()
 }
@@ -542,6 +541,7 @@ fn linked_datasets_have_their_segments_before_the_marker() {
         datatype: int32(),
         dims: dims.to_vec(),
         segments: Some(segments.clone()),
+        blocks: None,
         definition: None,
     };
     let all = HashMap::from([(DatasetId([7; 16]), stored(&[8])), (DatasetId([8; 16]), stored(&[0, 5]))]);

@@ -142,12 +142,10 @@ impl Merge {
         match (listed.object.kind(), &listed.dataset) {
             (ObjectKind::Group, _) => Thing::Group,
             (ObjectKind::Datatype, _) => Thing::Datatype(item),
-            (ObjectKind::Dataset, dataset) => {
-                match dataset.as_ref().and_then(|dataset| Marker::of(dataset.external())) {
-                    Some(marker) => Thing::Stored { id: marker.dataset, item: Some(item) },
-                    None => Thing::Native(item),
-                }
-            }
+            (ObjectKind::Dataset, dataset) => match dataset.as_ref().and_then(Marker::of_dataset) {
+                Some(marker) => Thing::Stored { id: marker.dataset, item: Some(item) },
+                None => Thing::Native(item),
+            },
         }
     }
 
