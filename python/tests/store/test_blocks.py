@@ -178,6 +178,18 @@ def test_without_its_logs_reading_is_an_error(tmp_path: Path) -> None:
         np.testing.assert_array_equal(f["x"][...], expected)
 
 
+READ = """
+import h5py, json
+with h5py.File("a.h5") as f:
+    names = []
+    f.visit(names.append)
+    try:
+        f.attrs["a"] = 1
+        names.append("not read-only")
+    except OSError:
+        pass
+    print(json.dumps([names, len(f), f.filename, f.mode, float(f["x"][...].sum())]))
+"""
 PROGRAM = """
 import h5py, json, sys, numpy as np
 with h5py.File("a.h5", "a") as f:
@@ -217,6 +229,11 @@ def test_the_connector_goes_on_with_such_a_dataset(tmp_path: Path) -> None:
         assert total == expected.sum()
         expected[100:107, 3:50] = -1
         check(path, "x", expected)
+        told = subprocess.run(
+            [sys.executable, "-c", READ], cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+        ).stdout
+        assert json.loads(told) == [["g", "x"], 2, "a.h5", "r", expected.sum()]
+        assert sorted(one.name for one in tmp_path.glob("a.h5*")) == ["a.h5", "a.h5.d"]
     with h5py.File(path) as f:
         assert f["x"].attrs["seen"]
         assert "g" in f

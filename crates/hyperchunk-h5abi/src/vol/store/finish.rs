@@ -11,7 +11,7 @@ use hyperchunk::store::commit::{self, CommitOptions, SetAside, Waiting};
 use hyperchunk::store::{Ending, LogWriter, MARKER, Manifest, Session, launched};
 use hyperchunk::write;
 use hyperchunk_format::checksum::lookup3;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int, c_uint};
 use std::ptr::null_mut;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 const FLUSH: i64 = 0;
 const FILE: c_int = 1;
 const GLOBAL: c_int = 1;
+/// `H5F_ACC_RDWR`.
+const WRITE: c_uint = 1;
 /// `H5I_GROUP`, `H5VL_OBJECT_GET_FILE`.
 const GROUP: c_int = 2;
 const GET_FILE: i64 = 0;
@@ -97,6 +99,30 @@ pub(super) fn hide_blocks(slot: &Slot, root: P, vol: Hid) -> Outcome<()> {
         done(unsafe { (slot.api.link_specific)(root, place, vol, (&raw mut args).cast(), 0, NO_REQUEST) })?;
     }
     Ok(())
+}
+
+/// Deletes that group from a private copy of a skeleton that is going to be read.
+pub(super) fn hide_blocks_of(slot: &Slot, vol: Hid, name: &CStr, (fapl, dxpl): (Hid, Hid)) -> Outcome<()> {
+    // SAFETY: a NUL-terminated name, lists that are open.
+    let file = unsafe { (slot.api.file_open)(name.as_ptr(), WRITE, fapl, dxpl, NO_REQUEST) };
+    if file.is_null() {
+        return Err(TOLD);
+    }
+    let hidden = root_of(slot, file, vol).and_then(|root| {
+        let hidden = hide_blocks(slot, root, vol);
+        // SAFETY: the group from above.
+        slot.keep_errors(|| unsafe { (slot.api.group_close)(root, vol, 0, NO_REQUEST) });
+        hidden
+    });
+    // SAFETY: the file from above.
+    let close = || unsafe { (slot.api.file_close)(file, vol, dxpl, NO_REQUEST) };
+    match hidden {
+        Ok(()) => done(close()).map(drop),
+        Err(error) => {
+            slot.keep_errors(close);
+            Err(error)
+        }
+    }
 }
 
 impl Keeper {

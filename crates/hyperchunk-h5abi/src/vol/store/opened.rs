@@ -254,7 +254,12 @@ pub(in crate::vol) fn open(
         }
     }
     if !writable {
+        // With blocks, which are no part of what somebody put there: a copy without them.
+        let copied = paths::with_blocks(&path)?.filter(|_| path.parent().is_some_and(may_write));
         let store = Store::new(slot, path, options, None, call.name);
+        if let Some(image) = copied {
+            return begin(slot, below, store, call, Some(&image)).map(Some);
+        }
         // SAFETY: the arguments are a callback's.
         let under = unsafe {
             (slot.api.file_open)(call.name.as_ptr(), call.flags, below.fapl.id, call.dxpl, NO_REQUEST)
@@ -357,6 +362,10 @@ fn begin(
     // Whatever the application wants, its objects keep the skeleton until they are closed.
     // SAFETY: a list of our own.
     done(unsafe { (slot.api.plist_set_close_degree)(fapl.id, CLOSE_WEAK) })?;
+    if image.is_some() && store.writer.is_none() {
+        finish::hide_blocks_of(slot, below.vol, &name, (fapl.id, call.dxpl))
+            .inspect_err(|_| drop(fs::remove_file(&path)))?;
+    }
     // SAFETY: a NUL-terminated name; the other arguments are a callback's.
     let under = unsafe {
         let api = &slot.api;

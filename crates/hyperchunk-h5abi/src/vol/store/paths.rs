@@ -3,7 +3,9 @@
 use super::super::slot::Slot;
 use super::Store;
 use hyperchunk::index::IndexOption;
-use hyperchunk::store::{Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, real_file};
+use hyperchunk::store::{
+    MARKER, Manifest, STAMPED_WITHIN_BYTES, WriterId, commit, epoch_of, folder_of, real_file,
+};
 use hyperchunk::write::{CreateOptions, MemorySink, Sink, Writer};
 use hyperchunk::{File, OpenOptions};
 use std::collections::HashMap;
@@ -77,6 +79,21 @@ pub(super) fn is_hard_link(path: &Path) -> bool {
     several
         && read().is_ok()
         && File::open(path, &options).is_ok_and(|file| matches!(epoch_of(&start, &file), Ok(Some(_))))
+}
+
+/// The file of a store, if it has blocks of virtual datasets.
+pub(super) fn with_blocks(path: &Path) -> hyperchunk::Result<Option<Vec<u8>>> {
+    let mut options = OpenOptions::default();
+    (options.ignore_stores, options.index) = (true, IndexOption::Never);
+    let Ok(file) = File::open(path, &options) else { return Ok(None) };
+    if file.root()?.group()?.link(MARKER.trim_matches('/').as_bytes())?.is_none() {
+        return Ok(None);
+    }
+    let read = fs::read(path);
+    read.map(Some).map_err(|error| {
+        let message = format!("cannot read the file of a store: {error}");
+        hyperchunk::Error::new(hyperchunk::ErrorKind::Io, message).file(path.display())
+    })
 }
 
 /// What stands at the path of a store before its first commit: an empty HDF5 file, the same from every writer, so that it is
