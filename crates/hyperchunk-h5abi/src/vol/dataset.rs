@@ -20,7 +20,7 @@ const FEW: usize = 8;
 /// # Safety
 /// The arguments are those of a callback: arrays of `count`, objects of ours.
 unsafe fn transfer_all(
-    slot: &Slot,
+    slot: &'static Slot,
     writes: bool,
     count: usize,
     datasets: *const P,
@@ -31,15 +31,21 @@ unsafe fn transfer_all(
     buffers: *const P,
 ) -> Outcome<Herr> {
     let call = if writes { slot.api.dataset_write } else { slot.api.dataset_read };
-    let (mut any, mut gathers) = (false, false);
+    let (mut any, mut gathers, mut ranks) = (false, false, None);
     for number in 0..count {
         // SAFETY: by this function's contract.
         let ours = unsafe { Object::of(*datasets.add(number)) };
         any |= ours.dataset.is_some();
+        ranks = ranks.or(ours.file.as_ref().filter(|file| file.has_ranks()));
         if let Some(sources) = &ours.sources {
             sources.check()?;
             gathers = true;
         }
+    }
+    let independent = ranks.map(|file| file.independent(dxpl)).transpose()?.flatten();
+    let dxpl = independent.as_ref().map_or(dxpl, |list| list.id);
+    if let Some(file) = ranks.filter(|_| !writes && independent.is_some()) {
+        file.meet()?;
     }
     if !any {
         // SAFETY: by this function's contract.
@@ -69,7 +75,18 @@ unsafe fn transfer_all(
             }
         }
     }
+    if let Some(file) = ranks.filter(|_| writes) {
+        file.hand_on()?;
+    }
     if gathers { slot.reached(0) } else { Ok(0) }
+}
+
+/// What was done to a dataset is for other ranks to see, if they have the file open together.
+fn hand_on(ours: &Object) -> Outcome<()> {
+    match &ours.file {
+        Some(file) if file.has_ranks() => file.hand_on(),
+        _ => Ok(()),
+    }
 }
 
 /// Hands a transfer of `count` datasets on.
@@ -217,6 +234,7 @@ pub(super) unsafe extern "C" fn dataset_specific<const L: usize>(
             // SAFETY: a callback's arguments.
             && let Some(status) = unsafe { store::specific(dataset, args) }?
         {
+            hand_on(ours)?;
             return Ok(status);
         }
         // SAFETY: the arguments go on as they came.
@@ -235,7 +253,9 @@ pub(super) unsafe extern "C" fn dataset_optional<const L: usize>(
         let ours = unsafe { Object::of(object) };
         if let Some(dataset) = &ours.dataset {
             // SAFETY: a callback's arguments.
-            return unsafe { store::optional(slot, dataset, args) };
+            let status = unsafe { store::optional(slot, dataset, args) }?;
+            hand_on(ours)?;
+            return Ok(status);
         }
         // SAFETY: the arguments go on as they came.
         Ok(unsafe { (slot.api.dataset_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) })

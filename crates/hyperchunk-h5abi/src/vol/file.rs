@@ -44,6 +44,7 @@ const INTENTS: c_uint = 0x61;
 const WRITES: c_uint = 1;
 /// `H5F_ACC_CREAT`.
 const CREATES: c_uint = 0x10;
+const GET_FAPL: c_int = 1;
 const GET_INTENT: c_int = 4;
 const GET_NAME: c_int = 5;
 
@@ -178,7 +179,7 @@ pub(super) unsafe extern "C" fn file_specific<const L: usize>(object: P, args: P
             && status >= 0
             && let Some(file) = &ours.file
         {
-            file.flush()?;
+            file.flush_together()?;
         }
         if operation == REOPEN && status >= 0 {
             // SAFETY: arguments of a reopen, whose file is now one of the connector below.
@@ -241,6 +242,14 @@ pub(super) unsafe extern "C" fn file_get<const L: usize>(object: P, args: P, dxp
                 // SAFETY: arguments of this operation: a place for flags.
                 unsafe { *((*args.cast::<Get>()).answer as *mut c_uint) = file.flags & INTENTS };
                 return Ok(0);
+            }
+            // Of ranks, the file below has another driver.
+            (Some(file), GET_FAPL) => {
+                if let Some(list) = file.list()? {
+                    // SAFETY: arguments of this operation: a place for an identifier.
+                    unsafe { (*args.cast::<Get>()).answer = list.into_id() };
+                    return Ok(0);
+                }
             }
             _ => {}
         }

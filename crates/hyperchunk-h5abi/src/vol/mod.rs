@@ -19,6 +19,7 @@ mod forward;
 mod info;
 mod introspect;
 mod link;
+mod mpi;
 mod object;
 mod options;
 mod remote;

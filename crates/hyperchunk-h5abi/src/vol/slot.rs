@@ -3,6 +3,7 @@
 use super::api::{Api, P};
 use super::class::{Class, class};
 use super::failure::{Failure, Outcome, TOLD};
+use super::mpi;
 use crate::errors::Area;
 use crate::guard::guard_in;
 use crate::library::Library;
@@ -36,6 +37,8 @@ pub(super) struct Slot {
     pub(super) registers_found: bool,
     /// Identifiers of other connectors below ours, by value; one reference each until the library closes.
     others: Mutex<Vec<(c_int, Hid)>>,
+    /// What it has if it was built with MPI.
+    mpi: OnceLock<Option<mpi::Lists>>,
 }
 
 // SAFETY: the class points to constants and code.
@@ -94,6 +97,7 @@ pub(super) fn class_for(library: &'static Library) -> Result<*const Class> {
             noted: AtomicBool::new(false),
             registers_found,
             others: Mutex::default(),
+            mpi: OnceLock::new(),
         });
         return Ok(&raw const slot.class);
     }
@@ -147,6 +151,11 @@ impl Slot {
         }
         others.push((value, id));
         Ok(id)
+    }
+
+    /// What a libhdf5 has that was built with MPI.
+    pub(super) fn mpi(&self) -> Option<&mpi::Lists> {
+        self.mpi.get_or_init(|| mpi::lists(self)).as_ref()
     }
 
     pub(super) fn number(&self) -> usize {

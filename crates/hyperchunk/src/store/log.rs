@@ -37,6 +37,8 @@ mod notes;
 mod rows;
 mod shown;
 
+use ending::Reach;
+
 /// Payloads of at least so many bytes go straight from the caller's memory to the log; smaller ones are gathered.
 const LARGE: usize = 64 << 10;
 /// So many bytes are gathered at most.
@@ -671,7 +673,7 @@ impl LogWriter {
     pub fn flush(&self) -> Result<Ticket> {
         self.settle_observer(false)?;
         let mut state = self.state()?;
-        let ended = self.end(&mut state, false);
+        let ended = self.end(&mut state, false, Reach::Disk);
         self.noted(ended)
     }
 
@@ -682,7 +684,7 @@ impl LogWriter {
     pub fn close(&self) -> Result<Ticket> {
         self.settle_observer(true)?;
         let mut state = self.state()?;
-        let ended = self.end(&mut state, true);
+        let ended = self.end(&mut state, true, Reach::Disk);
         let ticket = self.noted(ended)?;
         state.closed = true;
         self.protect(&state);

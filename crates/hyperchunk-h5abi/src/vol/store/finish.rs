@@ -233,7 +233,8 @@ impl Opened {
         if !last || self.store.ended.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        self.store.write_out()
+        let written = self.store.write_out();
+        self.store.settle(written)
     }
 
     /// An object was closed; with the last, the skeleton goes, and the session may be done.
@@ -281,13 +282,15 @@ impl Store {
     /// The last object is closed.
     fn end(&self) -> Outcome<()> {
         match self.own() {
-            Some(writer) if self.ended.load(Ordering::Relaxed) => self.commit(writer),
+            Some(writer) if self.ended.load(Ordering::Relaxed) && !self.settled.load(Ordering::Relaxed) => {
+                self.commit(writer)
+            }
             _ => Ok(()),
         }
     }
 
     /// Commits, if it is for us to do so.
-    fn commit(&self, writer: &LogWriter) -> Outcome<()> {
+    pub(super) fn commit(&self, writer: &LogWriter) -> Outcome<()> {
         let session = writer.header().session;
         let mut options = CommitOptions::default();
         if self.options.sync == Sync::Never {

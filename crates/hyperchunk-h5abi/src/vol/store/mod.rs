@@ -8,6 +8,7 @@ mod answers;
 mod at_exit;
 mod attributes;
 mod chunks;
+mod company;
 mod copy;
 mod create;
 mod describe;
@@ -35,6 +36,7 @@ pub(super) use transfer::{Call, read, write};
 pub(super) use virtuals::Sources;
 
 use super::failure::{Outcome, refuse};
+use super::mpi::Ranks;
 use super::options::Options;
 use super::slot::Slot;
 use crate::symbols::Hid;
@@ -70,6 +72,10 @@ pub(super) struct Store {
     used: Mutex<HashSet<DatasetId>>,
     /// How its first opening wanted it to be locked.
     locking: (bool, bool),
+    /// The ranks that have it open together, until they close it.
+    ranks: Mutex<Option<Arc<Ranks>>>,
+    /// Whether they have committed it, or could not.
+    settled: AtomicBool,
 }
 
 /// What keeps a skeleton open: the root group of the lower file that was opened first. Addresses are numbers.

@@ -6,6 +6,7 @@ use super::super::file::{Below, Reopen};
 use super::super::object::Object;
 use super::super::options::{Options, Segments, Sync};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
+use super::company::Company;
 use super::describe::{self, GET_TYPE};
 use super::peers::Peers;
 use super::{Diverted, Keeper, Opened, Store, at_exit, finish, paths};
@@ -93,7 +94,7 @@ fn locking(slot: &Slot, fapl: Hid) -> (bool, bool) {
 }
 
 /// The session of this process. Where a number of writers is told and nothing else, it is those that one parent started.
-fn session(options: &Options) -> Session {
+pub(super) fn session(options: &Options) -> Session {
     if let Some(name) = &options.session {
         return Session::named(name);
     }
@@ -109,12 +110,12 @@ fn session(options: &Options) -> Session {
     }
 }
 
-fn writer(path: &Path, options: &Options, mode: Mode) -> Outcome<LogWriter> {
+fn writer(path: &Path, options: &Options, session: Session, mode: Mode) -> Outcome<LogWriter> {
     let mut wanted = WriterOptions::default();
     wanted.mode = mode;
     // `begin` opens the base's skeleton, or a new file.
     wanted.edits_skeleton = mode == Mode::Join;
-    wanted.session = session(options);
+    wanted.session = session;
     wanted.checksum = options.checksum;
     wanted.statistics = options.statistics;
     wanted.memory = options.memory;
@@ -141,46 +142,98 @@ pub(in crate::vol) fn create(
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let there = fs::metadata(&path).ok();
-    let wanted = options.store || paths::is_store(&path);
+    let Some(company) = Company::of(slot, below.fapl.id)? else { return Ok(None) };
+    let becomes = || becomes_store(slot, below, options, call, &path).map(|becomes| becomes.then_some(()));
+    let Some(((), session)) = company.decide(options, becomes, |()| 0, || Ok(()))? else { return Ok(None) };
+    let options = &company.options(options);
+    let below = &company.below(below)?;
+    let writer = company.all(|| writer(&path, options, session, Mode::Truncate), remove)?;
+    let hidden = company.all(
+        || {
+            let waiting = commit::waiting_of_others(&path, session)?;
+            let done = waiting
+                .iter()
+                .filter(|log| log.ending == Ending::Finished && log.header.writer != writer.id());
+            let hidden: Vec<_> = done
+                .filter(|log| session.is_unknown() || log.header.session != session)
+                .map(|log| log.header.writer)
+                .collect();
+            if !hidden.is_empty() {
+                writer.hide(&hidden)?;
+            }
+            if company.is_first() {
+                paths::publish_stub(&path)?;
+            }
+            Ok(hidden)
+        },
+        drop,
+    )?;
+    let peers = Peers::new(path.clone(), writer.id(), session, &hidden, None);
+    let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
+    company.begin(slot, below, store, call, None).map(Some)
+}
+
+/// Whether a new file is to be a store, and can be one.
+fn becomes_store(
+    slot: &'static Slot,
+    below: &Below,
+    options: &Options,
+    call: Call<'_>,
+    path: &Path,
+) -> Outcome<bool> {
+    let there = fs::metadata(path).ok();
+    let wanted = options.store || paths::is_store(path);
     // What cannot be made fails natively, with the words that everybody knows.
     let hopeless = match &there {
         Some(_) if call.flags & EXCLUSIVE != 0 => true,
-        Some(file) => !file.is_file() || !may_write(&path),
+        Some(file) => !file.is_file() || !may_write(path),
         None => !path.parent().is_some_and(may_write),
     };
-    if !wanted
-        || hopeless
-        || !is_plain_driver(slot, below.fapl.id)
-        || asks_for_a_layout(slot, call.fcpl, below.fapl.id)
-    {
-        return Ok(None);
+    if !wanted || hopeless || asks_for_a_layout(slot, call.fcpl, below.fapl.id) {
+        return Ok(false);
     }
-    if paths::live(slot, &path).is_some() {
+    if paths::live(slot, path).is_some() {
         refuse!("unable to truncate a file which is already open")
     }
-    let writer = writer(&path, options, Mode::Truncate)?;
-    let mine = writer.header().session;
-    let waiting = commit::waiting_of_others(&path, mine)?;
-    let done =
-        waiting.iter().filter(|log| log.ending == Ending::Finished && log.header.writer != writer.id());
-    let hidden: Vec<_> = done
-        .filter(|log| mine.is_unknown() || log.header.session != mine)
-        .map(|log| log.header.writer)
-        .collect();
-    if !hidden.is_empty() {
-        writer.hide(&hidden)?;
-    }
-    paths::publish_stub(&path)?;
-    let peers = Peers::new(path.clone(), writer.id(), mine, &hidden, None);
-    let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-    begin(slot, below, store, call, None).map(Some)
+    Ok(true)
+}
+
+/// Removes the log of a writer that has nothing.
+fn remove(writer: LogWriter) {
+    drop(fs::remove_file(writer.log()));
 }
 
 fn may_write(path: &Path) -> bool {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: a NUL-terminated path.
     unsafe { libc::access(name.as_ptr(), libc::W_OK) == 0 }
+}
+
+/// What is at a path that a program opens.
+enum Found {
+    /// A store that this process writes to.
+    Open(Arc<Store>),
+    /// One that is read as it was at an epoch.
+    Epoch(u64),
+    /// One that nobody has committed yet, and whose writers are at work.
+    Waiting(Vec<Waiting>),
+    /// A committed one, to be read.
+    Read,
+    /// A committed one, to be written to.
+    Join,
+}
+
+impl Found {
+    /// Its number, for ranks to compare.
+    fn number(&self) -> u8 {
+        match self {
+            Found::Open(_) => 0,
+            Found::Epoch(_) => 1,
+            Found::Waiting(_) => 2,
+            Found::Read => 3,
+            Found::Join => 4,
+        }
+    }
 }
 
 /// An existing file, if it is a store.
@@ -191,12 +244,73 @@ pub(in crate::vol) fn open(
     call: Call<'_>,
 ) -> Outcome<Option<P>> {
     let Some(path) = paths::absolute(call.name) else { return Ok(None) };
-    let writable = call.flags & WRITE != 0;
-    if !is_plain_driver(slot, below.fapl.id) {
+    let Some(company) = Company::of(slot, below.fapl.id)? else { return Ok(None) };
+    let find = || find(slot, options, call.flags, &path);
+    let again = || match find()? {
+        Some(found) => Ok(found),
+        None => refuse!("the first rank sees a store at {}, and this one does not", path.display()),
+    };
+    let Some((found, session)) = company.decide(options, find, Found::number, again)? else {
         return Ok(None);
+    };
+    let options = &company.options(options);
+    let below = &company.below(below)?;
+    let join = || company.all(|| writer(&path, options, session, Mode::Join), remove);
+    match found {
+        Found::Open(store) => company.all(|| reopen(slot, below, &store, call), drop).map(Some),
+        Found::Epoch(epoch) => {
+            let manifest = company.all(|| Ok(Manifest::epoch(&path, epoch)?), drop)?;
+            let store = Store::new(slot, path, options, None, call.name);
+            company.begin(slot, below, store, call, Some(&manifest.image)).map(Some)
+        }
+        Found::Waiting(waiting) => {
+            let others = published(&path, &waiting);
+            let image = others.iter().find_map(|log| log.read_image().ok().flatten());
+            let writer = join()?;
+            let peers = Peers::new(path.clone(), writer.id(), Session::default(), &[], None);
+            let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
+            // Without anything that was flushed, it begins with the empty file at the path.
+            let image = company.all(
+                || match image {
+                    Some(image) => Ok(image),
+                    None => fs::read(&store.path).map_err(|error| error.to_string().into()),
+                },
+                drop,
+            )?;
+            company.begin(slot, below, store, call, Some(&image)).map(Some)
+        }
+        Found::Read => {
+            // With blocks, which are no part of what somebody put there: a copy without them.
+            let has_room = path.parent().is_some_and(may_write);
+            let copied = company.all(|| Ok(paths::with_blocks(&path)?.filter(|_| has_room)), drop)?;
+            let store = Store::new(slot, path, options, None, call.name);
+            match copied {
+                Some(image) => company.begin(slot, below, store, call, Some(&image)).map(Some),
+                None => company.read(slot, below, store, call).map(Some),
+            }
+        }
+        Found::Join => {
+            let writer = join()?;
+            let base = company.all(
+                || match writer.base() {
+                    Some(base) => Ok(Arc::clone(base)),
+                    None => refuse!("the epochs of {} have gone while it was opened", path.display()),
+                },
+                drop,
+            )?;
+            let session = writer.header().session;
+            let peers = Peers::new(path.clone(), writer.id(), session, &[], Some(Arc::clone(&base)));
+            let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
+            company.begin(slot, below, store, call, Some(&base.image)).map(Some)
+        }
     }
-    if !paths::is_store(&path) {
-        if writable && paths::is_hard_link(&path) {
+}
+
+/// What is at a path; `None` if that is an ordinary file, or nothing. What writers left who are all done is committed.
+fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> Outcome<Option<Found>> {
+    let writable = flags & WRITE != 0;
+    if !paths::is_store(path) {
+        if writable && paths::is_hard_link(path) {
             refuse!(
                 "cannot open {} to write to it: expected the folder of its store beside it, got a hard link of a store's file: use the name of the file that the store was made with",
                 path.display()
@@ -204,41 +318,29 @@ pub(in crate::vol) fn open(
         }
         return Ok(None);
     }
-    if writable && !may_write(&path) {
+    if writable && !may_write(path) {
         return Ok(None);
     }
-    if let Some(store) = paths::live(slot, &path) {
-        return reopen(slot, below, &store, call).map(Some);
+    if let Some(store) = paths::live(slot, path) {
+        return Ok(Some(Found::Open(store)));
     }
     if let Some(epoch) = options.epoch {
         if writable {
             refuse!("{} is opened at epoch {epoch}, which cannot be written to", path.display())
         }
-        let manifest = Manifest::epoch(&path, epoch)?;
-        let store = Store::new(slot, path, options, None, call.name);
-        return begin(slot, below, store, call, Some(&manifest.image)).map(Some);
+        return Ok(Some(Found::Epoch(epoch)));
     }
-    let waiting = if paths::is_stub(&path)? { waiting(&path)? } else { Vec::new() };
+    let waiting = if paths::is_stub(path)? { waiting(path)? } else { Vec::new() };
     // A commit of a file without anything looks the same, and nobody waits.
     if !waiting.is_empty() {
         if waiting.iter().all(|log| log.ending == Ending::Finished) {
             // Whoever was to commit has not. Everybody is done.
-            let outcome = commit::commit_all(&path, &CommitOptions::default())?;
+            let outcome = commit::commit_all(path, &CommitOptions::default())?;
             if let (None, Some(aside)) = (&outcome.made, outcome.set_aside.first()) {
                 return Err(aside.error().file(path.display()).into());
             }
         } else if writable {
-            let others = published(&path, &waiting);
-            let image = others.iter().find_map(|log| log.read_image().ok().flatten());
-            let writer = writer(&path, options, Mode::Join)?;
-            let peers = Peers::new(path.clone(), writer.id(), Session::default(), &[], None);
-            let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-            // Without anything that was flushed, it begins with the empty file at the path.
-            let image = match image {
-                Some(image) => image,
-                None => fs::read(&store.path).map_err(|error| error.to_string())?,
-            };
-            return begin(slot, below, store, call, Some(&image)).map(Some);
+            return Ok(Some(Found::Waiting(waiting)));
         } else {
             let working = waiting.iter().filter(|log| !finish::is_done(log)).count();
             if working == 0 {
@@ -254,29 +356,10 @@ pub(in crate::vol) fn open(
         }
     }
     if !writable {
-        // With blocks, which are no part of what somebody put there: a copy without them.
-        let copied = paths::with_blocks(&path)?.filter(|_| path.parent().is_some_and(may_write));
-        let store = Store::new(slot, path, options, None, call.name);
-        if let Some(image) = copied {
-            return begin(slot, below, store, call, Some(&image)).map(Some);
-        }
-        // SAFETY: the arguments are a callback's.
-        let under = unsafe {
-            (slot.api.file_open)(call.name.as_ptr(), call.flags, below.fapl.id, call.dxpl, NO_REQUEST)
-        };
-        let file = Opened { store: Arc::new(store), given: call.name.to_owned(), flags: call.flags };
-        return Ok(Some(Object::wrap(under, below.vol, Some(&Arc::new(file)), None)));
+        return Ok(Some(Found::Read));
     }
-    if Manifest::newest(&path)?.is_none() {
-        // The folder is a leftover: somebody put an ordinary file there.
-        return Ok(None);
-    }
-    let writer = writer(&path, options, Mode::Join)?;
-    let Some(base) = writer.base().map(Arc::clone) else { return Ok(None) };
-    let session = writer.header().session;
-    let peers = Peers::new(path.clone(), writer.id(), session, &[], Some(Arc::clone(&base)));
-    let store = Store::new(slot, path, options, Some((writer, peers)), call.name);
-    begin(slot, below, store, call, Some(&base.image)).map(Some)
+    // Without an epoch the folder is a leftover: somebody put an ordinary file there.
+    Ok(Manifest::newest(path)?.map(|_| Found::Join))
 }
 
 /// The logs that nobody has committed and that are to be seen.
@@ -326,6 +409,8 @@ impl Store {
             datasets: Mutex::default(),
             used: Mutex::default(),
             locking: (false, false),
+            ranks: Mutex::default(),
+            settled: AtomicBool::new(false),
         }
     }
 
@@ -335,10 +420,19 @@ impl Store {
     }
 }
 
+/// Opens the file of a store to read it.
+pub(super) fn read(below: &Below, slot: &'static Slot, store: Store, call: Call<'_>) -> Outcome<P> {
+    let name = call.name.as_ptr();
+    // SAFETY: the arguments are a callback's.
+    let under = unsafe { (slot.api.file_open)(name, call.flags, below.fapl.id, call.dxpl, NO_REQUEST) };
+    let file = Opened { store: Arc::new(store), given: call.name.to_owned(), flags: call.flags };
+    Ok(Object::wrap(under, below.vol, Some(&Arc::new(file)), None))
+}
+
 /// Opens a skeleton: a new one, or an image. It is a file without a name: the one that it is opened with, in the folder of
 /// the store so that links to files beside it lead there, is gone at once. (In HDF5's driver for memory, the files that
 /// external links lead to would be opened in memory, too, and what is written to them would be lost.)
-fn begin(
+pub(super) fn begin(
     slot: &'static Slot,
     below: &Below,
     mut store: Store,

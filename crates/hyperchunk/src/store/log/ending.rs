@@ -14,8 +14,37 @@ use crate::write::Sync;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+/// Whether what ends must reach the disk, where the options ask for that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Disk,
+    /// Other processes only.
+    Others,
+}
+
 impl LogWriter {
-    pub(super) fn end(&self, state: &mut State, closing: bool) -> Result<Ticket> {
+    /// Writes everything that waits to the log, without an index: others find it there, though they must look at each record.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn hand_on(&self) -> Result<()> {
+        let mut state = self.state()?;
+        self.settle(&mut state)?;
+        self.spill()
+    }
+
+    /// As [`LogWriter::flush`], for others to read it: the disk need not have it.
+    ///
+    /// # Errors
+    /// Io.
+    pub fn show_all(&self) -> Result<()> {
+        self.settle_observer(false)?;
+        let mut state = self.state()?;
+        let ended = self.end(&mut state, false, Reach::Others);
+        self.noted(ended).map(drop)
+    }
+
+    pub(super) fn end(&self, state: &mut State, closing: bool, reach: Reach) -> Result<Ticket> {
         self.settle(state)?;
         if let Some(ticket) = state.ticket.filter(|_| !state.changed && !closing) {
             return Ok(ticket);
@@ -25,9 +54,10 @@ impl LogWriter {
         }
         self.write_waiting(state)?;
         self.spill()?;
+        let syncs = reach == Reach::Disk && self.0.options.sync != Sync::Never;
         for table in &mut state.tables {
             table.finish()?;
-            if self.0.options.sync != Sync::Never {
+            if syncs {
                 table.sync()?;
             }
         }
@@ -62,7 +92,7 @@ impl LogWriter {
                 sent.finish(state.end + bytes.len() as u64)?;
             }
         }
-        if self.0.options.sync != Sync::Never {
+        if syncs {
             self.sync()?;
         }
         state.end += bytes.len() as u64;

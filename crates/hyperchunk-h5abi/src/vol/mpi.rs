@@ -1,0 +1,256 @@
+//! MPI as the program has it, and what only a libhdf5 that was built with MPI has.
+//!
+//! Nothing is linked: the functions are found where that libhdf5 finds them. A communicator is an `int` in MPICH and a pointer
+//! in Open MPI: here it is a word, which is passed in the same register.
+
+use super::failure::{Failure, Outcome, done, refuse};
+use super::slot::{PropertyList, Slot};
+use crate::errors::Quiet;
+use crate::symbols::{Herr, Hid, functions};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+/// A communicator, or a datatype.
+type Word = usize;
+
+functions! {
+    /// What a libhdf5 with MPI has.
+    Lists:
+    get_driver = "H5Pget_fapl_mpio": fn(Hid, *mut Word, *mut Word) -> Herr;
+    get_transfer = "H5Pget_dxpl_mpio": fn(Hid, *mut c_int) -> Herr;
+    set_transfer = "H5Pset_dxpl_mpio": fn(Hid, c_int) -> Herr;
+    set_reads = "H5Pset_all_coll_metadata_ops": fn(Hid, bool) -> Herr;
+    set_writes = "H5Pset_coll_metadata_write": fn(Hid, bool) -> Herr;
+}
+
+functions! {
+    /// The functions of MPI by which ranks agree.
+    Calls:
+    size = "MPI_Comm_size": fn(Word, *mut c_int) -> c_int;
+    rank = "MPI_Comm_rank": fn(Word, *mut c_int) -> c_int;
+    free = "MPI_Comm_free": fn(*mut Word) -> c_int;
+    broadcast = "MPI_Bcast": fn(*mut c_void, c_int, Word, c_int, Word) -> c_int;
+    all_gather = "MPI_Allgather": fn(*const c_void, c_int, Word, *mut c_void, c_int, Word, Word) -> c_int;
+    finalized = "MPI_Finalized": fn(*mut c_int) -> c_int;
+    version = "MPI_Get_library_version": fn(*mut c_char, *mut c_int) -> c_int;
+}
+
+/// `H5FD_MPIO_INDEPENDENT`, `H5FD_MPIO_COLLECTIVE`.
+const INDEPENDENT: c_int = 0;
+const COLLECTIVE: c_int = 1;
+/// `MPI_BYTE` in MPICH and all that have its ABI, and in the ABI of the MPI standard.
+const BYTE_OF_MPICH: Word = 0x4c00_010d;
+const BYTE_OF_STANDARD: Word = 0x247;
+/// More than `MPI_MAX_LIBRARY_VERSION_STRING` anywhere.
+const VERSION_SIZE: usize = 16 << 10;
+/// What a message may be long.
+const LONGEST: usize = 64 << 10;
+
+/// What a libhdf5 that was built with MPI has; `None` of any other.
+pub(super) fn lists(slot: &Slot) -> Option<Lists> {
+    Lists::load(|name| look_up(slot, name)).ok()
+}
+
+fn look_up(slot: &Slot, name: &str) -> *mut c_void {
+    CStr::from_bytes_with_nul(name.as_bytes())
+        .map_or(std::ptr::null_mut(), |name| slot.library.optional(name))
+}
+
+/// The ranks that open a file together.
+pub(super) struct Ranks {
+    slot: &'static Slot,
+    calls: Calls,
+    byte: Word,
+    communicator: Word,
+    pub(super) size: u32,
+    rank: u32,
+    /// The access list that they opened it with.
+    list: Option<PropertyList>,
+}
+
+/// A status of MPI.
+fn succeeded(call: &str, status: c_int) -> Outcome<()> {
+    if status != 0 {
+        refuse!("{call} failed with status {status}")
+    }
+    Ok(())
+}
+
+impl Ranks {
+    /// The ranks of an access list that asks for MPI-IO; `None` of any other driver. All of them call this together.
+    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+        let Some(lists) = slot.mpi() else { return Ok(None) };
+        let mut communicator = 0;
+        let asked = slot.keep_errors(|| {
+            // Another driver is no failure of ours.
+            let _quiet = Quiet::new(slot.library);
+            // SAFETY: any identifier may be asked; a live place, which the library fills with a copy that is ours.
+            unsafe { (lists.get_driver)(fapl, &raw mut communicator, std::ptr::null_mut()) }
+        });
+        if asked < 0 {
+            return Ok(None);
+        }
+        let calls = match Calls::load(|name| look_up(slot, name)) {
+            Ok(calls) => calls,
+            Err(missing) => {
+                refuse!("cannot find the MPI that {} uses: it lacks {missing}", slot.library.path().display())
+            }
+        };
+        let byte = byte(slot, &calls)?;
+        let (mut size, mut rank) = (0, 0);
+        // SAFETY: a communicator of the library, live places.
+        unsafe {
+            succeeded("MPI_Comm_size", (calls.size)(communicator, &raw mut size))?;
+            succeeded("MPI_Comm_rank", (calls.rank)(communicator, &raw mut rank))?;
+        }
+        let number = |number: c_int| u32::try_from(number).unwrap_or(0);
+        let (size, rank) = (number(size), number(rank));
+        let list = Some(PropertyList::copy(slot, fapl)?);
+        Ok(Some(Ranks { slot, calls, byte, communicator, size, rank, list }))
+    }
+
+    /// Whether this is the rank that decides.
+    pub(super) fn is_first(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Whether MPI can still be called.
+    pub(super) fn are_there(&self) -> bool {
+        let mut finalized = 0;
+        // SAFETY: a live place; this may be called at any time.
+        unsafe { (self.calls.finalized)(&raw mut finalized) == 0 && finalized == 0 }
+    }
+
+    /// An access list like theirs, for a file that each rank has alone.
+    pub(super) fn list_without(&self, fapl: Hid) -> Outcome<PropertyList> {
+        let list = PropertyList::copy(self.slot, fapl)?;
+        let Some(lists) = self.slot.mpi() else { return Ok(list) };
+        // SAFETY: a list of our own.
+        unsafe {
+            done((self.slot.library.f.plist_set_sec2)(list.id))?;
+            done((lists.set_reads)(list.id, false))?;
+            done((lists.set_writes)(list.id, false))?;
+        }
+        Ok(list)
+    }
+
+    /// The access list that they opened the file with, for whoever asks.
+    pub(super) fn list(&self) -> Outcome<Option<PropertyList>> {
+        self.list.as_ref().map(|list| PropertyList::copy(self.slot, list.id)).transpose()
+    }
+
+    /// Bytes of one rank, at all ranks.
+    fn told(&self, by: u32, bytes: &[u8]) -> Outcome<Vec<u8>> {
+        let bytes = bytes.get(..bytes.len().min(LONGEST)).unwrap_or_default();
+        let mut length = (bytes.len() as u64).to_ne_bytes();
+        self.broadcast(by, &mut length)?;
+        let length = usize::try_from(u64::from_ne_bytes(length)).unwrap_or(0).min(LONGEST);
+        let mut all = bytes.to_vec();
+        all.resize(length, 0);
+        self.broadcast(by, &mut all)?;
+        Ok(all)
+    }
+
+    fn broadcast(&self, by: u32, bytes: &mut [u8]) -> Outcome<()> {
+        let count = c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
+        let root = c_int::try_from(by).unwrap_or(0);
+        let buffer = bytes.as_mut_ptr().cast();
+        // SAFETY: a buffer of as many bytes, a communicator that is ours.
+        let status = unsafe { (self.calls.broadcast)(buffer, count, self.byte, root, self.communicator) };
+        succeeded("MPI_Bcast", status)
+    }
+
+    /// What the first rank found out, at all ranks: also why it could not. Only that rank runs `find`.
+    pub(super) fn told_by_first(&self, find: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<Vec<u8>> {
+        let found = self.is_first().then(find).unwrap_or_else(|| Ok(Vec::new()));
+        let found = self.agreed(found, drop)?;
+        self.told(0, &found)
+    }
+
+    /// A result, once it is known that all ranks have one. If one of them does not, nobody has, and `undo` gets what this one
+    /// had.
+    pub(super) fn agreed<T>(&self, mine: Outcome<T>, undo: impl FnOnce(T)) -> Outcome<T> {
+        let failed = u8::from(mine.is_err());
+        let mut all = vec![0_u8; self.size as usize];
+        // SAFETY: one byte from each rank, room for all of them, a communicator that is ours.
+        let status = unsafe {
+            let (from, to) = ((&raw const failed).cast(), all.as_mut_ptr().cast());
+            (self.calls.all_gather)(from, 1, self.byte, to, 1, self.byte, self.communicator)
+        };
+        succeeded("MPI_Allgather", status)?;
+        let Some(first) = all.iter().position(|failed| *failed != 0) else { return mine };
+        let first = u32::try_from(first).unwrap_or(0);
+        let why = mine.as_ref().err().map(|why| why.text().unwrap_or("HDF5 says why there"));
+        let why = self.told(first, why.unwrap_or_default().as_bytes())?;
+        match mine {
+            Err(error) => Err(error),
+            Ok(mine) => {
+                undo(mine);
+                Err(Failure::from(format!("rank {first} failed: {}", String::from_utf8_lossy(&why))))
+            }
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        if !self.are_there() {
+            // Its communicator is gone already.
+            if let Some(list) = self.list.take() {
+                list.into_id();
+            }
+            return;
+        }
+        drop(self.list.take());
+        // SAFETY: a communicator that is ours.
+        unsafe { (self.calls.free)(&raw mut self.communicator) };
+    }
+}
+
+/// `MPI_BYTE` of the MPI that the program has.
+fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
+    let of_open_mpi = look_up(slot, "ompi_mpi_byte\0");
+    if !of_open_mpi.is_null() {
+        return Ok(of_open_mpi as Word);
+    }
+    let mut name = vec![0_u8; VERSION_SIZE];
+    let mut length = 0;
+    // SAFETY: a buffer that is longer than any version, and a live place.
+    succeeded("MPI_Get_library_version", unsafe {
+        (calls.version)(name.as_mut_ptr().cast(), &raw mut length)
+    })?;
+    let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy();
+    if !["MPICH", "Intel", "MVAPICH"].iter().any(|known| name.contains(known)) {
+        let name = name.lines().next().unwrap_or_default();
+        refuse!(
+            "cannot make a store with this MPI: expected MPICH, Open MPI or one of their kind, got {name}"
+        )
+    }
+    // SAFETY: an all-zero Dl_info is valid, and dladdr accepts any address.
+    let file = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        match libc::dladdr(calls.broadcast as *const c_void, &raw mut info) {
+            0 => None,
+            _ => (!info.dli_fname.is_null()).then(|| CStr::from_ptr(info.dli_fname).to_owned()),
+        }
+    };
+    let file = file.unwrap_or_default();
+    let file = Path::new(OsStr::from_bytes(file.to_bytes())).file_name().unwrap_or_default();
+    let standard = file.as_bytes().starts_with(b"libmpi_abi");
+    Ok(if standard { BYTE_OF_STANDARD } else { BYTE_OF_MPICH })
+}
+
+/// A transfer list without collective transfers, if `dxpl` asks for them: a file that each rank has alone has none.
+pub(super) fn independent(slot: &'static Slot, dxpl: Hid) -> Outcome<Option<PropertyList>> {
+    let Some(lists) = slot.mpi() else { return Ok(None) };
+    let mut mode = INDEPENDENT;
+    // SAFETY: HDF5 passes a transfer list, or 0 for none; a live place.
+    if dxpl == 0 || unsafe { (lists.get_transfer)(dxpl, &raw mut mode) } < 0 || mode != COLLECTIVE {
+        return Ok(None);
+    }
+    let list = PropertyList::copy(slot, dxpl)?;
+    // SAFETY: a list of our own.
+    done(unsafe { (lists.set_transfer)(list.id, INDEPENDENT) })?;
+    Ok(Some(list))
+}

@@ -1,0 +1,227 @@
+//! Who opens a file: one process for itself, or all ranks of a communicator together.
+//!
+//! Ranks that ask for MPI-IO (`H5Pset_fapl_mpio`) create, open, flush and close files together. Of a store each has a log and a
+//! skeleton of its own, whose driver is the usual one. The first rank decides what the file is and what the session is called,
+//! and commits when all of them have closed it: when `H5Fclose` returns at any rank, the file at the path is whole.
+
+use super::super::api::P;
+use super::super::failure::{Outcome, TOLD, refuse};
+use super::super::file::Below;
+use super::super::mpi::{self, Ranks};
+use super::super::object::Object;
+use super::super::options::{Commit, Options};
+use super::super::slot::{NO_REQUEST, PropertyList, Slot};
+use super::opened::{self, Call};
+use super::{Opened, Store};
+use crate::symbols::Hid;
+use hyperchunk::store::{LogWriter, Session, WriterId};
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// See the module.
+pub(super) struct Company {
+    ranks: Option<Arc<Ranks>>,
+}
+
+impl Company {
+    /// Who opens a file with this access list; `None` if its driver has files elsewhere, or shares them in another way.
+    pub(super) fn of(slot: &'static Slot, fapl: Hid) -> Outcome<Option<Self>> {
+        if opened::is_plain_driver(slot, fapl) {
+            return Ok(Some(Company { ranks: None }));
+        }
+        Ok(Ranks::of(slot, fapl)?.map(|ranks| Company { ranks: Some(Arc::new(ranks)) }))
+    }
+
+    /// Whether what one alone is to do is for this process to do.
+    pub(super) fn is_first(&self) -> bool {
+        self.ranks.as_ref().is_none_or(|ranks| ranks.is_first())
+    }
+
+    /// What the file is, and what the session of its writers is; `None` if it is no store. The first rank finds that out, then
+    /// the others look `again`.
+    pub(super) fn decide<T>(
+        &self,
+        options: &Options,
+        find: impl FnOnce() -> Outcome<Option<T>>,
+        number: impl Fn(&T) -> u8,
+        again: impl FnOnce() -> Outcome<T>,
+    ) -> Outcome<Option<(T, Session)>> {
+        let Some(ranks) = &self.ranks else {
+            return Ok(find()?.map(|found| (found, opened::session(options))));
+        };
+        let mut own = None;
+        let told = ranks.told_by_first(|| {
+            own = find()?;
+            let Some(found) = &own else { return Ok(Vec::new()) };
+            // Of nobody else: what earlier sessions of the same job left is none of theirs.
+            let name = options.session.clone().unwrap_or_else(|| format!("ranks {}", WriterId::new()));
+            Ok([&[number(found)], name.as_bytes()].concat())
+        })?;
+        let Some((kind, name)) = told.split_first() else { return Ok(None) };
+        let found = match own {
+            Some(found) => Ok(found),
+            None => again().and_then(|found| match number(&found) == *kind {
+                true => Ok(found),
+                false => refuse!("ranks see different states of one file: is it changed by others?"),
+            }),
+        };
+        let found = ranks.agreed(found, drop)?;
+        Ok(Some((found, Session::named(&String::from_utf8_lossy(name)))))
+    }
+
+    /// The options of a store that they have open.
+    pub(super) fn options(&self, options: &Options) -> Options {
+        let mut options = options.clone();
+        if let Some(ranks) = &self.ranks {
+            options.writers = options.writers.or(Some(ranks.size));
+        }
+        options
+    }
+
+    /// What the lower connector gets.
+    pub(super) fn below(&self, below: &Below) -> Outcome<Below> {
+        let fapl = match &self.ranks {
+            Some(ranks) => ranks.list_without(below.fapl.id),
+            None => PropertyList::copy(below.fapl.slot, below.fapl.id),
+        }?;
+        Ok(Below { fapl, vol: below.vol, options: below.options.clone() })
+    }
+
+    /// What each of them does; nobody goes on if one fails.
+    pub(super) fn all<T>(&self, each: impl FnOnce() -> Outcome<T>, undo: impl FnOnce(T)) -> Outcome<T> {
+        match &self.ranks {
+            Some(ranks) => ranks.agreed(each(), undo),
+            None => each(),
+        }
+    }
+
+    /// As [`opened::begin`].
+    pub(super) fn begin(
+        &self,
+        slot: &'static Slot,
+        below: &Below,
+        store: Store,
+        call: Call<'_>,
+        image: Option<&[u8]>,
+    ) -> Outcome<P> {
+        self.have(slot, opened::begin(slot, below, store, call, image))
+    }
+
+    /// As [`opened::read`].
+    pub(super) fn read(
+        &self,
+        slot: &'static Slot,
+        below: &Below,
+        store: Store,
+        call: Call<'_>,
+    ) -> Outcome<P> {
+        let made = opened::read(below, slot, store, call);
+        let made = made.and_then(|made| if made.is_null() { Err(TOLD) } else { Ok(made) });
+        self.have(slot, made)
+    }
+
+    /// An open file, once all have it open.
+    fn have(&self, slot: &'static Slot, made: Outcome<P>) -> Outcome<P> {
+        let Some(ranks) = &self.ranks else { return made };
+        let made = ranks.agreed(made, |made| abandon(slot, made))?;
+        // SAFETY: an object that was just made.
+        if let Some(file) = unsafe { Object::of(made) }.file.as_ref() {
+            *file.store.ranks.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(ranks));
+        }
+        Ok(made)
+    }
+}
+
+/// Closes a file that another rank could not open. The store does not get what it has: nothing.
+fn abandon(slot: &'static Slot, made: P) {
+    // SAFETY: an object that was just made and that nobody else has.
+    let file = unsafe { Object::of(made) }.file.clone();
+    let store = file.as_ref().map(|file| &file.store);
+    if let Some(store) = store {
+        store.settled.store(true, Ordering::Relaxed);
+    }
+    slot.keep_errors(|| {
+        // SAFETY: as above; it is not used any more.
+        let closed =
+            unsafe { Object::close(made, |under, vol| (slot.api.file_close)(under, vol, 0, NO_REQUEST)) };
+        // What counts is why the other rank failed.
+        drop(closed);
+    });
+    if let Some(writer) = store.and_then(|store| store.writer.as_ref()) {
+        drop(fs::remove_file(writer.log()));
+    }
+}
+
+impl Store {
+    /// The ranks that have it open, if MPI can still be called.
+    pub(super) fn ranks(&self) -> Option<Arc<Ranks>> {
+        let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ranks.filter(|ranks| ranks.are_there())
+    }
+
+    /// The same, of a store that they write to.
+    fn writing_ranks(&self) -> Option<(Arc<Ranks>, &LogWriter)> {
+        let writer = self.writer.as_ref().filter(|writer| writer.is_of_this_process())?;
+        self.ranks().map(|ranks| (ranks, writer))
+    }
+
+    /// Ends the session of all ranks, when each has ended its own log or failed to: the first one commits.
+    pub(super) fn settle(&self, written: Outcome<()>) -> Outcome<()> {
+        let Some((ranks, writer)) = self.writing_ranks() else { return written };
+        self.settled.store(true, Ordering::Relaxed);
+        let settled = ranks.agreed(written, drop).and_then(|()| {
+            let commit = || match self.options.commit {
+                Commit::Manual => Ok(Vec::new()),
+                _ => self.commit(writer).map(|()| Vec::new()),
+            };
+            ranks.told_by_first(commit).map(drop)
+        });
+        *self.ranks.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        settled
+    }
+}
+
+impl Opened {
+    /// Whether ranks have the file open together.
+    pub(in crate::vol) fn has_ranks(&self) -> bool {
+        self.store.ranks().is_some()
+    }
+
+    /// The transfer list for the connector below, if this one asks for collective transfers.
+    pub(in crate::vol) fn independent(&self, dxpl: Hid) -> Outcome<Option<PropertyList>> {
+        if !self.has_ranks() {
+            return Ok(None);
+        }
+        mpi::independent(self.store.slot, dxpl)
+    }
+
+    /// Waits until all ranks are here; then each sees what the others have written.
+    pub(in crate::vol) fn meet(&self) -> Outcome<()> {
+        let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
+        let flushed = writer.show_all().map_err(Into::into);
+        ranks.agreed(flushed, drop)
+    }
+
+    /// What was flushed is there for all ranks when all have flushed.
+    pub(in crate::vol) fn flush_together(&self) -> Outcome<()> {
+        let flushed = self.flush();
+        match self.store.writing_ranks() {
+            Some((ranks, _)) => ranks.agreed(flushed, drop),
+            None => flushed,
+        }
+    }
+
+    /// What was written is where other ranks find it, as in a file that they share.
+    pub(in crate::vol) fn hand_on(&self) -> Outcome<()> {
+        if let Some((_, writer)) = self.store.writing_ranks() {
+            writer.hand_on()?;
+        }
+        Ok(())
+    }
+
+    /// The access list that ranks opened the file with; `None` if it is not theirs.
+    pub(in crate::vol) fn list(&self) -> Outcome<Option<PropertyList>> {
+        self.store.ranks().map_or(Ok(None), |ranks| ranks.list())
+    }
+}
