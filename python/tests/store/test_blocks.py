@@ -116,6 +116,30 @@ def test_holes_read_as_a_fill_value(tmp_path: Path) -> None:
     check(path, "some", expected)
 
 
+def test_a_skeleton_has_room_for_so_many_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    names = [f"x{number}" for number in range(5)]
+    run = store.create(path, {name: store.Dataset((64, 256), "i2") for name in names})
+    values = np.arange(64 * 256, dtype="i2").reshape(64, 256)
+    with run.writer() as writer:
+        for name in names:
+            # From the last to the first: none continues another.
+            for part in reversed(blocks((64, 256), (2, 2))):
+                writer.write(name, tuple(s.start for s in part), values[part])
+    epoch = run.commit()
+    assert epoch is not None
+    assert list(epoch.unlinked.values()) == ["more pieces than plain HDF5 can be shown"]
+    with h5py.File(path) as f:
+        for name in names:
+            if f"/{name}" in epoch.unlinked:
+                with pytest.raises(OSError, match="external"):
+                    f[name][...]
+            else:
+                np.testing.assert_array_equal(f[name][...], values)
+    with hyperchunk.open(path) as f:
+        assert all((f[name][...] == values).all() for name in names)
+
+
 def test_other_programs_and_later_changes(tmp_path: Path) -> None:
     """Plain h5py changes the file, netCDF4 reads it, the command does not show the blocks."""
     netcdf = pytest.importorskip("netCDF4")

@@ -256,7 +256,7 @@ pub(super) fn shown(
         };
         let blocks = match found {
             Err(Unlinked::Segments | Unlinked::FillValue | Unlinked::Chunks) if !stored.extent.is_empty() => {
-                blocks(stored, &name)?.ok().filter(|blocks| blocks.len() <= room)
+                blocks(stored, room, &name)?.ok()
             }
             _ => None,
         };

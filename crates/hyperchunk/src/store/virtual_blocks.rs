@@ -82,9 +82,10 @@ impl Candidate {
     }
 }
 
-/// The blocks that a dataset consists of. `name` is what a log is called.
+/// The blocks that a dataset consists of, at most `room` of them. `name` is what a log is called.
 pub(super) fn blocks(
     stored: &Stored,
+    room: usize,
     name: &dyn Fn(u32, Option<&Definition>) -> Option<Name>,
 ) -> Result<std::result::Result<Blocks, Unlinked>> {
     let mut found: Vec<Candidate> = Vec::new();
@@ -102,7 +103,7 @@ pub(super) fn blocks(
         if found.last_mut().is_some_and(|last| last.extend(&next)) {
             continue;
         }
-        if found.len() == MAX_BLOCKS {
+        if found.len() >= MAX_BLOCKS.min(room) {
             return Ok(Err(Unlinked::Segments));
         }
         found.push(next);
@@ -129,6 +130,9 @@ pub(super) fn blocks(
         let offset = if is_in(candidate.offset) { inside(candidate.offset) } else { candidate.offset };
         let file = Some(ExternalFile { name, offset, size: Some(candidate.length) });
         all.push(Block { slab: candidate.slab.clone(), file, seen });
+    }
+    if all.is_empty() && room == 0 {
+        return Ok(Err(Unlinked::Segments));
     }
     if all.is_empty() {
         let slab = Slab::new(vec![0; stored.extent.len()], stored.extent.clone());
