@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 
+import h5py
 import pytest
 
 from vol import helpers
@@ -174,6 +175,19 @@ with h5py.File("a.h5", "w") as f:
         f.flush()
     plain = f.create_dataset("plain", (5,), "<i4")
     plain[...] = 1
+    for chunks in (4,), None:
+        dcpl = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        dcpl.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        dcpl.set_fill_value(np.array(6, "<i4"))
+        if chunks:
+            dcpl.set_chunk(chunks)
+        space = h5py.h5s.create_simple((10,), (20,) if chunks else (10,))
+        early = h5py.Dataset(h5py.h5d.create(f.id, b"early" + str(chunks).encode(), h5py.h5t.STD_I32LE, space, dcpl))
+        told += [look(early), early.id.get_storage_size(), early.id.get_space_status()]
+        if chunks:
+            early.resize((13,))
+            early[2] = 1
+            told.append(look(early))
     told += [attempt(plain.id.get_num_chunks), attempt(plain.id.get_chunk_info_by_coord, (0,)), look(plain)]
     out = np.zeros(48, "u1")
     told.append([attempt(d.id.read_direct_chunk, (8, 6), h5py.h5p.DEFAULT, out)[0], out.tolist()])
@@ -199,6 +213,33 @@ def test_calls_beside_other_writes(tmp_path: Path) -> None:
     native, ours = answers(LOOK + CALLS, tmp_path)
     for number, (expected, got) in enumerate(zip(native, ours, strict=True)):
         assert got == expected, number
+
+
+# Buffers of any size, and none; what comes back is the size of the chunk, and it, if there is room.
+BUFFERS = """
+with h5py.File("a.h5", "w") as f:
+    d = f.create_dataset("d", (8,), "<i4", chunks=(4,))
+    d[:4] = [1, 2, 3, 4]
+    told = []
+    for how in "slab", "direct":
+        for place, size, given in (0, 16, 1), (0, 40, 1), (0, 8, 1), (0, 16, 0), (4, 16, 1), (2, 16, 1), (16, 16, 1):
+            room, mask = ctypes.c_size_t(size), ctypes.c_uint32(7)
+            buffer = (ctypes.c_char * 64)(*([9] * 64))
+            out = buffer if given else None
+            status = hdf5.H5Dread_chunk2(
+                ID(d.id.id), ID(0), (N * 1)(place), ctypes.byref(mask), out, ctypes.byref(room)
+            )
+            told.append([how, place, size, bytes(buffer)[:18].hex()] + [room.value, mask.value] * (status >= 0))
+        d.id.write_direct_chunk((0,), np.array([5, 6, 7, 8], "<i4").tobytes())
+print(json.dumps(told))
+"""
+
+
+def test_buffers_of_any_size(tmp_path: Path) -> None:
+    if h5py.version.hdf5_version_tuple < (2, 0, 0):
+        pytest.skip("H5Dread_chunk2 is new in HDF5 2.0")
+    native, ours = answers(LOOK + BUFFERS, tmp_path)
+    assert ours == native
 
 
 def test_reading_all_chunks_takes_time_in_proportion(tmp_path: Path) -> None:

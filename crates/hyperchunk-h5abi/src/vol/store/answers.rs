@@ -69,7 +69,7 @@ pub(in crate::vol) unsafe fn get(slot: &Slot, dataset: &Diverted, args: P) -> Ou
 
 fn status(dataset: &Diverted) -> Outcome<c_int> {
     let shared = &dataset.shared;
-    if !shared.is_written()? {
+    if !shared.is_written()? && !shared.is_early() {
         return Ok(NOT_ALLOCATED);
     }
     let Some(chunk) = &shared.definition.chunk else { return Ok(ALLOCATED) };
@@ -78,7 +78,7 @@ fn status(dataset: &Diverted) -> Outcome<c_int> {
         .iter()
         .zip(chunk)
         .fold(1_u64, |all, (dim, size)| all.saturating_mul(dim.div_ceil((*size).max(1))));
-    let there = super::chunks::touched(shared)?.len() as u64;
+    let there = super::chunks::allocated(shared)?.len() as u64;
     Ok(match there {
         0 => NOT_ALLOCATED,
         there if there < grid => PART_ALLOCATED,

@@ -103,9 +103,21 @@ pub(super) fn touched(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>>
     }
 }
 
+/// The chunks that have space: those, or all where space is allocated early.
+pub(super) fn allocated(shared: &Shared) -> hyperchunk::Result<Arc<Vec<Vec<u64>>>> {
+    match &shared.definition.chunk {
+        Some(chunk) if shared.is_early() => {
+            let dims = shared.dims();
+            let everything = Slab::new(vec![0; dims.len()], dims.as_slice());
+            shared.with_layers(|layers| layers.allocated(&everything, chunk))
+        }
+        _ => touched(shared),
+    }
+}
+
 /// Whether a chunk is among those.
-fn is_touched(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<bool> {
-    Ok(touched(shared)?.binary_search_by(|chunk| (**chunk).cmp(offset)).is_ok())
+fn is_allocated(shared: &Shared, offset: &[u64]) -> hyperchunk::Result<bool> {
+    Ok(allocated(shared)?.binary_search_by(|chunk| (**chunk).cmp(offset)).is_ok())
 }
 
 impl Shared {
@@ -121,14 +133,14 @@ pub(super) fn storage_size(shared: &Shared) -> hyperchunk::Result<u64> {
     let element = shared.definition.element_size();
     let product = |dims: &[u64]| dims.iter().fold(element, |size, dim| size.saturating_mul(*dim));
     match &shared.definition.chunk {
-        None if shared.is_written()? => Ok(product(&shared.dims())),
+        None if shared.is_written()? || shared.is_early() => Ok(product(&shared.dims())),
         None => Ok(0),
         Some(chunk) if shared.definition.pipeline.is_empty() => {
-            Ok((touched(shared)?.len() as u64).saturating_mul(product(chunk)))
+            Ok((allocated(shared)?.len() as u64).saturating_mul(product(chunk)))
         }
         Some(_) => {
             let mut size = 0_u64;
-            for offset in touched(shared)?.iter() {
+            for offset in allocated(shared)?.iter() {
                 size = size.saturating_add(chunk_at(shared, offset)?.bytes.len() as u64);
             }
             Ok(size)
@@ -220,7 +232,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<SizeOf>() };
             let offset = shared.chunk_around(&at(args.offset));
-            let size = match is_touched(shared, &offset)? {
+            let size = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?.bytes.len() as u64,
                 // As libhdf5 has it: a chunk that is not there has a size only where there are no chunks yet.
                 false if shared.is_written()? => refuse!(
@@ -234,12 +246,12 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         }
         COUNT => {
             // SAFETY: arguments of this operation.
-            unsafe { *(*args.cast::<CountOf>()).count = touched(shared)?.len() as u64 };
+            unsafe { *(*args.cast::<CountOf>()).count = allocated(shared)?.len() as u64 };
         }
         BY_NUMBER => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<ByNumber>() };
-            let chunks = touched(shared)?;
+            let chunks = allocated(shared)?;
             let number = usize::try_from(args.number).unwrap_or(usize::MAX);
             let Some(offset) = chunks.get(number) else {
                 refuse!(
@@ -266,7 +278,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             let args = unsafe { &*args.cast::<ByPlace>() };
             let offset = shared.chunk_around(&at(args.offset));
             let told = Told { mask: args.mask, address: args.address, size: args.size };
-            let chunk = match is_touched(shared, &offset)? {
+            let chunk = match is_allocated(shared, &offset)? {
                 true => chunk_at(shared, &offset)?,
                 false => Stored { mask: 0, bytes: Vec::new(), address: NOWHERE },
             };
@@ -292,8 +304,8 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
         EACH => {
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<Each>() };
-            for offset in touched(shared)?.iter() {
-                let chunk = chunk_at(shared, offset)?;
+            for offset in allocated(shared)?.iter() {
+                let chunk = chunk_at(shared, &offset)?;
                 let size = chunk.bytes.len() as u64;
                 // SAFETY: the caller's function, and an offset of as many coordinates as the dataset has dimensions.
                 let wish =
@@ -325,23 +337,19 @@ fn read_chunk(
     let args = args.cast::<Reading>();
     // SAFETY: arguments of this operation.
     let offset = at(unsafe { (*args).offset });
-    if !is_touched(shared, &offset)? {
+    if !is_allocated(shared, &offset)? {
         refuse!("cannot read a chunk (H5Dread_chunk): nothing was written to the chunk at {offset:?}")
     }
     let chunk = chunk_at(shared, &offset)?;
     // SAFETY: arguments of this operation; older releases have no size, their callers ask for it first.
     unsafe {
         (*args).mask = chunk.mask;
+        let mut room = usize::MAX;
         if slot.library.version().0 >= 2 && !(*args).size.is_null() {
-            let room = std::mem::replace(&mut *(*args).size, chunk.bytes.len());
-            if !(*args).buffer.is_null() && room < chunk.bytes.len() {
-                refuse!(
-                    "cannot read a chunk (H5Dread_chunk2): expected a buffer of {} bytes, got one of {room}",
-                    chunk.bytes.len()
-                )
-            }
+            room = std::mem::replace(&mut *(*args).size, chunk.bytes.len());
         }
-        if !(*args).buffer.is_null() {
+        // As libhdf5 has it: what is too small for the chunk is told how large it is, and nothing more.
+        if !(*args).buffer.is_null() && room >= chunk.bytes.len() {
             std::ptr::copy_nonoverlapping(chunk.bytes.as_ptr(), (*args).buffer, chunk.bytes.len());
         }
     }

@@ -51,8 +51,9 @@ pub(super) struct Layers {
     decoder: Decoder,
     /// The chunk that was decoded last: its place in the layers, and its elements.
     decoded: Option<(usize, u64, Vec<u8>)>,
-    /// The chunks that are there, in order, once they were asked for.
+    /// The chunks that are there, in order, once they were asked for; and all of an extent.
     touched: Option<Arc<Vec<Vec<u64>>>>,
+    allocated: Option<Arc<Vec<Vec<u64>>>>,
 }
 
 impl Layers {
@@ -65,6 +66,7 @@ impl Layers {
     pub(super) fn forget(&mut self) {
         self.decoded = None;
         self.touched = None;
+        self.allocated = None;
     }
 
     /// The chunks that are there: where each begins, in order.
@@ -136,6 +138,18 @@ impl Layers {
             outcome?;
         }
         Ok(())
+    }
+
+    /// All chunks of an extent: where each begins, in order.
+    pub(super) fn allocated(&mut self, everything: &Slab, chunk: &[u64]) -> Arc<Vec<Vec<u64>>> {
+        let all = self.allocated.get_or_insert_with(|| {
+            let mut found = BTreeSet::new();
+            if !everything.count.contains(&0) {
+                add_chunks(&mut found, everything, chunk);
+            }
+            Arc::new(Vec::from_iter(found))
+        });
+        Arc::clone(all)
     }
 
     /// Calls `found` with each piece that shows something in `slab`, from the bottom up: its layer, and what it shows.

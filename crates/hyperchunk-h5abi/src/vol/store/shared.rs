@@ -3,6 +3,7 @@
 use super::super::options::Codec;
 use super::layers::{Layer, Layers, Source};
 use super::peers::{EPOCH, Peers};
+use hyperchunk::model::AllocationTime;
 use hyperchunk::select::{Axis, Choice};
 use hyperchunk::store::{DatasetId, Definition, Extent, LogWriter, Slab};
 use hyperchunk::{Error, Result};
@@ -74,6 +75,11 @@ impl Shared {
     /// Its elements' size.
     pub(super) fn element(&self) -> usize {
         usize::try_from(self.definition.element_size()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether all of its space is allocated when it is made.
+    pub(super) fn is_early(&self) -> bool {
+        self.definition.fill.allocation == AllocationTime::Early
     }
 
     /// Its extent now.
