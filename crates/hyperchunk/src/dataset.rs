@@ -243,12 +243,15 @@ fn sharded(
     let file = object.file();
     let marker = Marker::of(&header.external).or_else(|| Marker::of_sources(mappings));
     let Some(marker) = marker.filter(|_| !file.options().ignore_stores) else { return Ok(None) };
-    let alone = match mappings.first() {
-        // Copied into another file, a virtual dataset has lost its blocks, and would read as fill values.
-        Some(first) => !is_there(file, first)?,
-        None => header.external.len() < 2,
-    };
     let home = Home { path: file.path(), source: &file.0.source, external: file.options().external };
     let sharded = Sharded::open(&file.0.stores, &home, marker, header).map_err(|error| object.name(error))?;
-    Ok(Some(sharded).filter(|sharded| sharded.is_committed() || alone))
+    if sharded.is_committed() {
+        return Ok(Some(sharded));
+    }
+    let is_readable = match mappings.first() {
+        // Copied into another file, a virtual dataset has lost its blocks, and would read as fill values.
+        Some(first) => is_there(file, first)?,
+        None => header.external.len() > 1,
+    };
+    Ok(Some(sharded).filter(|_| !is_readable))
 }
