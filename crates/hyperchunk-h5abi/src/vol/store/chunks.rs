@@ -305,7 +305,7 @@ pub(in crate::vol) unsafe fn optional(slot: &Slot, dataset: &Diverted, args: P) 
             // SAFETY: arguments of this operation.
             let args = unsafe { &*args.cast::<Each>() };
             for offset in allocated(shared)?.iter() {
-                let chunk = chunk_at(shared, &offset)?;
+                let chunk = chunk_at(shared, offset)?;
                 let size = chunk.bytes.len() as u64;
                 // SAFETY: the caller's function, and an offset of as many coordinates as the dataset has dimensions.
                 let wish =
