@@ -1,7 +1,7 @@
 //! Opening and creating files, and what can be asked about files by name.
 
 use super::api::{Name, P};
-use super::failure::{Outcome, TOLD};
+use super::failure::{Outcome, TOLD, refuse};
 use super::info::Info;
 use super::object::{Object, for_itself};
 use super::options::Options;
@@ -37,6 +37,9 @@ pub(super) struct Reopen {
 
 /// `H5I_FILE`.
 const FILE: c_int = 1;
+/// `H5VL_NATIVE_FILE_GET_MPI_ATOMICITY` and `H5VL_NATIVE_FILE_SET_MPI_ATOMICITY`.
+const GET_ATOMICITY: c_int = 26;
+const SET_ATOMICITY: c_int = 27;
 /// `H5VL_NATIVE_FILE_POST_OPEN`.
 const POST_OPEN: c_int = 28;
 /// `H5F_ACC_RDWR`, `H5F_ACC_SWMR_WRITE`, `H5F_ACC_SWMR_READ`.
@@ -63,6 +66,20 @@ struct GetName {
     size: usize,
     buffer: *mut c_char,
     length: *mut usize,
+}
+
+/// `H5VL_optional_args_t` of whether transfers are atomic: a place for the answer, or the wish.
+#[repr(C)]
+struct Atomicity {
+    operation: c_int,
+    args: *mut AtomicityFlag,
+}
+
+/// See [`Atomicity`].
+#[repr(C)]
+union AtomicityFlag {
+    answer: *mut bool,
+    wish: bool,
 }
 
 /// What an access list says to us, and a copy of it for the connector below.
@@ -262,6 +279,22 @@ pub(super) unsafe extern "C" fn file_optional<const L: usize>(object: P, args: P
     enter::<L, _>(-1, |slot| {
         // SAFETY: HDF5 passes an object of ours, and arguments that begin with their operation.
         let (ours, operation) = unsafe { (Object::of(object), *args.cast::<c_int>()) };
+        if matches!(operation, GET_ATOMICITY | SET_ATOMICITY)
+            && ours.file.as_ref().is_some_and(|file| file.has_ranks())
+        {
+            // SAFETY: arguments of these operations.
+            unsafe {
+                let flag = (*args.cast::<Atomicity>()).args;
+                if operation == GET_ATOMICITY {
+                    *(*flag).answer = false;
+                } else if (*flag).wish {
+                    refuse!(
+                        "H5Fset_mpi_atomicity: a sharded store has no atomic mode: ranks that write the same elements differ when it is committed"
+                    )
+                }
+            }
+            return Ok(0);
+        }
         // SAFETY: the arguments go on as they came.
         let call = || unsafe { (slot.api.file_optional)(ours.under, ours.vol, args, dxpl, NO_REQUEST) };
         Ok(if operation == POST_OPEN { for_itself(call) } else { call() })

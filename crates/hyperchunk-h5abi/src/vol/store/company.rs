@@ -14,10 +14,15 @@ use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::opened::{self, Call};
 use super::{Opened, Store};
 use crate::symbols::Hid;
-use hyperchunk::store::{LogWriter, Session, WriterId};
+use hyperchunk::store::{LogWriter, Session, WriterId, commit};
 use std::fs;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So long a network file system may take to show what another machine has written.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_millis(10);
 
 /// See the module.
 pub(super) struct Company {
@@ -166,6 +171,23 @@ impl Store {
         self.ranks().map(|ranks| (ranks, writer))
     }
 
+    /// Waits until this process sees that all ranks have ended their logs, which they have: a network file system may show that
+    /// later.
+    fn wait_for(&self, writer: &LogWriter, ranks: u32) -> Outcome<()> {
+        let until = Instant::now() + PATIENCE;
+        while !commit::are_done(&self.path, writer.header().session, ranks)? {
+            if Instant::now() > until {
+                refuse!(
+                    "cannot commit {}: expected the logs of {ranks} ranks in its folder, which they have closed, got fewer after {} s: run hyperchunk store commit {0}",
+                    self.path.display(),
+                    PATIENCE.as_secs()
+                )
+            }
+            std::thread::sleep(STEP);
+        }
+        Ok(())
+    }
+
     /// Ends the session of all ranks, when each has ended its own log or failed to: the first one commits.
     pub(super) fn settle(&self, written: Outcome<()>) -> Outcome<()> {
         let Some((ranks, writer)) = self.writing_ranks() else { return written };
@@ -173,6 +195,10 @@ impl Store {
         let settled = ranks.agreed(written, drop).and_then(|()| {
             let commit = || match self.options.commit {
                 Commit::Manual => Ok(Vec::new()),
+                Commit::Auto if self.options.writers == Some(ranks.size) => {
+                    self.wait_for(writer, ranks.size)?;
+                    self.commit(writer).map(|()| Vec::new())
+                }
                 _ => self.commit(writer).map(|()| Vec::new()),
             };
             ranks.told_by_first(commit).map(drop)

@@ -1,5 +1,6 @@
 //! All that was written to one dataset: by earlier epochs, by others, by this process; and its elements, painted from that.
 
+use super::peers::EPOCH;
 use super::pieces::Pieces;
 use hyperchunk::codec::Decoder;
 use hyperchunk::store::{Definition, LogWriter, Piece, Place, Slab, WriterBytes, Written};
@@ -32,6 +33,11 @@ pub(super) struct Layer {
     pub(super) pieces: Pieces,
     /// Layers of a later epoch clip those of earlier ones, not each other.
     pub(super) epoch: u64,
+}
+
+/// Whether an extent of a layer of one epoch clips a layer of another: not of peers, which go into one epoch with our own.
+fn clips(later: u64, earlier: u64) -> bool {
+    later > earlier && earlier != EPOCH
 }
 
 impl Layer {
@@ -206,7 +212,7 @@ fn add_chunks(found: &mut BTreeSet<Vec<u64>>, slab: &Slab, chunk: &[u64]) {
 
 /// The smallest extent that later epochs gave a dataset: it clips what a layer has.
 fn under(all: &[Layer], layer: &Layer) -> Option<Vec<u64>> {
-    let later = all.iter().filter(|other| other.epoch > layer.epoch);
+    let later = all.iter().filter(|other| clips(other.epoch, layer.epoch));
     later.filter_map(|other| other.pieces.bound()).reduce(|mut one, other| {
         one.iter_mut().zip(&other).for_each(|(dim, other)| *dim = (*dim).min(*other));
         one

@@ -3,7 +3,7 @@
 use super::layers::{Layer, Source};
 use hyperchunk::store::commit::{self, Waiting};
 use hyperchunk::store::{
-    DatasetId, Definition, Log, Manifest, Session, WriterBytes, WriterId, folder_of, log_of,
+    DatasetId, Definition, Ending, Log, Manifest, Session, WriterBytes, WriterId, folder_of, log_of,
 };
 use hyperchunk::{Error, ErrorKind, Result};
 use std::collections::{HashMap, HashSet};
@@ -81,9 +81,18 @@ impl Peers {
         let mut logs = Vec::new();
         for log in &waiting {
             let name = log_of(&self.path, log.header.writer);
-            match Log::open(&*name, None, 0) {
+            // Behind the last index of one that is at work there is more, and an index would be looked for at its end.
+            let opened = match log.ending {
+                Ending::Unfinished => Log::salvage(&*name, 0),
+                Ending::Finished | Ending::Flushed => Log::open(&*name, None, 0),
+            };
+            match opened {
+                // Its writer has gone on since it was looked at.
+                Ok(log) if log.trailer == 0 && !log.salvaged => {
+                    logs.push(Arc::new(Log::salvage(&*name, 0)?));
+                }
                 Ok(log) => logs.push(Arc::new(log)),
-                // Nothing of it was flushed yet.
+                // Nothing of it was written yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
                 Err(error) => return Err(error.file(name.display())),
             }
