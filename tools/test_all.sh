@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, random histories of stores.
-# Called by `make test-all`.
+# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, programs for parallel HDF5,
+# random histories of stores. Called by `make test-all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -10,6 +10,9 @@ releases=${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/hdf5
 .venv/bin/python tools/hdf5_releases.py "$releases"
 HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \
     .venv/bin/python -m pytest python/tests/vol/test_release_matrix.py python/tests/vol/test_kills.py
+# Each libhdf5 is built once: three minutes on two cores.
+for mpi in mpich openmpi; do .venv/bin/python tools/parallel_hdf5.py $mpi; done
+.venv/bin/python -m pytest python/tests/vol/test_parallel.py
 # About an hour and a half on two cores.
 HYPERCHUNK_MODEL_HISTORIES=${HYPERCHUNK_MODEL_HISTORIES:-20000} \
     .venv/bin/python -m pytest python/tests/store/test_model.py

@@ -326,12 +326,22 @@ static void questions(const char *name)
         file = open_file(name, H5F_ACC_RDWR, MPI_COMM_WORLD);
     }
     CHECK(H5Fclose(file));
+    H5Pclose(list);
+}
+
+/* What fails at all ranks. */
+static void failures(const char *name)
+{
+    hid_t list = list_of(MPI_COMM_WORLD);
+    CHECK(H5Fclose(create(name, MPI_COMM_WORLD)));
     H5E_BEGIN_TRY
     {
         if (H5Fcreate(name, H5F_ACC_EXCL, H5P_DEFAULT, list) >= 0)
             say("a file that is there was created");
         if (H5Fopen("none.h5", H5F_ACC_RDWR, list) >= 0)
             say("a file that is not there was opened");
+        if (H5Fcreate("none/none.h5", H5F_ACC_TRUNC, H5P_DEFAULT, list) >= 0)
+            say("a file in no folder was created");
     }
     H5E_END_TRY
     H5Pclose(list);
@@ -362,7 +372,7 @@ int main(int count, char **arguments)
         void (*run)(const char *);
     } cases[] = {{"kernels", kernels},     {"compounds", compounds},         {"reads", reads},
                  {"appends", appends},     {"communicators", communicators}, {"questions", questions},
-                 {"left_open", left_open}, {"conflict", conflict}};
+                 {"left_open", left_open}, {"conflict", conflict},           {"failures", failures}};
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -138,3 +138,37 @@ def test_a_rank_reads_what_others_flushed(tmp_path: Path) -> None:
     assert run(tmp_path, READ, 3) == ([0] * 3, "")
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["x"][:, 0].tolist() == [100, 101, 102]
+
+
+UNFLUSHED = """
+import pathlib, time
+def meet(name):
+    pathlib.Path(f"{name}{rank}").touch()
+    until = time.monotonic() + 60
+    for other in range(ranks):
+        while not pathlib.Path(f"{name}{other}").exists():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+d = file.create_dataset("x", (ranks, 1000), "i4")
+large = file.create_dataset("large", (ranks, 50_000), "i4")
+grows = file.create_dataset("grows", (0, 10), "i4", maxshape=(None, 10), chunks=(1, 10))
+d[rank] = rank + 1
+file.flush()
+large[rank] = rank + 1  # goes to the log at once, behind what was flushed
+for rows in (ranks, 2 * ranks):
+    grows.resize((rows, 10))
+    grows[rows - ranks + rank] = rank + 1
+meet("flushed")
+assert d[:, 0].tolist() == [1, 2, 3], d[:, 0]
+assert large[:, 0].tolist() == [1, 2, 3], large[:, 0]
+file.flush()
+meet("all")
+assert grows[:, 0].tolist() == [1, 2, 3] * 2, grows[:, 0]
+meet("read")
+"""
+
+
+def test_what_is_behind_the_last_flush_hides_nothing(tmp_path: Path) -> None:
+    assert run(tmp_path, UNFLUSHED, 3) == ([0] * 3, "")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["grows"][:, 0].tolist() == [1, 2, 3] * 2
