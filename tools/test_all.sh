@@ -11,7 +11,7 @@ releases=${XDG_CACHE_HOME:-$HOME/.cache}/hyperchunk/hdf5
 HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \
     .venv/bin/python -m pytest python/tests/vol/test_release_matrix.py python/tests/vol/test_kills.py
 # Each libhdf5 is built once: three minutes on two cores.
-for mpi in mpich openmpi; do .venv/bin/python tools/parallel_hdf5.py $mpi; done
+for mpi in mpich openmpi; do .venv/bin/python tools/hdf5_with_mpi.py $mpi; done
 .venv/bin/python -m pytest python/tests/vol/test_parallel.py
 # About an hour and a half on two cores.
 HYPERCHUNK_MODEL_HISTORIES=${HYPERCHUNK_MODEL_HISTORIES:-20000} \

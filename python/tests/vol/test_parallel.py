@@ -1,6 +1,6 @@
 """Programs for parallel HDF5 (`H5Pset_fapl_mpio`), unmodified: they become stores, and hold what they hold natively.
 
-They need a libhdf5 with MPI, which `make test-all` builds (tools/parallel_hdf5.py)."""
+They need a libhdf5 with MPI, which `make test-all` builds (tools/hdf5_with_mpi.py)."""
 
 import functools
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import h5py
 import hyperchunk
-import parallel_hdf5
+import hdf5_with_mpi
 import pytest
 
 from vol import helpers
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.slow
 @functools.cache
 def program(mpi: str) -> Path:
     """The program, compiled with one MPI; skips where there is no libhdf5 with it."""
-    made = parallel_hdf5.folder(mpi)
-    if not parallel_hdf5.is_built(mpi):
-        pytest.skip(f"no libhdf5 with {mpi}: python tools/parallel_hdf5.py {mpi} builds one")
+    made = hdf5_with_mpi.folder(mpi)
+    if not hdf5_with_mpi.is_built(mpi):
+        pytest.skip(f"no libhdf5 with {mpi}: python tools/hdf5_with_mpi.py {mpi} builds one")
     binary = Path(tempfile.mkdtemp()) / "parallel"
     folders = [made / "hdf5/lib", made / "mpi/lib"]
     flags = [f"-I{made / 'hdf5/include'}", *(f"-L{path}" for path in folders), "-lhdf5"]
@@ -40,7 +40,7 @@ def run(mpi: str, folder: Path, case: str, ranks: int = 4, **options: object) ->
     binary = program(mpi)
     env = helpers.clean() | ({} if options.get("store", True) is None else variables(**options))
     folder.mkdir(exist_ok=True)
-    launcher = [parallel_hdf5.folder(mpi) / "mpi/bin/mpiexec", "-n", str(ranks)]
+    launcher = [hdf5_with_mpi.folder(mpi) / "mpi/bin/mpiexec", "-n", str(ranks)]
     if mpi == "openmpi":
         launcher += ["--allow-run-as-root", "--oversubscribe"]
     command = list(map(str, [*launcher, binary, case, f"{case}.h5"]))

