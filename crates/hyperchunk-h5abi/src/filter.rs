@@ -4,6 +4,7 @@ use crate::errors::Quiet;
 use crate::guard::guard;
 use crate::library::Library;
 use crate::{ErrorKind, Result, fail, live};
+pub use hyperchunk_udf::host::keep_loaded;
 use hyperchunk_udf::record::FILTER_ID;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -77,20 +78,6 @@ pub(crate) fn extending<T>(library: &'static Library, work: impl FnOnce() -> Res
     let outcome = work();
     EXTENDING.set(false);
     outcome
-}
-
-/// HDF5 unloads plugins when it closes, and then runs code of ours no more; threads that still hold state of ours would
-/// run into nothing. So this object stays.
-pub fn keep_loaded() {
-    // Not the address of a filter: an object need not have this one.
-    let inside: fn() = keep_loaded;
-    // SAFETY: all-zero is a valid Dl_info; the address is our own; NOLOAD and NODELETE only count and mark.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(inside as *const c_void, &raw mut info) != 0 && !info.dli_fname.is_null() {
-            libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_NODELETE | libc::RTLD_LAZY);
-        }
-    }
 }
 
 /// `H5Z_func_t` takes six arguments; `$entry` passes on a seventh to `$body`: where the call came from, which tells the

@@ -4,9 +4,10 @@ use crate::errors::{Area, Ids};
 use crate::static_symbols::Symbols;
 use crate::symbols::{Functions, Hid};
 use crate::{Error, ErrorKind, Result, fail};
+use hyperchunk_udf::host::object_path;
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
@@ -49,10 +50,15 @@ impl Library {
         // SAFETY: a NUL-terminated string of the loader.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
         let library = Library::register(info.dli_fbase as usize, name, || {
-            // SAFETY: the name is live; NOLOAD loads nothing.
-            let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
-            if !loaded.is_null() {
-                return loaded;
+            // The loader may know it by a path that leads nowhere from the working directory of now.
+            let path =
+                object_path(name, address).and_then(|p| CString::new(p.into_os_string().into_vec()).ok());
+            for name in [Some(name), path.as_deref()].into_iter().flatten() {
+                // SAFETY: the name is live; NOLOAD loads nothing.
+                let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+                if !loaded.is_null() {
+                    return loaded;
+                }
             }
             // A libhdf5 inside the program itself.
             // SAFETY: null asks for the main program.

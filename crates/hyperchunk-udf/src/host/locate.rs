@@ -2,11 +2,11 @@
 
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::keys;
-use std::ffi::CStr;
-use std::os::unix::ffi::OsStrExt as _;
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, Once};
 
 const WORKER: &str = "hyperchunk-udf-worker";
 const WASM_WORKER: &str = "hyperchunk-wasm-worker";
@@ -306,9 +306,52 @@ fn own_object() -> Result<PathBuf> {
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
     // A program started by a bare name has no useful one.
-    let path =
-        if path.is_absolute() { path.to_owned() } else { std::env::current_exe().unwrap_or(path.to_owned()) };
+    let path = object_path(name, inside as usize)
+        .unwrap_or_else(|| std::env::current_exe().unwrap_or_else(|_| path.to_owned()));
     std::fs::canonicalize(&path).map_err(|e| Error::io(path.display(), &e))
+}
+
+/// The absolute path of the object with this code, which the loader knows as `name`: a path that may be relative to a working
+/// directory that the process has left, or the bare name of a program. `None` where the system does not tell.
+pub fn object_path(name: &CStr, code: usize) -> Option<PathBuf> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    if path.is_absolute() {
+        return Some(path.to_owned());
+    }
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    mapped_path(&maps, code)
+}
+
+/// The path of the mapping that an address lies in, of what is in `/proc/PID/maps`: START-END MODE OFFSET DEVICE INODE PATH.
+fn mapped_path(maps: &[u8], address: usize) -> Option<PathBuf> {
+    maps.split(|&byte| byte == b'\n').find_map(|line| {
+        let range = std::str::from_utf8(line.split(|&byte| byte == b' ').next()?).ok()?;
+        let (start, end) = range.split_once('-')?;
+        let bounds = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        let path = line.get(line.iter().position(|&byte| byte == b'/')?..)?;
+        bounds.contains(&address).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(path)))
+    })
+}
+
+/// Keeps the object with this code loaded. HDF5 unloads plugins when it closes; threads of ours, and others that still hold state
+/// of ours, would run into nothing.
+pub fn keep_loaded() {
+    static ONCE: Once = Once::new();
+    // Not the address of a plugin's function: an object need not have this one.
+    let inside: fn() = keep_loaded;
+    // SAFETY: all-zero is a valid Dl_info; the address is our own; the name is the loader's; NOLOAD and NODELETE only count and
+    // mark.
+    ONCE.call_once(|| unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(inside as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null() {
+            return;
+        }
+        let name = CStr::from_ptr(info.dli_fname);
+        let path = object_path(name, inside as usize);
+        let path = path.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+        let path = path.as_deref().unwrap_or(name);
+        libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_NODELETE | libc::RTLD_LAZY);
+    });
 }
 
 /// Refuses a program that another user could have put there.

@@ -33,7 +33,7 @@ pub use compile::{compile_cpp, compile_cuda, compile_wasm, compiled_form};
 pub use interrupt::set_interrupt;
 pub use kept::Kept;
 pub(crate) use kept::folders as kept_folders;
-pub use locate::{Programs, set_package_dir};
+pub use locate::{Programs, keep_loaded, object_path, set_package_dir};
 pub use pool::{Pool, SessionKey, cache};
 pub use probe::{Probed, probe};
 pub use session::{Job, JobSlot, Session, Source};
