@@ -10,7 +10,10 @@ use crate::profile::Grants;
 use crate::stored::Decodes;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+/// A worker that nobody has called for so long ends, and what is kept for it.
+pub const IDLE: Duration = Duration::from_secs(30);
 /// Spoken by both sides; a worker of another version is refused.
 pub const PROTOCOL: u32 = 9;
 /// No message is longer.

@@ -3,9 +3,11 @@
 //! Kept from chunk to chunk, since mapping anew costs more than reading. The file is looked at whenever somebody begins to read, and
 //! each piece before it is used: only a file that is made shorter in the very moment ends the process (SIGBUS).
 
+use super::idle;
 use super::pool::{SessionKey, cache};
 use super::session::Source;
 use crate::memory::{Map, tells_residency};
+use crate::protocol::IDLE;
 use crate::record::{Slot, bytes_of};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -15,8 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Files whose inputs stay mapped.
 const MAX_MAPPED: usize = 4;
-/// So long at most: looked at whenever an expression is computed.
-const MAPPED_FOR: Duration = Duration::from_secs(30);
 /// After so long without a read, the file is looked at again.
 const FRESH: Duration = Duration::from_millis(20);
 
@@ -109,7 +109,7 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
     }
     let now = Instant::now();
     let mut known = cache(&MAPPED)?;
-    known.retain(|m| now.duration_since(m.used) < MAPPED_FOR);
+    known.retain(|m| now.duration_since(m.used) < IDLE);
     let found = known.iter().position(|m| Arc::ptr_eq(&m.key, key) || m.key == *key);
     if let Some(entry) = found.and_then(|at| known.get_mut(at))
         && now.duration_since(entry.used) < FRESH
@@ -143,7 +143,17 @@ pub fn mapped<F: AsFd>(key: &Arc<SessionKey>, look: impl FnOnce() -> Option<(F, 
         known.remove(0);
     }
     known.push(Mapped { key: Arc::clone(key), windows: Arc::clone(&windows), used: now });
+    drop(known);
+    idle::watch();
     Some(windows)
+}
+
+/// Unmaps what nobody has used for a while; returns when the next file is due.
+pub(super) fn end_idle() -> Option<Instant> {
+    let now = Instant::now();
+    let Some(mut known) = cache(&MAPPED) else { return now.checked_add(idle::BUSY) };
+    known.retain(|m| now.duration_since(m.used) < IDLE);
+    known.iter().filter_map(|m| m.used.checked_add(IDLE)).min()
 }
 
 #[cfg(test)]

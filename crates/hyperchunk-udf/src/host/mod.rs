@@ -8,6 +8,7 @@ pub mod code;
 mod compile;
 mod copied;
 mod identity;
+mod idle;
 pub(crate) mod interrupt;
 mod kept;
 mod layout;

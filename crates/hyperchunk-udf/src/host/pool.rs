@@ -1,9 +1,12 @@
 //! Warm sessions, so that reading a slice does not start a process.
 
+use super::idle;
 use super::session::{JobSlot, Session};
 use crate::profile::Profile;
+use crate::protocol::IDLE;
 use crate::stub::RecordDigest;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Instant;
 
 /// Sessions that are kept.
 const MAX_IDLE: usize = 16;
@@ -38,9 +41,16 @@ pub fn cache<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
+#[derive(Debug)]
+struct Idle {
+    key: Arc<SessionKey>,
+    session: Session,
+    since: Instant,
+}
+
 /// The process's sessions.
 #[derive(Debug)]
-pub struct Pool(Mutex<Vec<(Arc<SessionKey>, Session)>>);
+pub struct Pool(Mutex<Vec<Idle>>);
 
 impl Pool {
     /// The one pool.
@@ -53,16 +63,15 @@ impl Pool {
     pub fn take(&self, key: &Arc<SessionKey>) -> Option<Session> {
         let mut idle = cache(&self.0)?;
         // The last one is the likeliest: the chunk before this one put it there.
-        let is_wanted =
-            |(k, s): &(Arc<SessionKey>, Session)| (Arc::ptr_eq(k, key) || k == key) && s.is_ours();
+        let is_wanted = |i: &Idle| (Arc::ptr_eq(&i.key, key) || i.key == *key) && i.session.is_ours();
         while let Some(at) = idle.iter().rposition(is_wanted) {
-            let session = idle.remove(at).1;
+            let session = idle.remove(at).session;
             if !session.is_over() {
                 return Some(session);
             }
         }
         // A new worker will be started, so there is time to clear away those that have ended.
-        idle.retain(|(_, s)| s.is_ours() && !s.is_over());
+        idle.retain(|i| i.session.is_ours() && !i.session.is_over());
         None
     }
 
@@ -75,7 +84,22 @@ impl Pool {
         if idle.len() >= MAX_IDLE {
             idle.remove(0);
         }
-        idle.push((key, session));
+        idle.push(Idle { key, session, since: Instant::now() });
+        drop(idle);
+        idle::watch();
+    }
+
+    /// Ends sessions that nobody has used for a while; returns when the next one is due.
+    pub(super) fn end_idle(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let Some(mut idle) = cache(&self.0) else { return now.checked_add(idle::BUSY) };
+        let is_due = |i: &mut Idle| now.duration_since(i.since) >= IDLE || i.session.is_over();
+        let due: Vec<Idle> = idle.extract_if(.., is_due).collect();
+        let next = idle.iter().filter_map(|i| i.since.checked_add(IDLE)).min();
+        // Ending a process takes a moment, for which nobody shall find the pool taken.
+        drop(idle);
+        drop(due);
+        next
     }
 
     /// Ends every idle session: for tests, and for programs that count processes.
@@ -87,6 +111,6 @@ impl Pool {
 
     /// The processes of the idle sessions.
     pub fn pids(&self) -> Vec<i32> {
-        cache(&self.0).map_or_else(Vec::new, |idle| idle.iter().map(|(_, s)| s.pid()).collect())
+        cache(&self.0).map_or_else(Vec::new, |idle| idle.iter().map(|i| i.session.pid()).collect())
     }
 }

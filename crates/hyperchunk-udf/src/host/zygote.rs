@@ -1,11 +1,13 @@
 //! The warm Python process: it has imported NumPy once and forks a worker for each session.
 
+use super::idle;
 use super::locate::Programs;
 use super::pool::cache;
 use super::printed::Printed;
 use super::process::{self, Exit, Process};
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::escape::escape;
+use crate::protocol::IDLE;
 use crate::socket::{self, Received};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ struct Zygote {
     printed: Printed,
     python: PathBuf,
     forks: u32,
+    /// When it last forked a worker.
+    used: Instant,
     owner: u32,
 }
 
@@ -113,6 +117,21 @@ pub(super) fn forget(pid: libc::pid_t) {
     if !zygotes.retired.is_empty() {
         zygotes.retired.retain(|zygote| !zygote.children.is_empty());
     }
+    drop(zygotes);
+    idle::watch();
+}
+
+/// Ends the Python process if it has no workers and has forked none for a while; returns when it is due, if it has none.
+pub(super) fn end_idle() -> Option<Instant> {
+    let now = Instant::now();
+    let Some(mut zygotes) = cache(&ZYGOTES) else { return now.checked_add(idle::BUSY) };
+    let is_idle = |zygote: &Zygote| zygote.children.is_empty();
+    let due = zygotes.forks.take_if(|zygote| is_idle(zygote) && now.duration_since(zygote.used) >= IDLE);
+    let next = zygotes.forks.as_ref().filter(|zygote| is_idle(zygote) && zygote.is_ours());
+    let next = next.and_then(|zygote| zygote.used.checked_add(IDLE));
+    drop(zygotes);
+    drop(due);
+    next
 }
 
 fn packet(op: u8, pid: libc::pid_t) -> [u8; 8] {
@@ -134,7 +153,16 @@ fn start(programs: &Programs, python: PathBuf) -> Result<Zygote> {
     drop((theirs, pipe));
     socket::set_timeout(socket.as_fd(), START)?;
     let owner = std::process::id();
-    let mut zygote = Zygote { process, children: Vec::new(), socket, printed, python, forks: 0, owner };
+    let mut zygote = Zygote {
+        process,
+        children: Vec::new(),
+        socket,
+        printed,
+        python,
+        forks: 0,
+        used: Instant::now(),
+        owner,
+    };
     match zygote.receive() {
         Ok(_) => Ok(zygote),
         Err(error) => {
@@ -160,6 +188,7 @@ impl Zygote {
             fail!(Worker, "Python could not fork (error {})", -pid)
         }
         self.forks += 1;
+        self.used = Instant::now();
         let process = Process::foreign(pid)?;
         self.children.push(pid);
         Ok(process)

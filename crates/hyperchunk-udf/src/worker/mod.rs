@@ -32,6 +32,7 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorKind, Result, fail};
 use crate::memory::Map;
 use crate::profile::Grants;
+use crate::protocol::IDLE;
 use crate::protocol::{
     self, Answer, Asked, CODE_PIECE, DOORBELL_OFFSET, Doorbell, MAX_MESSAGE, PROTOCOL, Place, STATUS_BYTES,
     Setup, Task,
@@ -41,14 +42,11 @@ use crate::socket::{self, Received};
 use crate::stored::Decodes;
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 pub use connections::connect;
 
 /// The descriptor of the socket to the host.
 pub const SOCKET: i32 = 3;
-/// A worker that nobody has called for so long ends.
-const IDLE: Duration = Duration::from_secs(30);
 
 /// A slot of one call.
 #[derive(Debug, Clone)]

@@ -1,0 +1,88 @@
+"""What idle workers hold is given back without another read."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from fresh import run_python
+
+# Reads with both readers, waits, and says how many children, descriptors and mapped memory files there are before the
+# first read, after it, and later. A read after that works.
+PROGRAM = """
+import os, sys, threading, time
+import h5py, hyperchunk
+
+def children():
+    return [c for t in os.listdir("/proc/self/task") for c in open(f"/proc/self/task/{t}/children").read().split()]
+
+def held():
+    shared = sum("memfd" in line for line in open("/proc/self/maps"))
+    return len(children()), len(os.listdir("/proc/self/fd")), shared
+
+def read():
+    for name in ("lua", "py", "expression"):
+        assert file[name][:3].tolist() == own[name][:3].tolist() == [0.0, 2.0, 4.0]
+
+file, own = h5py.File(sys.argv[1]), hyperchunk.open(sys.argv[1])
+file["a"][0], own["a"][0]
+before = held()
+read()
+after = held()
+time.sleep(32)
+later = held()
+read()
+print(*before, *after, *later)
+"""
+
+
+@pytest.fixture
+def live(tmp_path: Path, attach: Any) -> Path:
+    file = tmp_path / "a.h5"
+    with h5py.File(file, "w") as opened:
+        opened["a"] = np.arange(1000.0)
+    lua = """
+    function dynamic_dataset()
+        local o, a = lib.getData("lua"), lib.getData("a")
+        for n = 1, 1000 do o[n] = 2 * a[n] end
+    end
+    """
+    attach(file, "lua", lua, "lua:1000:double")
+    attach(file, "py", "def dynamic_dataset():\n    lib.getData('py')[:] = 2 * lib.getData('a')[:]\n", "py:1000:double")
+    import hyperchunk
+
+    hyperchunk.udf.attach(file, outputs="expression", expression="a * 2")
+    return file
+
+
+def test_workers_end_without_another_read(live: Path) -> None:
+    numbers = [int(word) for word in run_python(PROGRAM, live).stdout.split()]
+    before, after, later = numbers[:3], numbers[3:6], numbers[6:]
+    assert all(a > b for a, b in zip(after, before, strict=True)), "nothing was held: the test tests nothing"
+    # The file that the plugin keeps open of its own is not a worker's.
+    assert (later[0], later[2]) == (before[0], before[2])
+    assert later[1] <= before[1] + 2
+
+
+# A fork with idle workers: the child has none, and its own end as the parent's do.
+FORKED = """
+import os, sys, h5py
+file = h5py.File(sys.argv[1])
+assert file["lua"][1] == 2
+if (child := os.fork()) == 0:
+    with h5py.File(sys.argv[1]) as again:
+        assert again["py"][1] == 2 and again["lua"][2] == 4
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert file["lua"][3] == 6
+import signal
+blocked = [int(line.split()[1], 16) for t in os.listdir("/proc/self/task") if t != str(os.getpid())
+           for line in open(f"/proc/self/task/{t}/status") if line.startswith("SigBlk") and
+           open(f"/proc/self/task/{t}/comm").read() == "hyperchunk-idle\\n"]
+print(len(blocked), all(mask & 1 << signal.SIGINT - 1 for mask in blocked))
+"""
+
+
+def test_after_a_fork(live: Path) -> None:
+    assert run_python(FORKED, live).stdout.split() == ["1", "True"]
