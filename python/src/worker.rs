@@ -14,9 +14,10 @@ use std::os::fd::{IntoRawFd, OwnedFd};
 #[pyfunction]
 pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     worker::serve(&mut |setup, _, _| {
-        // Not locked down yet: only what the profile names is imported, nothing that the function says.
+        // Not locked down yet: only what the profile names is imported, and the function's source is searched, not parsed.
         Python::attach(|_| {
-            preload(&lib, &setup.grants.imports)?;
+            let granted = setup.grants.imports.iter();
+            preload(&lib, granted.filter(|module| setup.compiled || mentions(&setup.source, module)))?;
             if setup.grants.connect.is_empty() { Ok(()) } else { grant_network(&lib) }
         })?;
         Ok(Box::new(PythonRuntime {
@@ -30,8 +31,20 @@ pub(crate) fn serve(lib: Bound<'_, PyAny>) -> i32 {
     })
 }
 
-/// Imports the modules that the profile grants.
-fn preload(lib: &Bound<'_, PyAny>, modules: &[String]) -> Result<()> {
+/// Whether a source has the name of a module's package as a word: in an import, a string, even a comment.
+fn mentions(source: &str, module: &str) -> bool {
+    let package = module.split('.').next().unwrap_or(module);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    source.match_indices(package).any(|(at, _)| {
+        let (before, after) =
+            (source.get(..at), at.checked_add(package.len()).and_then(|end| source.get(end..)));
+        !before.is_some_and(|text| text.ends_with(is_part))
+            && !after.is_some_and(|text| text.starts_with(is_part))
+    })
+}
+
+/// Imports modules that the profile grants.
+fn preload<'a>(lib: &Bound<'_, PyAny>, modules: impl Iterator<Item = &'a String>) -> Result<()> {
     for module in modules {
         lib.py().import(module.as_str()).and_then(|_| lib.call_method1("_warm", (module,))).map_err(|e| {
             let text =

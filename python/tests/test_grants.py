@@ -5,6 +5,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import hyperchunk
 import numpy as np
 import pytest
 from people import Person, read, refused
@@ -131,8 +132,40 @@ def dynamic_dataset():
     profile("lab", "[grant]\nimports = ['colorsys']\nsyscalls = ['threads']")
     assert read(imports)[0] == pytest.approx(1 / 3)
     assert read(threads)[0] == 5
+    absent = adas("py", "# no_such_module\n" + text.replace("threading", "math").split("def work")[0], name="absent.h5")
     profile("lab", "[grant]\nimports = ['no_such_module']")
-    refused(imports, "import no_such_module", "ModuleNotFoundError")
+    refused(absent, "import no_such_module", "ModuleNotFoundError")
+    refused(imports, "colorsys", "imports")
+    profile("lab", "[grant]\nimports = ['colorsys', 'no_such_module']")
+    assert read(imports)[0] == pytest.approx(1 / 3)
+
+
+IS_LOADED = """
+import sys
+def dynamic_dataset():
+    lib.getData("out")[0] = "color" + "sys"[:3] in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "loaded"),
+    [
+        (IS_LOADED, 0),
+        (IS_LOADED.replace("import sys", "import sys, colorsys"), 1),
+        (IS_LOADED.replace("import sys", "import sys\nfrom colorsys import ONE_THIRD"), 1),
+        (IS_LOADED.replace("import sys", "import sys\nexec('import colorsys as c')"), 1),
+        (IS_LOADED.replace("import sys", "import sys\nthe_colorsystem = colorsys_ = 1"), 0),
+    ],
+)
+def test_granted_imports_are_loaded_by_functions_that_name_them(
+    text: str, loaded: int, scene: Any, attach: Any, profile: Any
+) -> None:
+    """A large library would cost every dataset of the profile a second."""
+    profile("self", "[grant]\nimports = ['colorsys']")
+    file = scene(a=np.zeros(3))
+    attach(file, "py", text, "out:3:double")
+    with hyperchunk.open(file) as opened:
+        assert opened["out"][0] == loaded
 
 
 def test_a_granted_path_that_leads_elsewhere_is_refused(
