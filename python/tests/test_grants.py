@@ -140,6 +140,28 @@ def dynamic_dataset():
     assert read(imports)[0] == pytest.approx(1 / 3)
 
 
+# Libraries that start threads when they are loaded, and what they make of 0, 1, 2: their mean.
+LIBRARIES = {
+    "pandas": "import pandas as pd\ndef mean(a): return pd.Series(a).rolling(3).mean().iloc[-1]\n",
+    "pyarrow": "import pyarrow as pa, pyarrow.compute as pc\ndef mean(a): return pc.mean(pa.array(a)).as_py()\n",
+    "xarray": "import xarray as xr\ndef mean(a): return xr.DataArray(a, dims=['x']).mean('x').item()\n",
+    "dask.array": "import dask.array as da\ndef mean(a): return da.from_array(a).mean().compute(scheduler='sync')\n",
+}
+
+
+@pytest.mark.parametrize("module", LIBRARIES)
+def test_libraries_that_start_threads(module: str, scene: Any, attach: Any, profile: Any) -> None:
+    if importlib.util.find_spec(module.split(".")[0]) is None:
+        pytest.skip(f"{module} is not installed")
+    more = {"pyarrow": ", 'pyarrow.compute'", "xarray": ", 'xarray.computation.nanops'"}.get(module, "")
+    profile("self", f"[grant]\nimports = ['{module}'{more}]")
+    file = scene(a=np.arange(3.0))
+    call = "import numpy as np\ndef dynamic_dataset():\n    lib.getData('out')[0] = mean(np.array(lib.getData('a')))\n"
+    attach(file, "py", LIBRARIES[module] + call, "out:3:double")
+    with hyperchunk.open(file) as opened:
+        assert opened["out"][0] == 1
+
+
 IS_LOADED = """
 import sys
 def dynamic_dataset():

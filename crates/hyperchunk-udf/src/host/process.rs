@@ -47,6 +47,9 @@ fn environment() -> Vec<CString> {
         c"OPENBLAS_NUM_THREADS=1",
         c"OMP_NUM_THREADS=1",
         c"MKL_NUM_THREADS=1",
+        // The allocators of pyarrow (which pandas, xarray and Dask import) and of polars start one when they are loaded.
+        c"JE_ARROW_MALLOC_CONF=background_thread:false",
+        c"_RJEM_MALLOC_CONF=background_thread:false",
         // Keep freed blocks: NumPy's temporaries of one block serve the next.
         c"MALLOC_TRIM_THRESHOLD_=268435456",
         c"MALLOC_MMAP_THRESHOLD_=268435456",

@@ -8,6 +8,7 @@ use std::ptr;
 
 use super::Runtime;
 use crate::error::{Error, ErrorKind, Result, fail};
+use crate::escape::escape;
 
 const NONE: c_ulong = 0;
 
@@ -15,13 +16,22 @@ const NONE: c_ulong = 0;
 pub(super) fn require_one_thread() -> Result<()> {
     let tasks =
         fs::read_dir("/proc/self/task").map_err(|error| Error::io("lockdown: /proc/self/task", &error))?;
-    match tasks.count() {
-        1 => Ok(()),
-        count => fail!(
-            Worker,
-            "lockdown: the worker has {count} threads and needs to have one (for numpy, set OPENBLAS_NUM_THREADS=1)"
-        ),
+    let own = std::process::id().to_string();
+    let others: Vec<_> = tasks.flatten().filter(|task| task.file_name() != own.as_str()).collect();
+    if others.is_empty() {
+        return Ok(());
     }
+    let name = |task: &fs::DirEntry| {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        escape(name.trim_end(), 40).to_string()
+    };
+    let names: Vec<String> = others.iter().take(8).map(name).collect();
+    fail!(
+        Worker,
+        "lockdown: expected one thread, got {} more ({}): a library that was loaded (an import that the profile grants) starts threads when it is loaded, which the sandbox would not cover; grant it to no profile",
+        others.len(),
+        names.join(", ")
+    )
 }
 
 /// Leaves the terminal and the host's process group. It fails only for a process that leads a group already.
