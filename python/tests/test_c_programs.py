@@ -73,6 +73,43 @@ def test_a_c_program_with_libhdf5_inside(scene: Any, attach: Any, tmp_path: Path
         assert_close(language, np.array(done.stdout.split(), dtype="f4"), expected_ndvi(file)[10:20, 5])
 
 
+def static_reader(folder: Path, *flags: str) -> Path:
+    """The program with libhdf5 linked in."""
+    (folder / "reader.c").write_text(C_PROGRAM)
+    flags_of_hdf5 = subprocess.run(["pkg-config", "--cflags", "hdf5"], capture_output=True, text=True, check=False)
+    archives = sorted(Path("/usr/lib").glob("*-linux-gnu/hdf5/serial/libhdf5.a"))
+    libraries = ["-lcrypto", "-lcurl", "-lsz", "-lz", "-ldl", "-lm"]
+    words = ["gcc", *flags, *flags_of_hdf5.stdout.split(), "reader.c", "-o", "static", *map(str, archives), *libraries]
+    if not archives or subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no static libhdf5 to link with")
+    return folder / "static"
+
+
+@pytest.mark.needs_hdf5_tools
+@pytest.mark.parametrize("flags", [["-rdynamic"], ["-rdynamic", "-no-pie"]])
+def test_a_static_program_that_exports_its_functions(
+    flags: list[str], scene: Any, attach: Any, tmp_path: Path, config: Path
+) -> None:
+    """The functions that it does not use are not in it; only what needs them is refused."""
+    reader = static_reader(tmp_path, *flags)
+    file = scene()
+    attach(file, "lua", ndvi("lua"))
+    done = subprocess.run([reader, file, "NDVI"], env=environment(config), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert_close("lua", np.array(done.stdout.split(), dtype="f4"), expected_ndvi(file)[10:20, 5])
+
+
+@pytest.mark.needs_hdf5_tools
+def test_a_stripped_static_program_is_told_why(scene: Any, attach: Any, tmp_path: Path, config: Path) -> None:
+    reader = static_reader(tmp_path, "-s")
+    file = scene()
+    attach(file, "lua", ndvi("lua"))
+    done = subprocess.run([reader, file, "NDVI"], env=environment(config), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("hyperchunk udf: cannot compute live datasets here: ") == 1
+    assert "do not strip it" in done.stderr
+
+
 @pytest.mark.needs_hdf5_tools
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_c_program(language: str, scene: Any, attach: Any, c_reader: Path, config: Path) -> None:

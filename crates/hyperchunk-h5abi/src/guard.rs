@@ -3,13 +3,30 @@
 use crate::Result;
 use crate::errors::{self, Area};
 use crate::library::Library;
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 /// Runs `body` of the filter and reports its failure to the library at `address`, the caller's.
 pub(crate) fn guard<T>(address: usize, failed: T, body: impl FnOnce(&'static Library) -> Result<T>) -> T {
-    let library = catch_unwind(|| Library::that_contains(address).ok()).ok().flatten();
-    let Some(library) = library else { return failed };
+    let library = match catch_unwind(|| Library::that_contains(address)) {
+        Ok(Ok(library)) => library,
+        Ok(Err(error)) => {
+            say_once(&error);
+            return failed;
+        }
+        Err(_) => return failed,
+    };
     guard_in(library, Area::Live, failed, || body(library).map_err(Some))
+}
+
+/// Says on standard error why nothing can be computed for this program, whose error stack cannot be reached.
+fn say_once(error: &crate::Error) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Nobody is left to tell if this fails.
+        let _ = writeln!(std::io::stderr(), "{}cannot compute live datasets here: {error}", errors::PREFIX);
+    });
 }
 
 /// Runs `body` and reports its failure to `library`; `None` is a failure that is on its error stack already.

@@ -168,11 +168,15 @@ impl Library {
     /// # Errors
     /// `NotFound`.
     pub(crate) fn global(&self, name: &CStr) -> Result<Hid> {
-        // SAFETY: look-ups of names; null asks for the main program.
-        let of_program = unsafe {
-            let main = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
-            let shared = !main.is_null() && libc::dlsym(main, c"H5open".as_ptr()) == self.optional(c"H5open");
-            if shared { libc::dlsym(main, name.as_ptr()) } else { std::ptr::null_mut() }
+        let of_program = match self.symbols.is_program() {
+            true => std::ptr::null_mut(),
+            // SAFETY: look-ups of names; null asks for the main program.
+            false => unsafe {
+                let main = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+                let shared =
+                    !main.is_null() && libc::dlsym(main, c"H5open".as_ptr()) == self.optional(c"H5open");
+                if shared { libc::dlsym(main, name.as_ptr()) } else { std::ptr::null_mut() }
+            },
         };
         let variable = if of_program.is_null() { self.optional(name) } else { of_program }.cast::<Hid>();
         // SAFETY: HDF5 declares its globals of this name as hid_t.

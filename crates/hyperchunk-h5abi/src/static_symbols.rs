@@ -1,25 +1,65 @@
 //! Finding libhdf5's functions: by the loader, or in the symbol table of a program that has libhdf5 inside.
 //!
 //! A program that was linked with `libhdf5.a` (as Debian's `h5cc` does) does not export its functions, so the loader does
-//! not know them. Unless it was stripped, its file has them in its symbol table.
+//! not know them, unless it was linked with `-rdynamic`; then those that it does not use are left out. If it was not stripped, its
+//! file has them in its symbol table.
 
 use crate::{Error, ErrorKind, Result, fail};
 use object::read::elf::ElfFile64;
 use object::{Object as _, ObjectSegment as _, ObjectSymbol as _};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
+use std::sync::OnceLock;
 
 /// No program is read whose file is larger.
 const MAX_PROGRAM: u64 = 1 << 30;
 /// What nothing works without; of the rest, the linker has left out what the program does not use.
-const ESSENTIAL: [&str; 4] = ["H5open", "H5allocate_memory", "H5free_memory", "H5Dread"];
+const ESSENTIAL: [&CStr; 4] = [c"H5open", c"H5allocate_memory", c"H5free_memory", c"H5Dread"];
 
 /// Where a library's functions are looked up.
 pub(crate) enum Symbols {
-    /// By the loader, with this handle.
+    /// In a shared library, by the loader, with this handle.
     Loader(usize),
-    /// In the program's own table: names that begin with `H5`, and where they are.
-    Table(HashMap<String, usize>),
+    /// In the program, which has libhdf5 inside.
+    Program(Program),
+}
+
+/// A program with libhdf5 inside. What it exports (`-rdynamic`), the loader knows; the rest is in its own table, if that was not
+/// stripped.
+pub(crate) struct Program {
+    handle: usize,
+    base: usize,
+    /// Names that begin with `H5`, and where they are; read when the loader does not know one.
+    table: OnceLock<HashMap<String, usize>>,
+}
+
+impl Program {
+    fn look_up(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: a live handle and a NUL-terminated name.
+        let exported = unsafe { libc::dlsym(self.handle as *mut c_void, name.as_ptr()) };
+        // The loader goes on to other libraries, of which one may be another libhdf5.
+        if !exported.is_null() && base_of(exported) == Some(self.base) {
+            return exported;
+        }
+        let table = self.table.get_or_init(|| program_table(self.base).unwrap_or_default());
+        let found = name.to_str().ok().and_then(|name| table.get(name));
+        found.map_or(std::ptr::null_mut(), |&address| address as *mut c_void)
+    }
+}
+
+/// Where the object with this address begins.
+fn base_of(address: *const c_void) -> Option<usize> {
+    // SAFETY: all-zero is a valid Dl_info; any address may be asked about.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &raw mut info) != 0).then_some(info.dli_fbase as usize)
+    }
+}
+
+/// Where the program begins.
+fn program_base() -> Option<usize> {
+    // SAFETY: no pointers; the program's headers are in its first page.
+    base_of(unsafe { libc::getauxval(libc::AT_PHDR) } as *const c_void)
 }
 
 /// Stands for a function that a static program does not have. Every function of the table answers failure with a negative
@@ -39,18 +79,23 @@ pub(crate) fn is_absent(function: *const c_void) -> bool {
 impl Symbols {
     /// For the object that the loader knows as `handle` and that begins at `base`.
     pub(crate) fn of(handle: *mut c_void, base: usize) -> Result<Self> {
-        // SAFETY: a handle of the loader, and a NUL-terminated name.
-        if !unsafe { libc::dlsym(handle, c"H5open".as_ptr()) }.is_null() {
+        if program_base() != Some(base) {
             return Ok(Symbols::Loader(handle as usize));
         }
-        let table = program_table(base)?;
-        match ESSENTIAL.iter().find(|name| !table.contains_key(**name)) {
-            None => Ok(Symbols::Table(table)),
+        let program = Program { handle: handle as usize, base, table: OnceLock::new() };
+        match ESSENTIAL.iter().find(|name| program.look_up(name).is_null()) {
+            None => Ok(Symbols::Program(program)),
             Some(missing) => fail!(
                 NotFound,
-                "this program has libhdf5 inside and does not show its functions ({missing}); link it with the shared libhdf5 (h5cc -shlib), or do not strip it"
+                "cannot use the libhdf5 inside this program: expected the function {} in its symbols, got none; link it with the shared libhdf5 (h5cc -shlib), or do not strip it",
+                missing.to_string_lossy()
             ),
         }
+    }
+
+    /// Whether libhdf5 is in the program.
+    pub(crate) fn is_program(&self) -> bool {
+        matches!(self, Symbols::Program(_))
     }
 
     /// A function or global, or null.
@@ -58,11 +103,7 @@ impl Symbols {
         match self {
             // SAFETY: a live handle and a NUL-terminated name.
             Symbols::Loader(handle) => unsafe { libc::dlsym(*handle as *mut c_void, name.as_ptr()) },
-            Symbols::Table(table) => name
-                .to_str()
-                .ok()
-                .and_then(|n| table.get(n))
-                .map_or(std::ptr::null_mut(), |&a| a as *mut c_void),
+            Symbols::Program(program) => program.look_up(name),
         }
     }
 
@@ -71,7 +112,7 @@ impl Symbols {
         let found =
             CStr::from_bytes_with_nul(name.as_bytes()).map_or(std::ptr::null_mut(), |n| self.look_up(n));
         match self {
-            Symbols::Table(_) if found.is_null() => ABSENT as *mut c_void,
+            Symbols::Program(_) if found.is_null() => ABSENT as *mut c_void,
             _ => found,
         }
     }
