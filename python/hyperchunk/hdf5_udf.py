@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from hyperchunk import udf
+from hyperchunk import _core, udf
 from hyperchunk.exceptions import HyperchunkError
 
 __all__ = ["UserDefinedFunction", "main"]
@@ -123,6 +123,7 @@ class UserDefinedFunction:
         self._descriptions.clear()
 
     def _attach(self, *, dry_run: bool) -> list[dict[str, Any]]:
+        _make_key()
         overwrite = self._options.get("overwrite", False)
         return udf.attach(self._file, self._source, self._descriptions, overwrite=overwrite, dry_run=dry_run)
 
@@ -160,6 +161,13 @@ def _text(description: Mapping[str, Any], key: str) -> str:
     return value
 
 
+def _make_key() -> None:
+    """Make the user's signing key if there is none, as HDF5-UDF does, and say so on standard error."""
+    if made := _core.make_missing_key():
+        fingerprint, path = made
+        print(f"hyperchunk: made your signing key {fingerprint} ({path})", file=sys.stderr)
+
+
 def main() -> None:
     """The command ``hdf5-udf``."""
     flags = [word for word in sys.argv[1:] if word.startswith("--")]
@@ -173,6 +181,7 @@ def main() -> None:
         print(f"hdf5-udf: {what}\n\n{USAGE}", end="", file=sys.stderr)
         sys.exit(1)
     try:
+        _make_key()
         headers = udf.attach(words[0], words[1], words[2:], overwrite="--overwrite" in flags)
     except HyperchunkError as error:
         print(f"Error: {error}", file=sys.stderr)

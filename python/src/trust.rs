@@ -17,6 +17,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trust_remove, module)?)?;
     module.add_function(wrap_pyfunction!(trust_import, module)?)?;
     module.add_function(wrap_pyfunction!(trust_profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(make_missing_key, module)?)?;
     Ok(())
 }
 
@@ -33,6 +34,19 @@ fn row(listed: Listed) -> Key {
         listed.email,
         listed.shared,
     )
+}
+
+/// Makes the user's own key, if there is none: its fingerprint and its file.
+#[pyfunction]
+fn make_missing_key(py: Python<'_>) -> PyResult<Option<(String, PathBuf)>> {
+    let make = || -> Result<_, Error> {
+        if keys::own_public_key()?.is_some() {
+            return Ok(None);
+        }
+        let key = keys::create_own_key("", "")?;
+        Ok(Some((key.fingerprint().to_string(), keys::own_key_path()?)))
+    };
+    py.detach(make).map_err(|e| to_python(py, &e))
 }
 
 /// The keys, and why others are not usable, if any are not.

@@ -44,6 +44,22 @@ def test_command(run: Any, scene: Any, source: Any) -> None:
     assert run("--overwrite", "--save-sourcecode", file, program, "NDVI").returncode == 0
 
 
+def test_first_function_makes_a_key(tmp_path: Path, scene: Any, source: Any) -> None:
+    """As HDF5-UDF does; it is said once, and `hyperchunk udf attach` asks for `hyperchunk key new` as ever."""
+    program, env = source("lua", elementwise("lua", "i", "simple")), environment(tmp_path / "fresh")
+    line = [HYPERCHUNK, "udf", "attach", scene(), program, "simple:10:float"]
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "hyperchunk key new" in done.stderr
+    for told in (1, 0):
+        line = [str(COMMAND), scene(), program, "simple:10:float"]
+        done = subprocess.run(line, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("made your signing key SHA256:") == told
+        assert done.stdout.startswith("Dataset header:")
+    assert (tmp_path / "fresh" / "hyperchunk" / "keys" / "self.key").stat().st_mode & 0o777 == 0o600
+
+
 def test_command_with_descriptions_and_help(run: Any, scene: Any, source: Any) -> None:
     file = scene()
     program = source("py", elementwise("py", "i", "Simple"))
