@@ -72,14 +72,14 @@ def build(mpi: str) -> Path:
     made.mkdir(parents=True, exist_ok=True)
     say: dict[str, Any] = {"check": True, "stdout": sys.stderr}
     subprocess.run([sys.executable, "-m", "venv", "--clear", made / "mpi"], **say)
-    pip = [made / "mpi/bin/python", "-m", "pip", "--disable-pip-version-check", "-q", "install"]
+    pip: list[str | Path] = [made / "mpi/bin/python", "-m", "pip", "--disable-pip-version-check", "-q", "install"]
     subprocess.run([*pip, PACKAGES[mpi], *TOOLS], **say)
     options = [f"-D{name}={value}" for name, value in OPTIONS.items()]
     environment = os.environ | {
         "CC": str(made / "mpi/bin/mpicc"),
         "PATH": os.pathsep.join([str(made / "mpi/bin"), os.environ.get("PATH", os.defpath)]),
     }
-    cmake = [made / "mpi/bin/cmake", "-G", "Ninja", "-S", sources(), f"-DCMAKE_INSTALL_PREFIX={made / 'hdf5'}"]
+    cmake: list[str | Path] = [made / "mpi/bin/cmake", "-G", "Ninja", "-S", sources(), f"-DCMAKE_INSTALL_PREFIX={made / 'hdf5'}"]
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([*cmake, "-B", place, *options], env=environment, **say)
         subprocess.run([made / "mpi/bin/ninja", "-C", place, "install"], env=environment, **say)
