@@ -354,6 +354,24 @@ static void left_open(const char *name)
     write_part(set, 1, SIZES[0], 0, collective);
 }
 
+/* One rank writes a scalar dataset, and others read it in the same open file. */
+static void scalar(const char *name)
+{
+    int value = 17, read = 0;
+    hid_t file = create(name, MPI_COMM_WORLD), space = H5Screate(H5S_SCALAR);
+    hid_t set = H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (rank == 0)
+        CHECK(H5Dwrite(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value));
+    CHECK(H5Fflush(file, H5F_SCOPE_GLOBAL));
+    if (H5Dread(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, collective, &read) < 0)
+        say("not read");
+    else if (read != value)
+        say("expected %d, got %d", value, read);
+    CHECK(H5Dclose(set));
+    H5Sclose(space);
+    CHECK(H5Fclose(file));
+}
+
 /* Ranks that write different values to one element. */
 static void conflict(const char *name)
 {
@@ -372,7 +390,8 @@ int main(int count, char **arguments)
         void (*run)(const char *);
     } cases[] = {{"kernels", kernels},     {"compounds", compounds},         {"reads", reads},
                  {"appends", appends},     {"communicators", communicators}, {"questions", questions},
-                 {"left_open", left_open}, {"conflict", conflict},           {"failures", failures}};
+                 {"left_open", left_open}, {"conflict", conflict},           {"failures", failures},
+                 {"scalar", scalar}};
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -101,6 +101,19 @@ def test_a_conflict_is_told_to_every_rank(mpi: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
+def test_what_lies_with_another_rank_is_never_a_fill_value(mpi: str, tmp_path: Path) -> None:
+    assert run(mpi, tmp_path / "native", "scalar", store=None) == (0, "")
+    state, errors = run(mpi, tmp_path / "store", "scalar")
+    assert state != 0
+    assert sorted(line for line in errors.splitlines() if line.startswith("rank")) == [
+        f"rank {rank}: not read" for rank in (1, 2, 3)
+    ]
+    assert errors.count("H5Dread: cannot read this dataset of") == 3
+    with h5py.File(tmp_path / "store" / "scalar.h5") as file:
+        assert file["x"][()] == 17
+
+
+@pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
 def test_what_cannot_be_opened_fails_at_every_rank(mpi: str, tmp_path: Path) -> None:
     # MPICH says more than that on standard error, natively as well.
     assert run(mpi, tmp_path, "failures")[0] == 0

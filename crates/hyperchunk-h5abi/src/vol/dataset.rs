@@ -20,7 +20,7 @@ const FEW: usize = 8;
 /// # Safety
 /// The arguments are those of a callback: arrays of `count`, objects of ours.
 unsafe fn transfer_all(
-    slot: &'static Slot,
+    slot: &Slot,
     writes: bool,
     count: usize,
     datasets: *const P,
@@ -43,9 +43,18 @@ unsafe fn transfer_all(
         }
     }
     let independent = ranks.map(|file| file.independent(dxpl)).transpose()?.flatten();
-    let dxpl = independent.as_ref().map_or(dxpl, |list| list.id);
+    let dxpl = independent.unwrap_or(dxpl);
     if let Some(file) = ranks.filter(|_| !writes && independent.is_some()) {
         file.meet()?;
+    }
+    if !writes && ranks.is_some() {
+        for number in 0..count {
+            // SAFETY: by this function's contract.
+            let ours = unsafe { Object::of(*datasets.add(number)) };
+            if let (Some(file), None) = (&ours.file, &ours.dataset) {
+                file.check_own(ours.under, ours.vol)?;
+            }
+        }
     }
     if !any {
         // SAFETY: by this function's contract.

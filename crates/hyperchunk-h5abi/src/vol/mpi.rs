@@ -10,6 +10,7 @@ use crate::symbols::{Herr, Hid, functions};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// A communicator, or a datatype.
 type Word = usize;
@@ -67,6 +68,8 @@ pub(super) struct Ranks {
     rank: u32,
     /// The access list that they opened it with.
     list: Option<PropertyList>,
+    /// See [`Ranks::independent`].
+    transfer: Mutex<Option<PropertyList>>,
 }
 
 /// A status of MPI.
@@ -107,7 +110,7 @@ impl Ranks {
         let number = |number: c_int| u32::try_from(number).unwrap_or(0);
         let (size, rank) = (number(size), number(rank));
         let list = Some(PropertyList::copy(slot, fapl)?);
-        Ok(Some(Ranks { slot, calls, byte, communicator, size, rank, list }))
+        Ok(Some(Ranks { slot, calls, byte, communicator, size, rank, list, transfer: Mutex::default() }))
     }
 
     /// Whether this is the rank that decides.
@@ -138,6 +141,23 @@ impl Ranks {
     /// The access list that they opened the file with, for whoever asks.
     pub(super) fn list(&self) -> Outcome<Option<PropertyList>> {
         self.list.as_ref().map(|list| PropertyList::copy(self.slot, list.id)).transpose()
+    }
+
+    /// A transfer list without collective transfers, if `dxpl` asks for them: a file that each rank has alone has none. It lives until
+    /// the next one is asked for, since HDF5 writes to it when the call that it was used in has ended.
+    pub(super) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
+        let Some(lists) = self.slot.mpi() else { return Ok(None) };
+        let mut mode = INDEPENDENT;
+        // SAFETY: HDF5 passes a transfer list, or 0 for none; a live place.
+        if dxpl == 0 || unsafe { (lists.get_transfer)(dxpl, &raw mut mode) } < 0 || mode != COLLECTIVE {
+            return Ok(None);
+        }
+        let list = PropertyList::copy(self.slot, dxpl)?;
+        // SAFETY: a list of our own.
+        done(unsafe { (lists.set_transfer)(list.id, INDEPENDENT) })?;
+        let id = list.id;
+        *self.transfer.lock().unwrap_or_else(PoisonError::into_inner) = Some(list);
+        Ok(Some(id))
     }
 
     /// Bytes of one rank, at all ranks.
@@ -201,7 +221,8 @@ impl Drop for Ranks {
     fn drop(&mut self) {
         if !self.are_there() {
             // Its communicator is gone already.
-            if let Some(list) = self.list.take() {
+            let transfer = self.transfer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            for list in self.list.take().into_iter().chain(transfer) {
                 list.into_id();
             }
             return;
@@ -243,18 +264,4 @@ fn byte(slot: &Slot, calls: &Calls) -> Outcome<Word> {
     let file = Path::new(OsStr::from_bytes(file.to_bytes())).file_name().unwrap_or_default();
     let standard = file.as_bytes().starts_with(b"libmpi_abi");
     Ok(if standard { BYTE_OF_STANDARD } else { BYTE_OF_MPICH })
-}
-
-/// A transfer list without collective transfers, if `dxpl` asks for them: a file that each rank has alone has none.
-pub(super) fn independent(slot: &'static Slot, dxpl: Hid) -> Outcome<Option<PropertyList>> {
-    let Some(lists) = slot.mpi() else { return Ok(None) };
-    let mut mode = INDEPENDENT;
-    // SAFETY: HDF5 passes a transfer list, or 0 for none; a live place.
-    if dxpl == 0 || unsafe { (lists.get_transfer)(dxpl, &raw mut mode) } < 0 || mode != COLLECTIVE {
-        return Ok(None);
-    }
-    let list = PropertyList::copy(slot, dxpl)?;
-    // SAFETY: a list of our own.
-    done(unsafe { (lists.set_transfer)(list.id, INDEPENDENT) })?;
-    Ok(Some(list))
 }

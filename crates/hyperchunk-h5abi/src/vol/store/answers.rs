@@ -9,15 +9,15 @@ use crate::symbols::Herr;
 use std::ffi::c_int;
 
 /// `H5VL_dataset_get_t`.
-const GET_SPACE: c_int = 2;
-const GET_SPACE_STATUS: c_int = 3;
+pub(super) const GET_SPACE: c_int = 2;
+pub(super) const GET_SPACE_STATUS: c_int = 3;
 const GET_STORAGE_SIZE: c_int = 4;
 /// `H5VL_dataset_specific_t`.
 const SET_EXTENT: c_int = 0;
 /// `H5D_SPACE_STATUS_NOT_ALLOCATED` and so on.
-const NOT_ALLOCATED: c_int = 0;
+pub(super) const NOT_ALLOCATED: c_int = 0;
 const PART_ALLOCATED: c_int = 1;
-const ALLOCATED: c_int = 2;
+pub(super) const ALLOCATED: c_int = 2;
 
 /// `H5VL_dataset_specific_args_t` of a new extent.
 #[repr(C)]

@@ -7,12 +7,12 @@
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, refuse};
 use super::super::file::Below;
-use super::super::mpi::{self, Ranks};
+use super::super::mpi::Ranks;
 use super::super::object::Object;
 use super::super::options::{Commit, Options};
 use super::super::slot::{NO_REQUEST, PropertyList, Slot};
 use super::opened::{self, Call};
-use super::{Opened, Store};
+use super::{Opened, Store, describe};
 use crate::symbols::Hid;
 use hyperchunk::store::{LogWriter, Session, WriterId, commit};
 use std::fs;
@@ -215,11 +215,8 @@ impl Opened {
     }
 
     /// The transfer list for the connector below, if this one asks for collective transfers.
-    pub(in crate::vol) fn independent(&self, dxpl: Hid) -> Outcome<Option<PropertyList>> {
-        if !self.has_ranks() {
-            return Ok(None);
-        }
-        mpi::independent(self.store.slot, dxpl)
+    pub(in crate::vol) fn independent(&self, dxpl: Hid) -> Outcome<Option<Hid>> {
+        self.store.ranks().map_or(Ok(None), |ranks| ranks.independent(dxpl))
     }
 
     /// Waits until all ranks are here; then each sees what the others have written.
@@ -227,6 +224,21 @@ impl Opened {
         let Some((ranks, writer)) = self.store.writing_ranks() else { return Ok(()) };
         let flushed = writer.show_all().map_err(Into::into);
         ranks.agreed(flushed, drop)
+    }
+
+    /// Refuses to read elements of a dataset that lies in the skeletons of ranks, where this rank has written none: another may have.
+    pub(in crate::vol) fn check_own(&self, under: P, vol: Hid) -> Outcome<()> {
+        let store = &self.store;
+        if store.writing_ranks().is_none() {
+            return Ok(());
+        }
+        if describe::is_untouched(store.slot, under, vol)? {
+            refuse!(
+                "H5Dread: cannot read this dataset of {} while its ranks have it open: expected elements that this rank wrote, got none, and those that another wrote are in that rank's own file; read it after H5Fclose",
+                store.path.display()
+            )
+        }
+        Ok(())
     }
 
     /// What was flushed is there for all ranks when all have flushed.

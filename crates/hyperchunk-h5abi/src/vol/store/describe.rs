@@ -3,6 +3,7 @@
 use super::super::api::P;
 use super::super::failure::{Outcome, TOLD, done};
 use super::super::slot::{PropertyList, Slot};
+use super::answers::{ALLOCATED, GET_SPACE, GET_SPACE_STATUS, NOT_ALLOCATED};
 use crate::symbols::Hid;
 use crate::virtual_sources::{VIRTUAL, text};
 use hyperchunk::model::{AllocationTime, Datatype, FillTime, FillValue, FillWhen, Filter, Pipeline};
@@ -284,6 +285,23 @@ pub(super) fn ask(slot: &Slot, under: P, vol: Hid, operation: c_int) -> Outcome<
     // SAFETY: a lower dataset, and arguments of our own for an operation that answers with an identifier.
     done(unsafe { (slot.api.dataset_get)(under, vol, (&raw mut args).cast(), 0, null_mut()) })?;
     Ok(args.answer)
+}
+
+/// Whether a lower dataset has elements, of which none was ever written.
+pub(super) fn is_untouched(slot: &Slot, under: P, vol: Hid) -> Outcome<bool> {
+    let space = ask(slot, under, vol, GET_SPACE)?;
+    // SAFETY: a dataspace of our own.
+    let elements = slot.keep_errors(|| unsafe {
+        let elements = (slot.api.selected)(space);
+        (slot.api.space_close)(space);
+        elements
+    });
+    let mut status = ALLOCATED;
+    let answer = (&raw mut status) as Hid;
+    let mut args = GetArguments { operation: GET_SPACE_STATUS, answer };
+    // SAFETY: a lower dataset, and arguments of our own with a live place for the answer.
+    done(unsafe { (slot.api.dataset_get)(under, vol, (&raw mut args).cast(), 0, null_mut()) })?;
+    Ok(elements > 0 && status == NOT_ALLOCATED)
 }
 
 /// The marker of a lower dataset.
