@@ -392,6 +392,8 @@ int main(int count, char **arguments)
                  {"appends", appends},     {"communicators", communicators}, {"questions", questions},
                  {"left_open", left_open}, {"conflict", conflict},           {"failures", failures},
                  {"scalar", scalar}};
+    /* In one piece: lines of several ranks are not mixed. */
+    setvbuf(stderr, NULL, _IOFBF, 1 << 16);
     MPI_Init(&count, &arguments);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -401,6 +403,9 @@ int main(int count, char **arguments)
         if (count == 3 && strcmp(arguments[1], cases[number].name) == 0)
             cases[number].run(arguments[2]);
     H5Pclose(collective);
+    /* Launchers stop the others when one rank has failed. */
+    fflush(stderr);
+    MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return wrong;
 }
