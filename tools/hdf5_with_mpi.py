@@ -79,7 +79,14 @@ def build(mpi: str) -> Path:
         "CC": str(made / "mpi/bin/mpicc"),
         "PATH": os.pathsep.join([str(made / "mpi/bin"), os.environ.get("PATH", os.defpath)]),
     }
-    cmake: list[str | Path] = [made / "mpi/bin/cmake", "-G", "Ninja", "-S", sources(), f"-DCMAKE_INSTALL_PREFIX={made / 'hdf5'}"]
+    cmake: list[str | Path] = [
+        made / "mpi/bin/cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        sources(),
+        f"-DCMAKE_INSTALL_PREFIX={made / 'hdf5'}",
+    ]
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([*cmake, "-B", place, *options], env=environment, **say)
         subprocess.run([made / "mpi/bin/ninja", "-C", place, "install"], env=environment, **say)
