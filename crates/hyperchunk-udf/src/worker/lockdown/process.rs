@@ -14,22 +14,24 @@ const NONE: c_ulong = 0;
 
 /// Fails unless the calling thread is the only one: Landlock and seccomp filters would not cover the others.
 pub(super) fn require_one_thread() -> Result<()> {
-    let tasks =
-        fs::read_dir("/proc/self/task").map_err(|error| Error::io("lockdown: /proc/self/task", &error))?;
-    let own = std::process::id().to_string();
-    let others: Vec<_> = tasks.flatten().filter(|task| task.file_name() != own.as_str()).collect();
-    if others.is_empty() {
+    let failed = |error: std::io::Error| Error::io("lockdown: /proc/self/task", &error);
+    let tasks = fs::read_dir("/proc/self/task").map_err(failed)?;
+    let tasks: Vec<fs::DirEntry> = tasks.collect::<Result<_, _>>().map_err(failed)?;
+    // One is the caller, whatever its number is in this /proc.
+    if tasks.len() == 1 {
         return Ok(());
     }
-    let name = |task: &fs::DirEntry| {
+    let own = std::process::id().to_string();
+    let others: Vec<_> = tasks.iter().filter(|task| task.file_name() != own.as_str()).collect();
+    let name = |task: &&fs::DirEntry| {
         let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         escape(name.trim_end(), 40).to_string()
     };
     let names: Vec<String> = others.iter().take(8).map(name).collect();
     fail!(
         Worker,
-        "lockdown: expected one thread, got {} more ({}): a library that was loaded (an import that the profile grants) starts threads when it is loaded, which the sandbox would not cover; grant it to no profile",
-        others.len(),
+        "lockdown: expected one thread, got {} ({}): a library that was loaded (an import that the profile grants) starts threads when it is loaded, which the sandbox would not cover; grant it to no profile",
+        tasks.len(),
         names.join(", ")
     )
 }
