@@ -25,10 +25,12 @@ ARTEFACTS = {
     "hyperchunk_snappy": "hyperchunk/plugins/libhyperchunk_snappy.so",
     # Not beside the filters: HDF5 asks every connector in a plugin folder about each file that it cannot open.
     "hyperchunk_vol": "hyperchunk/connector/libhyperchunk_vol.so",
+    # So this one, which is no connector to programs that did not name it, lies there.
+    "hyperchunk_vol_named": "hyperchunk/plugins/libhyperchunk_vol_named.so",
     "hyperchunk-udf-worker": "hyperchunk/libexec/hyperchunk-udf-worker",
     "hyperchunk-wasm-worker": "hyperchunk/libexec/hyperchunk-wasm-worker",
 }
-PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol"]
+PLUGINS = ["hyperchunk-filter", "hyperchunk-snappy", "hyperchunk-vol", "hyperchunk-vol-named"]
 PACKAGES = ["hyperchunk-python", *PLUGINS, "hyperchunk-udf", "hyperchunk-wasm"]
 FEATURES = "hyperchunk-udf/worker-bin"
 # Where older builds put artefacts; an editable install that is refreshed must not keep them.

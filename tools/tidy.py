@@ -27,6 +27,7 @@ MAY_USE = {
     "hyperchunk-wasm": {"hyperchunk-udf"},
     "hyperchunk-snappy": {"hyperchunk-h5abi"},
     "hyperchunk-vol": {"hyperchunk-h5abi"},
+    "hyperchunk-vol-named": set(),
     "hyperchunk-cli": {
         "hyperchunk",
         "hyperchunk-arrow",

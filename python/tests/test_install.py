@@ -19,6 +19,7 @@ import hyperchunk
 home = Path(hyperchunk.__file__).parent
 assert (home / "plugins" / "libhyperchunk_filter.so").is_file()
 assert (home / "plugins" / "libhyperchunk_snappy.so").is_file()
+assert (home / "plugins" / "libhyperchunk_vol_named.so").is_file()
 assert (home / "connector" / "libhyperchunk_vol.so").is_file()
 assert not (home / "plugins" / "libhyperchunk_vol.so").exists()
 assert os.access(home / "libexec" / "hyperchunk-udf-worker", os.X_OK)

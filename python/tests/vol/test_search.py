@@ -219,3 +219,46 @@ def test_failed_open_costs_little_more_than_natively(tmp_path: Path) -> None:
         for env in ({"HDF5_PLUGIN_PATH": str(tmp_path / "empty")}, filters())
     ]
     assert costs[1] < costs[0] + 40e-6, costs
+
+
+# Makes a store, and says which of our libraries it has loaded. Argument: the libhdf5.
+NAMED = """
+    import ctypes, re, sys
+    hdf5 = ctypes.CDLL(sys.argv[1])
+    hdf5.H5Fcreate.restype = ctypes.c_int64
+    hdf5.H5open()
+    zero = ctypes.c_int64(0)
+    file = ctypes.c_int64(hdf5.H5Fcreate(b"a.h5", 2, zero, zero))
+    assert file.value >= 0
+    assert hdf5.H5Fclose(file) >= 0
+    assert hdf5.H5Fopen(b"none.h5", 0, zero) < 0
+    print(*sorted(set(re.findall(r"libhyperchunk_(\\w+)\\.so", open("/proc/self/maps").read()))))
+"""
+
+
+@pytest.mark.parametrize("package", [package for package, _ in releases.RELEASES])
+def test_connector_that_is_named_is_found_through_the_plugin_folder(package: str, tmp_path: Path) -> None:
+    library = releases.library(package)
+    env = filters() | {"LD_LIBRARY_PATH": str(library.parent)}
+    named = env | {"HDF5_VOL_CONNECTOR": "hyperchunk store"}
+    assert "vol" in helpers.finish(helpers.start(NAMED, library, folder=tmp_path, env=named)).split()
+    assert (tmp_path / "a.h5.d").is_dir()
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    # HDF5 2.x ends with a connector that it does not know; 1.14 goes on without.
+    for other, ends in [({}, False), ({"HDF5_VOL_CONNECTOR": "native"}, False), ({"HDF5_VOL_CONNECTOR": "our"}, None)]:
+        process = helpers.start(NAMED, library, folder=plain, env=env | other)
+        out, err = process.communicate(timeout=120)
+        assert "vol" not in out.split()
+        assert not (plain / "a.h5.d").exists()
+        assert ends is None or (process.returncode != 0) == ends, err
+
+
+def test_plugin_that_waits_for_the_name_is_no_filter(tmp_path: Path) -> None:
+    code = """
+    import h5py
+    assert h5py.h5z.filter_avail(31300)
+    assert not h5py.h5z.filter_avail(31301)
+    """
+    for env in (filters(), hyperchunk.plugins.environment()):
+        helpers.finish(helpers.start(code, folder=tmp_path, env=env))
