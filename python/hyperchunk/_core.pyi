@@ -51,6 +51,7 @@ __all__ = [
     "idle_workers",
     "layouts",
     "list_live",
+    "make_missing_key",
     "predicate_of_dataset",
     "prepend_plugin_folder",
     "query_top",

@@ -202,3 +202,27 @@ def test_the_working_folder_may_change(tmp_path: Path, monkeypatch: pytest.Monke
     assert not list((tmp_path / "there").iterdir())
     with h5py.File("here/a.h5") as file:
         assert file["x"][...].tolist() == [1, 1, 1, 2]
+
+
+def test_datasets_with_several_names_are_written_by_each(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = store.create(path, {"/g/x": store.Dataset((4,), "i4"), "/z": store.Dataset((4,), "i4")})
+    with run.writer() as writer:
+        writer["/g/x"][...] = 1
+        writer["/z"][...] = 1
+    run.commit()
+    with h5py.File(path, "r+") as file:
+        file["again"] = file["g/x"]
+        file["h"] = file["g"]
+        file["g/root"] = file["/"]
+    names = ["again", "g/x", "h/x", "g/root/z"]
+    for number, name in enumerate(names):
+        with store.open(path).writer() as writer:
+            writer[name][number] = number + 10
+        store.open(path).commit()
+        with h5py.File(path) as file:
+            assert file[name][number] == number + 10
+            assert file["again"] == file["g/x"] == file["h/x"]
+    with h5py.File(path) as file:
+        assert file["again"][...].tolist() == [10, 11, 12, 1]
+        assert file["z"][...].tolist() == [1, 1, 1, 13]

@@ -2,8 +2,10 @@
 
 import ctypes
 import json
+import os
 import random
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +126,21 @@ def test_fill_values_are_copied_by_export_and_get(tmp_path: Path, value: str) ->
             if dataset.maxshape == (None,):
                 dataset.resize((9,))
                 assert dataset.asstr()[8] == value
+
+
+def test_strings_whose_shuffle_has_no_parameter_are_committed_and_packed(tmp_path: Path) -> None:
+    # HDF5 sets none for elements of variable length, and leaves the filter out of each chunk.
+    code = """
+import h5py
+with h5py.File("a.h5", "w") as file:
+    options = {"chunks": (2,), "shuffle": True, "dtype": h5py.string_dtype()}
+    file.create_dataset("s", data=["a", "bb", "c"], **options)
+    file.create_dataset("z", data=["a", "bb", "c"], compression=4, **options)
+"""
+    env = os.environ | hyperchunk.plugins.environment(store=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, check=True)
+    run("store", "pack", tmp_path / "a.h5", tmp_path / "packed.h5")
+    run("pack", tmp_path / "packed.h5", tmp_path / "again.h5", "--verify")
+    for name in ("a.h5", "packed.h5", "again.h5"):
+        with h5py.File(tmp_path / name) as file:
+            assert file["s"].asstr()[...].tolist() == file["z"].asstr()[...].tolist() == ["a", "bb", "c"]

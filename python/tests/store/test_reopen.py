@@ -276,3 +276,23 @@ def test_a_file_that_is_none_of_the_stores_is_not_replaced(tmp_path: Path) -> No
     run.commit()
     assert tree(path)["@more"] == 1
     np.testing.assert_array_equal(tree(path)["g/d"], 1)
+
+
+def test_link_keeps_what_was_edited_since_the_commit(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    run = first(path)
+    with h5py.File(path, "r+") as file:
+        file["added"] = 2
+        file.attrs["a"] = 1
+        del file["host"]
+    subprocess.run([HYPERCHUNK, "store", "link", str(path)], check=True, timeout=60)
+    found = tree(path)
+    assert (found["added"], found["@a"]) == (2, 1)
+    assert "host" not in found
+    with run.writer() as writer:
+        writer.attrs["b"] = 1
+    run.commit()
+    found = tree(path)
+    assert (found["added"], found["@a"], found["@b"]) == (2, 1, 1)
+    assert "host" not in found
+    np.testing.assert_array_equal(found["g/d"], 1)

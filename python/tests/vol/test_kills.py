@@ -116,3 +116,33 @@ def test_appending_programs_are_killed(seed: int, tmp_path: Path) -> None:
     packed = tmp_path / "packed.h5"
     subprocess.run([helpers.command(), "store", "pack", path, packed], check=True, timeout=60)
     verify(packed, closed, begun)
+
+
+def test_what_a_killed_writer_flushed_hides_no_later_epoch(tmp_path: Path) -> None:
+    flushed = 'import h5py, os\nf = h5py.File("a.h5", "a")\nf["d"][0] = 1\nf.flush()\nos._exit(1)\n'
+    env = hyperchunk.plugins.environment(store=True)
+    make = 'import h5py\nwith h5py.File("a.h5", "w") as f: f["d"] = [0.0, 0, 0]\n'
+    helpers.run(make, folder=tmp_path, store=True)
+    killed = helpers.start(flushed, folder=tmp_path, env=env)
+    killed.communicate(timeout=60)
+    assert killed.returncode == 1
+    helpers.run('import h5py\nwith h5py.File("a.h5", "a") as f: f["d"][:] = 2\n', folder=tmp_path, store=True)
+    for number in range(2):
+        code = f'import h5py\nwith h5py.File("a.h5", "a") as f: f["copy{number}"] = f["d"][:]\n'
+        helpers.run(code, folder=tmp_path, store=True)
+        with h5py.File(tmp_path / "a.h5") as file:
+            assert file["d"][:].tolist() == file[f"copy{number}"][:].tolist() == [2, 2, 2]
+
+
+def test_a_dead_process_that_nobody_waited_for_is_dead(tmp_path: Path) -> None:
+    make = 'import h5py\nwith h5py.File("a.h5", "w") as f: f["d"] = [0.0, 0, 0]\n'
+    helpers.run(make, folder=tmp_path, store=True)
+    flushed = 'import h5py, os\nf = h5py.File("a.h5", "a")\nf["d"][0] = 1\nf.flush()\nprint("done")\nos._exit(1)\n'
+    dead = helpers.start(flushed, folder=tmp_path, env=hyperchunk.plugins.environment(store=True))
+    stat = Path(f"/proc/{dead.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
+    helpers.run('import h5py\nwith h5py.File("a.h5", "a") as f: f["d"][1] = 2\n', folder=tmp_path, store=True)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["d"][1] == 2
+    dead.communicate()

@@ -91,3 +91,41 @@ def test_a_file_is_joined_before_any_writer_has_flushed(tmp_path: Path) -> None:
     with h5py.File(path) as f:
         assert f["x"][:].tolist() == [1, 2]
         assert "g" in f
+
+
+def test_objects_made_again_under_a_name_that_moved_are_others(tmp_path: Path) -> None:
+    """They look like those that were moved, and are none."""
+    first = """
+        import h5py
+        with h5py.File("a.h5", "w") as f:
+            f["cfg"], f["text"], f["vlen"] = 3, "x", ["a", "b"]
+            f.create_group("cur/below").attrs["v"] = 1
+            f.create_group("old")
+    """
+    second = """
+        import h5py
+        with h5py.File("a.h5", "r+") as f:
+            f["backup"] = f["cfg"]
+            del f["cfg"]
+            f.move("text", "old/text")
+            f.move("vlen", "a_vlen")
+            f.move("cur", "old/cur")
+            f["cfg"], f["text"], f["vlen"] = 3, "x", ["a", "b"]
+            f.create_group("cur/below").attrs["v"] = 1
+    """
+    third = """
+        import h5py
+        with h5py.File("a.h5", "r+") as f:
+            f["cfg"][()] = 4
+            f["vlen"][0] = "new"
+            f["cur/below"].attrs["v"] = 2
+            f["cur/more"] = 1
+    """
+    for code in (first, second, third):
+        helpers.run(code, folder=tmp_path, store=True)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert (f["backup"][()], f["cfg"][()]) == (3, 4)
+        assert f["text"] != f["old/text"]
+        assert (f["a_vlen"].asstr()[0], f["vlen"].asstr()[0]) == ("a", "new")
+        assert (f["old/cur/below"].attrs["v"], f["cur/below"].attrs["v"]) == (1, 2)
+        assert list(f["old/cur"]) == ["below"]

@@ -26,7 +26,11 @@ impl Codec for Shuffle {
     }
 
     fn encode(&self, input: &[u8], output: &mut Vec<u8>, context: &EncodeContext<'_>) -> Result<Encoded> {
-        let size = element_size(context.parameters)?;
+        let size = match element_size(context.parameters) {
+            // HDF5 sets no parameter for elements of variable length, and leaves the filter out then.
+            Err(_) if context.optional => return Ok(Encoded::Refused),
+            size => size?,
+        };
         if size == 1 || input.len() / 2 < size {
             return Ok(Encoded::Same);
         }

@@ -435,6 +435,15 @@ pub(super) enum Found {
     Foreign,
 }
 
+/// The error where a file that is none of the store's would be replaced.
+pub(super) fn foreign(site: Site<'_>, verb: &str) -> Error {
+    let path = site.at().path().display();
+    Error::invalid(format!(
+        "cannot {verb}: expected the skeleton of the store at {path}, got another HDF5 file, which would be replaced; move it \
+         away and {verb} again, or move {path}.d away to keep the file without the store"
+    ))
+}
+
 /// Looks at the file at the user's path.
 pub(super) fn found(site: Site<'_>, epoch: &Manifest) -> Result<Found> {
     let bytes = match site.at().file() {

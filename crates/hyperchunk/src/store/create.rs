@@ -8,6 +8,7 @@ use super::skeleton::{Change, Merge, Shown};
 use super::{
     DatasetId, Definition, FileStamp, Known, Manifest, Marker, StoreId, Stored, WriterId, commit, folder_of,
 };
+use crate::walk::{Found, Next};
 use crate::write::Sync;
 use crate::{Error, ErrorKind, File, OpenOptions, Result};
 use std::collections::{HashMap, HashSet};
@@ -229,14 +230,41 @@ pub fn attach<'a>(site: impl Into<Site<'a>>) -> Result<(Option<Known>, Vec<Named
     Ok((None, announced))
 }
 
-/// The datasets of an epoch, each with a path that leads there now: they may have been moved since they were defined, also
-/// in the file at the user's path by programs without hyperchunk.
+/// How many names of datasets are told, if they have more than one: hard links of groups may lead to the same ones in very many
+/// ways.
+const FURTHER_NAMES: usize = 65_536;
+
+/// The datasets of an epoch, each with the paths that lead there now: they may have been moved or linked since they were
+/// defined, also in the file at the user's path by programs without hyperchunk.
 pub(super) fn named_datasets(site: Site<'_>, epoch: &Manifest) -> Result<Vec<NamedDefinition>> {
-    let all = Marker::all(&commit::skeleton(site, epoch, true)?)?.into_iter();
-    let named = all.filter_map(|(path, marker, _)| {
-        epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
-    });
-    Ok(named.collect())
+    let file = commit::skeleton(site, epoch, true)?;
+    let all = Marker::all(&file)?.into_iter();
+    let mut named: Vec<NamedDefinition> = all
+        .filter_map(|(path, marker, _)| {
+            epoch.dataset(&marker.dataset).map(|stored| (path, stored.definition.clone()))
+        })
+        .collect();
+    let mut links = Vec::new();
+    file.walk(&file.root()?, b"/", &mut |visit| {
+        if let Found::Again(first) = visit.found {
+            links.push((visit.path.to_vec(), first.to_vec()));
+        }
+        Ok(Next::Enter)
+    })?;
+    let first_names = named.len();
+    for (link, first) in links {
+        // Of a dataset, or of all below a group, which may have further names themselves.
+        let slash: &[u8] = if first == b"/" { b"/" } else { b"" };
+        let through = |(path, definition): &NamedDefinition| {
+            let rest = path.strip_prefix(&*first)?;
+            let is_below = rest.is_empty() || rest.starts_with(b"/") || first == b"/";
+            is_below.then(|| ([&*link, slash, rest].concat(), definition.clone()))
+        };
+        let further: Vec<NamedDefinition> = named.iter().filter_map(through).collect();
+        named.extend(further);
+        named.truncate(first_names.max(FURTHER_NAMES));
+    }
+    Ok(named)
 }
 
 /// Refuses the file of a store that nothing of is beside it: whoever wrote to it would begin another store. No epoch was found.

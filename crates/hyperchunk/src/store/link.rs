@@ -286,7 +286,11 @@ pub fn link(path: &Path, linking: Linking, sync: Sync) -> Result<Links> {
         Error::new(ErrorKind::NotFound, "there is no store, or nothing of it was committed")
             .file(path.display())
     })?;
-    let file = File::from_bytes(manifest.image.clone(), &super::commit::plain())?;
+    // With what somebody changed in it since the commit.
+    let file = match super::commit::found(path.into(), &manifest)? {
+        super::commit::Found::Foreign => return Err(super::commit::foreign(path.into(), "link")),
+        _ => super::commit::skeleton(path.into(), &manifest, true)?,
+    };
     let mut merge = Merge::new(Some(&file), &[])?;
     let (all, links) = shown(path.into(), &manifest, linking, &merge.datasets())?;
     let image = merge.write(manifest.number, &all)?;

@@ -347,7 +347,19 @@ pub(super) fn is_done(log: &Waiting) -> bool {
     let Ok(process) = i32::try_from(log.header.process) else { return true };
     // SAFETY: signal 0 only asks whether the process is there.
     let there = unsafe { libc::kill(process, 0) } == 0;
-    !there && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+    if !there {
+        return std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    }
+    has_ended(process)
+}
+
+/// Whether a process has ended and only its parent has not asked for its status yet.
+fn has_ended(process: i32) -> bool {
+    let Ok(status) = std::fs::read(format!("/proc/{process}/stat")) else { return false };
+    // The state follows the name, which may hold anything, in parentheses.
+    let end = status.iter().rposition(|byte| *byte == b')');
+    let state = end.and_then(|end| status.get(end + 2));
+    matches!(state, Some(b'Z' | b'X'))
 }
 
 #[cfg(test)]

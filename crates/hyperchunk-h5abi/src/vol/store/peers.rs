@@ -1,5 +1,6 @@
 //! Other writers of the same file, at work or done: what they have flushed is there to be read.
 
+use super::finish;
 use super::layers::{Layer, Source};
 use hyperchunk::store::commit::{self, Waiting};
 use hyperchunk::store::{
@@ -107,7 +108,12 @@ impl Peers {
     fn is_peer(&self, log: &Waiting) -> bool {
         let header = &log.header;
         let of_session = self.session.is_unknown() || header.session == self.session;
-        header.writer != self.own && of_session && !self.hidden.contains(&header.writer)
+        // What a process left that is no more does not lie over what was committed after it began.
+        let is_older = self.base.as_ref().is_some_and(|base| header.base < base.number);
+        header.writer != self.own
+            && of_session
+            && !self.hidden.contains(&header.writer)
+            && !(is_older && finish::is_done(log))
     }
 
     /// What they have of a dataset, as of the last [`Peers::refresh`].

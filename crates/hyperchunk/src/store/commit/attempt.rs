@@ -4,8 +4,8 @@ use super::at;
 use super::ends::Ends;
 use super::taken::{New, open};
 use super::{
-    CommitOptions, Committed, Found, SetAside, Waiting, add_log, found, now, plain, waiting_and_damaged,
-    writers,
+    CommitOptions, Committed, Found, SetAside, Waiting, add_log, foreign, found, now, plain,
+    waiting_and_damaged, writers,
 };
 use crate::store::id::hash;
 use crate::store::manifest::Stored;
@@ -292,7 +292,7 @@ impl<'a> Attempt<'a> {
                             in_place: false,
                             written: HashSet::new(),
                         }),
-                        Found::Foreign => return Err(foreign(self.site)),
+                        Found::Foreign => return Err(foreign(self.site, "commit")),
                         Found::Unchanged | Found::Waiting => {}
                     }
                     current = Some(file);
@@ -645,15 +645,6 @@ fn last_order(base: &Manifest, stored: &Stored, writer: WriterId) -> Option<u64>
 /// deleted meanwhile.
 fn is_of_content(site: Site<'_>, error: &Error) -> bool {
     !error.is_of_reading() && (site.bucket().is_none() || error.kind() != ErrorKind::NotFound)
-}
-
-/// The error where a commit would replace a file that is none of the store's.
-fn foreign(site: Site<'_>) -> Error {
-    let path = site.at().path().display();
-    Error::invalid(format!(
-        "cannot commit: expected the skeleton of the store at {path}, got another HDF5 file, which a commit would replace; move it \
-         away and commit again, or move {path}.d away to keep the file without the store"
-    ))
 }
 
 /// The error of a commit that was refused.

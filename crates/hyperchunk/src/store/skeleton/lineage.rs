@@ -14,6 +14,8 @@ use std::collections::{HashMap, HashSet};
 pub(super) struct Lineage {
     /// By objects of the image, those of the base that they are.
     base_of: HashMap<usize, usize>,
+    /// Objects of the base that the image has, under whatever name.
+    living: HashSet<usize>,
     /// By objects of the new file, those of the image that they are.
     claimed: HashMap<usize, usize>,
     visited: HashSet<usize>,
@@ -23,6 +25,11 @@ impl Lineage {
     /// The object of the base that an object of the image is.
     pub(super) fn base_of(&self, item: usize) -> Option<usize> {
         self.base_of.get(&item).copied()
+    }
+
+    /// Whether the image has an object of the base, under whatever name: then no other object of the image is that one.
+    pub(super) fn has(&self, old: usize) -> bool {
+        self.living.contains(&old)
     }
 
     /// Whether no other object of the image is that object of the new file; it is from now on.
@@ -51,6 +58,7 @@ impl Merge {
                     continue;
                 }
                 lineage.base_of.insert(item, old);
+                lineage.living.insert(old);
                 if let Some(node) = self.node_of[old]
                     && self.alike(self.nodes[node].thing, self.thing(item))?
                     && lineage.claim(node, item)

@@ -407,7 +407,7 @@ impl Merge {
             };
             let kept = match (old_item, lineage.base_of(to)) {
                 (old, Some(same)) => old == Some(same),
-                (Some(old), None) => self.alike(self.thing(old), self.thing(to))?,
+                (Some(old), None) => !lineage.has(old) && self.alike(self.thing(old), self.thing(to))?,
                 (None, None) => false,
             };
             // What it was before, under whatever name.
