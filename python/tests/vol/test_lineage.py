@@ -129,3 +129,41 @@ def test_objects_made_again_under_a_name_that_moved_are_others(tmp_path: Path) -
         assert (f["a_vlen"].asstr()[0], f["vlen"].asstr()[0]) == ("a", "new")
         assert (f["old/cur/below"].attrs["v"], f["cur/below"].attrs["v"]) == (1, 2)
         assert list(f["old/cur"]) == ["below"]
+
+
+def test_a_writing_session_sees_what_plain_programs_changed(tmp_path: Path) -> None:
+    first = """
+        import h5py
+        with h5py.File("a.h5", "w") as f:
+            f["d"], f["s"], f["t"], f.attrs["n"] = [0.0, 1, 2], 1, 0, 0
+            f["lin"] = ["a", "b"]
+    """
+    plain = """
+        import h5py
+        with h5py.File("a.h5", "r+") as f:
+            f.attrs["n"] += 1
+            f["s"][()] = 5
+            f["lin"][0] = "plain"
+            f.move("lin", "lin2")
+            f["new"] = [0, 1]
+            del f["d"]
+            f["d"] = [50, 51, 52]
+    """
+    second = """
+        import h5py
+        with h5py.File("a.h5", "a") as f:
+            f.attrs["n"] += 1
+            f["t"][()] = f["s"][()] * 10
+            f["lin2"][1] = f["lin2"][0] + b"!"
+            assert f.require_dataset("new", (2,), "i8")[:].tolist() == [0, 1]
+            f["d"][0] = 1
+    """
+    helpers.run(first, folder=tmp_path, store=True)
+    helpers.run(plain, folder=tmp_path, native=True)
+    helpers.run(second, folder=tmp_path, store=True)
+    with h5py.File(tmp_path / "a.h5") as f:
+        assert (f.attrs["n"], f["t"][()]) == (2, 50)
+        assert f["lin2"].asstr()[:].tolist() == ["plain", "plain!"]
+        assert "lin" not in f
+        assert f["new"][:].tolist() == [0, 1]
+        assert f["d"][:].tolist() == [1, 51, 52]

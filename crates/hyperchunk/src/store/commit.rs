@@ -51,6 +51,8 @@ pub struct CommitOptions {
     /// Whether logs whose structure cannot be merged give their raw data: the datasets that they define, at the paths that
     /// they were defined with. Else such logs are set aside as a whole.
     pub data_only: bool,
+    /// Whether what a program without hyperchunk changed in the file is an epoch, also if no writer has anything new.
+    pub edits: bool,
     /// How plain libhdf5 finds the data.
     pub link: Linking,
     /// When the epoch must have reached the disk.
@@ -68,6 +70,7 @@ impl Default for CommitOptions {
             salvage: false,
             conflicts_are_errors: false,
             data_only: false,
+            edits: false,
             link: Linking::Absolute,
             sync: Sync::Commit,
         }
@@ -325,6 +328,19 @@ pub fn commit_all<'a>(site: impl Into<Site<'a>>, options: &CommitOptions) -> Res
     }
     let set_aside = made.as_ref().map_or(set_aside, |made| made.set_aside.clone());
     Ok(Outcome { made, set_aside })
+}
+
+/// Makes an epoch of what a program without hyperchunk changed in the file since the last one, if it did: who begins to write
+/// sees it then.
+///
+/// # Errors
+/// As [`commit_all`].
+pub fn commit_edits<'a>(site: impl Into<Site<'a>>) -> Result<()> {
+    let site = site.into();
+    // Of no writer.
+    let session = Some(Session::named(&format!("edits {}", WriterId::new())));
+    let options = CommitOptions { edits: true, session, ..CommitOptions::default() };
+    commit_all(site, &options).map(drop)
 }
 
 /// The finished logs that a commit would set aside now. Nothing is changed.

@@ -359,7 +359,12 @@ fn find(slot: &'static Slot, options: &Options, flags: c_uint, path: &Path) -> O
         return Ok(Some(Found::Read));
     }
     // Without an epoch the folder is a leftover: somebody put an ordinary file there.
-    Ok(Manifest::newest(path)?.map(|_| Found::Join))
+    if Manifest::newest(path)?.is_none() {
+        return Ok(None);
+    }
+    // What programs without the connector changed since the last epoch is part of what this one finds.
+    commit::commit_edits(path)?;
+    Ok(Some(Found::Join))
 }
 
 /// The logs that nobody has committed and that are to be seen.

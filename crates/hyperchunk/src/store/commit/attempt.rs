@@ -224,7 +224,7 @@ impl<'a> Attempt<'a> {
 
     /// The epoch, of all that is new; `None` if nothing is.
     fn epoch(&mut self) -> Result<Option<Committed>> {
-        if self.new.is_empty() {
+        if self.new.is_empty() && !self.has_edits()? {
             return Ok(None);
         }
         let number = self.number;
@@ -263,6 +263,14 @@ impl<'a> Attempt<'a> {
             links,
             set_aside: self.set_aside.clone(),
         }))
+    }
+
+    /// Whether somebody edited the file, and that is to be committed by itself.
+    fn has_edits(&self) -> Result<bool> {
+        match &self.base {
+            Some(base) if self.options.edits => Ok(matches!(found(self.site, base)?, Found::Edited(_))),
+            _ => Ok(false),
+        }
     }
 
     /// The structure.
