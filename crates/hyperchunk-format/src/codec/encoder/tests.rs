@@ -69,7 +69,7 @@ fn what_cannot_be() {
     let mut encoder = Encoder::new();
     let mut check = |pipeline: &[Filter], chunk: &[u8]| check(&mut encoder, pipeline, chunk).unwrap_err();
     assert_eq!(check(&[filter(9999, true, &[])], &[1]), ErrorKind::MissingFilter);
-    assert_eq!(check(&[filter(2, true, &[])], &[1]), ErrorKind::Invalid);
+    assert_eq!(check(&[filter(2, false, &[])], &[1]), ErrorKind::Invalid);
     assert_eq!(check(&vec![filter(2, true, &[1]); 33], &[1]), ErrorKind::Invalid);
     #[cfg(feature = "deflate")]
     assert_eq!(check(&[filter(1, true, &[10])], &[1]), ErrorKind::Invalid);
@@ -105,4 +105,6 @@ fn only_optional_filters_are_left_out() {
     assert_eq!(check(&mut encoder, &pipeline, &[1, 2, 3]).unwrap().1, 0b1010);
     assert_eq!(check(&mut encoder, &vec![never(true); 32], &[1, 2, 3]).unwrap(), (vec![1, 2, 3], u32::MAX));
     assert_eq!(check(&mut encoder, &[never(false)], &[1, 2, 3]).unwrap_err(), ErrorKind::Invalid);
+    // As HDF5 does where it sets no parameter: for elements of variable length.
+    assert_eq!(check(&mut encoder, &[filter(2, true, &[])], &[1, 2, 3]).unwrap(), (vec![1, 2, 3], 1));
 }
