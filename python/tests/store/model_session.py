@@ -32,6 +32,8 @@ class Making:
         self.id = ""
         #: The epoch that it found.
         self.base = 0
+        #: The epoch that was the newest when it was looked at first.
+        self.began: int | None = None
         self.view: Tree = empty() if anew else copy.deepcopy(tree)
         self.made: set[str] = set()
         self.ops: list[Op] = []
