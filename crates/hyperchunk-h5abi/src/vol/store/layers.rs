@@ -35,9 +35,10 @@ pub(super) struct Layer {
     pub(super) epoch: u64,
 }
 
-/// Whether an extent of a layer of one epoch clips a layer of another: not of peers, which go into one epoch with our own.
+/// Whether an extent of a layer of one epoch clips a layer of another: not of peers, which go into one epoch with our own; and
+/// what peers cut off is there until that is committed, for our extent is not theirs.
 fn clips(later: u64, earlier: u64) -> bool {
-    later > earlier && earlier != EPOCH
+    later > earlier && earlier != EPOCH && later != EPOCH
 }
 
 impl Layer {

@@ -200,17 +200,17 @@ impl Store {
                 self.path.display()
             )
         };
+        let mut is_ahead = false;
         let own = match &self.writer {
             Some(writer) => {
                 let number = writer.define(&definition)?;
-                if writer.dataset(number)?.dims != dims {
-                    writer.set_extent(number, &dims)?;
-                }
+                is_ahead = writer.dataset(number)?.dims != dims;
                 Some((writer.clone(), number))
             }
             None => None,
         };
-        let shared = Shared::new(id, definition, dims, layers, own).with_peers(self.peers.as_ref());
+        let shared = Shared::new(id, definition, dims, layers, own);
+        let shared = shared.ahead(is_ahead).with_peers(self.peers.as_ref());
         let shared = shared.with_codec(self.options.codec);
         let shared = Arc::new(shared);
         let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -46,9 +46,18 @@ struct State {
 #[derive(Debug, Default)]
 pub(super) struct OfPeers {
     pub(super) definition: Option<Definition>,
-    /// The largest extent that one of them gave it; empty if none has it.
+    /// The largest extent that one of them gave it; empty if none did.
     pub(super) dims: Vec<u64>,
     pub(super) layers: Vec<Layer>,
+}
+
+impl OfPeers {
+    fn grow(&mut self, dims: &[u64]) {
+        if self.dims.is_empty() {
+            self.dims = dims.to_vec();
+        }
+        self.dims.iter_mut().zip(dims).for_each(|(dim, other)| *dim = (*dim).max(*other));
+    }
 }
 
 impl Peers {
@@ -81,21 +90,11 @@ impl Peers {
         }
         let mut logs = Vec::new();
         for log in &waiting {
-            let name = log_of(&self.path, log.header.writer);
-            // Behind the last index of one that is at work there is more, and an index would be looked for at its end.
-            let opened = match log.ending {
-                Ending::Unfinished => Log::salvage(&*name, 0),
-                Ending::Finished | Ending::Flushed => Log::open(&*name, None, 0),
-            };
-            match opened {
-                // Its writer has gone on since it was looked at.
-                Ok(log) if log.trailer == 0 && !log.salvaged => {
-                    logs.push(Arc::new(Log::salvage(&*name, 0)?));
-                }
+            match self.open(log) {
                 Ok(log) => logs.push(Arc::new(log)),
                 // Nothing of it was written yet.
                 Err(error) if matches!(error.kind(), ErrorKind::Truncated | ErrorKind::NotFound) => {}
-                Err(error) => return Err(error.file(name.display())),
+                Err(error) => return Err(error.file(log_of(&self.path, log.header.writer).display())),
             }
         }
         let hidden: HashSet<_> = logs.iter().flat_map(|log| log.hidden.iter().copied()).collect();
@@ -103,6 +102,20 @@ impl Peers {
         (state.seen, state.logs) = (seen, logs);
         state.generation = state.generation.saturating_add(1);
         Ok(state.generation)
+    }
+
+    /// What is new in a log: what the epoch that this writer began with has of it lies under what later epochs wrote.
+    fn open(&self, waiting: &Waiting) -> Result<Log> {
+        let name = log_of(&self.path, waiting.header.writer);
+        let known = self.base.as_ref().and_then(|base| base.log(&waiting.header.writer));
+        let after = known.map_or(0, |known| known.length);
+        // Behind the last index of one that is at work there is more, and an index would be looked for at its end.
+        if waiting.ending == Ending::Unfinished || known.is_some_and(|known| known.salvaged) {
+            return Log::salvage(&*name, after);
+        }
+        let log = Log::open(&*name, None, known.map_or(0, |known| known.trailer))?;
+        // Its writer has gone on since it was looked at.
+        if log.trailer == 0 && !log.salvaged { Log::salvage(&*name, after) } else { Ok(log) }
     }
 
     fn is_peer(&self, log: &Waiting) -> bool {
@@ -120,20 +133,21 @@ impl Peers {
     pub(super) fn of_dataset(&self, id: DatasetId) -> Result<OfPeers> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = OfPeers::default();
+        // A log defines a dataset as it was when it was made, and not as the epoch has it.
+        let is_known = self.base.as_ref().is_some_and(|base| base.dataset(&id).is_some());
         for log in state.logs.clone() {
             for number in (0..log.defined.len())
                 .filter(|number| log.defined.get(*number).is_some_and(|one| one.id == id))
             {
                 let number = u32::try_from(number).unwrap_or(u32::MAX);
                 let (_, definition) = log.definition(number)?;
-                if found.dims.is_empty() {
-                    found.dims.clone_from(&definition.dims);
+                if !is_known {
+                    found.grow(&definition.dims);
                 }
                 let written = log.written.iter().find(|(of, _)| *of == number).map(|(_, written)| written);
                 if let Some(written) = written {
                     if let Some(last) = written.extents.last() {
-                        let both = found.dims.iter_mut().zip(&last.dims);
-                        both.for_each(|(dim, other)| *dim = (*dim).max(*other));
+                        found.grow(&last.dims);
                     }
                     let file = file(&mut state.files, &self.path, log.writer())?;
                     let bytes = WriterBytes::new(&self.path, log.writer(), file, &definition);

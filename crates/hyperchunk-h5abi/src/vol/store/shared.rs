@@ -32,6 +32,8 @@ struct State {
     extents: (usize, Vec<u64>),
     /// Whether something was written since our own layer was brought up to date.
     stale: bool,
+    /// Whether others gave the dataset a larger extent than this writer.
+    is_ahead: bool,
     /// Which state of the peers is among the layers.
     generation: u64,
 }
@@ -56,13 +58,20 @@ impl Shared {
         });
         let extents = (0, dims.clone());
         let stale = own.is_some();
-        let state = Mutex::new(State { dims, layers, own: place, extents, stale, generation: 0 });
+        let state =
+            Mutex::new(State { dims, layers, own: place, extents, stale, is_ahead: false, generation: 0 });
         Shared { definition: Arc::new(definition), filters: false, own, id, peers: None, state }
     }
 
     /// With filters applied when chunks are written, if that is asked for.
     pub(super) fn with_codec(mut self, codec: Codec) -> Self {
         self.filters = codec == Codec::Filters && !self.definition.pipeline.is_empty();
+        self
+    }
+
+    /// With an extent that others gave it, and this writer not yet.
+    pub(super) fn ahead(self, is_ahead: bool) -> Self {
+        self.lock().is_ahead = is_ahead;
         self
     }
 
@@ -148,8 +157,29 @@ impl Shared {
         }
     }
 
+    /// Gives the dataset the extent that others gave it, if something is written there: what a program only looks at, it does
+    /// not change.
+    fn reach(&self, boxes: &[Slab]) -> Result<()> {
+        let (writer, number) = self.writer()?;
+        let mut state = self.lock();
+        if !state.is_ahead {
+            return Ok(());
+        }
+        let dims = writer.dataset(number)?.dims;
+        let is_outside = |slab: &Slab| {
+            let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
+            ends.zip(&dims).any(|(end, dim)| end > *dim)
+        };
+        if boxes.iter().any(is_outside) {
+            writer.set_extent(number, &state.dims)?;
+            (state.is_ahead, state.stale) = (false, true);
+        }
+        Ok(())
+    }
+
     pub(super) fn write_boxes(&self, boxes: &[Slab], bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
+        self.reach(boxes)?;
         writer.write_boxes(number, boxes, bytes)?;
         self.lock().stale = true;
         Ok(())
@@ -158,6 +188,7 @@ impl Shared {
     /// Writes a box, whole chunks through their filters.
     pub(super) fn write_filtered(&self, slab: &Slab, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
+        self.reach(std::slice::from_ref(slab))?;
         let axes = slab.start.iter().zip(&slab.count);
         let axes = axes.map(|(start, count)| Axis::range(*start..start.saturating_add(*count)));
         writer.write_filtered(number, &Choice::Axes(axes.collect()), bytes, 0)?;
@@ -167,6 +198,8 @@ impl Shared {
 
     pub(super) fn write_chunk(&self, offset: &[u64], mask: u32, bytes: &[u8]) -> Result<()> {
         let (writer, number) = self.writer()?;
+        let chunk = self.definition.chunk.clone().unwrap_or_else(|| vec![1; offset.len()]);
+        self.reach(&[Slab::new(offset, chunk)])?;
         writer.write_chunk(number, offset, mask, bytes)?;
         self.lock().stale = true;
         Ok(())
@@ -177,7 +210,7 @@ impl Shared {
         let mut state = self.lock();
         writer.set_extent(number, dims)?;
         state.dims = dims.to_vec();
-        state.stale = true;
+        (state.is_ahead, state.stale) = (false, true);
         Ok(())
     }
 
