@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 from hypothesis import note
 
 from store.model_tree import Op, Tree, apply, dataset, empty
@@ -32,9 +33,13 @@ class Making:
         self.id = ""
         #: The epoch that it found.
         self.base = 0
-        #: The epoch that was the newest when it was looked at first.
-        self.began: int | None = None
+        #: Those who are not in that epoch, or not with all that they did.
+        self.others: list[Making] = []
+        #: What it wrote, and the extents that it set: whose elements, the extent, where and what.
+        self.writes: list[tuple[frozenset[tuple[str, str]], tuple[int, ...], Any, Any]] = []
         self.view: Tree = empty() if anew else copy.deepcopy(tree)
+        for entry in self.view.values():
+            entry.mask = None if entry.values is None else np.zeros(entry.values.shape, bool)
         self.made: set[str] = set()
         self.ops: list[Op] = []
         self.flushed = self.committed = 0
@@ -58,13 +63,18 @@ class Making:
         verb, path, *rest = op
         if verb in ("dataset", "small", "type"):
             self.made.add(path)
+        entry = self.view.get(path)
         if verb == "dataset":
             self.names.add(path)
-        entry = self.view.get(path)
+            assert entry is not None
+            assert entry.values is not None
+            entry.mask = np.zeros(entry.values.shape, bool) if entry.mask is None else entry.mask
         if verb == "write":
             assert entry is not None
             assert entry.values is not None
-            entry.values[rest[0]] = rest[1]
+            assert entry.mask is not None
+            entry.values[rest[0]], entry.mask[rest[0]] = rest[1], True
+            self.writes.append((entry.origins, entry.values.shape, rest[0], np.copy(entry.values[rest[0]])))
         elif verb == "resize":
             assert entry is not None
             assert entry.values is not None
@@ -72,7 +82,11 @@ class Making:
             assert grown is not None
             both = tuple(slice(min(pair)) for pair in zip(old.shape, rest[0], strict=True))
             grown[both] = old[both]
-            entry.values = grown
+            mask = np.zeros(rest[0], bool)
+            assert entry.mask is not None
+            mask[both] = entry.mask[both]
+            entry.values, entry.mask = grown, mask
+            self.writes.append((entry.origins, rest[0], None, None))
 
     def take(self, upto: int) -> tuple[list[Op], dict[str, tuple[int, ...]], int]:
         """What a commit takes that ends there."""

@@ -41,6 +41,10 @@ class Entry:
     #: Of a dataset: how it was made, and its elements.
     spec: dict[str, Any] | None = None
     values: np.ndarray[Any, Any] | None = None
+    #: What identifies a dataset and those that it was copied from: the path and the way in which each was made.
+    origins: frozenset[tuple[str, str]] = frozenset()
+    #: The elements that the session that has this view wrote.
+    mask: np.ndarray[Any, Any] | None = None
 
     def shown(self) -> Any:
         """Everything about it that a reader sees."""
@@ -105,7 +109,9 @@ def apply(tree: Tree, op: Op) -> None:
     if verb == "group":
         tree.setdefault(path, Entry("group"))
     elif verb == "dataset":
-        tree.setdefault(path, dataset(rest[0]))
+        if path not in tree:
+            tree[path] = dataset(rest[0])
+            tree[path].origins = frozenset({(path, repr(rest[0]))})
     elif verb == "small":
         attrs = tree[path].attrs if path in tree else {}
         tree[path] = Entry("small", attrs, plain(rest[0]))
@@ -129,7 +135,11 @@ def apply(tree: Tree, op: Op) -> None:
             tree[rest[0] + one[len(path) :]] = tree.pop(one)
     elif verb == "copy":
         copied = copy.deepcopy({one: tree[one] for one in below(tree, path)})
-        tree.update({rest[0] + one[len(path) :]: entry for one, entry in copied.items()})
+        for one, entry in copied.items():
+            new = rest[0] + one[len(path) :]
+            tree[new] = entry
+            if entry.values is not None:
+                entry.origins |= {(new, repr(entry.spec))}
     elif verb not in ("write", "resize", "append"):
         raise AssertionError(verb)
 

@@ -1,0 +1,73 @@
+"""What an open session sees: exactly what it did itself, over the epoch that it began with, and in elements that it did
+not write, what others who are not in that epoch have written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from store.model_checks import compare
+from store.model_tree import Entry, fill, shown
+
+if TYPE_CHECKING:
+    from store.model_session import Making
+
+
+def difference(entry: Entry, found: Any, others: list[Making]) -> str | None:
+    """What is wrong with a dataset that a session sees."""
+    assert entry.spec is not None
+    assert entry.values is not None
+    kind, (type_, shape, maxshape, data), attrs = found
+    if (kind, type_, maxshape, attrs) != (
+        "dataset",
+        str(entry.values.dtype),
+        tuple(entry.spec["maxshape"]),
+        tuple(sorted(entry.attrs.items())),
+    ):
+        return "another kind of dataset"
+    written = [one for other in others for one in other.writes if one[0] & entry.origins]
+    reach = [entry.values.shape, *(extent for _, extent, _, _ in written)]
+    if len(shape) != entry.values.ndim or any(
+        not own <= seen <= max(extent[axis] for extent in reach)
+        for axis, (own, seen) in enumerate(zip(entry.values.shape, shape, strict=True))
+    ):
+        return f"an extent of {shape}, which is neither its own nor another's of {reach}"
+    values = np.frombuffer(data, entry.values.dtype).reshape(shape)
+    own = np.empty(shape, values.dtype)
+    own[...] = fill(entry.spec)
+    inside = tuple(slice(length) for length in entry.values.shape)
+    own[inside] = entry.values
+    good = own.view(np.uint8).reshape(*shape, -1) == values.view(np.uint8).reshape(*shape, -1) if values.size else None
+    if good is None or good.all():
+        return None
+    good = good.all(axis=-1)
+    assert entry.mask is not None
+    free = np.ones(shape, bool)
+    free[inside] = ~entry.mask
+    for _, extent, index, value in written:
+        if index is None:
+            continue
+        canvas, mask = np.zeros(extent, values.dtype), np.zeros(extent, bool)
+        canvas[index], mask[index] = value, True
+        both = tuple(slice(min(pair)) for pair in zip(extent, shape, strict=True))
+        alike = np.array(
+            [a.tobytes() == b.tobytes() for a, b in zip(canvas[both].ravel(), values[both].ravel(), strict=True)], bool
+        ).reshape(canvas[both].shape)
+        good[both] |= mask[both] & alike & free[both]
+    return None if good.all() else f"elements at {np.argwhere(~good).tolist()} that are nobody's: {values.tolist()}"
+
+
+def check(session: Making, found: dict[str, Any]) -> None:
+    """What a session sees is what it may see."""
+    expected = shown(session.view)
+    for path, entry in session.view.items():
+        seen = found.get(path)
+        if entry.values is None or seen is None or seen == expected[path] or seen[0] != "dataset":
+            continue
+        wrong = difference(entry, seen, session.others)
+        assert wrong is None, (
+            f"in session {session.id[:8]}: {path}: {wrong}\n  expected {expected[path]}\n  got      {seen}"
+        )
+        expected[path] = seen
+    compare(expected, found, f"in session {session.id[:8]} itself")
