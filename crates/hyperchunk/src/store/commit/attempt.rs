@@ -351,7 +351,6 @@ impl<'a> Attempt<'a> {
             let written = new.wrote();
             changes.push(Change { writer: header.writer, base, image, deletes, in_place, written });
         }
-        changes.sort_by_key(|change| change.writer);
         let mut merge = Merge::with_identities(current.as_ref(), &changes, self.identities()?)?;
         for definition in self.plain.iter().flat_map(|plain| plain.iter()) {
             merge.define(definition.id()?, &definition.path, WriterId::default());
