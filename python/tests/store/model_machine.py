@@ -146,7 +146,7 @@ class Stores(RuleBasedStateMachine):
         if self.epoch == 0 or "h5" in OFF or (how in ("edit", "w") and self.sessions):
             return None
         # HDF5 shows what others flushed, and commits what all have finished.
-        if any(one.state != "open" or one.flushed for one in self.sessions):
+        if any(one.state != "open" or one.has_flushed for one in self.sessions):
             return None
         before = set(self.logs())
         remote = self.connector.session()
@@ -226,7 +226,7 @@ class Stores(RuleBasedStateMachine):
         before = set(self.logs())
         session.ticket = session.remote("flush" if how in ("flush", "kill") else "close")
         session.id = session.id or next(iter(set(self.logs()) - before), "")
-        session.flushed = len(session.ops)
+        session.flushed, session.has_flushed = len(session.ops), True
         if how == "kill":
             session.remote.kill()
             session.state = "killed"
@@ -246,7 +246,7 @@ class Stores(RuleBasedStateMachine):
             able = [one for one in self.sessions if one.kind == "api" and one.ticket is not None]
             taken = data.draw(st.lists(st.sampled_from(able), unique_by=id, min_size=1)) if able else []
         elif how == "flushed":
-            taken = [one for one in self.sessions if one.flushed or one.state == "done"]
+            taken = [one for one in self.sessions if one.has_flushed or one.state == "done"]
         elif how == "salvage":
             if any(one.state == "open" for one in self.sessions):
                 return

@@ -43,6 +43,8 @@ class Making:
         self.made: set[str] = set()
         self.ops: list[Op] = []
         self.flushed = self.committed = 0
+        #: Also if there was nothing to flush: a file may have been begun anew.
+        self.has_flushed = False
         self.extents = {path: entry.values.shape for path, entry in self.view.items() if entry.values is not None}
         #: The names by which its writer knows datasets.
         self.names = set(self.extents)

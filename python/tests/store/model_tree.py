@@ -113,7 +113,7 @@ def apply(tree: Tree, op: Op) -> None:
             tree[path] = dataset(rest[0])
             tree[path].origins = frozenset({(path, repr(rest[0]))})
     elif verb == "small":
-        attrs = tree[path].attrs if path in tree else {}
+        attrs = dict(tree[path].attrs) if path in tree else {}
         tree[path] = Entry("small", attrs, plain(rest[0]))
     elif verb == "type":
         tree.setdefault(path, Entry("type", what=str(dtype(rest[0]))))
