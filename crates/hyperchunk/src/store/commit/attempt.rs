@@ -669,16 +669,25 @@ fn append(parts: &mut Vec<Part>, behind: Vec<(u32, Written)>, extent: &mut [u64]
             let (Some(start), Some(count)) = (piece.slab.start.first(), piece.slab.count.first()) else {
                 continue;
             };
-            // Rows of another length are boxes as others are: what they lack was never written, and the extent clips the rest.
+            // Rows of another length are boxes as others are: what they lack was never written.
             if piece.slab.count.len() != row.len() + 1 {
                 return Err(Error::corrupt(format!("rows of {} dimensions", piece.slab.count.len())));
             }
             (first, end) = (first.min(*start), end.max(start.saturating_add(*count)));
         }
         let pieces = appended.shifted(rows.wrapping_sub(first));
-        let written = Written { pieces, statistics, pages, ..Written::nothing(row.len() + 1) };
+        let mut written = Written { pieces, statistics, pages, ..Written::nothing(row.len() + 1) };
         let more = end.saturating_sub(first);
         *rows = rows.checked_add(more).ok_or_else(|| Error::limit("more than 2^64 rows"))?;
+        // What the extent leaves out of longer ones does not come back when the dataset grows.
+        let is_wider = |slab: &Slab| {
+            let ends = slab.start.iter().zip(&slab.count).map(|(start, count)| start.saturating_add(*count));
+            ends.skip(1).zip(&*row).any(|(end, dim)| end > *dim)
+        };
+        if written.pieces.iter().any(|piece| is_wider(&piece.slab)) {
+            let dims = std::iter::once(*rows).chain(row.iter().copied()).collect();
+            written.extents.push(Extent { order: u64::MAX, dims });
+        }
         parts.push(Part { log, epoch, written });
     }
     Ok(())
