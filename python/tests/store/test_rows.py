@@ -8,7 +8,6 @@ import hyperchunk
 import numpy as np
 import pytest
 from hyperchunk import store
-
 from vol import helpers
 
 

@@ -64,7 +64,7 @@ impl Call {
         if given != count {
             refuse!("{given} elements are selected in memory and {count} in the dataset")
         }
-        if self.buffer.is_null() {
+        if count > 0 && self.buffer.is_null() {
             refuse!("no buffer for {count} elements")
         }
         Ok(())
@@ -86,10 +86,10 @@ pub(in crate::vol) fn write(slot: &Slot, dataset: &Diverted, call: Call) -> Outc
     let shared = &dataset.shared;
     let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
+    call.check(slot, count)?;
     if count == 0 {
         return Ok(());
     }
-    call.check(slot, count)?;
     let Ok(number) = usize::try_from(count) else { refuse!("more elements than memory can have") };
     let (size, element) = (call.size(slot), shared.element());
     let same = call.is_of_type(slot, dataset.kind);
@@ -161,10 +161,10 @@ pub(in crate::vol) fn read(slot: &Slot, dataset: &Diverted, call: Call) -> Outco
     let shared = &dataset.shared;
     let chosen = Chosen::of(slot, call.file_space, &shared.dims())?;
     let count = chosen.elements();
+    call.check(slot, count)?;
     if count == 0 {
         return Ok(());
     }
-    call.check(slot, count)?;
     let Ok(number) = usize::try_from(count) else { refuse!("more elements than memory can have") };
     let (size, element) = (call.size(slot), shared.element());
     let same = call.is_of_type(slot, dataset.kind);
