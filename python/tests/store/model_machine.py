@@ -310,6 +310,7 @@ class Stores(RuleBasedStateMachine):
         self.tree, self.epoch = tree, number
         if named is not None and "conflicts" not in OFF:
             aliases = {path for path, kinds in conflicts.items()} | late
+            aliases |= {path for path, one in tree.items() if any(one is tree.get(other) for other in late)}
             assert named <= aliases, f"conflicts about {named}, not {expected}"
             assert all(any(tree[path] is tree[other] for other in named if other in tree) for path in expected), (
                 f"conflicts about {named}, not {expected}"

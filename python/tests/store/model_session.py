@@ -58,6 +58,9 @@ class Making:
 
     def do(self, op: Op) -> None:
         """Does it, here and in the model."""
+        if op[0] == "small":
+            # Whether it is made, and not made anew in place of one that is known.
+            op = (*op, op[1] not in self.view)
         note(f"  {op}")
         self.remote("do", op)
         self.ops.append(op)

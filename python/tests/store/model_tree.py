@@ -113,8 +113,12 @@ def apply(tree: Tree, op: Op) -> None:
             tree[path] = dataset(rest[0])
             tree[path].origins = frozenset({(path, repr(rest[0]))})
     elif verb == "small":
-        attrs = dict(tree[path].attrs) if path in tree else {}
-        tree[path] = Entry("small", attrs, plain(rest[0]))
+        if path in tree and tree[path].kind == "small" and rest[1:] == [True]:
+            # Two that were made under one name are one object, with all names that it has.
+            tree[path].what = plain(rest[0])
+        else:
+            attrs = dict(tree[path].attrs) if path in tree else {}
+            tree[path] = Entry("small", attrs, plain(rest[0]))
     elif verb == "type":
         tree.setdefault(path, Entry("type", what=str(dtype(rest[0]))))
     elif verb == "soft":
